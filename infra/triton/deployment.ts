@@ -128,7 +128,7 @@ const READY = { path: '/v2/health/ready', port: 'http' };
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
 /** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
-export function probes(settings: Pick<ResolvedTritonArgs, 'startup'>): Probes {
+function probes(settings: Pick<ResolvedTritonArgs, 'startup'>): Probes {
   return {
     // The HTTP port opens only after the initial models are loaded; the other probes start after this one succeeded.
     startupProbe: {

@@ -51,7 +51,7 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): En
 }
 
 /** Environment variable with the model control key. A variable, so that the Deployment does not contain the key. */
-export const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
+const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
 
 /** The arguments of tritonserver. */
 export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<string>[] {
@@ -73,7 +73,7 @@ type Volume = input.core.v1.Volume;
 type VolumeMount = input.core.v1.VolumeMount;
 
 /** Download folder for models from S3, the same as in the Dockerfile. */
-export const SCRATCH_DIRECTORY = '/var/cache/triton';
+const SCRATCH_DIRECTORY = '/var/cache/triton';
 
 /** Space for other files of the python backend and of libraries: an environment, compiled kernels. */
 export const TEMPORARY_GIB = 2;

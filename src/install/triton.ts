@@ -137,7 +137,7 @@ function glibcVersion(): string {
 }
 
 /** Compares dotted version numbers; negative if `a` is older. */
-export function compareVersions(a: string, b: string): number {
+function compareVersions(a: string, b: string): number {
   const left = a.split('.').map(Number);
   const right = b.split('.').map(Number);
   for (let i = 0; i < Math.max(left.length, right.length); i += 1) {

@@ -13,7 +13,7 @@ export const CONTROL_KEY_ALLOWED = 'at least 16 letters, digits, _ or -';
  * key, only inference, metadata (server, model and its configuration) and health are available; metrics have their own
  * port. Triton uses the same group names for HTTP and gRPC.
  */
-export const GUARDED_APIS = ['model-repository', 'shared-memory', 'statistics', 'trace', 'logging'] as const;
+const GUARDED_APIS = ['model-repository', 'shared-memory', 'statistics', 'trace', 'logging'] as const;
 
 /** Flags of tritonserver that require the key. `key` may be a reference that is replaced when the server starts. */
 export function guardFlags(key: string): string[] {

@@ -157,29 +157,6 @@ ensemble_scheduling { step { model_name: "${step}" model_version: -1
   input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
 `;
 
-test('npm run local reports a model that cannot be loaded with the reason, also at its ensembles', async () => {
-  const broken = join(scratch.directory, 'broken');
-  writeRepository(broken, {
-    ...addingModel('adds', { 1: 10 }),
-    ...addingModel('breaks', { 1: 1 }),
-    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
-    ...addingModel('lacks', { 1: 1 }),
-    'lacks/1/model.py': 'import nonesuch.part\n',
-    'outer/config.pbtxt': ensemble('inner'),
-    'outer/1/.keep': '',
-    'inner/config.pbtxt': ensemble('breaks'),
-    'inner/1/.keep': '',
-  });
-  command.getDirectory(broken);
-  const finished = await command.run(['--repo', broken, '--once']);
-  expect(finished.code).toBe(1);
-  expect(finished.stderr).toMatch(/cannot serve every model\n\s+breaks version 1: UNAVAILABLE .*no weights/);
-  expect(finished.stderr).toContain('inner: needs breaks, which failed\n  outer: needs inner, which failed\n');
-  expect(finished.stderr).toMatch(
-    /lacks version 1: UNAVAILABLE no module nonesuch .*\n\s+-> add the package of nonesuch \(its name may differ\) to lacks\/requirements\.txt/,
-  );
-});
-
 /** Each model fails in its own way; its reason is in the line of the result. */
 const INVALID: { what: string; name: string; files: Record<string, string>; reason: string }[] = [
   {

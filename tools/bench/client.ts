@@ -31,8 +31,8 @@ instance_group { count: 2 kind: KIND_CPU }
 `;
 
 const MODEL = 'identity';
-export const INFER = 'npm run infer';
-export const PERF_ANALYZER = 'perf_analyzer';
+const INFER = 'npm run infer';
+const PERF_ANALYZER = 'perf_analyzer';
 
 type Protocol = 'HTTP' | 'gRPC';
 
@@ -231,7 +231,7 @@ const ratioTo = (result: Measurement, name: string): number => medianRatio(rates
 /**
  * A row for each scenario: requests per second, and the ratios to the fastest form of tritonclient and to perf_analyzer.
  */
-export function measurementTable(results: readonly Measurement[]): string {
+function measurementTable(results: readonly Measurement[]): string {
   const number = (value: number, digits = value < 100 ? 1 : 0): string =>
     Number.isNaN(value) ? '-' : value.toFixed(digits);
   const rows = results.map((result) => {
@@ -263,7 +263,7 @@ export function measurementTable(results: readonly Measurement[]): string {
 }
 
 /** A measurement in the format of the results file. */
-export function measurementJson(result: Measurement): object {
+function measurementJson(result: Measurement): object {
   const { protocol, elements, concurrency, samples } = result;
   const [best = ''] = forms(result);
   const ratio = { [best]: ratioTo(result, best), [PERF_ANALYZER]: ratioTo(result, PERF_ANALYZER) };

@@ -50,7 +50,7 @@ export function evaluate(goals: readonly Goal[], measurement: Measurement): Eval
   });
 }
 
-export function getMedian(measurement: Measurement, tool: string, what: 'seconds' | 'cpuSeconds'): number {
+function getMedian(measurement: Measurement, tool: string, what: 'seconds' | 'cpuSeconds'): number {
   return median(getValues(measurement, tool, what));
 }
 
@@ -125,7 +125,7 @@ function goalTable({ goals }: EvaluatedMeasurement): string {
 }
 
 /** Seconds with three digits. */
-export function formatSeconds(seconds: number): string {
+function formatSeconds(seconds: number): string {
   return `${seconds.toFixed(seconds < 10 ? 2 : 1)} s`;
 }
 

@@ -115,10 +115,6 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { network: { egressCidrs: ['anywhere'] } },
   ],
   [
-    'network.egressCidrs: has "x10.0.0.0/16"; allowed: ranges such as 10.0.0.0/16',
-    { network: { egressCidrs: ['x10.0.0.0/16'] } },
-  ],
-  [
     'network.egressCidrs: has "10.0.0.7": an address, not a range; allowed: ranges such as 10.0.0.0/16\n' +
       '    -> write 10.0.0.7/32 for this address',
     { network: { egressCidrs: ['10.0.0.7'] } },
@@ -127,10 +123,6 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'exposure.clientCidrs: has "fd00::1": an address, not a range; allowed: ranges such as 10.0.0.0/16\n' +
       '    -> write fd00::1/128 for this address',
     { exposure: balanced(['fd00::1']) },
-  ],
-  [
-    'exposure.clientCidrs: has "fd00::1::/64"; allowed: ranges such as 10.0.0.0/16',
-    { exposure: balanced(['fd00::1::/64']) },
   ],
   [
     'exposure.clientCidrs: has "fd00::/129"; allowed: ranges such as 10.0.0.0/16',
@@ -143,14 +135,6 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ],
   ['network.egressPorts: has 0; allowed: a whole number from 1 to 65535', { network: { egressPorts: [443, 0] } }],
   ['exposure.clientCidrs: is empty; allowed: at least one, such as 10.0.0.0/16', { exposure: balanced([]) }],
-  [
-    'exposure.clientCidrs: has "10.0.0.256/16"; allowed: ranges such as 10.0.0.0/16',
-    { exposure: balanced(['10.0.0.256/16']) },
-  ],
-  [
-    'exposure.clientCidrs: has "10.0.0.0/33"; allowed: ranges such as 10.0.0.0/16',
-    { exposure: balanced(['10.0.0.0/33']) },
-  ],
   [
     'exposure.loadBalancerCidrs: has "vpc"; allowed: ranges such as 10.0.0.0/16',
     { exposure: { ...balanced(['10.0.0.0/8']), loadBalancerCidrs: ['10.0.0.0/16', 'vpc'] } as Exposure },
