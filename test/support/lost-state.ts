@@ -43,17 +43,28 @@ async function loseState(stack: TestStack): Promise<void> {
  * @param replace a text in the block, and what is run instead
  * @returns stdout of the block
  */
-export async function runRunbook(
+export const runRunbook = (
   stack: TestStack,
   firstLine: string,
   env: NodeJS.ProcessEnv = {},
-  replace: readonly [from: string, to: string] = ['', ''],
+  replace?: readonly [from: string, to: string],
+): Promise<string> =>
+  runBlock('operations.md', stack, firstLine, { env, replace: replace && { [replace[0]]: replace[1] } });
+
+/** The same for any page in docs/. */
+export async function runBlock(
+  page: string,
+  stack: TestStack,
+  firstLine: string,
+  { env = {}, replace = {} }: { env?: NodeJS.ProcessEnv; replace?: Readonly<Record<string, string>> | undefined },
 ): Promise<string> {
-  const blocks = fences(readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8'));
-  const text = blocks.find((block) => block.text.startsWith(firstLine))?.text;
-  if (text === undefined) throw new Error(`docs/operations.md has no block that begins with ${firstLine}`);
-  if (!text.includes(replace[0])) throw new Error(`the block ${firstLine} does not contain ${replace[0]}`);
-  const script = text.replace(...replace).replaceAll('STACK=prod', `STACK=${stack.name}`);
+  const blocks = fences(readFileSync(join(paths.root, 'docs', page), 'utf8'));
+  let script = blocks.find((block) => block.text.startsWith(firstLine))?.text;
+  if (script === undefined) throw new Error(`docs/${page} has no block that begins with ${firstLine}`);
+  for (const [from, to] of Object.entries({ ...replace, 'STACK=prod': `STACK=${stack.name}` })) {
+    if (!script.includes(from)) throw new Error(`the block ${firstLine} does not contain ${from}`);
+    script = script.replaceAll(from, to);
+  }
   const options = { cwd: stack.directory, env: { ...stack.env, ...env } };
   try {
     return (await exec('bash', ['-euo', 'pipefail', '-c', script], options)).stdout;
