@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { checksumOfBytes, S3Store } from '../../src/s3/store';
 import { ACCOUNT_KEYS, startCloud, type Cloud } from '../support/aws-cloud';
 import { startConnectProxy } from '../support/connect-proxy';
 import { writeRepository } from '../support/repository';
@@ -157,6 +158,18 @@ test.each([301, 307, 'AuthorizationHeaderMalformed', 'without region'] as const)
   },
 );
 
+test('a bucket in another region is found if S3 answers HEAD requests with 400', async () => {
+  cloud.buckets.set('models-eu', { region: 'eu-central-1', redirect: 400 });
+  const { env } = process;
+  process.env = { ...env, ...cloud.env, AWS_CA_BUNDLE: cloud.authority.caFile };
+  const store = new S3Store({ bucket: 'models-eu', region: 'us-west-2', credentials: ACCOUNT_KEYS });
+  process.env = env;
+  scratch.defer(() => store.close());
+  const all = await Promise.all(['a', 'b', 'c'].map(() => store.checksum('models/a/1/weights.bin', 1)));
+  expect(all).toEqual(Array(3).fill(checksumOfBytes(Buffer.from('a'))));
+  expect([...cloud.sites]).toEqual(['models-eu.s3.us-west-2.amazonaws.com in us-west-2', S3_EU]);
+});
+
 test.each([
   [{ AWS_USE_FIPS_ENDPOINT: 'true' }, 'models-us.s3-fips.us-west-2.amazonaws.com'],
   [{ AWS_USE_DUALSTACK_ENDPOINT: 'true' }, 'models-us.s3.dualstack.us-west-2.amazonaws.com'],
@@ -182,7 +195,7 @@ test('a session that S3 rejects as expired is renewed', async () => {
 });
 
 test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in the address of the endpoint', async () => {
-  const env = { ...KEYS, HTTPS_PROXY: '', NODE_EXTRA_CA_CERTS: '', AWS_CA_BUNDLE: cloud.caFile };
+  const env = { ...KEYS, HTTPS_PROXY: '', NODE_EXTRA_CA_CERTS: '', AWS_CA_BUNDLE: cloud.authority.caFile };
   const endpoint = `https://127.0.0.1:${cloud.port}`;
   cloud.buckets.set('models-eu', { region: 'us-east-1' });
   await list('models-eu', env, '--endpoint-url', endpoint);
@@ -191,7 +204,7 @@ test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in
 });
 
 test('a proxy that speaks TLS', async () => {
-  const proxy = await startConnectProxy(cloud.port, 'user:password', undefined, cloud.tls);
+  const proxy = await startConnectProxy(cloud.port, 'user:password', undefined, cloud.authority.loopback);
   scratch.defer(() => proxy.stop());
   const env = { ...role(), HTTPS_PROXY: `https://user:password@127.0.0.1:${proxy.port}` };
   await list('models-eu', env);

@@ -3,12 +3,10 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { writeFileSync } from 'node:fs';
-import { createSecureContext, type SecureContext } from 'node:tls';
-import { createCertificate } from '../../src/local/certificate';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { Signer } from '../../src/s3/sign';
 import type { Credentials } from '../../src/s3/types';
+import { Authority } from './authority';
 import { startConnectProxy, type ConnectProxy } from './connect-proxy';
 import type { Scratch } from './temp-dir';
 
@@ -39,7 +37,7 @@ export interface Identity extends Credentials {
 export interface CloudBucket {
   region: string;
   /** How a server of another region redirects; default: 301. */
-  redirect?: 301 | 307 | 'AuthorizationHeaderMalformed' | 'without region';
+  redirect?: 301 | 307 | 400 | 'AuthorizationHeaderMalformed' | 'without region';
   /** An error instead of the object store's answer, such as that of a policy. */
   refuse?: (request: CloudRequest) => AwsError | undefined;
 }
@@ -52,10 +50,8 @@ export interface Cloud {
   refusals: Map<string, AwsError>;
   /** Hosts and signing regions of all requests, `HOST in REGION`. */
   sites: Set<string>;
-  /** The certificate of the authority. */
-  caFile: string;
-  /** A certificate of the authority for 127.0.0.1. */
-  tls: { key: string; cert: string };
+  /** The authority of all certificates. */
+  authority: Authority;
   /** Port that speaks TLS for every host name of AWS. */
   port: number;
   proxy: ConnectProxy;
@@ -75,47 +71,23 @@ export const ACCOUNT_KEYS: Identity = { accessKeyId: 'AKIAACCOUNT', secretAccess
  * @param store endpoint of the real S3 server, whose buckets the test creates
  */
 export async function startCloud(scratch: Scratch, store: string): Promise<Cloud> {
-  const authority = createCertificate({ name: 'Test Authority', isAuthority: true });
-  const caFile = join(scratch.directory, 'authority.pem');
-  writeFileSync(caFile, authority.certificate);
-  const contexts = new Map<string, SecureContext>();
-  const contextFor = (host: string): SecureContext => {
-    const known = contexts.get(host);
-    if (known !== undefined) return known;
-    const issuer = { name: 'Test Authority', key: authority.key };
-    const { key, certificate } = createCertificate({
-      name: 'server',
-      hosts: [host],
-      addresses: [[127, 0, 0, 1]],
-      issuer,
-    });
-    const context = createSecureContext({ key, cert: certificate });
-    contexts.set(host, context);
-    return context;
-  };
-
+  const authority = new Authority(scratch);
   const issued = {
     sts: { accessKeyId: 'ASIASTS', secretAccessKey: 'sts-secret-key', sessionToken: 'sts-session-token' },
     sso: { accessKeyId: 'ASIASSO', secretAccessKey: 'sso-secret-key', sessionToken: 'sso-session-token' },
   };
   const identities = new Map([ACCOUNT_KEYS, issued.sts, issued.sso].map((one: Identity) => [one.accessKeyId, one]));
-  const cloud: Omit<Cloud, 'port' | 'proxy' | 'env' | 'tls'> = {
+  const cloud: Omit<Cloud, 'port' | 'proxy' | 'env'> = {
     identities,
     buckets: new Map(),
     refusals: new Map(),
     sites: new Set(),
-    caFile,
+    authority,
     issued,
   };
 
-  const { key, certificate: cert } = createCertificate({
-    name: 'server',
-    addresses: [[127, 0, 0, 1]],
-    issuer: { name: 'Test Authority', key: authority.key },
-  });
-  const tls = { key, cert };
   const server = https.createServer(
-    { ...tls, SNICallback: (host, callback) => callback(null, contextFor(host)) },
+    { ...authority.loopback, SNICallback: (host, callback) => callback(null, authority.contextFor(host)) },
     (incoming, reply) => {
       const chunks: Buffer[] = [];
       incoming.on('error', () => undefined);
@@ -144,14 +116,14 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
       Object.keys(process.env).flatMap((name) => (/^AWS_|_proxy$/i.test(name) ? [[name, '']] : [])),
     ),
     HTTPS_PROXY: `http://${user}:${encodeURIComponent(password)}@127.0.0.1:${proxy.port}`,
-    NODE_EXTRA_CA_CERTS: caFile,
+    NODE_EXTRA_CA_CERTS: authority.caFile,
     AWS_CONFIG_FILE: none,
     AWS_SHARED_CREDENTIALS_FILE: none,
     AWS_EC2_METADATA_DISABLED: 'true',
     HOME: scratch.directory,
     XDG_CACHE_HOME: process.env['XDG_CACHE_HOME'] ?? join(process.env['HOME'] ?? '', '.cache'),
   };
-  return { ...cloud, port, proxy, env, tls };
+  return { ...cloud, port, proxy, env };
 }
 
 function answer(
@@ -271,6 +243,8 @@ function checkBucket(name: string, bucket: CloudBucket | undefined, region: stri
     const message = `The authorization header is malformed; the region '${region}' is wrong; expecting '${bucket.region}'`;
     return { status: 400, code: redirect, message, elements: { Region: bucket.region } };
   }
+  // As S3 answers HEAD requests, without a body.
+  if (redirect === 400) return { status: 400, code: 'BadRequest', message: 'Bad Request', headers: found };
   if (redirect === 307) {
     const message = 'Please re-send this request to the specified temporary endpoint.';
     return { status: 307, code: 'TemporaryRedirect', message, headers: found, elements: { Endpoint: endpoint } };

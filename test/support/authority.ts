@@ -1,0 +1,73 @@
+import { writeFileSync } from 'node:fs';
+import { connect, type AddressInfo, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { createSecureContext, createServer, type SecureContext } from 'node:tls';
+import { createCertificate } from '../../src/local/certificate';
+import type { Scratch } from './temp-dir';
+
+const NAME = 'Test Authority';
+
+/** A certificate authority, as companies have their own. */
+export class Authority {
+  /** Certificate of the authority, for NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE. */
+  readonly caFile: string;
+  /** Key and certificate for 127.0.0.1. */
+  readonly loopback: { key: string; cert: string };
+  private readonly key: string;
+  private readonly contexts = new Map<string, SecureContext>();
+
+  constructor(scratch: Scratch) {
+    const { key, certificate } = createCertificate({ name: NAME, isAuthority: true });
+    this.key = key;
+    this.caFile = join(scratch.directory, 'authority.pem');
+    writeFileSync(this.caFile, certificate);
+    this.loopback = this.issue([]);
+  }
+
+  /** Key and certificate for a host name, as servers select them by the name in the handshake. */
+  contextFor(host: string): SecureContext {
+    const context = this.contexts.get(host) ?? createSecureContext(this.issue([host]));
+    this.contexts.set(host, context);
+    return context;
+  }
+
+  private issue(hosts: string[]): { key: string; cert: string } {
+    const issuer = { name: NAME, key: this.key };
+    const { key, certificate } = createCertificate({ name: 'server', hosts, addresses: [[127, 0, 0, 1]], issuer });
+    return { key, cert: certificate };
+  }
+}
+
+/** Starts a server on 127.0.0.1 that adds TLS to an HTTP server there. If that resets a connection, so does this one. */
+export async function startTlsFront(
+  target: string,
+  { loopback }: Authority,
+): Promise<{ endpoint: string; stop(): Promise<void> }> {
+  const port = Number(new URL(target).port);
+  const open = new Set<Socket>();
+  const server = createServer(loopback, (client) => {
+    const behind = connect({ port, host: '127.0.0.1', noDelay: true });
+    for (const [socket, other] of [
+      [client, behind],
+      [behind, client],
+    ] as const) {
+      open.add(socket);
+      socket.on('error', () => undefined);
+      socket.on('close', () => {
+        open.delete(socket);
+        other.destroy();
+      });
+      socket.pipe(other);
+    }
+  });
+  server.on('tlsClientError', () => undefined);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return {
+    endpoint: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    stop: async () => {
+      const closed = new Promise((resolve) => server.close(resolve));
+      for (const socket of open) socket.destroy();
+      await closed;
+    },
+  };
+}
