@@ -14,8 +14,10 @@ export interface AgentOptions {
   env: NodeJS.ProcessEnv;
 }
 
-/** Time for a connection to open, including its tunnel and its TLS handshake. */
-export const CONNECT_TIMEOUT_MS = 5000;
+/** Time for a connection to open, including its TLS handshake, in ms. */
+const CONNECT_TIMEOUT_MS = 5000;
+/** The same once a connection has opened: later ones share a slow uplink with uploads. */
+const NEXT_CONNECT_TIMEOUT_MS = 20_000;
 
 /**
  * Time for one address of a host before the next one is tried, in ms. Node's 250 ms are less than the round-trip time to
@@ -83,12 +85,17 @@ export async function openAgent(options: AgentOptions): Promise<http.Agent> {
 /** Ends a connection that does not open in time, because a firewall may drop its packets. */
 function limitConnecting(agent: http.Agent, opened: 'connect' | 'secureConnect'): http.Agent {
   const connect = agent.createConnection.bind(agent) as (target: object, callback?: Callback) => TLSSocket;
+  let limitMs = CONNECT_TIMEOUT_MS;
   const createConnection = (target: Target, callback?: Callback): Duplex => {
     const socket = connect(target, callback);
     const late = (): unknown =>
       socket.destroy(Object.assign(new Error(`${target.host}:${target.port} does not answer`), { code: 'ETIMEDOUT' }));
-    const timer = setTimeout(late, CONNECT_TIMEOUT_MS);
-    for (const event of [opened, 'close']) socket.once(event, () => clearTimeout(timer));
+    const timer = setTimeout(late, limitMs);
+    socket.once('close', () => clearTimeout(timer));
+    socket.once(opened, () => {
+      clearTimeout(timer);
+      limitMs = NEXT_CONNECT_TIMEOUT_MS;
+    });
     return socket;
   };
   return Object.assign(agent, { createConnection });
