@@ -1,4 +1,7 @@
+import { InvokeResponse } from '@pulumi/pulumi/proto/provider_pb';
+import { ResourceInvokeRequest } from '@pulumi/pulumi/proto/resource_pb';
 import * as pulumi from '@pulumi/pulumi';
+import { Struct } from 'google-protobuf/google/protobuf/struct_pb';
 import { UserError } from '../../src/core/errors';
 
 /** The resources of a stack by URN, as they were before this run. */
@@ -9,11 +12,25 @@ const READ_STATE = 'pulumi:pulumi:readStackResourceOutputs';
 
 const PROVIDER = 'pulumi:providers:kubernetes';
 
-/** Reads the last state of the stack that is running. */
+/**
+ * Reads the last state of the stack that is running. Does not use `pulumi.runtime.invoke`, which would look up each
+ * resource that another one has as an output, and fail because this run has not registered it yet.
+ */
 export async function readOwnState(): Promise<StateResources> {
   const stackName = [pulumi.getOrganization(), pulumi.getProject(), pulumi.getStack()].join('/');
-  const { outputs } = (await pulumi.runtime.invoke(READ_STATE, { stackName })) as { outputs: StateResources };
-  return outputs;
+  const request = new ResourceInvokeRequest();
+  request.setTok(READ_STATE);
+  request.setArgs(Struct.fromJavaScript({ stackName }));
+  request.setAcceptresources(false);
+  const monitor = pulumi.runtime.getMonitor();
+  if (monitor === undefined) return {};
+  const response = await new Promise<InvokeResponse>((resolve, reject) => {
+    monitor.invoke(request, (error: Error | null, answer: InvokeResponse) =>
+      error === null ? resolve(answer) : reject(error),
+    );
+  });
+  const { outputs } = response.getReturn()?.toJavaScript() as unknown as { outputs?: StateResources };
+  return outputs ?? {};
 }
 
 /**
