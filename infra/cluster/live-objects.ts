@@ -29,8 +29,12 @@ export async function readOwnState(): Promise<StateResources> {
       error === null ? resolve(answer) : reject(error),
     );
   });
-  const { outputs } = response.getReturn()?.toJavaScript() as unknown as { outputs?: StateResources };
-  return outputs ?? {};
+  const { outputs } = pulumi.runtime.deserializeProperties(response.getReturn() ?? new Struct()) as {
+    outputs?: unknown;
+  };
+  // All outputs are one secret if one of them is.
+  const plain = pulumi.runtime.isRpcSecret(outputs) ? (pulumi.runtime.unwrapRpcSecret(outputs) as unknown) : outputs;
+  return (plain ?? {}) as StateResources;
 }
 
 /**
