@@ -2,7 +2,7 @@ const { availableParallelism } = require('node:os');
 
 /**
  * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak
- * tests repeat random cases. End-to-end tests run real engines of Pulumi and Kubernetes.
+ * tests repeat random cases. The tests of the specification run a model checker. End-to-end tests run real engines of Pulumi and Kubernetes.
  */
 const common = {
   testEnvironment: 'node',
@@ -29,6 +29,7 @@ module.exports = {
     { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
     { ...common, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.test.ts'] },
     { ...common, displayName: 'soak', testMatch: ['<rootDir>/test/soak/**/*.test.ts'] },
+    { ...common, displayName: 'spec', testMatch: ['<rootDir>/test/spec/**/*.test.ts'] },
     { ...common, displayName: 'e2e', testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'] },
   ],
 };

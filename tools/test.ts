@@ -25,23 +25,24 @@ const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), 
   npm test [-- options]
 
   --all           also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands;
-                  soak tests of publishing; end-to-end tests on real engines of Pulumi and Kubernetes and a mock of AWS
-  --only NAME     one suite, with its slow tests: unit, integration, python, system, soak or e2e
+                  soak tests of publishing; the specification of the next way to publish; end-to-end tests on real engines of
+                  Pulumi and Kubernetes and a mock of AWS
+  --only NAME     one suite, with its slow tests: unit, integration, python, system, soak, spec or e2e
   --filter TEXT   jest: only test files whose path contains TEXT; pytest: its -k
   --long          only tests that repeat random cases, with ${SOAK_FACTOR} times the repetitions and a new seed; with --only, those
                   of that suite, otherwise of system and soak. SOAK_FACTOR and SOAK_SEED in the environment set both
   --help
 `;
 
-const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'e2e'] as const;
+const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'spec', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
 /**
  * Suites that run only on request, because they take long, and e2e first builds Go programs (docs/testing.md gives
  * times).
  */
-const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'e2e'];
-/** Suites that are sensitive to timing. They run one file at a time. */
-const SEQUENTIAL: readonly Suite[] = ['soak', 'e2e'];
+const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'spec', 'e2e'];
+/** Suites that are sensitive to timing, or use all cores. They run one file at a time. */
+const SEQUENTIAL: readonly Suite[] = ['soak', 'spec', 'e2e'];
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => test(argv));
@@ -80,7 +81,7 @@ async function test(argv: readonly string[]): Promise<number> {
   );
   if (suites.includes('integration') || suites.includes('system')) await getBrowser(progress);
   // Otherwise the first tests that need them would wait for a download.
-  if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
+  if (suites.some((suite) => !['unit', 'python', 'spec'].includes(suite))) {
     await progress.run('Triton and S3 server', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );

@@ -107,7 +107,7 @@ test('on main the suites that npm test omits run, and a test that is left out is
   expect(tests).toEqual([
     ['check', ['npm run check'], false, undefined],
     ['test', ['npm test'], false, '1'],
-    ['system', ['npm test -- --only python', 'npm test -- --only system'], true, '1'],
+    ['system', ['npm test -- --only python', 'npm test -- --only spec', 'npm test -- --only system'], true, '1'],
     ['e2e', ['npm run test:e2e'], true, '1'],
     ['soak', ['npm test -- --only soak'], true, '1'],
   ]);

@@ -1,0 +1,240 @@
+-------------------------------- MODULE Switch --------------------------------
+(***************************************************************************)
+(* Inside one pod: the files that the agent writes, and what Triton makes  *)
+(* of them when it is told to load.                                        *)
+(*                                                                         *)
+(* Triton's part follows its core repository at r24.10 (2.51); r26.05 has  *)
+(* the same rules:                                                         *)
+(*  - filesystem/implementations/local.h: the time of a file is the later  *)
+(*    one of its modification and its change time.  No program can set the *)
+(*    change time; link(), unlink() and rename() renew it.                 *)
+(*  - model_repository_manager.cc: a load of a known model whose newest    *)
+(*    time did not grow does nothing, and succeeds.  After a load that     *)
+(*    failed the old times are put back.                                   *)
+(*  - model_lifecycle.cc: a loaded version is kept if neither its folder   *)
+(*    nor the files beside the versions became newer than the newest of    *)
+(*    both was.                                                            *)
+(* test/integration/triton-reload.test.ts shows these rules on a server.   *)
+(*                                                                         *)
+(* The agent never changes a folder of its store.  It points symbolic      *)
+(* links to them, and may set the modification time of a folder.           *)
+(***************************************************************************)
+EXTENDS Naturals, Sequences, FiniteSets, TLC
+
+CONSTANTS
+  Steps,      \* models that an ensemble uses, in the order of loads
+  Others,     \* ensembles and models of their own, in the order of loads
+  Contents,   \* [release -> [model -> [Versions -> content or "-"]]]
+  Labels,     \* [release -> [model -> content of the label file, or "-"]]
+  Pins,       \* [release -> [step -> version that the ensemble uses]]; empty without an ensemble
+  Ensemble,   \* its name in Others
+  Bad,        \* contents that do not load
+  Switches,   \* how many releases are asked for
+  MaxCrashes, \* how often the agent dies
+  MaxRestarts, \* how often Triton dies
+  ClockGoesBack, \* the wall clock goes back once
+  Guards
+
+On(g) == g \in Guards
+Versions == {1, 2}
+Range(s) == {s[i] : i \in 1..Len(s)}
+Models == Range(Steps) \cup Range(Others)
+Max(S) == CHOOSE x \in S : \A y \in S : y <= x
+
+(* What is asked of a model: content of each version, and of the labels.    *)
+Want(r, m) == [content |-> Contents[r][m], label |-> Labels[r][m]]
+(* A step that serves the versions of both releases.                        *)
+Both(old, new, m) ==
+  [content |-> [v \in Versions |-> IF Contents[new][m][v] # "-" THEN Contents[new][m][v] ELSE Contents[old][m][v]],
+   label |-> Labels[new][m]]
+Served(want) == {v \in Versions : want.content[v] # "-"}
+(* A version number stands for two contents: requests could mix them.       *)
+Clash(old, new) ==
+  \E i \in 1..Len(Steps) : \E v \in Versions :
+    LET a == Contents[old][Steps[i]][v]
+        b == Contents[new][Steps[i]][v]
+    IN a # "-" /\ b # "-" /\ a # b
+
+VARIABLES
+  now, back,
+  file,    \* [Models -> [content, time, label, labelTime, serves, configTime]]: the model repository
+  triton,  \* [Models -> [known, time, labelTime, configTime, content, label]]: what Triton has loaded
+  note,    \* [Models -> [sure, before, content, time, label, labelTime]]: the agent's note of the last load
+  goal, home, tasks, at, ready,
+  asked, crashes, restarts,
+  needless \* history: a version was loaded again without need
+vars == <<now, back, file, triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
+
+Releases == DOMAIN Contents
+Tasks(models, r) == [i \in 1..Len(models) |-> <<models[i], Want(r, models[i])>>]
+(* Steps serve old and new versions, then the ensemble is switched, then    *)
+(* the steps give up the old versions.                                      *)
+Forward(old, new) ==
+  (IF On("StepsServeBoth") THEN [i \in 1..Len(Steps) |-> <<Steps[i], Both(old, new, Steps[i])>>] ELSE <<>>)
+  \o (IF On("EnsembleBeforeDrop") THEN Tasks(Others, new) \o Tasks(Steps, new) ELSE Tasks(Steps, new) \o Tasks(Others, new))
+(* The ensemble was not switched, or its steps still serve both.            *)
+Backward(r) == Tasks(Others, r) \o Tasks(Steps, r)
+
+First == "a"
+Time0 == 1
+Init ==
+  /\ now = 10 /\ back = FALSE
+  /\ file = [m \in Models |->
+       LET w == Want(First, m) IN
+       [content |-> w.content, time |-> [v \in Versions |-> IF w.content[v] = "-" THEN 0 ELSE Time0],
+        label |-> w.label, labelTime |-> IF w.label = "-" THEN 0 ELSE Time0, serves |-> Served(w), configTime |-> Time0]]
+  /\ triton = [m \in Models |->
+       [known |-> TRUE, time |-> file[m].time, labelTime |-> file[m].labelTime, configTime |-> Time0,
+        content |-> file[m].content, label |-> [v \in Versions |-> IF file[m].content[v] = "-" THEN "-" ELSE file[m].label]]]
+  /\ note = [m \in Models |->
+       [sure |-> TRUE, before |-> TRUE, content |-> file[m].content, time |-> file[m].time, label |-> file[m].label, labelTime |-> file[m].labelTime]]
+  /\ goal = First /\ home = First /\ tasks = <<>> /\ at = "idle" /\ ready = TRUE
+  /\ asked = 0 /\ crashes = 0 /\ restarts = 0 /\ needless = FALSE
+
+Tick ==
+  \/ now' = now + 1 /\ UNCHANGED back
+  \/ ClockGoesBack /\ ~back /\ now > 6 /\ now' = now - 6 /\ back' = TRUE
+
+Newest(f) == Max({f.time[v] : v \in Versions} \cup {f.labelTime, f.configTime})
+(* A time that Triton takes for a change.                                   *)
+Later(f) == IF On("LaterThanAll") THEN Max({now, Newest(f)}) + 1 ELSE now + 1
+
+Ask(r) ==
+  /\ at = "idle" /\ asked < Switches /\ r # home
+  /\ goal' = r /\ tasks' = Forward(home, r) /\ at' = "files" /\ asked' = asked + 1
+  /\ ready' = (On("DrainOnClash") => ~Clash(home, r))
+  /\ UNCHANGED <<now, back, file, triton, note, home, crashes, restarts, needless>>
+
+M == tasks[1][1]
+W == tasks[1][2]
+
+(* The time of content `new' where `had' lay: unchanged content keeps its   *)
+(* time; what Triton has loaded comes back with the time that Triton knows; *)
+(* everything else gets a later one.                                        *)
+Place(f, new, had, time, noted, notedTime) ==
+  IF new = had /\ On("KeepUnchanged") THEN time
+  ELSE IF On("PutAside") /\ new = noted /\ (On("OnlyIfSure") => note[M].sure) THEN notedTime
+  ELSE Later(f)
+
+(* Links and labels of one model, then config.pbtxt by rename, last.  The   *)
+(* agent notes that it is not sure before it asks Triton to load.           *)
+Write ==
+  /\ at = "files" /\ tasks # <<>>
+  /\ LET f == file[M]
+         n == note[M]
+         \* Triton does not notice that a file is gone
+         gone == On("TouchOnRemoval") /\ f.label # "-" /\ W.label = "-" /\ ~(n.sure /\ n.label = "-")
+         time == [v \in Versions |->
+           IF v \notin Served(W) THEN f.time[v]
+           ELSE IF gone THEN Later(f)
+           ELSE Place(f, W.content[v], f.content[v], f.time[v], n.content[v], n.time[v])]
+         content == [v \in Versions |-> IF v \in Served(W) THEN W.content[v] ELSE f.content[v]]
+         labelTime == IF W.label = "-" THEN 0 ELSE Place(f, W.label, f.label, f.labelTime, n.label, n.labelTime)
+         g == [f EXCEPT !.time = time, !.content = content, !.label = W.label, !.labelTime = labelTime]
+         same == g = f /\ f.serves = Served(W)
+         loaded == n.sure /\ n.content = W.content /\ n.label = W.label
+         skip == same /\ (IF On("SkipByNote") THEN loaded ELSE TRUE)
+     IN \/ /\ skip /\ tasks' = Tail(tasks) /\ UNCHANGED <<file, note, at, now, back>>
+        \/ /\ ~skip
+           /\ file' = [file EXCEPT ![M] = [g EXCEPT !.serves = Served(W), !.configTime = IF same THEN @ ELSE Later(g)]]
+           /\ note' = [note EXCEPT ![M].sure = ~On("MarkUnsure"), ![M].before = n.sure]
+           /\ at' = "load" /\ UNCHANGED tasks /\ Tick
+  /\ UNCHANGED <<triton, goal, home, ready, asked, crashes, restarts, needless>>
+
+(* The agent dies between two files of a model.                             *)
+WritePart ==
+  /\ at = "files" /\ tasks # <<>> /\ crashes < MaxCrashes
+  /\ LET f == file[M] IN
+     \E v \in Served(W) :
+       /\ f.content[v] # W.content[v]
+       /\ file' = [file EXCEPT ![M].content[v] = W.content[v],
+                     ![M].time[v] = Place(f, W.content[v], f.content[v], f.time[v], note[M].content[v], note[M].time[v])]
+  /\ crashes' = crashes + 1 /\ Tick
+  /\ goal' \in {goal, home}
+  /\ tasks' = Forward(home, goal')
+  /\ ready' = FALSE
+  /\ UNCHANGED <<triton, note, home, at, asked, restarts, needless>>
+
+Newest2(t) == Max({t.time[v] : v \in Versions} \cup {t.labelTime, t.configTime})
+IsNewer(f, t, v) == Max({f.time[v], f.labelTime}) > Max({t.time[v], t.labelTime})
+
+(* POST load, and its response; or the agent dies before it has it.         *)
+LoadModel ==
+  /\ at = "load"
+  /\ LET f == file[M]
+         t == triton[M]
+         nothing == t.known /\ Newest(f) <= Newest2(t)
+         kept == {v \in f.serves : t.content[v] # "-" /\ ~IsNewer(f, t, v)}
+         fails == ~nothing /\ \E v \in f.serves \ kept : f.content[v] \in Bad
+         after == [known |-> TRUE, time |-> f.time, labelTime |-> f.labelTime, configTime |-> f.configTime,
+                   content |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.content[v] ELSE f.content[v]],
+                   label |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.label[v] ELSE f.label]]
+         again == \E v \in f.serves \ kept : t.content[v] = f.content[v] /\ t.label[v] = f.label
+     IN /\ triton' = [triton EXCEPT ![M] = IF nothing THEN t ELSE IF fails THEN [t EXCEPT !.known = TRUE] ELSE after]
+        /\ needless' = (needless \/ (crashes = 0 /\ restarts = 0 /\ ~nothing /\ ~fails /\ again))
+        /\ \/ \* the response
+              /\ IF fails
+                 THEN /\ goal' = home /\ tasks' = Backward(home)
+                      /\ note' = [note EXCEPT ![M].sure = @ \/ note[M].before]  \* Triton has what it had
+                 ELSE /\ note' = [note EXCEPT ![M] = [sure |-> TRUE, before |-> TRUE, content |-> [v \in Versions |-> IF v \in f.serves THEN f.content[v] ELSE "-"],
+                                                      time |-> f.time, label |-> f.label, labelTime |-> f.labelTime]]
+                      /\ tasks' = Tail(tasks) /\ UNCHANGED goal
+              /\ UNCHANGED <<crashes, ready>>
+           \/ /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+              /\ goal' \in {goal, home} /\ tasks' = Forward(home, goal') /\ ready' = FALSE
+              /\ UNCHANGED note
+  /\ at' = "files"
+  /\ UNCHANGED <<now, back, file, home, asked, restarts>>
+
+Done ==
+  /\ at = "files" /\ tasks = <<>>
+  /\ home' = goal /\ at' = "idle" /\ ready' = TRUE
+  /\ UNCHANGED <<now, back, file, triton, note, goal, tasks, asked, crashes, restarts, needless>>
+
+(* Links to versions that are not served go.                                *)
+Clean(m) ==
+  /\ at = "idle"
+  /\ \E v \in Versions \ file[m].serves :
+       /\ file[m].content[v] # "-"
+       /\ file' = [file EXCEPT ![m].content[v] = "-", ![m].time[v] = 0, ![m].configTime = Later(file[m])]
+  /\ Tick
+  /\ UNCHANGED <<triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
+
+(* Triton starts without models.  The agent has it load home.               *)
+TritonRestarts ==
+  /\ restarts < MaxRestarts /\ restarts' = restarts + 1
+  /\ triton' = [m \in Models |->
+       [known |-> FALSE, time |-> [v \in Versions |-> 0], labelTime |-> 0, configTime |-> 0,
+        content |-> [v \in Versions |-> "-"], label |-> [v \in Versions |-> "-"]]]
+  /\ note' = [m \in Models |-> [note[m] EXCEPT !.sure = FALSE]]
+  /\ goal' = home /\ tasks' = Backward(home) /\ at' = "files" /\ ready' = FALSE
+  /\ UNCHANGED <<now, back, file, home, asked, crashes, needless>>
+
+Next ==
+  \/ \E r \in Releases : Ask(r)
+  \/ Write \/ WritePart \/ LoadModel \/ Done \/ TritonRestarts
+  \/ \E m \in Models : Clean(m)
+Spec == Init /\ [][Next]_vars
+
+-------------------------------------------------------------------------------
+(* When the agent reports a release, Triton has loaded exactly that one.    *)
+ServesWhatItSays ==
+  at = "idle" => \A m \in Models : \A v \in Versions :
+    /\ triton[m].content[v] = Contents[home][m][v]
+    /\ triton[m].label[v] = IF Contents[home][m][v] = "-" THEN "-" ELSE Labels[home][m]
+
+(* A version that did not change is not loaded again.                       *)
+NothingNeedless == ~needless
+
+(* While the pod takes requests, the ensemble uses the steps of its own     *)
+(* release.                                                                 *)
+EnsembleIsWhole ==
+  ready /\ Ensemble \in Models =>
+    LET loaded == CHOOSE r \in Releases : \A v \in Versions : Contents[r][Ensemble][v] = triton[Ensemble].content[v] IN
+    (\E v \in Versions : triton[Ensemble].content[v] # "-") =>
+      \A i \in 1..Len(Steps) :
+        LET v == Pins[loaded][Steps[i]] IN triton[Steps[i]].content[v] = Contents[loaded][Steps[i]][v]
+
+(* What must be possible.                                                   *)
+NeverSwitched == home = First
+===============================================================================

@@ -1,0 +1,304 @@
+import { describeUnless } from '../support/describe-unless';
+import { whyNoTlc } from '../../tools/toolchain/tlc';
+import { explore, guardsOf, type Model, type Value } from './model-checker';
+
+type Command = 'publish' | 'rollback' | 'prune';
+
+/** What happens in a run of the model. */
+interface Scenario {
+  /** The commands, by publisher. */
+  commands: Record<string, Command>;
+  /** Version number that each publisher uploads under. Releases r0 and r1 have 0 and 1. */
+  numbers?: Record<string, number>;
+  /** What each publisher uploads. Releases r0 and r1 have 0 and 1. */
+  bytes?: Record<string, number>;
+  models?: string[];
+  /** Models that each publisher changes. Default: all. */
+  changes?: Record<string, string[]>;
+  pods?: string[];
+  /** Pods that are up at the start. Default: all. */
+  up?: string[];
+  /** Pairs of a release and a pod on which it does not load. */
+  bad?: [string, string][];
+  restarts?: number;
+  stops?: number;
+  outages?: number;
+  outagesEnd?: boolean;
+  crash?: boolean;
+  giveUp?: boolean;
+  lateUploads?: boolean;
+  /** How often a request that replaces head.json or deletes an object may be applied. */
+  copies?: number;
+  /** Guards that are removed. */
+  without?: string[];
+}
+
+const GUARDS = guardsOf('Publish');
+
+function model(scenario: Scenario, formulas: Pick<Model, 'behaviour' | 'invariants' | 'properties'>): Model {
+  const publishers = Object.keys(scenario.commands);
+  const models = scenario.models ?? ['m'];
+  const pods = scenario.pods ?? ['a'];
+  const each = <T extends Value>(value: (publisher: string, index: number) => T): Record<string, T> =>
+    Object.fromEntries(publishers.map((name, index) => [name, value(name, index)]));
+  return {
+    module: 'Publish',
+    modelValues: ['None'],
+    constants: {
+      Publishers: new Set(publishers),
+      Pods: new Set(pods),
+      Models: new Set(models),
+      Command: scenario.commands,
+      Changes: each((name) => new Set(scenario.changes?.[name] ?? models)),
+      Number: scenario.numbers ?? each((_, index) => index + 2),
+      Bytes: scenario.bytes ?? each((_, index) => index + 2),
+      Rank: each((_, index) => index),
+      BadOn: new Set(scenario.bad ?? []),
+      StartUp: new Set(scenario.up ?? pods),
+      Guards: new Set(GUARDS.filter((guard) => !scenario.without?.includes(guard))),
+      MaxRestarts: scenario.restarts ?? 0,
+      MaxStops: scenario.stops ?? 0,
+      MaxOutages: scenario.outages ?? 0,
+      OutagesEnd: scenario.outagesEnd ?? true,
+      CanCrash: scenario.crash ?? false,
+      CanGiveUp: scenario.giveUp ?? true,
+      Copies: scenario.copies ?? 1,
+      LateUploads: scenario.lateUploads ?? false,
+    },
+    ...formulas,
+    // Formulas about steps and about the end need whole states.
+    ...(formulas.properties === undefined ? { view: 'View' } : {}),
+  };
+}
+
+const PUBLISH = { p1: 'publish' } as const;
+const TWO = { p1: 'publish', p2: 'publish' } as const;
+const PRUNE = { p1: 'publish', p2: 'prune' } as const;
+/** The bytes that p1 publishes are in the bucket already, and a prune gives them up. */
+const REUSE = { commands: PRUNE, numbers: { p1: 0, p2: 3 }, bytes: { p1: 0, p2: 3 } } as const;
+const SAME_NUMBER = { commands: TWO, numbers: { p1: 2, p2: 2 }, lateUploads: true } as const;
+
+const SAFE = [
+  'TypeOK',
+  'RightBytes',
+  'HeadIsComplete',
+  'RetainedIsComplete',
+  'NumbersAreStable',
+  'FailedMeansNot',
+  'FailedMeansHome',
+  'OkMeansHead',
+  'NoStepBack',
+  'OneOfTwoGoesOn',
+];
+
+const HOLDS: (Scenario & { title: string } & Pick<Model, 'invariants' | 'properties' | 'behaviour'>)[] = [
+  { title: 'two publishers on two pods', commands: TWO, pods: ['a', 'b'] },
+  { title: 'two publishers, every fault of a pod', commands: TWO, restarts: 1, outages: 1, crash: true },
+  { title: 'publish and prune', commands: PRUNE, stops: 1, crash: true, lateUploads: true, copies: 2 },
+  { title: 'rollback and prune', commands: { p1: 'rollback', p2: 'prune' }, stops: 1, crash: true, copies: 2 },
+  { title: 'publish and rollback', commands: { p1: 'publish', p2: 'rollback' }, restarts: 1 },
+  { title: 'publish what a prune gives up', ...REUSE, stops: 1, crash: true, lateUploads: true },
+  { title: 'the same version number', ...SAME_NUMBER, invariants: [...SAFE, 'NumbersAreNotBurnt'] },
+  {
+    title: 'a pod joins',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    up: ['a'],
+    restarts: 1,
+    stops: 1,
+    crash: true,
+    copies: 2,
+  },
+  {
+    title: 'it loads on one pod only',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    bad: [['p1', 'b']],
+    restarts: 1,
+    crash: true,
+  },
+  {
+    title: 'two models, of which one publisher changes one',
+    commands: TWO,
+    models: ['m', 'n'],
+    changes: { p1: ['m'], p2: ['m', 'n'] },
+    lateUploads: true,
+  },
+  {
+    title: 'two models and a prune',
+    commands: PRUNE,
+    models: ['m', 'n'],
+    changes: { p1: ['m'], p2: [] },
+    lateUploads: true,
+  },
+  {
+    title: 'each commit follows its trials',
+    commands: TWO,
+    properties: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase', 'TrialsAreNotTaken'],
+  },
+  {
+    title: 'each commit follows its trials while a pod joins',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    up: ['a'],
+    restarts: 1,
+    properties: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase'],
+  },
+  {
+    title: 'pods follow head in the end',
+    commands: PUBLISH,
+    outages: 1,
+    restarts: 1,
+    crash: true,
+    behaviour: 'LiveSpec',
+    properties: ['PodsFollowHead'],
+  },
+  {
+    title: 'a pod that starts during a prune follows head in the end',
+    commands: PRUNE,
+    pods: ['a', 'b'],
+    up: ['a'],
+    giveUp: false,
+    behaviour: 'LiveSpec',
+    properties: ['PodsFollowHead'],
+  },
+  {
+    title: 'trials end, also without S3',
+    commands: PUBLISH,
+    outages: 1,
+    outagesEnd: false,
+    crash: true,
+    behaviour: 'LiveSpec',
+    properties: ['TrialsEnd'],
+  },
+  {
+    title: 'pods that restart without S3 come up',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    outages: 1,
+    outagesEnd: false,
+    restarts: 1,
+    giveUp: false,
+    behaviour: 'LiveSpec',
+    properties: ['PodsComeUp'],
+  },
+];
+
+const NO_S3 = { outages: 1, outagesEnd: false, crash: true } as const;
+
+/** Without the guards, the formula is violated. */
+const NEEDED: (Scenario & { without: string[]; violates: string; kind?: 'step' | 'end' })[] = [
+  { without: ['Acknowledge'], violates: 'NoStepBack', commands: PUBLISH },
+  { without: ['AllPods'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH, pods: ['a', 'b'] },
+  { without: ['BaseAtStart'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
+  { without: ['BaseCheck'], violates: 'NoStepBack', commands: TWO, restarts: 1 },
+  { without: ['ByVersionId'], violates: 'HeadIsComplete', ...SAME_NUMBER },
+  { without: ['CheckTrials'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH },
+  { without: ['Conflict'], violates: 'NumbersAreStable', commands: PUBLISH, numbers: { p1: 1 }, bytes: { p1: 2 } },
+  { without: ['Expiry'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, crash: true },
+  { without: ['Fence'], violates: 'FailedMeansNot', commands: PUBLISH },
+  { without: ['Generation'], violates: 'FailedMeansNot', commands: TWO },
+  { without: ['History'], violates: 'FailedMeansNot', commands: TWO },
+  {
+    without: ['HomeFirst'],
+    violates: 'PodsComeUp',
+    kind: 'end',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    outages: 1,
+    outagesEnd: false,
+    restarts: 1,
+    giveUp: false,
+  },
+  { without: ['IfMatch'], violates: 'FailedMeansNot', commands: TWO },
+  { without: ['IfMatch'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
+  { without: ['KeepHead', 'HomeFirst'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
+  { without: ['KeepHomeFiles'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
+  {
+    without: ['NameRetained'],
+    violates: 'HeadIsComplete',
+    commands: { p1: 'publish', p2: 'prune', p3: 'publish' },
+    numbers: { p1: 2, p2: 3, p3: 2 },
+    bytes: { p1: 2, p2: 3, p3: 2 },
+    pods: [],
+    lateUploads: true,
+  },
+  { without: ['NewId'], violates: 'OkMeansHead', commands: { p1: 'rollback', p2: 'rollback' } },
+  { without: ['OneTrial'], violates: 'TrialsAreNotTaken', kind: 'step', commands: TWO },
+  { without: ['Order'], violates: 'OneOfTwoGoesOn', commands: TWO, pods: ['a', 'b'] },
+  { without: ['PruneCommits'], violates: 'HeadIsComplete', commands: PRUNE },
+  { without: ['ReadAfter412'], violates: 'FailedMeansNot', commands: PUBLISH, copies: 2 },
+  { without: ['ReadBack'], violates: 'FailedMeansNot', commands: PUBLISH },
+  { without: ['RenewOnly'], violates: 'FailedMeansHome', commands: PUBLISH },
+  {
+    without: ['Reread'],
+    violates: 'PodsFollowHead',
+    kind: 'end',
+    commands: PRUNE,
+    pods: ['a', 'b'],
+    up: ['a'],
+    giveUp: false,
+  },
+  { without: ['StateTag'], violates: 'FailedMeansHome', commands: PUBLISH },
+  { without: ['Versioning', 'Verify'], violates: 'RightBytes', ...SAME_NUMBER },
+  { without: ['Versioning'], violates: 'HeadIsComplete', ...REUSE },
+  { without: ['WaitForPods'], violates: 'CommitAfterATrial', kind: 'step', commands: PUBLISH, restarts: 1 },
+];
+
+/** If one of these held, the other formulas would say nothing. */
+const POSSIBLE: (Scenario & { title: string; formula: string })[] = [
+  { title: 'two publishers succeed', formula: 'NeverAllOk', commands: TWO },
+  { title: 'a publish and a rollback succeed', formula: 'NeverAllOk', commands: { p1: 'publish', p2: 'rollback' } },
+  { title: 'a publish and a prune succeed', formula: 'NeverAllOk', commands: PRUNE },
+  { title: 'a publish asks a pod that joins', formula: 'NeverAllOk', commands: PUBLISH, pods: ['a', 'b'], up: ['a'] },
+  { title: 'a prune deletes', formula: 'NeverDeleted', commands: PRUNE },
+  { title: 'a commit is fenced', formula: 'NeverFenced', commands: PUBLISH },
+  { title: 'a publish is incomplete', formula: 'NeverPartial', commands: PUBLISH },
+];
+
+const MOST_MS = 900_000;
+
+describeUnless(whyNoTlc(), 'the specification of a publish', () => {
+  let explored = 0;
+
+  test.each(HOLDS)(
+    'holds: $title',
+    async ({ behaviour, invariants, properties, ...scenario }) => {
+      const formulas =
+        properties === undefined ? { invariants: invariants ?? SAFE } : { properties, ...(behaviour && { behaviour }) };
+      const { violated, states, output } = await explore(model(scenario, formulas));
+      expect(violated === undefined ? '' : output).toBe('');
+      explored += states;
+    },
+    MOST_MS,
+  );
+
+  test('the runs above have at least a million distinct states', () => {
+    process.stderr.write(`Publish.tla: ${explored} distinct states\n`);
+    expect(explored).toBeGreaterThan(1_000_000);
+  });
+
+  test.each(NEEDED)(
+    'without $without, $violates is violated',
+    async ({ violates, kind, ...scenario }) => {
+      const formulas =
+        kind === undefined
+          ? { invariants: [violates] }
+          : { properties: [violates], ...(kind === 'end' && { behaviour: 'LiveSpec' }) };
+      expect((await explore(model(scenario, formulas))).violated).toBe(violates);
+    },
+    MOST_MS,
+  );
+
+  test('every guard of the specification is removed once', () => {
+    expect([...new Set(NEEDED.flatMap(({ without }) => without))].sort()).toEqual(GUARDS);
+  });
+
+  test.each(POSSIBLE)(
+    'can happen: $title',
+    async ({ formula, ...scenario }) => {
+      expect((await explore(model(scenario, { invariants: [formula] }))).violated).toBe(formula);
+    },
+    MOST_MS,
+  );
+});

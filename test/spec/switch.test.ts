@@ -1,0 +1,127 @@
+import { describeUnless } from '../support/describe-unless';
+import { whyNoTlc } from '../../tools/toolchain/tlc';
+import { explore, guardsOf, type Model, type Value } from './model-checker';
+
+const GUARDS = guardsOf('Switch');
+const NOTHING = '-';
+/** Contents of versions 1 and 2. */
+type Versions = [string, string];
+
+/** Releases of one model, `m`. Version contents that start with X do not load. */
+const ONE_MODEL = releases({
+  a: { m: { versions: ['A', NOTHING], labels: 'x' } },
+  secondVersion: { m: { versions: ['A', 'B'], labels: 'x' } },
+  otherBytes: { m: { versions: ['C', NOTHING], labels: 'x' } },
+  otherLabels: { m: { versions: ['A', NOTHING], labels: 'y' } },
+  noLabels: { m: { versions: ['A', NOTHING] } },
+  bad: { m: { versions: ['A', 'X'], labels: 'x' } },
+  secondOnly: { m: { versions: [NOTHING, 'B'], labels: 'x' } },
+});
+
+/** Releases of the ensemble `e` with its steps `s` and `t`. The last one uses version 1 of both again. */
+const ENSEMBLE = {
+  ...releases({
+    a: { s: { versions: ['A', NOTHING] }, t: { versions: ['T', NOTHING] }, e: { versions: ['E1', NOTHING] } },
+    newNumbers: { s: { versions: [NOTHING, 'B'] }, t: { versions: [NOTHING, 'U'] }, e: { versions: ['E2', NOTHING] } },
+    bad: { s: { versions: [NOTHING, 'B'] }, t: { versions: [NOTHING, 'X'] }, e: { versions: ['E3', NOTHING] } },
+    sameNumbers: { s: { versions: ['C', NOTHING] }, t: { versions: ['V', NOTHING] }, e: { versions: ['E4', NOTHING] } },
+  }),
+  Steps: ['s', 't'],
+  Others: ['e'],
+  Ensemble: 'e',
+  Pins: { a: { s: 1, t: 1 }, newNumbers: { s: 2, t: 2 }, bad: { s: 2, t: 2 }, sameNumbers: { s: 1, t: 1 } },
+};
+
+function releases(content: Record<string, Record<string, { versions: Versions; labels?: string }>>) {
+  const each = (value: (model: { versions: Versions; labels?: string }) => Value): Record<string, Value> =>
+    Object.fromEntries(
+      Object.entries(content).map(([release, models]) => [
+        release,
+        Object.fromEntries(Object.entries(models).map(([name, model]) => [name, value(model)])),
+      ]),
+    );
+  return {
+    Steps: [] as Value,
+    Others: ['m'] as Value,
+    Ensemble: NOTHING as Value,
+    Pins: {} as Value,
+    Contents: each(({ versions }) => versions),
+    Labels: each(({ labels }) => labels ?? NOTHING),
+  };
+}
+
+interface Faults {
+  crashes?: number;
+  restarts?: number;
+  clockGoesBack?: boolean;
+}
+
+function model(
+  constants: Record<string, Value>,
+  { crashes = 0, restarts = 0, clockGoesBack = false }: Faults,
+  invariants: string[],
+  without: readonly string[] = [],
+): Model {
+  return {
+    module: 'Switch',
+    constants: {
+      ...constants,
+      Bad: new Set(['X']),
+      Switches: 3,
+      MaxCrashes: crashes,
+      MaxRestarts: restarts,
+      ClockGoesBack: clockGoesBack,
+      Guards: new Set(GUARDS.filter((guard) => !without.includes(guard))),
+    },
+    invariants,
+  };
+}
+
+const ALL = ['ServesWhatItSays', 'NothingNeedless', 'EnsembleIsWhole'];
+
+/** Without the guard, the formula is violated. */
+const NEEDED: (Faults & { guard: string; violates: string; constants: Record<string, Value> })[] = [
+  { guard: 'DrainOnClash', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
+  { guard: 'EnsembleBeforeDrop', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
+  { guard: 'KeepUnchanged', violates: 'NothingNeedless', constants: ONE_MODEL },
+  { guard: 'LaterThanAll', violates: 'ServesWhatItSays', constants: ONE_MODEL, clockGoesBack: true },
+  { guard: 'MarkUnsure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
+  { guard: 'OnlyIfSure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
+  { guard: 'PutAside', violates: 'NothingNeedless', constants: ONE_MODEL },
+  { guard: 'SkipByNote', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
+  { guard: 'StepsServeBoth', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
+  { guard: 'TouchOnRemoval', violates: 'ServesWhatItSays', constants: ONE_MODEL },
+];
+
+const MOST_MS = 900_000;
+
+describeUnless(whyNoTlc(), 'the specification of a switch in a pod', () => {
+  test.each([
+    { title: 'one model', constants: ONE_MODEL, crashes: 1, restarts: 1, clockGoesBack: true },
+    { title: 'an ensemble and its steps', constants: ENSEMBLE, crashes: 1, restarts: 1 },
+  ])(
+    'holds: $title',
+    async ({ constants, ...faults }) => {
+      const { violated, states, output } = await explore(model(constants, faults, ALL));
+      expect(violated === undefined ? '' : output).toBe('');
+      process.stderr.write(`Switch.tla: ${states} distinct states\n`);
+    },
+    MOST_MS,
+  );
+
+  test.each(NEEDED)(
+    'without $guard, $violates is violated',
+    async ({ guard, violates, constants, ...faults }) => {
+      expect((await explore(model(constants, faults, [violates], [guard]))).violated).toBe(violates);
+    },
+    MOST_MS,
+  );
+
+  test('every guard of the specification is removed once', () => {
+    expect(NEEDED.map(({ guard }) => guard)).toEqual(GUARDS);
+  });
+
+  test('a switch can happen', async () => {
+    expect((await explore(model(ONE_MODEL, {}, ['NeverSwitched']))).violated).toBe('NeverSwitched');
+  });
+});
