@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, join, relative } from 'node:path';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
@@ -89,8 +89,8 @@ async function test(argv: readonly string[]): Promise<number> {
   const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
-  const total = { ...NOTHING };
-  const failed: Suite[] = [];
+  const total = { passed: 0, failed: 0, skipped: 0 };
+  const failed: string[] = [];
   try {
     for (const suite of suites) {
       process.stderr.write(`\n== ${suite} tests\n`);
@@ -101,15 +101,15 @@ async function test(argv: readonly string[]): Promise<number> {
           ? pytest(environment, report, { filter, reference, slow })
           : jest(suite, environment, report, filter);
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
-      if (results.failed !== 0) failed.push(suite);
+      failed.push(...results.names.map((name) => `${suite}: ${name}`));
     }
   } finally {
     rmSync(scratch, { recursive: true, force: true });
   }
-  // jest and pytest list the failures at the end of each suite.
-  if (failed.length > 0) process.stdout.write(`\nFAILED ${failed.join(', ')}\n`);
+  // Repeats the failed tests, because the output can take half an hour.
+  for (const name of failed) process.stdout.write(`\nFAILED ${name}`);
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
-  process.stdout.write(`\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
+  process.stdout.write(`\n\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
 }
 
@@ -157,19 +157,25 @@ function soakEnvironment(): Record<string, string> {
   return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
 }
 
-/** Numbers of tests. */
-type Results = Record<'passed' | 'failed' | 'skipped', number>;
+/** Numbers of tests, and the names of those that failed. */
+interface Results {
+  passed: number;
+  failed: number;
+  skipped: number;
+  names: string[];
+}
 
-const NOTHING: Results = { passed: 0, failed: 0, skipped: 0 };
+const NOTHING: Results = { passed: 0, failed: 0, skipped: 0, names: [] };
 
 /** Reads the report of a test runner. A missing or incomplete report counts as a failure. */
-function getResults(suite: Suite, report: string, status: number | null, read: (text: string) => Results): Results {
+function getResults(report: string, status: number | null, read: (text: string) => Results): Results {
   try {
-    return read(readFileSync(report, 'utf8'));
+    const results = read(readFileSync(report, 'utf8'));
+    if (status === 0 || results.failed > 0) return results;
   } catch {
-    process.stderr.write(`${suite} tests wrote no report and ended with exit code ${status}\n`);
-    return { ...NOTHING, failed: 1 };
+    // The message below names the exit code.
   }
+  return { ...NOTHING, failed: 1, names: [`no complete report, exit code ${status}`] };
 }
 
 function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Results {
@@ -183,20 +189,24 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
     env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
     stdio: ['inherit', 2, 2],
   });
-  return getResults(suite, report, status, jestResults);
+  return getResults(report, status, jestResults);
 }
 
-/** @param json output of `jest --json`, in which files that could not be loaded contain no failed test */
+interface JestReport {
+  numPassedTests: number;
+  numPendingTests: number;
+  testResults: { name: string; status: string; assertionResults: { fullName: string; status: string }[] }[];
+}
+
+/** @param json output of `jest --json`, in which a file that could not be loaded failed without a failed test */
 function jestResults(json: string): Results {
-  const report = JSON.parse(json) as Record<
-    'numPassedTests' | 'numFailedTests' | 'numRuntimeErrorTestSuites' | 'numPendingTests',
-    number
-  >;
-  return {
-    passed: report.numPassedTests,
-    failed: report.numFailedTests + report.numRuntimeErrorTestSuites,
-    skipped: report.numPendingTests,
-  };
+  const report = JSON.parse(json) as JestReport;
+  const names = report.testResults.flatMap((file) => {
+    const failed = file.assertionResults.filter(({ status }) => status === 'failed');
+    const tests = failed.length > 0 || file.status !== 'failed' ? failed : [{ fullName: 'could not run' }];
+    return tests.map(({ fullName }) => `${relative(paths.root, file.name)}: ${fullName}`);
+  });
+  return { passed: report.numPassedTests, failed: names.length, skipped: report.numPendingTests, names };
 }
 
 /** The comparison with PyPI's GFPGAN takes 6 GB of memory, every other test less than 2. */
@@ -223,12 +233,13 @@ function pytest(
   };
   const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
-  return getResults('python', report, status, junitResults);
+  return getResults(report, status, junitResults);
 }
 
 /** @param xml output of `pytest --junitxml`, whose first element has the numbers of tests */
 function junitResults(xml: string): Results {
   const count = (name: string): number => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(xml)?.[1]);
   const [failed, skipped] = [count('failures') + count('errors'), count('skipped')];
-  return { passed: count('tests') - failed - skipped, failed, skipped };
+  const names = failed === 0 ? [] : ['listed at the end of the tests'];
+  return { passed: count('tests') - failed - skipped, failed, skipped, names };
 }
