@@ -535,8 +535,10 @@ NoStepBack ==
       \/ pod[d].serves \in Publishers /\ pub[pod[d].serves].base.generation > pub[p].base.generation
 (* Two publishers do not turn each other away.                              *)
 OneOfTwoGoesOn == ~(\A p \in Publishers : pub[p].why = "busy" /\ pub[p].at \in {"ending", "failed"})
-(* A refused version number can be used again.                              *)
-NumbersAreNotBurnt == \A p \in Publishers : pub[p].why # "conflict"
+(* A number is in conflict only if a release that was in service has it.    *)
+NumbersAreNotBurnt ==
+  \A p \in Publishers : pub[p].why = "conflict" =>
+    \E r \in {"r0", "r1"} \cup was.head : \E m \in Models : NumberOf(s3.manifests[r][m]) = Number[p]
 
 (* What holds in every step                                                 *)
 
@@ -556,6 +558,8 @@ TrialsAreNotTaken == [][\A d \in Pods : pod[d].trial # None => pod'[d].trial \in
 
 PodsFollowHead ==
   <>[](\A d \in Pods : pod[d].s3 /\ <<s3.head.release, d>> \notin BadOn => pod[d].up = "up" /\ pod[d].serves = s3.head.release)
+(* A pod that reaches S3 comes up.                                          *)
+PodsStart == <>[](\A d \in Pods : pod[d].s3 => pod[d].up = "up")
 (* No pod serves for ever what head never was at.                           *)
 TrialsEnd == <>[](\A d \in Pods : pod[d].serves \in {None, "r0", "r1"} \cup {ReleaseOf(p) : p \in was.head})
 (* A pod that restarts without S3 serves what it has.                       *)

@@ -108,12 +108,10 @@ Ask(r) ==
 M == tasks[1][1]
 W == tasks[1][2]
 
-(* The time of content `new' where `had' lay: unchanged content keeps its   *)
-(* time; what Triton has loaded comes back with the time that Triton knows; *)
-(* everything else gets a later one.                                        *)
-Place(f, new, had, time, noted, notedTime) ==
-  IF new = had /\ On("KeepUnchanged") THEN time
-  ELSE IF On("PutAside") /\ new = noted /\ (On("OnlyIfSure") => note[M].sure) THEN notedTime
+(* The time of a content: what Triton has loaded has the time that Triton   *)
+(* knows, everything else gets a later one.                                 *)
+Place(f, new, noted, notedTime) ==
+  IF On("PutAside") /\ new = noted /\ (On("OnlyIfSure") => note[M].sure) THEN notedTime
   ELSE Later(f)
 
 (* Links and labels of one model, then config.pbtxt by rename, last.  The   *)
@@ -127,16 +125,14 @@ Write ==
          time == [v \in Versions |->
            IF v \notin Served(W) THEN f.time[v]
            ELSE IF gone THEN Later(f)
-           ELSE Place(f, W.content[v], f.content[v], f.time[v], n.content[v], n.time[v])]
+           ELSE Place(f, W.content[v], n.content[v], n.time[v])]
          content == [v \in Versions |-> IF v \in Served(W) THEN W.content[v] ELSE f.content[v]]
-         labelTime == IF W.label = "-" THEN 0 ELSE Place(f, W.label, f.label, f.labelTime, n.label, n.labelTime)
+         labelTime == IF W.label = "-" THEN 0 ELSE Place(f, W.label, n.label, n.labelTime)
          g == [f EXCEPT !.time = time, !.content = content, !.label = W.label, !.labelTime = labelTime]
-         same == g = f /\ f.serves = Served(W)
-         loaded == n.sure /\ n.content = W.content /\ n.label = W.label
-         skip == same /\ (IF On("SkipByNote") THEN loaded ELSE TRUE)
-     IN \/ /\ skip /\ tasks' = Tail(tasks) /\ UNCHANGED <<file, note, at, now, back>>
-        \/ /\ ~skip
-           /\ file' = [file EXCEPT ![M] = [g EXCEPT !.serves = Served(W), !.configTime = IF same THEN @ ELSE Later(g)]]
+         same == g = f /\ f.serves = Served(W)     \* as noted, and the agent is sure
+     IN \/ /\ same /\ tasks' = Tail(tasks) /\ UNCHANGED <<file, note, at, now, back>>
+        \/ /\ ~same
+           /\ file' = [file EXCEPT ![M] = [g EXCEPT !.serves = Served(W), !.configTime = Later(g)]]
            /\ note' = [note EXCEPT ![M].sure = ~On("MarkUnsure"), ![M].before = n.sure]
            /\ at' = "load" /\ UNCHANGED tasks /\ Tick
   /\ UNCHANGED <<triton, goal, home, ready, asked, crashes, restarts, needless>>
@@ -148,7 +144,7 @@ WritePart ==
      \E v \in Served(W) :
        /\ f.content[v] # W.content[v]
        /\ file' = [file EXCEPT ![M].content[v] = W.content[v],
-                     ![M].time[v] = Place(f, W.content[v], f.content[v], f.time[v], note[M].content[v], note[M].time[v])]
+                     ![M].time[v] = Place(f, W.content[v], note[M].content[v], note[M].time[v])]
   /\ crashes' = crashes + 1 /\ Tick
   /\ goal' \in {goal, home}
   /\ tasks' = Forward(home, goal')

@@ -83,12 +83,10 @@ const ALL = ['ServesWhatItSays', 'NothingNeedless', 'EnsembleIsWhole'];
 const NEEDED: (Faults & { guard: string; violates: string; constants: Record<string, Value> })[] = [
   { guard: 'DrainOnClash', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
   { guard: 'EnsembleBeforeDrop', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
-  { guard: 'KeepUnchanged', violates: 'NothingNeedless', constants: ONE_MODEL },
   { guard: 'LaterThanAll', violates: 'ServesWhatItSays', constants: ONE_MODEL, clockGoesBack: true },
   { guard: 'MarkUnsure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
   { guard: 'OnlyIfSure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
   { guard: 'PutAside', violates: 'NothingNeedless', constants: ONE_MODEL },
-  { guard: 'SkipByNote', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
   { guard: 'StepsServeBoth', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
   { guard: 'TouchOnRemoval', violates: 'ServesWhatItSays', constants: ONE_MODEL },
 ];
