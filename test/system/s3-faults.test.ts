@@ -121,7 +121,11 @@ describeOnEachS3('through a bad network, with', (start, name) => {
         { attempts: 3, idleTimeoutMs: 150, deadlineMs: 20_000 },
       );
       const works = [broken.list(''), broken.get('x'), broken.putBytes('x', Buffer.from('x')), broken.checksum('x', 1)];
-      for (const result of await Promise.allSettled([...works, broken.delete([{ key: 'x' }]), broken.putBytes('y', big())])) {
+      for (const result of await Promise.allSettled([
+        ...works,
+        broken.delete([{ key: 'x' }]),
+        broken.putBytes('y', big()),
+      ])) {
         const reason: unknown = result.status === 'rejected' ? result.reason : undefined;
         expect(reason).toBeInstanceOf(UserError);
         expect((reason as UserError).message).toContain(proxy.endpoint);
