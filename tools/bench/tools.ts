@@ -68,7 +68,7 @@ export const SYNC_MODELS = 'sync-models';
 
 const RCLONE_TUNING = ['--transfers=32', '--checkers=32', '--fast-list'];
 
-/** The best settings in a trial with round-trip times of 30 and 150 ms. */
+/** More requests in flight, for a server at a distance. */
 const RCLONE_FAR = [
   '--transfers=128',
   '--checkers=128',
