@@ -33,6 +33,10 @@ class LiveStack {
     return ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : undefined;
   }
 
+  get nodeGroups(): LiveGroup[] {
+    return this.all('aws:eks/nodeGroup:NodeGroup') as unknown as LiveGroup[];
+  }
+
   has(type: string): boolean {
     return this.all(type).length > 0;
   }
@@ -53,6 +57,18 @@ const liveLoadBalancer = (state: LiveStack): Record<string, unknown> | undefined
     .all(SERVICE)
     .map(({ spec }) => spec as Record<string, unknown> | undefined)
     .find((spec) => spec?.['type'] === 'LoadBalancer');
+
+const liveClass = (state: LiveStack): string | undefined =>
+  liveLoadBalancer(state)?.['loadBalancerClass'] as string | undefined;
+
+const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
+  exposure.kind === 'internal-load-balancer' ? (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass) : undefined;
+
+/** Whether the load balancer gets another class, so that its Service must be deleted before its replacement is created. */
+export function isLoadBalancerClassChanged(state: StateResources, settings: Settings): boolean {
+  const live = liveClass(new LiveStack(state));
+  return live !== undefined && live !== nextClass(settings);
+}
 
 const SERVED: readonly ServedSetting[] = [
   {
@@ -104,6 +120,15 @@ const SERVED: readonly ServedSetting[] = [
     effect: 'replaces all nodes: add the pools of the new kind in an update of their own first',
   },
   {
+    setting: 'systemInstanceTypes',
+    live: (state) => state.nodeGroups.find((group) => poolOf(group) === undefined)?.instanceTypes.join(', '),
+    next: (settings) => {
+      const cluster = created(settings);
+      return cluster?.autoMode === false ? cluster.systemNodes.instanceTypes.join(', ') : undefined;
+    },
+    effect: 'replaces the system nodes: the new ones are created first, and both need quota at the same time',
+  },
+  {
     setting: 'bucketName',
     live: (state) => (state.has(BUCKET) ? 'empty' : undefined),
     next: ({ modelRepository }) => (modelRepository.kind === 'create' ? undefined : modelRepository.bucket),
@@ -135,11 +160,8 @@ const SERVED: readonly ServedSetting[] = [
   },
   {
     setting: 'loadBalancerClass',
-    live: (state) => liveLoadBalancer(state)?.['loadBalancerClass'] as string | undefined,
-    next: ({ triton: { exposure } }) =>
-      exposure.kind === 'internal-load-balancer'
-        ? (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass)
-        : undefined,
+    live: liveClass,
+    next: nextClass,
     effect: 'deletes the load balancer, and then creates another one: clients need the new address',
   },
 ];
@@ -167,10 +189,9 @@ function poolChanges(state: LiveStack, { gpuNodePools: pools, cluster }: Setting
   const nodePools = state
     .all('kubernetes:karpenter.sh/v1:NodePool')
     .map(({ metadata }) => (metadata as { name?: string } | undefined)?.name);
-  const groups = state.all('aws:eks/nodeGroup:NodeGroup') as unknown as LiveGroup[];
+  const groups = state.nodeGroups;
   const find = (name: string | undefined, isGroup: boolean): GpuNodePoolSettings | undefined =>
     pools.find((pool) => pool.name === name && (pool.mechanism === 'managed-node-group') === isGroup);
-  const poolOf = ({ labels }: LiveGroup): string | undefined => labels?.[GPU_POOL_LABEL];
   const deleted = [
     ...nodePools.filter((name) => find(name, false) === undefined),
     ...groups.map(poolOf).filter((name) => find(name, true) === undefined),
@@ -194,12 +215,15 @@ function poolChanges(state: LiveStack, { gpuNodePools: pools, cluster }: Setting
 }
 
 interface LiveGroup {
-  labels?: Record<string, string>;
+  labels?: Record<string, string> | null;
   amiType: string;
   capacityType: string;
   instanceTypes: string[];
   subnetIds: string[];
 }
+
+/** The pool of a managed node group; undefined for that of the system nodes. */
+const poolOf = ({ labels }: LiveGroup): string | undefined => labels?.[GPU_POOL_LABEL];
 
 /** Whether EKS can keep a managed node group: it cannot change these properties. */
 function isSameGroup(state: LiveStack, group: LiveGroup, pool: GpuNodePoolSettings, zones: readonly string[]): boolean {

@@ -116,7 +116,8 @@ const CLUSTER_FIELDS = {
   systemInstanceTypes: {
     kind: 'texts',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
-    description: 'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode.',
+    description:
+      'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode. A change replaces these nodes.',
   },
   systemNodes: {
     kind: 'integer',

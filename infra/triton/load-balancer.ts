@@ -59,9 +59,9 @@ export function createLoadBalancer(
       // Pulumi waits until the health checks of the pods succeed.
       customTimeouts: rolloutTimeouts(settings),
       ignoreChanges: SET_BY_KUBERNETES,
-      // Kubernetes rejects another class, and a second Service of the same name.
+      // Kubernetes rejects another class.
       replaceOnChanges: ['spec.loadBalancerClass'],
-      deleteBeforeReplace: true,
+      deleteBeforeReplace: exposure.deleteBeforeReplace ?? true,
     },
   );
   return service.status.apply((status: unknown) => {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StateResources } from '../../../infra/cluster/live-objects';
 import { CONFIG_FIELDS } from '../../../infra/settings/config';
-import { getServedChanges, SERVED_SETTINGS } from '../../../infra/served-changes';
+import { getServedChanges, isLoadBalancerClassChanged, SERVED_SETTINGS } from '../../../infra/served-changes';
 import { readSettings } from '../../../infra/settings';
 import { paths } from '../../../src/core/paths';
 import { getConfig } from '../../support/registered-stack';
@@ -114,6 +114,13 @@ test.each<[string, Record<string, unknown>, boolean]>([
   },
 );
 
+test('getServedChanges reports systemInstanceTypes', () => {
+  const values = { autoMode: false, gpuNodePools: [GROUP], systemInstanceTypes: ['m7i.xlarge'] };
+  expect(changes(kept('node-groups'), 'staging', values)).toEqual([
+    expect.stringMatching(/^systemInstanceTypes m7i\.large, .* -> m7i\.xlarge replaces the system nodes/),
+  ]);
+});
+
 test('getServedChanges reports another region, another load balancer, and one that is deleted', () => {
   const service = {
     type: 'kubernetes:core/v1:Service',
@@ -135,6 +142,22 @@ test('getServedChanges reports another region, another load balancer, and one th
     expect.stringMatching(/^aws:region us-east-1 -> eu-west-1 replaces every resource/),
   ]);
 });
+
+test.each<[string, Record<string, unknown>, boolean]>([
+  ['the same settings', {}, false],
+  ['another namespace', { namespace: 'vision' }, false],
+  ['another clusterName', { clusterName: 'second' }, false],
+  ['another loadBalancerClass', { loadBalancerClass: 'service.k8s.aws/nlb' }, true],
+])(
+  'isLoadBalancerClassChanged returns for %s whether the old load balancer must be deleted first',
+  (_, change, first) => {
+    const outputs = { spec: { type: 'LoadBalancer', loadBalancerClass: 'eks.amazonaws.com/nlb' } };
+    const state = { ...kept('staging'), service: { type: 'kubernetes:core/v1:Service', outputs } };
+    const settings = readSettings(getConfig('staging', { ...BALANCED, ...change }));
+    expect(isLoadBalancerClassChanged(state, settings)).toBe(first);
+    expect(isLoadBalancerClassChanged(kept('staging'), settings)).toBe(false);
+  },
+);
 
 test('the description of each of these settings reports what a change replaces or deletes', () => {
   const fields: Readonly<Record<string, { description: string }>> = CONFIG_FIELDS;
