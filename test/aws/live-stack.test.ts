@@ -9,11 +9,16 @@ import {
 } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto } from '../support/moto';
+import { SETTING_CHANGES } from '../support/setting-changes';
+import { readTable, tryChange } from '../support/settings-table';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
 const STEP_MS = 20 * 60_000;
+
+/** Settings whose rows are the same for every stack. */
+const SHORT = ['image', 'natGateways', 'namespace', 'bucketReaders'];
 
 /** Changes of a stack file that could delete what a live stack serves. */
 describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a mock of AWS', () => {
@@ -37,6 +42,16 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       .map(({ metadata }) => metadata?.name)
       .sort(),
   });
+
+  // setting-changes.test.ts checks all rows.
+  test.each(SETTING_CHANGES.filter(({ setting }) => SHORT.includes(setting)))(
+    'a change of $setting does what docs/infrastructure.md says',
+    async (change) => {
+      const row = await tryChange(made.stack, change);
+      expect(row).toEqual(readTable().find(({ setting }) => setting === change.setting));
+    },
+    STEP_MS,
+  );
 
   test(
     'another clusterName creates the new cluster before anything of the old one is deleted',

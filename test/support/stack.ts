@@ -33,6 +33,23 @@ export interface StateResource {
   protect?: boolean;
 }
 
+/** A step of an update. */
+export interface Step {
+  op: string;
+  urn: string;
+  /** Paths of the properties that change. */
+  changed: string[];
+}
+
+/** What a preview reports. */
+export interface Changes {
+  steps: Step[];
+  warnings: string[];
+}
+
+/** Number of changed copies of stack files. */
+let changed = 0;
+
 /**
  * A stack of this project, run by a real Pulumi with real providers. The project is a separate folder with links to the
  * sources, so that tests change neither the stack files nor the state of the developer.
@@ -95,8 +112,8 @@ export class TestStack {
    * Changes the stack file, which the next `up` applies. Undefined removes a value.
    * @returns the previous values, for another call of `configure`
    */
-  configure(values: StackConfig): StackConfig {
-    const text = load(readFileSync(this.file, 'utf8')) as { config?: Record<string, unknown> };
+  configure(values: StackConfig, file = this.file): StackConfig {
+    const text = load(readFileSync(file, 'utf8')) as { config?: Record<string, unknown> };
     const config = { ...text.config };
     const before: Record<string, unknown> = {};
     for (const [name, value] of Object.entries(values)) {
@@ -104,7 +121,7 @@ export class TestStack {
       before[key] = config[key];
       config[key] = value;
     }
-    writeFileSync(this.file, dump({ ...text, config: JSON.parse(JSON.stringify(config)) as object }));
+    writeFileSync(file, dump({ ...text, config: JSON.parse(JSON.stringify(config)) as object }));
     return before;
   }
 
@@ -121,9 +138,47 @@ export class TestStack {
 
   /** The steps of the next `up`. A replacement has several steps. */
   async changes(): Promise<{ op: string; urn: string }[]> {
-    const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps');
-    const { steps = [] } = JSON.parse(text) as { steps?: { op: string; urn: string }[] };
-    return steps.filter(({ op }) => op !== 'same' && op !== 'read').map(({ op, urn }) => ({ op, urn }));
+    return (await this.changesOf([])).steps.map(({ op, urn }) => ({ op, urn }));
+  }
+
+  /**
+   * The steps of an `up` with other settings. The stack file stays as it is, so several calls can run at the same time.
+   * @param secrets keys whose values are encrypted
+   */
+  async changesWith(values: StackConfig, secrets: Readonly<Record<string, string>> = {}): Promise<Changes> {
+    const file = join(this.directory, `changed-${(changed += 1)}.yaml`);
+    copyFileSync(this.file, file);
+    this.configure(values, file);
+    for (const [key, value] of Object.entries(secrets)) {
+      await this.pulumi('config', 'set', '--stack', this.name, '--config-file', file, '--secret', key, '--', value);
+    }
+    return this.changesOf(['--config-file', file]);
+  }
+
+  private async changesOf(flags: readonly string[]): Promise<Changes> {
+    const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps', ...flags);
+    const { steps = [], diagnostics = [] } = JSON.parse(text) as {
+      steps?: {
+        op: string;
+        urn: string;
+        oldState?: { retainOnDelete?: boolean };
+        detailedDiff?: Record<string, unknown> | null;
+      }[];
+      diagnostics?: { message: string; severity: string }[];
+    };
+    return {
+      steps: steps
+        .filter(({ op }) => op !== 'same' && op !== 'read')
+        .map(({ op, urn, oldState, detailedDiff }) => ({
+          // What is retained remains, without the stack.
+          op: op === 'delete' && oldState?.retainOnDelete === true ? 'discard' : op,
+          urn,
+          changed: Object.keys(detailedDiff ?? {}),
+        })),
+      warnings: diagnostics
+        .filter(({ severity }) => severity === 'warning')
+        .map(({ message }) => message.replace(/^warning: /, '').trim()),
+    };
   }
 
   /** The steps of the next `up`, as "OP TYPE". */
