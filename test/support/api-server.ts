@@ -50,6 +50,18 @@ export class ClusterProcesses {
     return started;
   }
 
+  /** Suspends a program for a while, like one that does not answer. */
+  async pause(name: string, durationMs: number): Promise<void> {
+    const pid = this.started.find((program) => program.name === name)?.pid;
+    if (pid === undefined) throw new Error(`${name} does not run`);
+    process.kill(pid, 'SIGSTOP');
+    try {
+      await new Promise((resolve) => setTimeout(resolve, durationMs));
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+  }
+
   /** The last log lines of each program; the program that was started last comes first. */
   lastLines(): string[] {
     return this.started.toReversed().map((program) => `${program.name}:\n${program.lastLines(LAST_LINES)}`);

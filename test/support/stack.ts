@@ -197,11 +197,20 @@ export class TestStack {
     return JSON.parse(text) as Record<string, unknown>;
   }
 
-  async resources(): Promise<StateResource[]> {
-    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
+  async resources(...flags: string[]): Promise<StateResource[]> {
+    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name, ...flags)) as {
       deployment: { resources?: StateResource[] };
     };
     return state.deployment.resources ?? [];
+  }
+
+  /** Resources whose creation was interrupted. */
+  async pendingCreates(): Promise<StateResource[]> {
+    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
+      deployment: { pending_operations?: { type: string; resource: StateResource }[] };
+    };
+    const pending = state.deployment.pending_operations ?? [];
+    return pending.flatMap(({ type, resource }) => (type === 'creating' ? [resource] : []));
   }
 
   private get file(): string {

@@ -1,0 +1,119 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { exec } from '../../src/core/exec';
+import type { ControlPlane } from './control-plane';
+import type { StateResource, TestStack } from './stack';
+
+/** What happens to an update: everything is killed at once, a part of it is, or the API server does not answer. */
+export const INTERRUPTIONS = ['process', 'engine', 'provider', 'api-server'] as const;
+export type Interruption = (typeof INTERRUPTIONS)[number];
+
+/** A line in the output of Pulumi that reports that a step began or ended. */
+const STEP = /^ [-+~@>.\d=]+ +\S+:\S+ \S+ .*(ing|ed)( |$)/;
+
+export interface InterruptedRun {
+  /** Number of reported steps. */
+  steps: number;
+  printed: string;
+  /** Undefined if the program was killed. */
+  exitCode: number | null;
+}
+
+/**
+ * Runs an update or a destroy of a stack, and interrupts it.
+ * @param afterSteps number of reported steps after which this happens
+ * @param awayMs how long the API server does not answer
+ */
+export async function interruptedRun(
+  stack: TestStack,
+  plane: ControlPlane,
+  command: readonly string[],
+  { interruption, afterSteps, awayMs }: { interruption: Interruption; afterSteps: number; awayMs: number },
+): Promise<InterruptedRun> {
+  const args = [...command, '--stack', stack.name, '--yes', '--skip-preview', '--non-interactive', '--color', 'never'];
+  const child = spawn('pulumi', args, { cwd: stack.directory, env: stack.env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const ended = once(child, 'close') as Promise<[number | null]>;
+  let [printed, steps, rest] = ['', 0, ''];
+  let happened: Promise<void> | undefined;
+  child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+  child.stdout.on('data', (chunk: Buffer) => {
+    printed += chunk.toString();
+    const lines = `${rest}${chunk.toString()}`.split('\n');
+    rest = lines.pop() ?? '';
+    steps += lines.filter((line) => STEP.test(line)).length;
+    if (steps >= afterSteps) happened ??= interrupt(child, plane, interruption, awayMs);
+  });
+  const [exitCode] = await ended;
+  await happened;
+  return { steps, printed, exitCode };
+}
+
+async function interrupt(
+  child: ChildProcess,
+  plane: ControlPlane,
+  interruption: Interruption,
+  awayMs: number,
+): Promise<void> {
+  const engine = child.pid as number;
+  if (interruption === 'api-server') return plane.processes.pause('kube-apiserver', awayMs);
+  const children = await descendants(engine);
+  const providers = children.filter(({ command }) => /pulumi-resource-/.test(command));
+  const killed = {
+    process: [engine, ...children.map(({ pid }) => pid)],
+    engine: [engine],
+    provider: providers.slice(0, 1).map(({ pid }) => pid),
+  }[interruption];
+  kill(killed);
+}
+
+/** The processes that a process started, and those that they started. */
+async function descendants(ancestor: number): Promise<{ pid: number; command: string }[]> {
+  const { stdout } = await exec('ps', ['-eo', 'pid=,ppid=,args=']);
+  const all = stdout.split('\n').flatMap((line) => {
+    const [, pid, parent, command = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
+    return pid === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), command }];
+  });
+  const below = (parent: number): typeof all =>
+    all.filter((process) => process.parent === parent).flatMap((process) => [process, ...below(process.pid)]);
+  return below(ancestor);
+}
+
+/** How long a provider may still work on requests of an engine that was killed. */
+const LINGER_MS = 20_000;
+
+/** Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. */
+export async function providersEnded(stack: TestStack): Promise<void> {
+  const plugins = `${stack.env['PULUMI_HOME'] ?? ''}/plugins/`;
+  for (const end = Date.now() + LINGER_MS; ;) {
+    const { stdout } = await exec('ps', ['-eo', 'pid=,args=']);
+    const pids = stdout.split('\n').flatMap((line) => {
+      const [, pid, command = ''] = /^\s*(\d+)\s+(.*)$/.exec(line) ?? [];
+      return command.startsWith(plugins) ? [Number(pid)] : [];
+    });
+    if (pids.length === 0) return;
+    if (Date.now() > end) kill(pids);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
+function kill(pids: readonly number[]): void {
+  for (const pid of pids) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // The process has ended.
+    }
+  }
+}
+
+/** Parts of inputs that differ each time a resource is created: ids of AWS, and the end of generated names. */
+const RANDOM = /\b[a-z]{2,9}-[0-9a-f]{17}\b|-[0-9a-f]{7}\b|\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
+
+/** The resources of a stack as two runs with the same settings leave them. */
+export function comparable(resources: readonly (StateResource & { delete?: boolean })[]): string[] {
+  return resources
+    .map(({ urn, inputs = {}, protect = false, delete: isDeleted = false }) =>
+      JSON.stringify({ urn, protect, isDeleted, inputs }).replaceAll(RANDOM, '-RANDOM'),
+    )
+    .sort();
+}

@@ -1,0 +1,94 @@
+import { ApiException, type KubernetesObject } from '@kubernetes/client-node';
+import type { ControlPlane } from './control-plane';
+import { comparable, interruptedRun, INTERRUPTIONS, providersEnded } from './interrupted-update';
+import { IS_LONG, report, SeededRandom, SOAK_SEED } from './soak';
+import type { StackConfig, TestStack } from './stack';
+
+const count = (variable: string, short: number, long: number): number =>
+  Number(process.env[variable] ?? (IS_LONG ? long : short));
+
+/** How many updates and destroys are interrupted. */
+export const UPDATES = count('INTERRUPTED_UPDATES', 2, 30);
+export const DESTROYS = count('INTERRUPTED_DESTROYS', 1, 10);
+
+const AWAY_MS = IS_LONG ? 60_000 : 15_000;
+
+const random = new SeededRandom(SOAK_SEED);
+
+/** The next kind of interruption, and the step after which it happens. */
+const choose = (steps: number) => ({
+  interruption: random.pick(INTERRUPTIONS),
+  afterSteps: random.integer(1, Math.max(1, steps - 1)),
+  awayMs: AWAY_MS,
+});
+
+/**
+ * The steps of docs/ci.md after a job that was cut off: removes the lock, deletes objects whose creation was interrupted,
+ * and completes the update.
+ */
+async function repair(stack: TestStack, plane: ControlPlane, command: 'up' | 'destroy'): Promise<void> {
+  await providersEnded(stack);
+  await stack.pulumi('cancel', '--stack', stack.name, '--yes');
+  const pending = await stack.pendingCreates();
+  for (const { inputs } of pending) {
+    await plane.client.objects.delete(inputs as KubernetesObject).catch((error: unknown) => {
+      if (!(error instanceof ApiException && error.code === 404)) throw error;
+    });
+  }
+  await stack.pulumi(command, '--stack', stack.name, '--yes', '--skip-preview', '--refresh');
+  if (pending.length > 0 && command === 'up') {
+    await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--clear-pending-creates');
+  }
+}
+
+/** Runs an undisturbed update, and returns the number of its steps and the resources that it leaves. */
+async function undisturbed(stack: TestStack, plane: ControlPlane, settings: StackConfig) {
+  stack.configure(settings);
+  const { steps, exitCode, printed } = await interruptedRun(stack, plane, ['up'], {
+    ...choose(1),
+    afterSteps: Infinity,
+  });
+  if (exitCode !== 0) throw new Error(printed);
+  return { settings, steps, resources: comparable(await stack.resources('--show-secrets')) };
+}
+
+/**
+ * Updates a stack between two configurations, and interrupts each update at a random step. After the commands of
+ * docs/ci.md, the stack must be as an undisturbed update leaves it.
+ * @param settings two configurations with the same keys; the stack has the first one
+ */
+export async function interruptUpdates(
+  stack: TestStack,
+  plane: ControlPlane,
+  settings: readonly [StackConfig, StackConfig],
+): Promise<void> {
+  const second = await undisturbed(stack, plane, settings[1]);
+  const first = await undisturbed(stack, plane, settings[0]);
+  const converged: Record<string, number> = {};
+  for (let index = 0; index < UPDATES; index += 1) {
+    const { settings: next, steps, resources } = index % 2 === 0 ? second : first;
+    stack.configure(next);
+    const how = choose(steps);
+    const { exitCode, printed } = await interruptedRun(stack, plane, ['up'], how);
+    const title = `update ${index + 1} of seed ${SOAK_SEED}: ${how.interruption} after ${how.afterSteps} of ${steps} steps, exit code ${exitCode}`;
+    await repair(stack, plane, 'up').catch((error: unknown) => {
+      throw new Error(`${title}\n${printed}`, { cause: error });
+    });
+    expect({ title, resources: comparable(await stack.resources('--show-secrets')) }).toEqual({ title, resources });
+    await stack.preview('--refresh', '--expect-no-changes');
+    converged[how.interruption] = (converged[how.interruption] ?? 0) + 1;
+    report(`interrupted updates that converged, of ${UPDATES}`, converged);
+  }
+}
+
+/** Interrupts a destroy of a stack at a random step. After the commands of docs/ci.md, it must be complete. */
+export async function interruptDestroy(stack: TestStack, plane: ControlPlane, steps: number): Promise<void> {
+  const how = choose(steps);
+  const { exitCode, printed } = await interruptedRun(stack, plane, ['destroy'], how);
+  const title = `destroy of seed ${SOAK_SEED}: ${how.interruption} after ${how.afterSteps} of ${steps} steps, exit code ${exitCode}`;
+  await repair(stack, plane, 'destroy').catch((error: unknown) => {
+    throw new Error(`${title}\n${printed}`, { cause: error });
+  });
+  expect({ title, resources: await stack.resources() }).toEqual({ title, resources: [] });
+  process.stderr.write(`${title}: complete\n`);
+}
