@@ -1,5 +1,4 @@
 import { isDeepStrictEqual } from 'node:util';
-import { forEachLimited } from '../../core/concurrency';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatCount } from '../../core/format';
 import { PreconditionFailedError, S3Error, type SeenObject } from '../../s3/store';
@@ -91,24 +90,6 @@ export async function applyChange(
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
     if (lock !== undefined) return new ChangeRun({ seen, plan, target, lock, options }).run(noChanges);
   }
-}
-
-/** Consecutive models of which none is composed of another one of its group. */
-function independentGroups(models: readonly PlannedModel[]): PlannedModel[][] {
-  const groups: PlannedModel[][] = [];
-  let names = new Set<string>();
-  for (const planned of models) {
-    const { name, composedOf } = planned.model;
-    const last = composedOf.some((step) => names.has(step)) ? undefined : groups.at(-1);
-    if (last === undefined) {
-      groups.push([planned]);
-      names = new Set([name]);
-    } else {
-      last.push(planned);
-      names.add(name);
-    }
-  }
-  return groups;
 }
 
 interface Begun {
@@ -265,9 +246,7 @@ class ChangeRun {
     const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
     const keeping = this.writer.archiveCopies(this.changed, before);
     keeping.catch(() => undefined);
-    for (const group of independentGroups(this.changed)) {
-      await forEachLimited(group, options.store.concurrency, (planned) => this.writer.switchModel(planned));
-    }
+    for (const planned of this.changed) await this.writer.switchModel(planned);
     this.failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
     const lost = await this.restoreFailed();
     const ask = options.ask ?? this.asker?.ask;
