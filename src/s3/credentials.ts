@@ -2,6 +2,7 @@ import type { Agent } from 'node:http';
 import type { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { UserError } from '../core/errors';
 import { ProxyError } from './agent';
+import { NOT_TRUSTED } from './errors';
 import { nonEmpty } from './settings';
 import type { Credentials } from './types';
 
@@ -163,10 +164,7 @@ const ADVICE: [pattern: RegExp, advice: string][] = [
     /InvalidIdentityToken|IDPRejectedClaim/,
     'the identity token is rejected: check AWS_WEB_IDENTITY_TOKEN_FILE and the OIDC provider',
   ],
-  [
-    /CERT|SIGNATURE|UNABLE_TO/,
-    'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority',
-  ],
+  [/CERT|SIGNATURE|UNABLE_TO/, NOT_TRUSTED],
   [
     /E(CONNREFUSED|NOTFOUND|AI_AGAIN|TIMEDOUT|HOSTUNREACH|NETUNREACH|CONNRESET)|TimeoutError/,
     'the sign-in of AWS cannot be reached: check the network, the region, and HTTPS_PROXY',
@@ -179,14 +177,11 @@ const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
 const NOT_APPLICABLE = /skipping|did not contain|could not be parsed|not present|disabled|Could not load/i;
 
 function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
-  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_PROFILE } = env;
+  const accessKeyId = nonEmpty(env['AWS_ACCESS_KEY_ID']);
+  const secretAccessKey = nonEmpty(env['AWS_SECRET_ACCESS_KEY']);
   // AWS_PROFILE takes precedence over access keys, as in the AWS SDK for JavaScript.
-  if (AWS_PROFILE !== undefined && AWS_PROFILE !== '') return undefined;
-  if (AWS_ACCESS_KEY_ID === undefined || AWS_SECRET_ACCESS_KEY === undefined) return undefined;
-  if (AWS_ACCESS_KEY_ID === '' || AWS_SECRET_ACCESS_KEY === '') return undefined;
-  return {
-    accessKeyId: AWS_ACCESS_KEY_ID,
-    secretAccessKey: AWS_SECRET_ACCESS_KEY,
-    sessionToken: AWS_SESSION_TOKEN === '' ? undefined : AWS_SESSION_TOKEN,
-  };
+  if (nonEmpty(env['AWS_PROFILE']) !== undefined || accessKeyId === undefined || secretAccessKey === undefined) {
+    return undefined;
+  }
+  return { accessKeyId, secretAccessKey, sessionToken: nonEmpty(env['AWS_SESSION_TOKEN']) };
 }

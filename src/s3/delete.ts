@@ -12,7 +12,7 @@ import { childrenNamed, childText, escapeXml, MalformedXmlError } from './xml';
 const KEYS_AT_A_TIME = 1000;
 
 /** Error codes for an object that was deleted already. */
-export const MISSING = ['NoSuchKey', 'NoSuchVersion', 'NotFound'];
+const MISSING = ['NoSuchKey', 'NoSuchVersion', 'NotFound'];
 
 /**
  * Deletes exactly these objects. Missing objects are ignored. An object with another ETag than the given one is not

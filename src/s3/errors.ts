@@ -56,7 +56,8 @@ export class S3Error extends UserError {
 const NO_BUCKET = 'create the bucket ("pulumi up" or "aws s3 mb s3://NAME"), or correct its name';
 const NO_SPACE = 'the server has no space left: free some, and run the command again';
 
-const NOT_TRUSTED =
+/** Next step if Node does not trust the certificate of a server. */
+export const NOT_TRUSTED =
   'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority';
 
 const SERVER_FAILED = 'the server failed: try again later';

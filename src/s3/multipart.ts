@@ -33,12 +33,12 @@ export async function againAfterConflict<T>(upload: () => Promise<T>): Promise<T
   try {
     return await upload();
   } catch (error) {
-    if (!isConflict(error)) throw error;
+    if (!isWriteCollision(error)) throw error;
     return upload();
   }
 }
 
-export const isConflict = (error: unknown): boolean => error instanceof S3Error && error.code === CONFLICT;
+export const isWriteCollision = (error: unknown): boolean => error instanceof S3Error && error.code === CONFLICT;
 
 /** Begins a multipart upload and returns its id. */
 export async function createUpload(bucket: Bucket, key: string): Promise<string> {

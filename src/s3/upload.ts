@@ -13,7 +13,7 @@ import {
   listParts,
   uploadPart,
   getUploads,
-  isConflict,
+  isWriteCollision,
   type StoredPart,
 } from './multipart';
 import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, getVersionId } from './objects';
@@ -147,7 +147,7 @@ async function putInto(
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
   } catch (error) {
     // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
-    if (error instanceof FileChangedError || error instanceof PreconditionFailedError || isConflict(error))
+    if (error instanceof FileChangedError || error instanceof PreconditionFailedError || isWriteCollision(error))
       await abortUpload(bucket, { key, id });
     // The parts would use up space that other writes need, even the lock. Errors of the abort are ignored, so that the
     // lack of space is reported.
@@ -187,7 +187,7 @@ export async function complete(
     return writtenAs(etag, checksum, versionId);
   } catch (error) {
     // The object tells whether the other write met or prevented ours. If neither, a new upload may succeed.
-    if (isConflict(error)) {
+    if (isWriteCollision(error)) {
       const written = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
       if (written === undefined) throw error;
       await abortUpload(bucket, { key, id });
