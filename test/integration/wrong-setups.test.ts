@@ -258,9 +258,10 @@ beforeAll(async () => {
   cloud.buckets.set('models', { region: 'eu-central-1' });
   writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/weights.bin': 'a' });
   const [first, ...rest] = Object.entries(await setUps());
+  let buckets = 0;
   const run = async ([title, setup]: [string, Setup]): Promise<void> => {
     const { refuse, env = {}, flags = [], roles = {} } = setup;
-    const bucket = setup.bucket ?? (refuse === undefined ? 'models' : `models-${cloud.buckets.size}`);
+    const bucket = setup.bucket ?? (refuse === undefined ? 'models' : `models-${(buckets += 1)}`);
     if (refuse !== undefined) {
       await openBucket(scratch, endpoint, bucket);
       const isRead = (method: string): boolean => setup.writes === true && (method === 'GET' || method === 'HEAD');
