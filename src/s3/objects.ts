@@ -84,7 +84,7 @@ export async function getObject(
       },
     });
   } catch (error) {
-    if (error instanceof S3Error && error.code === 'NoSuchKey') return undefined;
+    if (error instanceof S3Error && (error.code === 'NoSuchKey' || error.code === 'NoSuchVersion')) return undefined;
     // 416: a range of an empty object.
     if (error instanceof S3Error && error.status === 416) return { body: Buffer.alloc(0), etag: '', ageMs: 0 };
     throw error;

@@ -1,6 +1,7 @@
+import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import type { Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, splitIntoParts, sha256 } from './checksum';
+import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } from './checksum';
 import { copyObject, copyThroughHere, type CopyOptions } from './copy';
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
@@ -85,6 +86,18 @@ export class S3Store {
     }
   }
 
+  /** Keeps earlier versions of objects. For local servers; in the cloud `pulumi up` does this. */
+  async enableVersioning(): Promise<void> {
+    const body = `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`;
+    await this.at.requester.send({
+      what: `turn on versioning of bucket ${this.bucket}`,
+      method: 'PUT',
+      query: { versioning: '' },
+      body: Buffer.from(body),
+      read: () => undefined,
+    });
+  }
+
   /**
    * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. The prefix of a
    * folder ends in a slash.
@@ -108,6 +121,17 @@ export class S3Store {
    */
   read(key: string): AsyncGenerator<Buffer> {
     return readObject(this.at, key);
+  }
+
+  /**
+   * The bytes of one part of a version of an object. The caller verifies them.
+   * @throws UserError if the version does not exist
+   */
+  async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
+    const range = `bytes=${start}-${start + bytes - 1}`;
+    const got = await getObject(this.at, key, { range, bytes, versionId });
+    if (got === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
+    return got.body;
   }
 
   /**

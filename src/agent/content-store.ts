@@ -1,0 +1,173 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { forEachLimited } from '../core/concurrency';
+import { UserError } from '../core/errors';
+import { sha256Hex, type Manifest, type ReleasedFile, type ReleasedModel } from '../release/manifest';
+import { checksumOfParts, sha256, splitIntoParts, type PartRange } from '../s3/checksum';
+
+/**
+ * A file or folder of a model that Triton loads as a whole: a version, or a file or folder beside the versions. The
+ * store keeps each content in a folder of its own, which never changes once it is complete.
+ */
+export interface Unit {
+  /** In the model's folder: `1`, `labels.txt`. */
+  name: string;
+  isVersion: boolean;
+  /** Identifies model, name and content. */
+  content: string;
+  files: readonly ReleasedFile[];
+}
+
+/** Reads one part of an object, or throws. */
+export type ReadPart = (file: ReleasedFile, part: PartRange) => Promise<Buffer>;
+
+/** The bytes in S3 are not those that the manifest names. */
+export class WrongBytesError extends UserError {
+  override readonly name = 'WrongBytesError';
+}
+
+/** The units that Triton needs to serve the model. Other versions and their files are left out. */
+export function unitsOf(name: string, model: ReleasedModel): Unit[] {
+  const groups = new Map<string, ReleasedFile[]>(model.served.map((version) => [String(version), []]));
+  for (const file of model.files) {
+    const [first = ''] = file.path.split('/');
+    const isVersion = file.path.includes('/') && /^[1-9]\d*$/.test(first);
+    if (isVersion && !model.served.includes(Number(first))) continue;
+    groups.set(first, [...(groups.get(first) ?? []), file]);
+  }
+  return [...groups].map(([unit, files]) => ({
+    name: unit,
+    isVersion: model.served.includes(Number(unit)),
+    content: contentOf(name, unit, files),
+    files,
+  }));
+}
+
+export const unitsOfRelease = ({ models }: Pick<Manifest, 'models'>): Unit[] =>
+  Object.entries(models).flatMap(([name, model]) => unitsOf(name, model));
+
+function contentOf(model: string, unit: string, files: readonly ReleasedFile[]): string {
+  const lines = files.map(({ path, checksum }) => `${path}\0${checksum}`).sort();
+  return sha256Hex([model, unit, ...lines].join('\n'));
+}
+
+export interface FillOptions {
+  read: ReadPart;
+  /** Parts that are read at a time. */
+  concurrency: number;
+  signal?: AbortSignal | undefined;
+  onBytes?: ((bytes: number) => void) | undefined;
+}
+
+/** The files of the releases that a pod serves or may return to, one folder for each content. */
+export class ContentStore {
+  constructor(readonly directory: string) {}
+
+  /** Where a unit is, or will be. Its last name is that of the unit. */
+  path({ content, name }: Pick<Unit, 'content' | 'name'>): string {
+    return join(this.directory, content, name);
+  }
+
+  has({ content }: Pick<Unit, 'content'>): boolean {
+    return existsSync(join(this.directory, content));
+  }
+
+  /** Those of `units` that are not in the store. */
+  missing(units: readonly Unit[]): Unit[] {
+    return units.filter((unit) => !this.has(unit));
+  }
+
+  /**
+   * Adds units. Each is written under a temporary name, verified, and renamed when it is complete, so that a process
+   * that dies leaves no incomplete one.
+   * @throws WrongBytesError if the bytes of a file are not those that the manifest names
+   */
+  async fill(units: readonly Unit[], { read, concurrency, signal, onBytes }: FillOptions): Promise<void> {
+    const parts: (() => Promise<void>)[] = [];
+    const targets: Target[] = [];
+    for (const unit of this.missing(units)) {
+      const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
+      const root = join(temporary, unit.name);
+      await mkdir(unit.isVersion ? root : temporary, { recursive: true });
+      const finish = async (): Promise<void> => rename(temporary, join(this.directory, unit.content));
+      let left = unit.files.length;
+      if (left === 0) await finish();
+      for (const file of unit.files) {
+        const target = new Target(join(temporary, file.path), file);
+        targets.push(target);
+        for (const part of splitIntoParts(file.bytes)) {
+          parts.push(async () => {
+            signal?.throwIfAborted();
+            const body = file.bytes === 0 ? Buffer.alloc(0) : await read(file, part);
+            onBytes?.(body.byteLength);
+            if (!(await target.write(part, body))) return;
+            left -= 1;
+            if (left === 0) await finish();
+          });
+        }
+      }
+    }
+    try {
+      await forEachLimited(parts, concurrency, (part) => part());
+    } finally {
+      await Promise.all(targets.map((target) => target.close()));
+    }
+  }
+
+  /** Deletes every content but these, and what processes that died left behind. */
+  async keep(units: readonly Unit[]): Promise<void> {
+    const kept = new Set(units.map(({ content }) => content));
+    for (const name of await readdir(this.directory)) {
+      if (!kept.has(name)) await rm(join(this.directory, name), { recursive: true, force: true });
+    }
+  }
+}
+
+const TEMPORARY = 'incomplete-';
+
+/** A file that is written part by part, in any order. */
+class Target {
+  private readonly digests: Buffer[] = [];
+  private opened: Promise<FileHandle> | undefined;
+  private left: number;
+
+  constructor(
+    private readonly path: string,
+    private readonly file: ReleasedFile,
+  ) {
+    this.left = splitIntoParts(file.bytes).length;
+  }
+
+  /** @returns whether the file is complete */
+  async write(part: PartRange, body: Buffer): Promise<boolean> {
+    const { file } = this;
+    if (body.byteLength !== part.bytes) this.refuse(`${body.byteLength} instead of ${part.bytes} bytes`);
+    this.digests[part.number - 1] = sha256(body);
+    this.opened ??= mkdir(dirname(this.path), { recursive: true }).then(() => open(this.path, 'wx', 0o644));
+    const handle = await this.opened;
+    for (let at = 0; at < body.byteLength;) {
+      at += (await handle.write(body, at, body.byteLength - at, part.start + at)).bytesWritten;
+    }
+    this.left -= 1;
+    if (this.left > 0) return false;
+    await this.close();
+    const checksum = checksumOfParts(this.digests);
+    if (checksum !== file.checksum) this.refuse(`checksum ${checksum} instead of ${file.checksum}`);
+    return true;
+  }
+
+  async close(): Promise<void> {
+    const handle = await this.opened?.catch(() => undefined);
+    this.opened = undefined;
+    await handle?.close();
+  }
+
+  private refuse(got: string): never {
+    const { key, versionId } = this.file;
+    throw new WrongBytesError(`version ${versionId} of ${key} does not have the bytes of the release: ${got}`, {
+      hint: 'publish the model again as a new version',
+    });
+  }
+}

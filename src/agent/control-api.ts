@@ -1,0 +1,147 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { TrialRenewal, TrialRequest } from '../release/agent-api';
+import { SHA256_HEX } from '../release/format';
+import { RELEASE_ID } from '../release/head';
+import { RequestRefusedError, type Agent } from './agent';
+
+const LARGEST_BODY = 64 * 1024;
+
+/** An open server. */
+export interface Listener {
+  port: number;
+  close(): Promise<void>;
+}
+
+/**
+ * The API for publishers, on loopback of the pod: they reach it through a port-forward.
+ * A request that a web page could send is refused: one with an Origin, another Host, or without a JSON body.
+ */
+export async function startControlApi(agent: Agent, port: number): Promise<Listener> {
+  const server = createServer((request, response) => {
+    answer(agent, request).then(
+      ({ status, body }) => send(response, status, body),
+      (error: unknown) => {
+        const { status, details } = error instanceof RequestRefusedError ? error : { status: 500, details: {} };
+        send(response, status, { error: (error as Error).message, ...details });
+      },
+    );
+  });
+  return listen(server, port, '127.0.0.1');
+}
+
+/** Probes and `GET /state` for everyone who reaches the pod. Nothing can be changed here. */
+export async function startReadOnlyApi(agent: Agent, port: number, host: string): Promise<Listener> {
+  const server = createServer(({ method, url }, response) => {
+    if (method !== 'GET') return send(response, 405, { error: 'only GET' });
+    if (url === '/ready') return send(response, agent.isReady ? 200 : 503, { ready: agent.isReady });
+    if (url === '/state') return send(response, 200, agent.getState());
+    return send(response, 404, { error: 'not found; there are /ready and /state' });
+  });
+  return listen(server, port, host);
+}
+
+interface Answer {
+  status: number;
+  body: object;
+}
+
+async function answer(agent: Agent, request: IncomingMessage): Promise<Answer> {
+  requireNoBrowser(request);
+  const { method = '', url = '' } = request;
+  if (method === 'GET' && url === '/v1/state') return { status: 200, body: agent.getState() };
+  if (method === 'POST' && url === '/v1/trials') {
+    await agent.beginTrial(await readTrialRequest(request));
+    return { status: 202, body: agent.getState() };
+  }
+  const [, id] = /^\/v1\/trials\/([\w-]+)$/.exec(url) ?? [];
+  if (id !== undefined && method === 'PUT') {
+    agent.renewTrial(id, await readRenewal(request));
+    return { status: 200, body: agent.getState() };
+  }
+  if (id !== undefined && method === 'DELETE') {
+    agent.endTrial(id, requireText(await readJson(request), 'secret'));
+    return { status: 200, body: agent.getState() };
+  }
+  throw new RequestRefusedError(404, `${method} ${url} does not exist`);
+}
+
+function requireNoBrowser({ headers }: IncomingMessage): void {
+  if (headers.origin !== undefined) throw new RequestRefusedError(403, 'requests of web pages are refused');
+  const name = (headers.host ?? '').replace(/:\d+$/, '');
+  if (!['127.0.0.1', 'localhost', '[::1]'].includes(name)) {
+    throw new RequestRefusedError(403, `Host is ${headers.host ?? 'missing'}; allowed: 127.0.0.1, localhost`);
+  }
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+async function readJson(request: IncomingMessage): Promise<Fields> {
+  if (!/^application\/json\b/.test(request.headers['content-type'] ?? '')) {
+    throw new RequestRefusedError(415, 'Content-Type must be application/json');
+  }
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    bytes += chunk.byteLength;
+    if (bytes > LARGEST_BODY) throw new RequestRefusedError(413, `the body is larger than ${LARGEST_BODY} bytes`);
+    chunks.push(chunk);
+  }
+  try {
+    const content = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    if (typeof content === 'object' && content !== null) return content as Fields;
+  } catch {
+    // Reported below.
+  }
+  throw new RequestRefusedError(400, 'the body is not a JSON object');
+}
+
+async function readTrialRequest(request: IncomingMessage): Promise<TrialRequest> {
+  const fields = await readJson(request);
+  return {
+    id: requireText(fields, 'id', /^[\w-]{8,64}$/),
+    release: requireText(fields, 'release', RELEASE_ID),
+    manifestSha256: requireText(fields, 'manifestSha256', SHA256_HEX),
+    base: requireNumber(fields, 'base', 0),
+    secret: requireText(fields, 'secret'),
+    ttlSeconds: requireNumber(fields, 'ttlSeconds', 1),
+    by: requireText(fields, 'by'),
+    stateTag: requireText(fields, 'stateTag'),
+  };
+}
+
+async function readRenewal(request: IncomingMessage): Promise<TrialRenewal> {
+  const fields = await readJson(request);
+  return { secret: requireText(fields, 'secret'), ttlSeconds: requireNumber(fields, 'ttlSeconds', 1) };
+}
+
+function requireText(fields: Fields, name: string, pattern = /./): string {
+  const value = fields[name];
+  if (typeof value === 'string' && pattern.test(value)) return value;
+  throw new RequestRefusedError(400, `${name} is ${JSON.stringify(value)}; allowed: a text like ${pattern.source}`);
+}
+
+function requireNumber(fields: Fields, name: string, least: number): number {
+  const value = fields[name];
+  if (typeof value === 'number' && Number.isFinite(value) && value >= least) return value;
+  throw new RequestRefusedError(400, `${name} is ${JSON.stringify(value)}; allowed: a number of at least ${least}`);
+}
+
+function send(response: ServerResponse, status: number, body: object): void {
+  response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`);
+}
+
+async function listen(server: Server, port: number, host: string): Promise<Listener> {
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, resolve);
+  });
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () =>
+      new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}

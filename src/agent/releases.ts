@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { UserError } from '../core/errors';
+import { parseHead, type Head } from '../release/head';
+import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
+import type { S3Store } from '../s3/store';
+import { WrongBytesError } from './content-store';
+
+/** Before the first release, head.json does not exist, and a pod serves no models. */
+export const NO_RELEASE = 'none';
+const NOTHING: Manifest = {
+  id: NO_RELEASE,
+  createdAt: '1970-01-01T00:00:00.000Z',
+  previous: undefined,
+  base: 0,
+  trialKey: '',
+  models: {},
+};
+const NO_HEAD: Head = {
+  generation: 0,
+  release: NO_RELEASE,
+  manifestSha256: '',
+  retained: [],
+  sweptBefore: NOTHING.createdAt,
+  writer: '',
+};
+
+/** head.json and the manifests of a repository. Manifests are kept on disk, because they never change. */
+export class Releases {
+  constructor(
+    private readonly store: S3Store,
+    /** `PREFIX.releases` */
+    private readonly prefix: string,
+    private readonly directory: string,
+  ) {
+    mkdirSync(directory, { recursive: true });
+  }
+
+  async readHead(): Promise<Head> {
+    const key = `${this.prefix}/head.json`;
+    const found = await this.store.get(key);
+    return found === undefined ? NO_HEAD : parseHead(found.body, this.name(key));
+  }
+
+  /**
+   * @throws WrongBytesError if the manifest is not the one with this SHA-256
+   * @throws UserError if it does not exist
+   */
+  async read(id: string, manifestSha256: string): Promise<Manifest> {
+    const kept = this.onDisk(id);
+    if (kept !== undefined) return kept;
+    const key = `${this.prefix}/${id}.json`;
+    const found = await this.store.get(key);
+    if (found === undefined) throw new UserError(`${this.name(key)} does not exist`);
+    if (sha256Hex(found.body) !== manifestSha256) {
+      throw new WrongBytesError(`${this.name(key)} is not the manifest that was published`, {
+        hint: 'restore the first version of that object',
+      });
+    }
+    const manifest = parseManifest(found.body, this.name(key));
+    const temporary = join(this.directory, `${id}.unfinished`);
+    writeFileSync(temporary, found.body);
+    renameSync(temporary, this.path(id));
+    return manifest;
+  }
+
+  /** The release, if its manifest is on disk. */
+  onDisk(id: string): Manifest | undefined {
+    if (id === NO_RELEASE) return NOTHING;
+    const path = this.path(id);
+    return existsSync(path) ? parseManifest(readFileSync(path), path) : undefined;
+  }
+
+  /** Deletes the manifests on disk but these. */
+  keep(ids: readonly string[]): void {
+    for (const name of readdirSync(this.directory)) {
+      if (!ids.includes(name.replace(/\.json$/, ''))) rmSync(join(this.directory, name));
+    }
+  }
+
+  private path(id: string): string {
+    return join(this.directory, `${id}.json`);
+  }
+
+  private name(key: string): string {
+    return `s3://${this.store.bucket}/${key}`;
+  }
+}

@@ -1,0 +1,50 @@
+import { performance } from 'node:perf_hooks';
+import type { TrialPhase, TrialRequest } from '../release/agent-api';
+
+/** Longest time of a trial, however often it is renewed. */
+const LONGEST_MS = 2 * 3600 * 1000;
+
+/**
+ * A time in the future by the monotonic and by the wall clock, whichever comes first: one may stand still while the
+ * machine is suspended, and the other may be set back.
+ */
+class Deadline {
+  private readonly monotonic: number;
+  private readonly wall: number;
+
+  constructor(ms: number) {
+    this.monotonic = performance.now() + ms;
+    this.wall = Date.now() + ms;
+  }
+
+  get leftMs(): number {
+    return Math.max(0, Math.min(this.monotonic - performance.now(), this.wall - Date.now()));
+  }
+}
+
+/** A lease, held by a publisher, that makes this pod serve a release that head.json does not name. */
+export class Trial {
+  readonly id: string;
+  readonly release: string;
+  readonly base: number;
+  readonly by: string;
+  phase: TrialPhase = 'downloading';
+  private readonly longest = new Deadline(LONGEST_MS);
+  private lease: Deadline;
+
+  constructor({ id, release, base, by, ttlSeconds }: TrialRequest) {
+    this.id = id;
+    this.release = release;
+    this.base = base;
+    this.by = by;
+    this.lease = new Deadline(ttlSeconds * 1000);
+  }
+
+  get leftMs(): number {
+    return Math.min(this.lease.leftMs, this.longest.leftMs);
+  }
+
+  renew(ttlSeconds: number): void {
+    this.lease = new Deadline(ttlSeconds * 1000);
+  }
+}

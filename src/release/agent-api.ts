@@ -1,0 +1,58 @@
+/** The control API of an agent, on loopback of its pod: what a publisher sends, and what it gets. */
+
+/** Version of this API. */
+export const AGENT_API = 1;
+
+/** A release that a pod is asked to serve although head.json does not name it. */
+export interface TrialRequest {
+  /** Random, for this pod and this request. */
+  id: string;
+  release: string;
+  manifestSha256: string;
+  /** Generation of head.json that the release is built on. */
+  base: number;
+  /** Its SHA-256 is `trialKey` of the manifest. So only who could write the manifest can try it. */
+  secret: string;
+  /** The trial ends after this time, unless it is renewed. */
+  ttlSeconds: number;
+  /** For messages: `ann@laptop`. */
+  by: string;
+  /** From the state that the publisher decided on. */
+  stateTag: string;
+}
+
+/** Begins no trial: it extends one that runs. */
+export interface TrialRenewal {
+  secret: string;
+  ttlSeconds: number;
+}
+
+export type TrialPhase = 'downloading' | 'loading' | 'served';
+
+/** How a trial ended: its release became head, or the pod went back to what it served before. */
+export type TrialOutcome = 'released' | 'overtaken' | 'refused' | 'ended' | 'expired';
+
+export interface AgentState {
+  api: typeof AGENT_API;
+  /** Newest format of manifests that this agent reads. */
+  format: number;
+  /** Changes whenever a trial that was asked for before must not begin any more. */
+  stateTag: string;
+  /** Whether the pod should get requests. */
+  ready: boolean;
+  /** Id of the release that the pod serves; null while it serves none, or parts of two. */
+  release: string | null;
+  /** The last head.json that was read. */
+  head: { generation: number; release: string } | null;
+  /** The release that the pod returns to after a trial. */
+  home: string | null;
+  trial: { id: string; release: string; by: string; leftSeconds: number; phase: TrialPhase } | null;
+  lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string } | null;
+  /** Why the pod does not serve what it should. */
+  problem: string | null;
+  models: { name: string; versions: number[] }[];
+  /** Bytes of the files of releases on this pod's disk. */
+  bytesOnDisk: number;
+  /** Phase of the start -> its time in ms. */
+  startMs: Record<string, number>;
+}

@@ -1,0 +1,117 @@
+import { UserError } from '../core/errors';
+
+/** Format of head.json and of the manifests. Publishers that hold a lock wrote format 2, and refuse to read this one. */
+export const FORMAT = 3;
+
+/** A SHA-256 in hex. */
+export const SHA256_HEX = /^[0-9a-f]{64}$/;
+
+/** The content of an object is not what this tool writes. The message names the object, the field and the value. */
+export class FormatError extends UserError {
+  override readonly name = 'FormatError';
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/**
+ * Reads the fields of one JSON object, and names each field that is wrong.
+ * @param where for messages: `s3://bucket/key`
+ */
+export class FieldReader {
+  private constructor(
+    private readonly fields: Fields,
+    private readonly where: string,
+    private readonly path: string,
+  ) {}
+
+  /** @throws FormatError if `body` is not a JSON object of this format */
+  static parse(body: Buffer, where: string): FieldReader {
+    let content: unknown;
+    try {
+      content = JSON.parse(body.toString('utf8'));
+    } catch (cause) {
+      throw new FormatError(`cannot read ${where}: it is not JSON, so this tool did not write it`, {
+        hint: 'restore an earlier version of that object',
+        cause,
+      });
+    }
+    const reader = FieldReader.of(content, where, '');
+    const format = reader.fields['format'];
+    if (format === FORMAT) return reader;
+    throw new FormatError(`cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`, {
+      hint: 'use the version of this tool that wrote the object',
+    });
+  }
+
+  private static of(value: unknown, where: string, path: string): FieldReader {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return new FieldReader(value as Fields, where, path);
+    }
+    throw new FormatError(`cannot read ${where}: ${path || 'the content'} is ${describe(value)}; allowed: an object`);
+  }
+
+  text(name: string, pattern?: RegExp): string {
+    const value = this.fields[name];
+    if (typeof value === 'string' && pattern?.test(value) !== false) return value;
+    return this.refuse(name, pattern === undefined ? 'a text' : `a text like ${pattern.source}`);
+  }
+
+  optionalText(name: string): string | undefined {
+    return this.fields[name] === undefined ? undefined : this.text(name);
+  }
+
+  /** A whole number of at least 0. */
+  count(name: string): number {
+    const value = this.fields[name];
+    if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) return value;
+    return this.refuse(name, 'a whole number of at least 0');
+  }
+
+  texts(name: string): string[] {
+    const value = this.fields[name];
+    if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
+    return this.refuse(name, 'a list of texts');
+  }
+
+  counts(name: string): number[] {
+    const value = this.fields[name];
+    if (Array.isArray(value) && value.every((item) => Number.isSafeInteger(item) && item >= 0))
+      return value as number[];
+    return this.refuse(name, 'a list of whole numbers');
+  }
+
+  /** The objects in a list. */
+  list<T>(name: string, read: (item: FieldReader) => T): T[] {
+    const value = this.fields[name];
+    if (!Array.isArray(value)) return this.refuse(name, 'a list');
+    return value.map((item, i) => read(FieldReader.of(item, this.where, `${this.path}${name}[${i}]`).nested()));
+  }
+
+  /** The objects in a map, by name. */
+  map<T>(name: string, read: (item: FieldReader, key: string) => T): Record<string, T> {
+    const value = this.fields[name];
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return this.refuse(name, 'an object');
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [
+        key,
+        read(FieldReader.of(item, this.where, `${this.path}${name}.${key}`).nested(), key),
+      ]),
+    );
+  }
+
+  /** @throws FormatError that names the field and its value */
+  refuse(name: string, allowed: string): never {
+    throw new FormatError(
+      `cannot read ${this.where}: ${this.path}${name} is ${describe(this.fields[name])}; allowed: ${allowed}`,
+      { hint: 'restore an earlier version of that object' },
+    );
+  }
+
+  private nested(): FieldReader {
+    return new FieldReader(this.fields, this.where, `${this.path}.`);
+  }
+}
+
+function describe(value: unknown): string {
+  return value === undefined ? 'missing' : JSON.stringify(value).slice(0, 100);
+}

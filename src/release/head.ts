@@ -1,0 +1,41 @@
+import { FieldReader, FORMAT, SHA256_HEX } from './format';
+
+/**
+ * `PREFIX.releases/head.json`: the release that every replica should serve. Each write increases the generation, so two
+ * contents of this object never have the same ETag.
+ */
+export interface Head {
+  /** 1 for the first content, and one more for each later one. */
+  generation: number;
+  /** Id of the release. */
+  release: string;
+  /** SHA-256 of its manifest, in hex. */
+  manifestSha256: string;
+  /** Ids of the releases whose objects are kept, the current one among them. A rollback accepts only these. */
+  retained: string[];
+  /** An object that no retained release names may be deleted if it is older than this, by S3's clock. ISO 8601. */
+  sweptBefore: string;
+  /** Id of the run that wrote this. */
+  writer: string;
+}
+
+/**
+ * @param where for messages: `s3://bucket/key`
+ * @throws FormatError
+ */
+export function parseHead(body: Buffer, where: string): Head {
+  const fields = FieldReader.parse(body, where);
+  return {
+    generation: fields.count('generation'),
+    release: fields.text('release', RELEASE_ID),
+    manifestSha256: fields.text('manifestSha256', SHA256_HEX),
+    retained: fields.texts('retained'),
+    sweptBefore: fields.text('sweptBefore'),
+    writer: fields.text('writer'),
+  };
+}
+
+export const encodeHead = (head: Head): Buffer => Buffer.from(`${JSON.stringify({ format: FORMAT, ...head })}\n`);
+
+/** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
+export const RELEASE_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;

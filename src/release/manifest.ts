@@ -1,0 +1,83 @@
+import { createHash } from 'node:crypto';
+import { FieldReader, FORMAT, SHA256_HEX } from './format';
+import { RELEASE_ID } from './head';
+
+/** A file of a model, as one version of an object in S3. */
+export interface ReleasedFile {
+  /** In the model's folder: `1/model.pt`, `labels.txt`. */
+  path: string;
+  /** The full key of the object. */
+  key: string;
+  versionId: string;
+  bytes: number;
+  /** As checksumOfBytes in src/s3/checksum.ts computes it. */
+  checksum: string;
+}
+
+export interface ReleasedModel {
+  /** Versions that Triton serves, ascending. */
+  served: number[];
+  /** Models that must be loaded first: the steps of an ensemble. */
+  composedOf: string[];
+  /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
+  config: string;
+  /** Every file that Triton needs to serve the model, but config.pbtxt. */
+  files: ReleasedFile[];
+}
+
+/** `PREFIX.releases/ID.json`: the models of a release. Written once. */
+export interface Manifest {
+  id: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** Id of the release that it replaces. */
+  previous: string | undefined;
+  /** Generation of head.json that it replaces; 0 for the first release. */
+  base: number;
+  /** SHA-256 in hex of the secret without which no agent tries the release. */
+  trialKey: string;
+  models: Record<string, ReleasedModel>;
+}
+
+/** One name in a path: no empty one, no `.` or `..`, no backslash, no control character. */
+const NAME = String.raw`(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f]+`;
+const MODEL = new RegExp(`^${NAME}$`);
+const PATH = new RegExp(`^${NAME}(?:/${NAME})*$`);
+const CHECKSUM = /^[A-Za-z0-9+/]{43}=(?:-[1-9]\d*)?$/;
+
+/**
+ * Paths are checked, because an agent writes files with these names.
+ * @param where for messages: `s3://bucket/key`
+ * @throws FormatError
+ */
+export function parseManifest(body: Buffer, where: string): Manifest {
+  const fields = FieldReader.parse(body, where);
+  return {
+    id: fields.text('id', RELEASE_ID),
+    createdAt: fields.text('createdAt'),
+    previous: fields.optionalText('previous'),
+    base: fields.count('base'),
+    trialKey: fields.text('trialKey', SHA256_HEX),
+    models: fields.map('models', (model, name) => {
+      if (!MODEL.test(name)) fields.refuse('models', 'names that can be folders');
+      return {
+        served: model.counts('served'),
+        composedOf: model.texts('composedOf'),
+        config: model.text('config'),
+        files: model.list('files', (file) => ({
+          path: file.text('path', PATH),
+          key: file.text('key'),
+          versionId: file.text('versionId'),
+          bytes: file.count('bytes'),
+          checksum: file.text('checksum', CHECKSUM),
+        })),
+      };
+    }),
+  };
+}
+
+export const encodeManifest = (manifest: Manifest): Buffer =>
+  Buffer.from(JSON.stringify({ format: FORMAT, ...manifest }));
+
+/** What head.json names a manifest by, and trialKey a secret: the SHA-256 in hex. */
+export const sha256Hex = (data: Buffer | string): string => createHash('sha256').update(data).digest('hex');

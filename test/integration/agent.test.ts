@@ -1,0 +1,203 @@
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { S3Store } from '../../src/s3/store';
+import { agentDirectory, ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import type { ReleasedFile } from '../../src/release/manifest';
+import { emptyBackend } from '../support/empty-backend';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { testTriton, type TestTriton } from '../support/triton';
+import { until } from '../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+let store: S3Store;
+let unreachable: S3Store;
+let triton: TestTriton;
+let agent: TestAgent;
+let releases: ReleaseWriter;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'agent');
+  await store.enableVersioning();
+  unreachable = await openBucket(scratch, 'http://127.0.0.1:9', 'agent', { create: false, attempts: 1 });
+  const directory = agentDirectory(scratch);
+  mkdirSync(join(directory, 'models'), { recursive: true });
+  triton = await testTriton(scratch, join(directory, 'models'), { load: [] });
+  const backend = join(scratch.directory, 'triton/backends/empty');
+  mkdirSync(backend);
+  writeFileSync(join(backend, 'libtriton_empty.so'), emptyBackend());
+  agent = new TestAgent(scratch, directory, triton);
+  releases = new ReleaseWriter(store);
+}, 300_000);
+
+const model = (versions: Record<number, string>, more: Partial<TestModel> = {}): TestModel => ({
+  served: Object.keys(versions).map(Number),
+  files: Object.fromEntries(Object.entries(versions).map(([version, text]) => [`${version}/weights`, text])),
+  ...more,
+});
+
+const serves = (release: WrittenRelease) => (): boolean => agent.state.release === release.id;
+const onDisk = (path: string): string => readFileSync(join(agent.directory, 'models', path), 'utf8');
+
+let first: WrittenRelease;
+
+test('an agent without a release is ready and serves no models', async () => {
+  await agent.start(store);
+  await until('ready', () => agent.state.ready);
+  expect(agent.state).toMatchObject({ release: 'none', head: { generation: 0 }, models: [] });
+});
+
+test('it follows head.json', async () => {
+  first = await releases.write({
+    a: model({ 1: 'A' }),
+    b: model({ 1: 'B' }, { files: { '1/weights': 'B', 'labels.txt': 'x' } }),
+  });
+  await releases.commit(first);
+  await until('the first release', serves(first));
+  expect(agent.state).toMatchObject({ home: first.id, problem: null, bytesOnDisk: 3 });
+  expect([onDisk('a/1/weights'), onDisk('b/labels.txt')]).toEqual(['A', 'x']);
+  expect(await triton.client.modelReady('a', 1)).toBe(true);
+  expect(agent.loads()).toEqual(['a', 'b']);
+});
+
+test('a trial is served, and ends at home', async () => {
+  const release = await releases.write({ a: model({ 1: 'A', 2: 'A2' }) });
+  const { id, status } = await agent.try(release);
+  expect(status).toBe(202);
+  await until('the trial', () => agent.state.trial?.phase === 'served');
+  expect(agent.state).toMatchObject({ release: release.id, home: first.id });
+  expect(await triton.client.modelReady('a', 2)).toBe(true);
+  expect(await triton.client.modelReady('b', 1)).toBe(false);
+  expect(await agent.send('DELETE', `/v1/trials/${id}`, { secret: 'wrong' })).toMatchObject({ status: 403 });
+  await agent.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
+  await until('home', serves(first));
+  expect(agent.state).toMatchObject({ trial: null, lastTrial: { outcome: 'ended' } });
+  expect(await triton.client.modelReady('b', 1)).toBe(true);
+});
+
+test('a trial whose release becomes head is home', async () => {
+  const release = await releases.write({ a: model({ 1: 'A', 2: 'A2' }) });
+  await agent.try(release);
+  await until('the trial', () => agent.state.trial?.phase === 'served');
+  await releases.commit(release);
+  await until('home', () => agent.state.home === release.id);
+  expect(agent.state).toMatchObject({ release: release.id, trial: null, lastTrial: { outcome: 'released' } });
+  first = release;
+});
+
+test('a release that Triton refuses leaves everything as it was', async () => {
+  const before = await triton.client.repositoryIndex();
+  const release = await releases.write({
+    a: model({ 1: 'other' }),
+    b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }),
+  });
+  await agent.try(release);
+  await until('refused', () => agent.state.lastTrial?.release === release.id);
+  await until('home', serves(first));
+  expect(agent.state.lastTrial?.outcome).toBe('refused');
+  expect(agent.state.lastTrial?.reason).toMatch(/^Triton cannot load b: /);
+  expect(onDisk('a/1/weights')).toBe('A');
+  expect((await triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual(
+    before.filter(({ state }) => state === 'READY'),
+  );
+});
+
+test('a trial expires unless it is renewed', async () => {
+  const release = await releases.write({ a: model({ 1: 'A', 3: 'A3' }) });
+  const { id } = await agent.try(release, { ttlSeconds: 2 });
+  const renewal = { secret: release.secret, ttlSeconds: 60 };
+  expect(await agent.send('PUT', `/v1/trials/${id}`, renewal)).toMatchObject({ status: 200 });
+  await until('the trial', () => agent.state.trial?.phase === 'served');
+  expect(agent.state.trial?.leftSeconds).toBeGreaterThan(30);
+  await agent.send('PUT', `/v1/trials/${id}`, { ...renewal, ttlSeconds: 1 });
+  await until('home', serves(first));
+  expect(agent.state.lastTrial).toMatchObject({ id, outcome: 'expired' });
+  expect(await agent.send('PUT', `/v1/trials/${id}`, renewal)).toMatchObject({ status: 404 });
+});
+
+describe('the control API refuses', () => {
+  let other: WrittenRelease;
+  beforeAll(async () => {
+    other = await releases.write({ a: model({ 4: 'A4' }) });
+  });
+
+  test.each<[string, number, Record<string, unknown>]>([
+    ['a stale state tag', 412, { stateTag: 'other.0' }],
+    ['a state tag that was read long ago', 412, { stateTag: () => `${agent.state.stateTag.split('.')[0]}.-20000` }],
+    ['a release that is built on an older head', 410, { base: 0 }],
+    ['a release that is built on a head that does not exist yet', 503, { base: 99 }],
+    ['a wrong secret', 403, { secret: 'guess' }],
+    ['a manifest with another hash', 503, { manifestSha256: '0'.repeat(64), release: '20261124T000000000Z-0000000b' }],
+    ['a release id that is a path', 400, { release: '../../etc/passwd' }],
+    ['a request without an end', 400, { ttlSeconds: 0 }],
+  ])('%s', async (_, status, change) => {
+    const given = Object.entries(change).map(([name, value]) => [
+      name,
+      typeof value === 'function' ? (value as () => unknown)() : value,
+    ]);
+    expect(await agent.try(other, Object.fromEntries(given) as Record<string, unknown>)).toMatchObject({ status });
+    expect(agent.state.trial).toBeNull();
+  });
+
+  test.each<[string, number, Record<string, string>]>([
+    ['requests of web pages', 403, { origin: 'http://example.com' }],
+    ['forms', 415, { 'content-type': 'text/plain' }],
+  ])('%s', async (_, status, headers) => {
+    expect(await agent.send('POST', '/v1/trials', {}, headers)).toMatchObject({ status });
+  });
+
+  test('another trial while one runs, and names its publisher', async () => {
+    const { id } = await agent.try(other, { by: 'ann@laptop' });
+    expect(await agent.try(other)).toMatchObject({ status: 409, body: { by: 'ann@laptop', id } });
+    await agent.send('DELETE', `/v1/trials/${id}`, { secret: other.secret });
+    await until('home', serves(first));
+  });
+
+  test('a trial that its publisher ended before the request arrived', async () => {
+    const { stateTag } = agent.state;
+    await agent.send('DELETE', '/v1/trials/under-way', { secret: other.secret });
+    expect(await agent.try(other, { stateTag })).toMatchObject({ status: 412 });
+  });
+});
+
+describe('bytes that are not those of the manifest', () => {
+  test.each<[string, (file: ReleasedFile) => ReleasedFile, string]>([
+    [
+      'another content',
+      (file) => ({ ...file, checksum: `${'A'.repeat(43)}=` }),
+      'does not have the bytes of the release',
+    ],
+    ['another size', (file) => ({ ...file, bytes: file.bytes + 5 }), 'does not have the bytes of the release'],
+    ['a version that is gone', (file) => ({ ...file, versionId: '0'.repeat(32) }), 'does not exist'],
+  ])('%s', async (_, change, reason) => {
+    const release = await releases.write({ a: model({ 5: 'A5' }) }, change);
+    await agent.try(release);
+    await until('refused', () => agent.state.lastTrial?.release === release.id);
+    expect(agent.state.lastTrial?.outcome).toBe('refused');
+    expect(agent.state.lastTrial?.reason).toContain(reason);
+    await until('home', serves(first));
+  });
+});
+
+test('an agent that restarts without S3 serves home, and loads nothing again', async () => {
+  await agent.stop();
+  agent.events = [];
+  await agent.start(unreachable);
+  await until('home', serves(first));
+  expect(agent.loads()).toEqual([]);
+});
+
+test('models come back after Triton has restarted', async () => {
+  triton.expectEnd();
+  process.kill(triton.pid as number, 'SIGKILL');
+  await triton.ended;
+  triton = await triton.startAgain();
+  const backend = join(scratch.directory, 'triton/backends/empty');
+  mkdirSync(backend, { recursive: true });
+  writeFileSync(join(backend, 'libtriton_empty.so'), emptyBackend());
+  await until('the models are loaded again', () => triton.client.modelReady('a', 2));
+  await until('ready', () => agent.state.ready);
+});

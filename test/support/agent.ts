@@ -1,0 +1,184 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import { Agent, type AgentEvent } from '../../src/agent/agent';
+import { startControlApi, type Listener } from '../../src/agent/control-api';
+import type { AgentState } from '../../src/release/agent-api';
+import { encodeHead, parseHead, type Head } from '../../src/release/head';
+import {
+  encodeManifest,
+  sha256Hex,
+  type Manifest,
+  type ReleasedFile,
+  type ReleasedModel,
+} from '../../src/release/manifest';
+import type { S3Store } from '../../src/s3/store';
+import type { Scratch } from './temp-dir';
+import type { TestTriton } from './triton';
+
+/** Location of the releases that tests write. */
+export const RELEASES = 'models.releases';
+
+/** A model of the empty backend: its files in version folders and beside them, by path. */
+export interface TestModel {
+  served: number[];
+  files: Record<string, string>;
+  composedOf?: string[];
+  config?: string;
+}
+
+export interface WrittenRelease {
+  id: string;
+  manifestSha256: string;
+  secret: string;
+  base: number;
+}
+
+let ids = 0;
+
+/** Writes releases as a publisher does. Each file becomes a new version of its object. */
+export class ReleaseWriter {
+  constructor(private readonly store: S3Store) {}
+
+  async readHead(): Promise<Head | undefined> {
+    const found = await this.store.get(`${RELEASES}/head.json`);
+    return found === undefined ? undefined : parseHead(found.body, 'head.json');
+  }
+
+  /** @param change falsifies the manifest */
+  async write(
+    models: Record<string, TestModel>,
+    change = (file: ReleasedFile): ReleasedFile => file,
+  ): Promise<WrittenRelease> {
+    const head = await this.readHead();
+    const secret = randomBytes(16).toString('hex');
+    ids += 1;
+    const manifest: Manifest = {
+      id: `20261124T0000000${String(ids).padStart(2, '0')}Z-0000000a`,
+      createdAt: new Date().toISOString(),
+      previous: head?.release,
+      base: head?.generation ?? 0,
+      trialKey: sha256Hex(secret),
+      models: Object.fromEntries(
+        await Promise.all(
+          Object.entries(models).map(async ([name, model]) => [name, await this.upload(name, model, change)]),
+        ),
+      ) as Record<string, ReleasedModel>,
+    };
+    const body = encodeManifest(manifest);
+    await this.store.putBytes(`${RELEASES}/${manifest.id}.json`, body, { ifAbsent: true });
+    return { id: manifest.id, manifestSha256: sha256Hex(body), secret, base: manifest.base };
+  }
+
+  private async upload(
+    name: string,
+    { served, files, composedOf = [], config }: TestModel,
+    change: (file: ReleasedFile) => ReleasedFile,
+  ): Promise<ReleasedModel> {
+    const written = Object.entries(files).map(async ([path, text]) => {
+      const key = `models/${name}/${path}`;
+      const body = Buffer.from(text);
+      const { checksum, versionId = '' } = await this.store.putBytes(key, body);
+      return change({ path, key, versionId, bytes: body.byteLength, checksum });
+    });
+    const tensors = ['input', 'output'].map((kind) => `${kind} [{ name: "${kind}" data_type: TYPE_FP32 dims: [1] }]`);
+    return {
+      served,
+      composedOf,
+      config: config ?? `name: "${name}" backend: "empty" ${tensors.join(' ')} instance_group [{ kind: KIND_CPU }]\n`,
+      files: await Promise.all(written),
+    };
+  }
+
+  /** Makes the release the current one. */
+  async commit({ id, manifestSha256 }: WrittenRelease): Promise<void> {
+    const before = await this.readHead();
+    await this.store.putBytes(
+      `${RELEASES}/head.json`,
+      encodeHead({
+        generation: (before?.generation ?? 0) + 1,
+        release: id,
+        manifestSha256,
+        retained: [...(before?.retained ?? []), id],
+        sweptBefore: '2026-01-01T00:00:00.000Z',
+        writer: 'test',
+      }),
+    );
+  }
+}
+
+/** An agent that a test can restart, and its control API. */
+export class TestAgent {
+  events: AgentEvent[] = [];
+  private agent: Agent | undefined;
+  private api: Listener | undefined;
+  private stopping = new AbortController();
+  private running = Promise.resolve();
+
+  constructor(
+    scratch: Scratch,
+    readonly directory: string,
+    private readonly triton: TestTriton,
+  ) {
+    scratch.defer(() => this.stop());
+  }
+
+  get state(): AgentState {
+    if (this.agent === undefined) throw new Error('the agent does not run');
+    return this.agent.getState();
+  }
+
+  async start(store: S3Store): Promise<void> {
+    this.stopping = new AbortController();
+    this.agent = new Agent({
+      store,
+      releasesPrefix: RELEASES,
+      directory: this.directory,
+      triton: this.triton.client,
+      loadTimeoutMs: 60_000,
+      pollMs: 300,
+      spreadMs: 0,
+      onEvent: (event) => this.events.push(event),
+    });
+    this.running = this.agent.run(this.stopping.signal);
+    this.api = await startControlApi(this.agent, 0);
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.api?.close();
+    await this.running;
+    this.api = undefined;
+  }
+
+  /** Sends a request to the control API. */
+  async send(
+    method: string,
+    path: string,
+    body?: object,
+    headers: Record<string, string> = {},
+  ): Promise<{ status: number; body: Record<string, unknown> }> {
+    const response = await fetch(`http://127.0.0.1:${this.api?.port}${path}`, {
+      method,
+      headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  }
+
+  /** Asks the agent to try a release. */
+  async try(
+    { id: release, ...written }: WrittenRelease,
+    change: Record<string, unknown> = {},
+  ): Promise<{ id: string; status: number; body: Record<string, unknown> }> {
+    const id = randomBytes(8).toString('hex');
+    const { stateTag } = this.state;
+    const request = { id, release, ...written, ttlSeconds: 60, by: 'test', stateTag, ...change };
+    return { id, ...(await this.send('POST', '/v1/trials', request)) };
+  }
+
+  loads(): unknown[] {
+    return this.events.filter(({ event }) => event === 'load').map(({ model }) => model);
+  }
+}
+
+export const agentDirectory = (scratch: Scratch, name = 'agent'): string => join(scratch.directory, name);

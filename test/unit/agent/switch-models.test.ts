@@ -1,0 +1,73 @@
+import { getLoads, hasClash, inLoadOrder, type SwitchFrom } from '../../../src/agent/switch-models';
+import type { Manifest, ReleasedModel } from '../../../src/release/manifest';
+
+/** `{ '1': 'A' }`: version 1 has the content A. */
+function released(versions: Record<string, string>, composedOf: string[] = []): ReleasedModel {
+  return {
+    served: Object.keys(versions).map(Number),
+    composedOf,
+    config: 'max_batch_size: 1',
+    files: Object.entries(versions).map(([version, content]) => ({
+      path: `${version}/weights`,
+      key: 'key',
+      versionId: 'id',
+      bytes: 1,
+      checksum: content,
+    })),
+  };
+}
+
+const release = (models: Record<string, ReleasedModel>): Manifest => ({
+  id: 'id',
+  createdAt: '',
+  previous: undefined,
+  base: 0,
+  trialKey: '',
+  models,
+});
+
+/** `step 1+2`: versions 1 and 2 of step. */
+const describeLoads = (to: Manifest, from: SwitchFrom): string[] =>
+  getLoads(to, from).map(({ model, config }) => `${model} ${/\[(.*)\]/.exec(config)?.[1]?.replaceAll(', ', '+')}`);
+
+const old = release({
+  whole: released({ 1: 'e' }, ['step', 'other']),
+  step: released({ 1: 'A' }),
+  other: released({ 1: 'O' }),
+  alone: released({ 1: 'X' }),
+});
+const next = release({ ...old.models, whole: released({ 2: 'e2' }, ['step', 'other']), step: released({ 2: 'B' }) });
+
+test.each<{ title: string; from: SwitchFrom; loads: string[] }>([
+  {
+    title: 'from nothing: steps before their ensembles',
+    from: { kind: 'unknown' },
+    loads: ['other 1', 'step 2', 'alone 1', 'whole 2'],
+  },
+  {
+    title: 'from a release: a step serves both versions until the ensemble is switched',
+    from: { kind: 'release', release: old },
+    loads: ['step 1+2', 'other 1', 'alone 1', 'whole 2', 'step 2'],
+  },
+  {
+    title: 'after a failure: ensembles go back while their steps may still serve both',
+    from: { kind: 'failed', release: next },
+    loads: ['alone 1', 'whole 2', 'other 1', 'step 2'],
+  },
+])('loads $title', ({ from, loads }) => {
+  expect(describeLoads(next, from)).toEqual(loads);
+});
+
+test.each<[string, boolean, Record<string, ReleasedModel>]>([
+  ['a new version number', false, next.models],
+  ['the same content', false, old.models],
+  ['a reused version number of a step', true, { ...old.models, step: released({ 1: 'B' }) }],
+  ['a reused version number of another model', false, { ...old.models, alone: released({ 1: 'B' }) }],
+])('clash: %s', (_, clash, models) => {
+  expect(hasClash(release(models), old)).toBe(clash);
+});
+
+test('the load order follows steps of steps, and ends in a circle too', () => {
+  const models = { a: released({}, ['b']), b: released({}, ['c']), c: released({}, ['a']) };
+  expect(inLoadOrder(models)).toEqual(['c', 'b', 'a']);
+});
