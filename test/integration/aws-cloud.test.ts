@@ -1,11 +1,11 @@
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { checksumOfBytes, S3Store } from '../../src/s3/store';
 import { ACCOUNT_KEYS, startCloud, type Cloud } from '../support/aws-cloud';
 import { startConnectProxy } from '../support/connect-proxy';
+import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
@@ -111,9 +111,9 @@ async function metadata(): Promise<string> {
     if (url === '/latest/meta-data/iam/security-credentials/') return void reply.end('publisher');
     reply.end(JSON.stringify({ Code: 'Success', AccessKeyId, SecretAccessKey, Token, Expiration }));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(() => void server.close());
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  return `http://127.0.0.1:${port}`;
 }
 
 const S3_EU = 'models-eu.s3.eu-central-1.amazonaws.com in eu-central-1';

@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
@@ -25,12 +25,9 @@ async function answering(status: number, code: string, headers: Record<string, s
       response.end(`<?xml version="1.0"?><Error><Code>${code}</Code><Message>as documented</Message></Error>`);
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  return { endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, methods };
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  return { endpoint: `http://127.0.0.1:${port}`, methods };
 }
 
 /** Errors of S3 that the test servers cannot produce. */

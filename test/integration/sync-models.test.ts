@@ -1,11 +1,11 @@
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { readHead } from '../../src/publish/release/release';
 import type { S3Store } from '../../src/s3/store';
+import { listenOnLoopback } from '../support/loopback';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine } from '../support/run';
@@ -178,12 +178,9 @@ test('sync-models exits with 130 and restores the previous state after Ctrl-C du
     else if (url.endsWith('/load') && (loads += 1) > 1) response.end();
     else child.kill('SIGINT');
   });
-  await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve));
-  scratch.defer(() => {
-    slow.closeAllConnections();
-    slow.close();
-  });
-  const url = `http://127.0.0.1:${(slow.address() as AddressInfo).port}`;
+  const { port, stop } = await listenOnLoopback(slow);
+  scratch.defer(stop);
+  const url = `http://127.0.0.1:${port}`;
   const child = startCommandLine('sync-models', [...target, '--triton', url], S3_ENVIRONMENT);
   const finished = await child.finished;
   expect(finished).toMatchObject({

@@ -1,12 +1,13 @@
 import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createHash } from 'node:crypto';
 import { createServer as createHttpServer } from 'node:http';
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { forEachLimited } from '../../src/core/concurrency';
 import { paths } from '../../src/core/paths';
 import { ACCOUNT_KEYS, PROXY_LOGIN, startCloud, type AwsError, type Cloud } from '../support/aws-cloud';
 import { startConnectProxy } from '../support/connect-proxy';
+import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
@@ -100,9 +101,9 @@ const webIdentity = (roleName: string, tokenFile: string): NodeJS.ProcessEnv => 
 });
 
 async function portOf(server: Server): Promise<number> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(() => void server.close());
-  return (server.address() as AddressInfo).port;
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  return port;
 }
 
 /** A proxy that answers every request for a tunnel with this status. */

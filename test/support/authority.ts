@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createSecureContext, createServer, type SecureContext } from 'node:tls';
 import { createCertificate } from '../../src/local/certificate';
+import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
 const NAME = 'Test Authority';
@@ -44,30 +45,18 @@ export async function startTlsFront(
   { loopback }: Authority,
 ): Promise<{ endpoint: string; stop(): Promise<void> }> {
   const port = Number(new URL(target).port);
-  const open = new Set<Socket>();
   const server = createServer(loopback, (client) => {
     const behind = connect({ port, host: '127.0.0.1', noDelay: true });
     for (const [socket, other] of [
       [client, behind],
       [behind, client],
     ] as const) {
-      open.add(socket);
       socket.on('error', () => undefined);
-      socket.on('close', () => {
-        open.delete(socket);
-        other.destroy();
-      });
+      socket.on('close', () => other.destroy());
       socket.pipe(other);
     }
   });
   server.on('tlsClientError', () => undefined);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    endpoint: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    stop: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of open) socket.destroy();
-      await closed;
-    },
-  };
+  const { port: ownPort, stop } = await listenOnLoopback(server);
+  return { endpoint: `https://127.0.0.1:${ownPort}`, stop };
 }

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
 import * as http from 'node:http';
 import * as https from 'node:https';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { Signer } from '../../src/s3/sign';
 import type { Credentials } from '../../src/s3/types';
 import { Authority } from './authority';
 import { startConnectProxy, type ConnectProxy } from './connect-proxy';
+import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
 /** An answer of AWS: an error, as the documentation of AWS has it. */
@@ -99,13 +99,8 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
       });
     },
   );
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(async () => {
-    const closed = new Promise((resolve) => server.close(resolve));
-    server.closeAllConnections();
-    await closed;
-  });
-  const { port } = server.address() as AddressInfo;
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
   const { user, password } = PROXY_LOGIN;
   const proxy = await startConnectProxy(port, `${user}:${password}`);
   scratch.defer(() => proxy.stop());

@@ -1,4 +1,5 @@
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
+import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
 /**
@@ -8,10 +9,7 @@ import type { Scratch } from './temp-dir';
  * @returns the port of the gate
  */
 export async function startGate(scratch: Scratch, port: number, isOpen: () => Promise<boolean>): Promise<number> {
-  const clients = new Set<Socket>();
   const server = createServer({ pauseOnConnect: true }, (client) => {
-    clients.add(client);
-    client.on('close', () => clients.delete(client));
     client.on('error', () => client.destroy());
     const letThrough = (): void => {
       const behind = connect(port, '127.0.0.1');
@@ -26,11 +24,7 @@ export async function startGate(scratch: Scratch, port: number, isOpen: () => Pr
       () => client.destroy(),
     );
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(async () => {
-    const closed = new Promise((resolve) => server.close(resolve));
-    for (const client of clients) client.destroy();
-    await closed;
-  });
-  return (server.address() as AddressInfo).port;
+  const listening = await listenOnLoopback(server);
+  scratch.defer(listening.stop);
+  return listening.port;
 }

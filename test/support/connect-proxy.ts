@@ -1,18 +1,16 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
-import { connect, type AddressInfo, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { listenOnLoopback, type LoopbackServer } from './loopback';
 
-export interface ConnectProxy {
-  /** Without user and password. */
-  port: number;
+export interface ConnectProxy extends LoopbackServer {
   /** Every host that a tunnel was requested for, in order. */
   hosts: string[];
-  stop(): Promise<void>;
 }
 
 /**
- * Starts a forward proxy on 127.0.0.1 whose tunnels all lead to one port on 127.0.0.1, whatever host they are for. The
- * real commands then reach a test server under the names of AWS.
+ * Starts a forward proxy on 127.0.0.1. The tunnels to all hosts lead to one port on 127.0.0.1, so that the real commands
+ * reach a test server under the names of AWS.
  * @param login `user:password` that the proxy requires
  * @param status the status for a tunnel; undefined opens it, and 'silent' never answers
  * @param tls key and certificate of a proxy that speaks TLS
@@ -24,7 +22,6 @@ export async function startConnectProxy(
   tls?: { key: string; cert: string },
 ): Promise<ConnectProxy> {
   const hosts: string[] = [];
-  const open = new Set<Socket>();
   const refuse: http.RequestListener = (_, reply) => reply.writeHead(405).end();
   const server = tls === undefined ? http.createServer(refuse) : https.createServer(tls, refuse);
   server.on('connect', (request: http.IncomingMessage, client: Socket) => {
@@ -42,18 +39,5 @@ export async function startConnectProxy(
     target.on('error', () => client.destroy());
     client.on('close', () => target.destroy());
   });
-  server.on('connection', (socket: Socket) => {
-    open.add(socket);
-    socket.on('close', () => open.delete(socket));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return {
-    port: (server.address() as AddressInfo).port,
-    hosts,
-    stop: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      for (const socket of open) socket.destroy();
-      await closed;
-    },
-  };
+  return { ...(await listenOnLoopback(server)), hosts };
 }

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { S3Store } from '../../src/s3/store';
+import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
 /** Reaction of a server to a request to load a model. The last three answer 200. */
@@ -86,11 +86,8 @@ export async function fakeTriton(
       else void load(model, how).then(() => answer(200, {}));
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  scratch.defer(() => {
-    server.closeAllConnections();
-    server.close();
-  });
-  fake.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  fake.url = `http://127.0.0.1:${port}`;
   return fake;
 }

@@ -1,6 +1,6 @@
 import * as http from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { listenOnLoopback } from './loopback';
 
 /** A complete answer of the server. */
 export interface WholeAnswer {
@@ -56,16 +56,14 @@ export async function startProxy(
       .catch(() => incoming.socket.destroy())
       .finally(() => (open -= 1));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const listening = await listenOnLoopback(server);
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: `http://127.0.0.1:${listening.port}`,
     untilQuiet: async () => {
       while (open > 0) await sleep(2);
     },
     stop: async () => {
-      const closed = new Promise((resolve) => server.close(resolve));
-      server.closeAllConnections();
-      await closed;
+      await listening.stop();
       agent.destroy();
     },
   };
