@@ -33,9 +33,19 @@ interface Scenario {
   without?: string[];
 }
 
+/** What a formula describes: a step or the end of a run; default: a state. */
+type Kind = 'step' | 'end';
+
+type Formulas = Pick<Model, 'behaviour' | 'invariants' | 'properties'>;
+
 const GUARDS = guardsOf('Publish');
 
-function model(scenario: Scenario, formulas: Pick<Model, 'behaviour' | 'invariants' | 'properties'>): Model {
+function formulas(names: string[], kind: Kind | undefined): Formulas {
+  if (kind === undefined) return { invariants: names };
+  return { properties: names, ...(kind === 'end' && { behaviour: 'LiveSpec' }) };
+}
+
+function model(scenario: Scenario, checked: Formulas): Model {
   const publishers = Object.keys(scenario.commands);
   const models = scenario.models ?? ['m'];
   const pods = scenario.pods ?? ['a'];
@@ -65,18 +75,30 @@ function model(scenario: Scenario, formulas: Pick<Model, 'behaviour' | 'invarian
       Copies: scenario.copies ?? 1,
       LateUploads: scenario.lateUploads ?? false,
     },
-    ...formulas,
+    ...checked,
     // Formulas about steps and about the end need whole states.
-    ...(formulas.properties === undefined ? { view: 'View' } : {}),
+    ...(checked.properties === undefined ? { view: 'View' } : {}),
   };
 }
 
 const PUBLISH = { p1: 'publish' } as const;
 const TWO = { p1: 'publish', p2: 'publish' } as const;
 const PRUNE = { p1: 'publish', p2: 'prune' } as const;
-/** The bytes that p1 publishes are in the bucket already, and a prune gives them up. */
+/** The bytes that p1 publishes are in the bucket already, and a prune may delete them. */
 const REUSE = { commands: PRUNE, numbers: { p1: 0, p2: 3 }, bytes: { p1: 0, p2: 3 } } as const;
 const SAME_NUMBER = { commands: TWO, numbers: { p1: 2, p2: 2 }, lateUploads: true } as const;
+
+/** A pod starts during a prune. */
+const START = { commands: PRUNE, pods: ['a', 'b'], up: ['a'], giveUp: false };
+/** S3 fails and stays away, and a pod restarts. */
+const RESTART = {
+  commands: PUBLISH,
+  pods: ['a', 'b'],
+  outages: 1,
+  outagesEnd: false,
+  restarts: 1,
+  giveUp: false,
+};
 
 const SAFE = [
   'TypeOK',
@@ -91,14 +113,15 @@ const SAFE = [
   'OneOfTwoGoesOn',
 ];
 
-const HOLDS: (Scenario & { title: string } & Pick<Model, 'invariants' | 'properties' | 'behaviour'>)[] = [
+/** The formulas hold. */
+const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind })[] = [
   { title: 'two publishers on two pods', commands: TWO, pods: ['a', 'b'] },
   { title: 'two publishers, every fault of a pod', commands: TWO, restarts: 1, outages: 1, crash: true },
   { title: 'publish and prune', commands: PRUNE, stops: 1, crash: true, lateUploads: true, copies: 2 },
   { title: 'rollback and prune', commands: { p1: 'rollback', p2: 'prune' }, stops: 1, crash: true, copies: 2 },
   { title: 'publish and rollback', commands: { p1: 'publish', p2: 'rollback' }, restarts: 1 },
-  { title: 'publish what a prune gives up', ...REUSE, stops: 1, crash: true, lateUploads: true },
-  { title: 'the same version number', ...SAME_NUMBER, invariants: [...SAFE, 'NumbersAreNotBurnt'] },
+  { title: 'a publish reuses bytes that a prune may delete', ...REUSE, stops: 1, crash: true, lateUploads: true },
+  { title: 'the same version number', ...SAME_NUMBER, formulas: [...SAFE, 'NumbersAreNotBurnt'] },
   {
     title: 'a pod joins',
     commands: PUBLISH,
@@ -134,7 +157,8 @@ const HOLDS: (Scenario & { title: string } & Pick<Model, 'invariants' | 'propert
   {
     title: 'each commit follows its trials',
     commands: TWO,
-    properties: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase', 'TrialsAreNotTaken'],
+    kind: 'step',
+    formulas: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase', 'TrialsAreNotTaken'],
   },
   {
     title: 'each commit follows its trials while a pod joins',
@@ -142,7 +166,8 @@ const HOLDS: (Scenario & { title: string } & Pick<Model, 'invariants' | 'propert
     pods: ['a', 'b'],
     up: ['a'],
     restarts: 1,
-    properties: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase'],
+    kind: 'step',
+    formulas: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase'],
   },
   {
     title: 'pods follow head in the end',
@@ -150,44 +175,26 @@ const HOLDS: (Scenario & { title: string } & Pick<Model, 'invariants' | 'propert
     outages: 1,
     restarts: 1,
     crash: true,
-    behaviour: 'LiveSpec',
-    properties: ['PodsFollowHead'],
+    kind: 'end',
+    formulas: ['PodsFollowHead'],
   },
-  {
-    title: 'a pod that starts during a prune comes up',
-    commands: PRUNE,
-    pods: ['a', 'b'],
-    up: ['a'],
-    giveUp: false,
-    behaviour: 'LiveSpec',
-    properties: ['PodsStart'],
-  },
+  { title: 'a pod that starts during a prune comes up', ...START, kind: 'end', formulas: ['PodsStart'] },
   {
     title: 'trials end, also without S3',
     commands: PUBLISH,
     outages: 1,
     outagesEnd: false,
     crash: true,
-    behaviour: 'LiveSpec',
-    properties: ['TrialsEnd'],
+    kind: 'end',
+    formulas: ['TrialsEnd'],
   },
-  {
-    title: 'pods that restart without S3 come up',
-    commands: PUBLISH,
-    pods: ['a', 'b'],
-    outages: 1,
-    outagesEnd: false,
-    restarts: 1,
-    giveUp: false,
-    behaviour: 'LiveSpec',
-    properties: ['PodsComeUp'],
-  },
+  { title: 'pods that restart without S3 come up', ...RESTART, kind: 'end', formulas: ['PodsComeUp'] },
 ];
 
 const NO_S3 = { outages: 1, outagesEnd: false, crash: true } as const;
 
 /** Without the guards, the formula is violated. */
-const NEEDED: (Scenario & { without: string[]; violates: string; kind?: 'step' | 'end' })[] = [
+const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[] = [
   { without: ['Acknowledge'], violates: 'NoStepBack', commands: PUBLISH },
   { without: ['AllPods'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH, pods: ['a', 'b'] },
   { without: ['BaseAtStart'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
@@ -199,17 +206,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: 'step' |
   { without: ['Fence'], violates: 'FailedMeansNot', commands: PUBLISH },
   { without: ['Generation'], violates: 'FailedMeansNot', commands: TWO },
   { without: ['History'], violates: 'FailedMeansNot', commands: TWO },
-  {
-    without: ['HomeFirst'],
-    violates: 'PodsComeUp',
-    kind: 'end',
-    commands: PUBLISH,
-    pods: ['a', 'b'],
-    outages: 1,
-    outagesEnd: false,
-    restarts: 1,
-    giveUp: false,
-  },
+  { without: ['HomeFirst'], violates: 'PodsComeUp', kind: 'end', ...RESTART },
   { without: ['IfMatch'], violates: 'FailedMeansNot', commands: TWO },
   { without: ['IfMatch'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['KeepHead', 'HomeFirst'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
@@ -230,15 +227,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: 'step' |
   { without: ['ReadAfter412'], violates: 'FailedMeansNot', commands: PUBLISH, copies: 2 },
   { without: ['ReadBack'], violates: 'FailedMeansNot', commands: PUBLISH },
   { without: ['RenewOnly'], violates: 'FailedMeansHome', commands: PUBLISH },
-  {
-    without: ['Reread'],
-    violates: 'PodsStart',
-    kind: 'end',
-    commands: PRUNE,
-    pods: ['a', 'b'],
-    up: ['a'],
-    giveUp: false,
-  },
+  { without: ['Reread'], violates: 'PodsStart', kind: 'end', ...START },
   { without: ['StateTag'], violates: 'FailedMeansHome', commands: PUBLISH },
   { without: ['Versioning', 'Verify'], violates: 'RightBytes', ...SAME_NUMBER },
   { without: ['Versioning'], violates: 'HeadIsComplete', ...REUSE },
@@ -263,10 +252,8 @@ describeUnless(whyNoTlc(), 'the specification of a publish', () => {
 
   test.each(HOLDS)(
     'holds: $title',
-    async ({ behaviour, invariants, properties, ...scenario }) => {
-      const formulas =
-        properties === undefined ? { invariants: invariants ?? SAFE } : { properties, ...(behaviour && { behaviour }) };
-      const { violated, states, output } = await explore(model(scenario, formulas));
+    async ({ formulas: names = SAFE, kind, ...scenario }) => {
+      const { violated, states, output } = await explore(model(scenario, formulas(names, kind)));
       expect(violated === undefined ? '' : output).toBe('');
       explored += states;
     },
@@ -281,11 +268,7 @@ describeUnless(whyNoTlc(), 'the specification of a publish', () => {
   test.each(NEEDED)(
     'without $without, $violates is violated',
     async ({ violates, kind, ...scenario }) => {
-      const formulas =
-        kind === undefined
-          ? { invariants: [violates] }
-          : { properties: [violates], ...(kind === 'end' && { behaviour: 'LiveSpec' }) };
-      expect((await explore(model(scenario, formulas))).violated).toBe(violates);
+      expect((await explore(model(scenario, formulas([violates], kind)))).violated).toBe(violates);
     },
     MOST_MS,
   );
@@ -297,7 +280,7 @@ describeUnless(whyNoTlc(), 'the specification of a publish', () => {
   test.each(POSSIBLE)(
     'can happen: $title',
     async ({ formula, ...scenario }) => {
-      expect((await explore(model(scenario, { invariants: [formula] }))).violated).toBe(formula);
+      expect((await explore(model(scenario, formulas([formula], undefined)))).violated).toBe(formula);
     },
     MOST_MS,
   );
