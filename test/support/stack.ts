@@ -33,6 +33,12 @@ export interface StateResource {
   protect?: boolean;
 }
 
+/** The part of the exported state that tests read. */
+interface State {
+  resources?: StateResource[];
+  pending_operations?: { type: string; resource: StateResource }[];
+}
+
 /** A step of an update. */
 export interface Step {
   op: string;
@@ -198,19 +204,18 @@ export class TestStack {
   }
 
   async resources(...flags: string[]): Promise<StateResource[]> {
-    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name, ...flags)) as {
-      deployment: { resources?: StateResource[] };
-    };
-    return state.deployment.resources ?? [];
+    return (await this.readState(...flags)).resources ?? [];
   }
 
   /** Resources whose creation was interrupted. */
   async pendingCreates(): Promise<StateResource[]> {
-    const state = JSON.parse(await this.pulumi('stack', 'export', '--stack', this.name)) as {
-      deployment: { pending_operations?: { type: string; resource: StateResource }[] };
-    };
-    const pending = state.deployment.pending_operations ?? [];
+    const { pending_operations: pending = [] } = await this.readState();
     return pending.flatMap(({ type, resource }) => (type === 'creating' ? [resource] : []));
+  }
+
+  private async readState(...flags: string[]): Promise<State> {
+    const text = await this.pulumi('stack', 'export', '--stack', this.name, ...flags);
+    return (JSON.parse(text) as { deployment: State }).deployment;
   }
 
   private get file(): string {

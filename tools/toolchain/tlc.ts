@@ -1,8 +1,7 @@
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
+import { computeSha256 } from '../../src/core/sha256';
 import { cached } from '../../src/install/cache';
 import { findOnPath } from '../../src/install/on-path';
 
@@ -36,9 +35,7 @@ export async function ensureTlc(): Promise<string> {
       `-Dartifact=${group}:${name}:${version}`,
       `-DoutputDirectory=${target}`,
     ]);
-    const found = createHash('sha256')
-      .update(readFileSync(join(target, file)))
-      .digest('hex');
+    const found = await computeSha256(join(target, file));
     if (found !== SHA256) throw new UserError(`${group}:${name}:${version} has SHA-256 ${found}, expected ${SHA256}`);
   });
   return join(directory, file);
