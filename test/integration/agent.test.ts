@@ -1,12 +1,10 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
-import { agentDirectory, ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import type { ReleasedFile } from '../../src/release/manifest';
-import { emptyBackend } from '../support/empty-backend';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
@@ -14,7 +12,6 @@ afterAll(() => scratch.clean());
 
 let store: S3Store;
 let unreachable: S3Store;
-let triton: TestTriton;
 let agent: TestAgent;
 let releases: ReleaseWriter;
 
@@ -23,13 +20,7 @@ beforeAll(async () => {
   store = await openBucket(scratch, endpoint, 'agent');
   await store.enableVersioning();
   unreachable = await openBucket(scratch, 'http://127.0.0.1:9', 'agent', { create: false, attempts: 1 });
-  const directory = agentDirectory(scratch);
-  mkdirSync(join(directory, 'models'), { recursive: true });
-  triton = await testTriton(scratch, join(directory, 'models'), { load: [] });
-  const backend = join(scratch.directory, 'triton/backends/empty');
-  mkdirSync(backend);
-  writeFileSync(join(backend, 'libtriton_empty.so'), emptyBackend());
-  agent = new TestAgent(scratch, directory, triton);
+  agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);
 }, 300_000);
 
@@ -59,7 +50,7 @@ test('it follows head.json', async () => {
   await until('the first release', serves(first));
   expect(agent.state).toMatchObject({ home: first.id, problem: null, bytesOnDisk: 3 });
   expect([onDisk('a/1/weights'), onDisk('b/labels.txt')]).toEqual(['A', 'x']);
-  expect(await triton.client.modelReady('a', 1)).toBe(true);
+  expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
   expect(agent.loads()).toEqual(['a', 'b']);
 });
 
@@ -69,13 +60,13 @@ test('a trial is served, and ends at home', async () => {
   expect(status).toBe(202);
   await until('the trial', () => agent.state.trial?.phase === 'served');
   expect(agent.state).toMatchObject({ release: release.id, home: first.id });
-  expect(await triton.client.modelReady('a', 2)).toBe(true);
-  expect(await triton.client.modelReady('b', 1)).toBe(false);
+  expect(await agent.triton.client.modelReady('a', 2)).toBe(true);
+  expect(await agent.triton.client.modelReady('b', 1)).toBe(false);
   expect(await agent.send('DELETE', `/v1/trials/${id}`, { secret: 'wrong' })).toMatchObject({ status: 403 });
   await agent.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
   await until('home', serves(first));
   expect(agent.state).toMatchObject({ trial: null, lastTrial: { outcome: 'ended' } });
-  expect(await triton.client.modelReady('b', 1)).toBe(true);
+  expect(await agent.triton.client.modelReady('b', 1)).toBe(true);
 });
 
 test('a trial whose release becomes head is home', async () => {
@@ -89,7 +80,7 @@ test('a trial whose release becomes head is home', async () => {
 });
 
 test('a release that Triton refuses leaves everything as it was', async () => {
-  const before = await triton.client.repositoryIndex();
+  const before = await agent.triton.client.repositoryIndex();
   const release = await releases.write({
     a: model({ 1: 'other' }),
     b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }),
@@ -100,7 +91,7 @@ test('a release that Triton refuses leaves everything as it was', async () => {
   expect(agent.state.lastTrial?.outcome).toBe('refused');
   expect(agent.state.lastTrial?.reason).toMatch(/^Triton cannot load b: /);
   expect(onDisk('a/1/weights')).toBe('A');
-  expect((await triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual(
+  expect((await agent.triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual(
     before.filter(({ state }) => state === 'READY'),
   );
 });
@@ -191,13 +182,7 @@ test('an agent that restarts without S3 serves home, and loads nothing again', a
 });
 
 test('models come back after Triton has restarted', async () => {
-  triton.expectEnd();
-  process.kill(triton.pid as number, 'SIGKILL');
-  await triton.ended;
-  triton = await triton.startAgain();
-  const backend = join(scratch.directory, 'triton/backends/empty');
-  mkdirSync(backend, { recursive: true });
-  writeFileSync(join(backend, 'libtriton_empty.so'), emptyBackend());
-  await until('the models are loaded again', () => triton.client.modelReady('a', 2));
+  await agent.restartTriton();
+  await until('the models are loaded again', () => agent.triton.client.modelReady('a', 2));
   await until('ready', () => agent.state.ready);
 });

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { Agent, type AgentEvent } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
 import type { AgentState } from '../../src/release/agent-api';
@@ -12,8 +13,9 @@ import {
   type ReleasedModel,
 } from '../../src/release/manifest';
 import type { S3Store } from '../../src/s3/store';
+import { emptyBackend } from './empty-backend';
 import type { Scratch } from './temp-dir';
-import type { TestTriton } from './triton';
+import { testTriton, type TestTriton } from './triton';
 
 /** Location of the releases that tests write. */
 export const RELEASES = 'models.releases';
@@ -106,20 +108,31 @@ export class ReleaseWriter {
   }
 }
 
-/** An agent that a test can restart, and its control API. */
+/** A real Triton with an agent beside it, which a test can restart, and the agent's control API. */
 export class TestAgent {
   events: AgentEvent[] = [];
+  url = '';
   private agent: Agent | undefined;
   private api: Listener | undefined;
   private stopping = new AbortController();
   private running = Promise.resolve();
 
-  constructor(
-    scratch: Scratch,
+  private constructor(
+    private readonly scratch: Scratch,
     readonly directory: string,
-    private readonly triton: TestTriton,
+    public triton: TestTriton,
   ) {
     scratch.defer(() => this.stop());
+  }
+
+  /** Starts Triton. Its only backend is the empty one. */
+  static async create(scratch: Scratch, name: string): Promise<TestAgent> {
+    const directory = join(scratch.directory, name);
+    mkdirSync(join(directory, 'models'), { recursive: true });
+    const triton = await testTriton(scratch, join(directory, 'models'), { load: [], name: `${name}-triton` });
+    const agent = new TestAgent(scratch, directory, triton);
+    agent.addBackend();
+    return agent;
   }
 
   get state(): AgentState {
@@ -141,6 +154,7 @@ export class TestAgent {
     });
     this.running = this.agent.run(this.stopping.signal);
     this.api = await startControlApi(this.agent, 0);
+    this.url = `http://127.0.0.1:${this.api.port}`;
   }
 
   async stop(): Promise<void> {
@@ -150,35 +164,46 @@ export class TestAgent {
     this.api = undefined;
   }
 
+  /** Kills Triton, and starts another one in its place as a kubelet does. */
+  async restartTriton(): Promise<void> {
+    this.triton.expectEnd();
+    process.kill(this.triton.pid as number, 'SIGKILL');
+    await this.triton.ended;
+    this.triton = await this.triton.startAgain();
+    this.addBackend();
+  }
+
+  private addBackend(): void {
+    const directory = join(this.scratch.directory, `${basename(this.directory)}-triton/backends/empty`);
+    mkdirSync(directory, { recursive: true });
+    writeFileSync(join(directory, 'libtriton_empty.so'), emptyBackend());
+  }
+
   /** Sends a request to the control API. */
-  async send(
-    method: string,
-    path: string,
-    body?: object,
-    headers: Record<string, string> = {},
-  ): Promise<{ status: number; body: Record<string, unknown> }> {
-    const response = await fetch(`http://127.0.0.1:${this.api?.port}${path}`, {
+  async send(method: string, path: string, body?: object, headers: Record<string, string> = {}): Promise<Answer> {
+    const response = await fetch(`${this.url}${path}`, {
       method,
       headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+    return { status: response.status, body: (await response.json()) as Answer['body'] };
   }
 
   /** Asks the agent to try a release. */
-  async try(
-    { id: release, ...written }: WrittenRelease,
-    change: Record<string, unknown> = {},
-  ): Promise<{ id: string; status: number; body: Record<string, unknown> }> {
+  async try({ id: release, ...written }: WrittenRelease, change: object = {}): Promise<Answer & { id: string }> {
     const id = randomBytes(8).toString('hex');
     const { stateTag } = this.state;
     const request = { id, release, ...written, ttlSeconds: 60, by: 'test', stateTag, ...change };
     return { id, ...(await this.send('POST', '/v1/trials', request)) };
   }
 
+  /** Models that the agent had Triton load since `events` was emptied. */
   loads(): unknown[] {
     return this.events.filter(({ event }) => event === 'load').map(({ model }) => model);
   }
 }
 
-export const agentDirectory = (scratch: Scratch, name = 'agent'): string => join(scratch.directory, name);
+interface Answer {
+  status: number;
+  body: Record<string, unknown>;
+}

@@ -1,0 +1,85 @@
+import { UserError } from '../../core/errors';
+import type { AgentState, TrialRenewal, TrialRequest } from '../../release/agent-api';
+
+/** The agent of one replica. */
+export interface AgentAddress {
+  /** For messages: the name of the pod. */
+  name: string;
+  /** The control API: `http://127.0.0.1:PORT`, mostly of a port-forward. */
+  url: string;
+  /** Differs if the pod was recreated under the same name. */
+  uid: string;
+}
+
+/** Finds the agents of all replicas of a repository. */
+export interface AgentSource {
+  /** For messages: `pods app=triton in namespace serving`. */
+  describe(): string;
+  /** The replicas that run now. May be called repeatedly. */
+  list(): Promise<AgentAddress[]>;
+}
+
+/** An answer of an agent other than success, or no answer (status 0). */
+export class AgentError extends UserError {
+  override readonly name = 'AgentError';
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly body: Readonly<Record<string, unknown>> = {},
+  ) {
+    super(message);
+  }
+}
+
+const TIMEOUT_MS = 10_000;
+
+/** Calls the control API of an agent. */
+export class AgentClient {
+  constructor(private readonly address: AgentAddress) {}
+
+  get name(): string {
+    return this.address.name;
+  }
+
+  getState(): Promise<AgentState> {
+    return this.send('GET', '/v1/state');
+  }
+
+  begin(request: TrialRequest): Promise<AgentState> {
+    return this.send('POST', '/v1/trials', request);
+  }
+
+  renew(id: string, renewal: TrialRenewal): Promise<AgentState> {
+    return this.send('PUT', `/v1/trials/${id}`, renewal);
+  }
+
+  end(id: string, secret: string): Promise<AgentState> {
+    return this.send('DELETE', `/v1/trials/${id}`, { secret });
+  }
+
+  private async send(method: string, path: string, body?: object): Promise<AgentState> {
+    const { name, url } = this.address;
+    let status = 0;
+    let content: Record<string, unknown>;
+    try {
+      const response = await fetch(`${url}${path}`, {
+        method,
+        headers: body === undefined ? {} : { 'content-type': 'application/json' },
+        body: body === undefined ? null : JSON.stringify(body),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      ({ status } = response);
+      content = (await response.json()) as Record<string, unknown>;
+    } catch (cause) {
+      throw new AgentError(`the agent of ${name} does not answer: ${getReason(cause)}`, status);
+    }
+    if (status >= 200 && status < 300) return content as unknown as AgentState;
+    throw new AgentError(`the agent of ${name} refuses: ${String(content['error'])}`, status, content);
+  }
+}
+
+/** fetch says only "fetch failed"; the reason is in the cause. */
+function getReason(error: unknown): string {
+  const { message, cause } = error as Error;
+  return cause instanceof Error ? cause.message : message;
+}

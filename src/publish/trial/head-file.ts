@@ -1,0 +1,106 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { PartialFailureError, UserError } from '../../core/errors';
+import { encodeHead, parseHead, type Head } from '../../release/head';
+import { parseManifest, type Manifest } from '../../release/manifest';
+import type { PutCondition, S3Store } from '../../s3/store';
+import { headKey, releaseKey, type RepositoryLocation } from '../location';
+
+/** A content of head.json, which a change of the repository is based on. */
+export interface Base {
+  /** Undefined before the first release. */
+  head: Head | undefined;
+  /** How a request replaces exactly this content. */
+  condition: PutCondition;
+  /** 0 before the first release. */
+  generation: number;
+}
+
+/** Another publisher has changed head.json since it was read. */
+export class OvertakenError extends UserError {
+  override readonly name = 'OvertakenError';
+}
+
+/** Time to find out whether a request that was not answered has changed head.json. */
+const SETTLE_MS = 60_000;
+const RETRY_MS = 500;
+
+/** The pointer to the current release. It is only ever replaced if it is still the content that was read. */
+export class HeadFile {
+  /** @param store sends each request within ten seconds, so that none is under way for long */
+  constructor(
+    private readonly store: S3Store,
+    private readonly location: RepositoryLocation,
+  ) {}
+
+  async read(): Promise<Base> {
+    const found = await this.store.get(headKey(this.location));
+    if (found === undefined) return { head: undefined, condition: { ifAbsent: true }, generation: 0 };
+    const head = parseHead(found.body, `s3://${this.store.bucket}/${headKey(this.location)}`);
+    return { head, condition: { ifEtag: found.etag }, generation: head.generation };
+  }
+
+  /**
+   * Replaces the base with the next generation. Returns if the release is, or was, the current one; otherwise it never
+   * will be, unless the error says that this is unknown. test/spec/Publish.tla specifies this (Commit, Check, Fence).
+   * @throws OvertakenError if another publisher changed head.json first
+   * @throws PartialFailureError if the outcome cannot be found out
+   */
+  async replace(base: Base, next: Omit<Head, 'generation'>): Promise<number> {
+    const generation = base.generation + 1;
+    try {
+      await this.put({ ...next, generation }, base.condition);
+      return generation;
+    } catch (error) {
+      // Neither no answer nor a refusal proves anything: the client may have repeated a request that was applied.
+      return await this.settle(base, next, error);
+    }
+  }
+
+  private async settle(base: Base, next: Omit<Head, 'generation'>, reason: unknown): Promise<number> {
+    const deadline = Date.now() + SETTLE_MS;
+    while (Date.now() < deadline) {
+      try {
+        const now = await this.read();
+        if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
+        if (now.generation !== base.generation) throw new OvertakenError(overtaken(now.head), { cause: reason });
+        if (base.head === undefined) {
+          // Before the first release there is nothing else to write: the same request, sent again, settles it.
+          await this.put({ ...next, generation: base.generation + 1 }, base.condition);
+          return base.generation + 1;
+        }
+        // The same release in the next generation: then the request that was not answered can never be applied.
+        await this.put({ ...base.head, writer: next.writer, generation: base.generation + 1 }, base.condition);
+        throw new UserError(`head.json was not changed: ${(reason as Error).message}`, { cause: reason });
+      } catch (error) {
+        if (error instanceof OvertakenError || (error as Error).cause === reason) throw error;
+      }
+      await sleep(RETRY_MS);
+    }
+    throw new PartialFailureError(
+      `it is unknown whether release ${next.release} is the current one: ${(reason as Error).message}`,
+      { hint: 'run "status" when S3 is reachable again', cause: reason },
+    );
+  }
+
+  /** Whether the release is the current one, or is among those between the base and the current one. */
+  private async includes(head: Head, release: string, base: Base): Promise<boolean> {
+    for (let id: string | undefined = head.release; id !== undefined && id !== base.head?.release;) {
+      if (id === release) return true;
+      id = (await this.readManifest(id))?.previous;
+    }
+    return false;
+  }
+
+  async readManifest(id: string): Promise<Manifest | undefined> {
+    const key = releaseKey(this.location, id);
+    const found = await this.store.get(key);
+    return found === undefined ? undefined : parseManifest(found.body, `s3://${this.store.bucket}/${key}`);
+  }
+
+  private async put(head: Head, condition: PutCondition): Promise<void> {
+    await this.store.putBytes(headKey(this.location), encodeHead(head), condition, { urgent: true });
+  }
+}
+
+const overtaken = (head: Head | undefined): string =>
+  `another publisher made ${head?.release ?? 'another release'} the current release in the meantime`;

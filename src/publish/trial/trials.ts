@@ -1,0 +1,220 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from '../../core/abort';
+import { PartialFailureError, UserError } from '../../core/errors';
+import type { AgentState } from '../../release/agent-api';
+import { AgentClient, AgentError, type AgentAddress, type AgentSource } from './agent-client';
+
+/** The release that pods are asked to try. */
+export interface TriedRelease {
+  id: string;
+  manifestSha256: string;
+  /** Generation of head.json that it is built on. */
+  base: number;
+  secret: string;
+}
+
+export interface TrialOptions {
+  agents: AgentSource;
+  /** Sorts publishers: of two that meet, the one with the lower id goes on. */
+  runId: string;
+  /** For messages: `ann@laptop`. */
+  by: string;
+  ttlSeconds: number;
+  /** Time for one pod, from the request until it serves the release. */
+  timeoutMs: number;
+  signal?: AbortSignal | undefined;
+  onStage?: ((text: string) => void) | undefined;
+}
+
+/** A pod that was asked to serve the release. */
+interface Asked {
+  client: AgentClient;
+  trial: string;
+  served: boolean;
+  /** When the lease ends by our clock, counted from when the request was sent. */
+  leaseEnds: number;
+}
+
+const POLL_MS = 250;
+/** A commit is sent only if each lease lasts for longer than the request can take. */
+const LEFT_MS = 20_000;
+
+/** Has pods serve a release that head.json does not name yet, one after the other. test/spec/Publish.tla specifies this. */
+export class Trials {
+  private readonly asked = new Map<string, Asked>();
+  private readonly renewing: NodeJS.Timeout;
+
+  constructor(
+    private readonly release: TriedRelease,
+    private readonly options: TrialOptions,
+  ) {
+    this.renewing = setInterval(() => void this.renew(), (options.ttlSeconds * 1000) / 6);
+  }
+
+  /** Names of the pods that were asked. */
+  get names(): string[] {
+    return [...this.asked.values()].map(({ client }) => client.name);
+  }
+
+  /**
+   * Returns when every replica serves the release, with leases that last until a commit is done.
+   * @returns the number of replicas
+   * @throws UserError with the reason of the first pod that does not serve it
+   */
+  async run(): Promise<number> {
+    for (;;) {
+      this.options.signal?.throwIfAborted();
+      const agents = await this.list();
+      const next = agents.find(({ uid }) => this.asked.get(uid)?.served !== true);
+      if (next !== undefined) await this.tryOn(next);
+      else if (await this.areAllServed()) return agents.length;
+    }
+  }
+
+  /** Forgets pods that are gone. */
+  private async list(): Promise<AgentAddress[]> {
+    const agents = await this.options.agents.list();
+    for (const uid of this.asked.keys()) if (!agents.some((agent) => agent.uid === uid)) this.asked.delete(uid);
+    return agents;
+  }
+
+  private async tryOn(address: AgentAddress): Promise<void> {
+    const { timeoutMs, signal, onStage } = this.options;
+    const client = new AgentClient(address);
+    const deadline = Date.now() + timeoutMs;
+    let asked: Asked | undefined;
+    for (;;) {
+      signal?.throwIfAborted();
+      try {
+        const state = await client.getState();
+        if (asked === undefined) {
+          onStage?.(`${client.name} loads the release`);
+          asked = await this.begin(address, client, state);
+        } else if (isServed(state, asked.trial, this.release.id)) {
+          asked.served = true;
+          return;
+        } else if (state.lastTrial?.id === asked.trial) {
+          throw new UserError(
+            `${client.name} does not serve the release: ${state.lastTrial.reason ?? state.lastTrial.outcome}`,
+          );
+        } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
+      } catch (error) {
+        if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
+        if (!(await this.options.agents.list()).some(({ uid }) => uid === address.uid)) return;
+        if (Date.now() > deadline) throw error;
+        onStage?.(error.message);
+      }
+      if (Date.now() > deadline) {
+        throw new UserError(`${client.name} did not load the release within ${timeoutMs / 1000} s`, {
+          hint: 'allow more time with --timeout, or read the log of its agent',
+        });
+      }
+      await abortable(sleep(POLL_MS), signal);
+    }
+  }
+
+  /** Whether the request may succeed later: the pod starts, its state has changed, or another publisher may end. */
+  private mayRetry({ status, body, message }: AgentError): boolean {
+    if (status === 409 && String(body['id']) < this.options.runId) {
+      throw new UserError(message, { hint: 'wait until that publisher has finished, then run the command again' });
+    }
+    return [0, 409, 412, 503].includes(status);
+  }
+
+  private async begin(address: AgentAddress, client: AgentClient, { stateTag }: AgentState): Promise<Asked> {
+    const { runId, by, ttlSeconds } = this.options;
+    const { id: release, manifestSha256, base, secret } = this.release;
+    const trial = `${runId}-${randomBytes(4).toString('hex')}`;
+    const asked = { client, trial, served: false, leaseEnds: Date.now() + ttlSeconds * 1000 };
+    // Also if no answer comes: a failure then ends this trial too.
+    this.asked.set(address.uid, asked);
+    await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag });
+    return asked;
+  }
+
+  private async renew(): Promise<void> {
+    const { ttlSeconds } = this.options;
+    await Promise.all(
+      [...this.asked.values()].map(async (asked) => {
+        const sent = Date.now();
+        try {
+          await asked.client.renew(asked.trial, { secret: this.release.secret, ttlSeconds });
+          asked.leaseEnds = sent + ttlSeconds * 1000;
+        } catch (error) {
+          // The trial has ended: the pod is asked again.
+          if (error instanceof AgentError && error.status === 404) asked.served = false;
+        }
+      }),
+    );
+  }
+
+  /** Whether each pod that was asked still serves the release under a trial of ours that lasts. */
+  private async areAllServed(): Promise<boolean> {
+    await this.renew();
+    for (const asked of this.asked.values()) {
+      const state = await asked.client.getState().catch(() => undefined);
+      if (state === undefined || !isServed(state, asked.trial, this.release.id)) asked.served = false;
+      if (asked.leaseEnds - Date.now() < LEFT_MS) asked.served = false;
+    }
+    return [...this.asked.values()].every(({ served }) => served);
+  }
+
+  /**
+   * After the commit: returns when every pod that was asked has read the new generation and serves the release.
+   * @throws PartialFailureError
+   */
+  async untilAcknowledged(generation: number): Promise<void> {
+    await this.untilAll(
+      (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
+      (names) =>
+        new PartialFailureError(`the release is the current one, but this is not confirmed by ${names}`, {
+          hint: 'run "status" to see what each replica serves',
+        }),
+    );
+  }
+
+  /**
+   * After a failure: ends the trials, and returns when every pod that was asked serves another release.
+   * @throws PartialFailureError
+   */
+  async end(): Promise<void> {
+    this.stop();
+    await Promise.all(
+      [...this.asked.values()].map(({ client, trial }) =>
+        client.end(trial, this.release.secret).catch(() => undefined),
+      ),
+    );
+    await this.untilAll(
+      (state) =>
+        state.trial?.release !== this.release.id && state.release !== this.release.id && state.release !== null,
+      (names) =>
+        new PartialFailureError(`it is not confirmed that ${names} went back to the release before`, {
+          hint: 'run "status" to see what each replica serves; a trial ends by itself when its time is over',
+        }),
+    );
+  }
+
+  /** Stops the renewals. */
+  stop(): void {
+    clearInterval(this.renewing);
+  }
+
+  private async untilAll(check: (state: AgentState) => boolean, late: (names: string) => Error): Promise<void> {
+    const deadline = Date.now() + this.options.timeoutMs;
+    for (;;) {
+      await this.list();
+      const waiting: string[] = [];
+      for (const { client } of this.asked.values()) {
+        const state = await client.getState().catch(() => undefined);
+        if (state === undefined || !check(state)) waiting.push(client.name);
+      }
+      if (waiting.length === 0) return;
+      if (Date.now() > deadline) throw late(waiting.join(', '));
+      await sleep(POLL_MS);
+    }
+  }
+}
+
+const isServed = ({ trial, release }: AgentState, id: string, wanted: string): boolean =>
+  trial?.id === id && trial.phase === 'served' && release === wanted;

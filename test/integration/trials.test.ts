@@ -1,0 +1,118 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  publishRelease,
+  type PublishReleaseOptions,
+  type PublishedRelease,
+} from '../../src/publish/trial/publish-release';
+import { readValidRepository } from '../../src/model';
+import type { S3Store } from '../../src/s3/store';
+import { TestAgent } from '../support/agent';
+import { writeRepository } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const repository = join(scratch.directory, 'repository');
+const location = { bucket: 'trials', prefix: 'models' };
+let store: S3Store;
+let commitStore: S3Store;
+let pods: TestAgent[];
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'trials');
+  commitStore = await openBucket(scratch, endpoint, 'trials', { create: false, deadlineMs: 10_000 });
+  await store.enableVersioning();
+  pods = await Promise.all(['pod-a', 'pod-b'].map((name) => TestAgent.create(scratch, name)));
+  for (const pod of pods) await pod.start(store);
+}, 300_000);
+
+/** A folder with one model of the empty backend. */
+function write(versions: Record<number, string>, backend = 'empty'): void {
+  rmSync(repository, { recursive: true, force: true });
+  const tensor = (name: string): string => `${name} [{ name: "${name}" data_type: TYPE_FP32 dims: [1] }]`;
+  writeRepository(repository, {
+    'a/config.pbtxt': `backend: "${backend}"\n${tensor('input')}\n${tensor('output')}\ninstance_group [{ kind: KIND_CPU }]\nversion_policy { all {} }\n`,
+    'a/labels.txt': 'x\n',
+    ...Object.fromEntries(Object.entries(versions).map(([version, text]) => [`a/${version}/weights`, text])),
+  });
+}
+
+async function publish(options: Partial<PublishReleaseOptions> = {}): Promise<PublishedRelease> {
+  const { models } = await readValidRepository(repository, {}, 'published');
+  return publishRelease(models, {
+    store,
+    commitStore,
+    location,
+    agents: {
+      describe: () => 'test',
+      list: () => Promise.resolve(pods.map(({ directory, url }) => ({ name: directory.slice(-5), url, uid: url }))),
+    },
+    by: 'test',
+    ttlSeconds: 60,
+    timeoutMs: 60_000,
+    ...options,
+  });
+}
+
+const released = (): (string | null)[] => pods.map(({ state }) => state.release);
+
+test('every replica serves the release before it becomes the current one', async () => {
+  write({ 1: 'A' });
+  const { id, generation, replicas } = await publish();
+  expect({ generation, replicas }).toEqual({ generation: 1, replicas: 2 });
+  expect(released()).toEqual([id, id]);
+  expect(pods.map(({ state }) => [state.home, state.trial])).toEqual([
+    [id, null],
+    [id, null],
+  ]);
+});
+
+test('a version that is added is the only one that is uploaded and loaded', async () => {
+  write({ 1: 'A', 2: 'B' });
+  const uploads: string[] = [];
+  const { id } = await publish({ onBytes: (key) => uploads.push(key) });
+  expect(released()).toEqual([id, id]);
+  expect([...new Set(uploads)]).toEqual(['models/a/2/weights']);
+});
+
+test('a release that one replica refuses is not committed, and leaves no trace on the others', async () => {
+  const before = released();
+  write({ 3: 'C' }, 'nothing');
+  await expect(publish()).rejects.toThrow(/pod-a does not serve the release: Triton cannot load a: /);
+  expect(released()).toEqual(before);
+  expect(pods.map(({ state }) => state.head?.generation)).toEqual([2, 2]);
+  // The number is free.
+  write({ 1: 'A', 2: 'B', 3: 'other' });
+  const { id } = await publish();
+  expect(released()).toEqual([id, id]);
+});
+
+test('the bytes of a released version cannot change', async () => {
+  write({ 1: 'changed' });
+  await expect(publish()).rejects.toThrow('cannot change published versions: a/1/weights');
+});
+
+test('of two publishers at a time one goes on, and the other is told', async () => {
+  write({ 1: 'A', 4: 'D' });
+  const both = await Promise.allSettled([publish({ by: 'ann' }), publish({ by: 'bob' })]);
+  const done = both.flatMap((result) => (result.status === 'fulfilled' ? [result.value.id] : []));
+  const failed = both.flatMap((result) => (result.status === 'rejected' ? [String(result.reason)] : []));
+  expect([done.length, failed.length]).toEqual([1, 1]);
+  expect(failed[0]).toMatch(/(ann|bob) tries another release|head.json is at generation|another publisher made/);
+  expect(released()).toEqual([done[0], done[0]]);
+});
+
+test('a pod that starts serves the current release', async () => {
+  const [pod] = pods as [TestAgent];
+  const { release } = pod.state;
+  await pod.stop();
+  rmSync(join(pod.directory, 'store'), { recursive: true });
+  rmSync(join(pod.directory, 'notes.json'));
+  await pod.start(store);
+  await until('it serves', () => pod.state.release === release);
+});
