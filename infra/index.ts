@@ -11,7 +11,7 @@ export = async (): Promise<object> => {
   const settings = toRunError(() => readSettings());
   const state = await readOwnState();
   if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
-  for (const change of getServedChanges(state, settings)) void pulumi.log.warn(change);
+  for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
   const { exposure } = settings.triton;
   // A load balancer that moves to another namespace or cluster serves until its replacement does.
   if (exposure.kind === 'internal-load-balancer') {

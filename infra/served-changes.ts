@@ -1,3 +1,4 @@
+import { readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
@@ -6,8 +7,8 @@ import { DEFAULTS } from './triton/limits';
 /** A setting whose change replaces or deletes what a stack serves. */
 interface ServedSetting {
   setting: string;
-  /** The value in the last state; undefined if the stack has no such resource. */
-  live: (state: LiveStack) => string | undefined;
+  /** The value in the last state; undefined if the stack has no such resource, or if it stays. */
+  live: (state: LiveStack, settings: Settings) => string | undefined;
   /** The value in the stack file; undefined if this setting then changes nothing. */
   next: (settings: Settings) => string | undefined;
   /** What `pulumi up` does, and what the user should do first. */
@@ -22,6 +23,13 @@ class LiveStack {
     return Object.values(this.state)
       .filter((resource) => resource.type === type)
       .map(({ outputs }) => outputs);
+  }
+
+  /** The resources of a type that are direct children of a component. */
+  childrenOf(component: string, type: string): Record<string, unknown>[] {
+    return Object.entries(this.state)
+      .filter(([urn]) => urn.split('::')[2]?.endsWith(`${component}$${type}`) === true)
+      .map(([, { outputs }]) => outputs);
   }
 
   /** A property of the only resource of a type, by its path. */
@@ -49,8 +57,16 @@ const SERVICE = 'kubernetes:core/v1:Service';
 const INGRESS = 'kubernetes:networking.k8s.io/v1:Ingress';
 const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';
 const STACK = 'pulumi:pulumi:Stack';
+const OIDC_PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
+const KUBERNETES = 'pulumi:providers:kubernetes';
 
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
+
+/** The address of the API server in a kubeconfig with one cluster. */
+const serverOf = (kubeconfig: string | undefined): string | undefined =>
+  kubeconfig === undefined
+    ? undefined
+    : (JSON.parse(kubeconfig) as { clusters?: { cluster?: { server?: string } }[] }).clusters?.[0]?.cluster?.server;
 
 const liveLoadBalancer = (state: LiveStack): Record<string, unknown> | undefined =>
   state
@@ -82,6 +98,19 @@ const SERVED: readonly ServedSetting[] = [
     live: (state) => (state.has(CLUSTER) ? 'create' : undefined),
     next: ({ cluster }) => cluster.kind,
     effect: 'deletes the cluster of this stack with all replicas, its nodes and its network: use another stack instead',
+  },
+  {
+    setting: 'kubeconfig',
+    live: (state) =>
+      state.has(CLUSTER) || state.get(KUBERNETES, 'clusterIdentifier') !== undefined
+        ? undefined
+        : serverOf(state.get(KUBERNETES, 'kubeconfig')),
+    next: ({ cluster, renderManifestsTo }) =>
+      cluster.kind === 'create' || renderManifestsTo !== undefined
+        ? undefined
+        : serverOf(readKubeconfig(cluster.kubeconfig, cluster.context)),
+    effect:
+      'creates all objects and replicas in another cluster, and then deletes the present ones. If this is another address of the same cluster, pulumi up fails because they exist: set clusterIdentifier first, in an update of its own with the present address',
   },
   {
     setting: 'clusterName',
@@ -164,6 +193,16 @@ const SERVED: readonly ServedSetting[] = [
     next: nextClass,
     effect: 'deletes the load balancer, and then creates another one: clients need the new address',
   },
+  {
+    setting: 'publisherOidcProviderArn',
+    live: (state, { publisher }) =>
+      state.childrenOf('PublisherRole', OIDC_PROVIDER).some(({ arn }) => arn === publisher?.providerArn)
+        ? 'empty'
+        : undefined,
+    next: ({ publisher }) => publisher?.providerArn,
+    effect:
+      'deletes this provider, because this stack created it, and AWS then rejects the tokens of CI: leave the setting empty in the stack that created the provider',
+  },
 ];
 
 /** The settings whose change replaces or deletes what a stack serves. */
@@ -176,7 +215,8 @@ export const SERVED_SETTINGS: readonly string[] = [...SERVED.map(({ setting }) =
 export function getServedChanges(state: StateResources, settings: Settings): string[] {
   const live = new LiveStack(state);
   const changes = SERVED.flatMap(({ setting, live: read, next, effect }) => {
-    const [from, to] = [read(live), next(settings)];
+    const from = read(live, settings);
+    const to = from === undefined ? undefined : next(settings);
     return from === undefined || to === undefined || from === to ? [] : [`${setting} ${from} -> ${to} ${effect}`];
   });
   return [...changes, ...poolChanges(live, settings)];

@@ -156,7 +156,7 @@ const CLUSTER_FIELDS = {
     secret: true,
     isPublic: (text) => !isKubeconfigText(text),
     description:
-      'Kubeconfig of the existing cluster, as text or as a path. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
+      'Kubeconfig of the existing cluster, as text or as a path. A change to another cluster creates everything there, and then deletes it from the present one. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
   },
   kubeContext: {
     kind: 'text',
@@ -301,7 +301,7 @@ const REPOSITORY_FIELDS = {
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
     description:
-      'ARN of the IAM provider of publisherIssuer, if the account has one already; an account can have only one for each issuer. Empty: the provider is created.',
+      'ARN of the IAM provider of publisherIssuer, if the account has one already; an account can have only one for each issuer. A change from empty to the provider that this stack created deletes the provider. Empty: the provider is created.',
   },
 } as const satisfies Fields;
 

@@ -23,7 +23,7 @@ export async function tryChange(stack: TestStack, change: SettingChange): Promis
   try {
     const { steps, warnings } = await stack.changesWith(values, secrets);
     const isWarned = warnings.some((text) => SERVED_SETTINGS.some((served) => text.startsWith(`${served} `)));
-    if (isServedReplaced(steps) && !isWarned && failure === undefined) {
+    if (isServedReplaced(steps) && !isWarned) {
       throw new Error(`the preview does not warn of ${setting}: ${describeSteps(steps)}`);
     }
     return { setting, cells: [failure ?? describeSteps(steps), describeRequests(change, steps), advice] };

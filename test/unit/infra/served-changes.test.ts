@@ -143,6 +143,47 @@ test('getServedChanges reports another region, another load balancer, and one th
   ]);
 });
 
+test('getServedChanges reports publisherOidcProviderArn only for the provider that the stack created for publishers', () => {
+  const account = 'arn:aws:iam::123456789012:oidc-provider';
+  const own = `${account}/token.actions.githubusercontent.com`;
+  const ofPods = `${account}/oidc.eks.us-east-1.amazonaws.com/id/16B8DC1FB45A401EB51F677C9B9ADED1`;
+  expect(changes(kept('staging'), 'staging', { publisherOidcProviderArn: own })).toEqual([
+    expect.stringContaining(`publisherOidcProviderArn empty -> ${own} deletes this provider`),
+  ]);
+  for (const other of [`${account}/gitlab.example.com`, ofPods]) {
+    expect(changes(kept('staging'), 'staging', { publisherOidcProviderArn: other })).toEqual([]);
+  }
+});
+
+test('getServedChanges reports another address of the API server, unless clusterIdentifier is set', () => {
+  const kubeconfig = (server: string): string =>
+    JSON.stringify({
+      'current-context': 'admin',
+      contexts: [{ name: 'admin', context: { cluster: 'a', user: 'admin' } }],
+      clusters: [{ name: 'a', cluster: { server } }],
+      users: [{ name: 'admin', user: { token: 'token-of-a-test' } }],
+    });
+  const live = (outputs: Record<string, unknown> = {}): StateResources => ({
+    provider: {
+      type: 'pulumi:providers:kubernetes',
+      outputs: { kubeconfig: kubeconfig('https://10.0.0.1'), ...outputs },
+    },
+  });
+  const next = (server: string, more: Record<string, unknown> = {}): Record<string, unknown> => ({
+    ...EXISTING,
+    kubeconfig: kubeconfig(server),
+    ...more,
+  });
+  const other = next('https://10.0.0.2');
+  expect(changes(live(), 'local', next('https://10.0.0.1'))).toEqual([]);
+  expect(changes(live(), 'local', other)).toEqual([
+    expect.stringContaining('kubeconfig https://10.0.0.1 -> https://10.0.0.2 creates all objects'),
+  ]);
+  expect(changes(live({ clusterIdentifier: 'one' }), 'local', { ...other, clusterIdentifier: 'one' })).toEqual([]);
+  expect(changes(live(), 'local', { ...other, renderManifestsTo: 'manifests' })).toEqual([]);
+  expect(changes({}, 'local', other)).toEqual([]);
+});
+
 test.each<[string, Record<string, unknown>, boolean]>([
   ['the same settings', {}, false],
   ['another namespace', { namespace: 'vision' }, false],
