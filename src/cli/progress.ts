@@ -111,7 +111,7 @@ export class Progress {
  * The running steps on one line. If they do not fit, the longest titles are shortened first, so that the state of each
  * step stays visible.
  */
-export function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
+function stepsLine(steps: readonly { title: string; state: string }[], columns = Infinity): string {
   const line = (most: number): string =>
     `...  ${steps.map(({ title, state }) => `${shortened(title, most)}${state}`).join(' | ')}`;
   let most = Math.max(0, ...steps.map(({ title }) => title.length));

@@ -396,14 +396,7 @@ describe('--bench', () => {
 
 describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
-    ['an empty model', [''], 2, /no model is given\n {2}-> npm run infer -- MODEL/],
     ['types in a file of another kind', ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
-    [
-      'types in a folder that is not there',
-      ['--types', path('no/x.ts')],
-      2,
-      /--types .*: the folder \S+ does not exist/,
-    ],
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
@@ -414,12 +407,6 @@ describe('rejected requests', () => {
       /version 9[^]*\n {2}-> ready versions of adds: 1, 2/,
     ],
     ['a model that is not served', ['broken'], 1, /\n {2}-> broken is in the repository but not served: UNAVAILABLE /],
-    [
-      'a folder that is not there',
-      ['adds', 'x=[1]', '-o', path('no/x.npy')],
-      2,
-      /--out .*: the folder \S+ does not exist/,
-    ],
     ['an input of another name', ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
     ['JSON that is broken', ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
     ['an empty text', ['words', 'one', ''], 1, /error: the input is empty\n {2}-> give a text or a file; /],

@@ -193,14 +193,10 @@ test('sync-models exits with 130 and restores the previous state after Ctrl-C du
 
 test.each([
   [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
-  [['--bucket', 's3://Bad/models'], 2, /"Bad" cannot be a bucket name/],
   [['--triton', 'localhost:8000'], 2, /--triton localhost:8000: not an address/],
   [['--concurrency', '0'], 2, /--concurrency 0: must be a whole number from 1 to 1024/],
   [['--sse', 'AES256:key'], 2, /--sse AES256:key: unknown encryption/],
-  [['--namespace', 'x'], 2, /--namespace is given without --selector/],
-  [['--triton', 'http://127.0.0.1:9', '--selector', 'a=b'], 2, /--triton and --selector cannot be combined/],
   [['extra'], 2, /extra/],
-  [['--load-timeout', 'soon'], 2, /--load-timeout soon: must be a whole number/],
   [['--models', 'nope'], 1, /nope/],
   [['--models', 'a', '--exclude', 'a'], 1, /has no model left/],
   [['--repo', '/nope'], 1, /^(?![^]*--exclude)[^]*\/nope: cannot be read: no such file or folder\n/],

@@ -196,7 +196,7 @@ async function runPerfAnalyzer(
 }
 
 /** Reads perf_analyzer's report, which has one row and times in microseconds. */
-export function readReport(text: string): Sample {
+function readReport(text: string): Sample {
   const [headings = '', values = ''] = text.trim().split('\n');
   const row = new Map(headings.split(',').map((heading, i) => [heading, Number(values.split(',')[i])]));
   const field = (name: string): number => {

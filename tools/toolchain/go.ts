@@ -150,7 +150,7 @@ async function isOnPath(program: GoProgram, version: string): Promise<boolean> {
 }
 
 /** Whether `text` contains the version, with or without its v, and not as the start of a longer version. */
-export function saysVersion(text: string, version: string): boolean {
+function saysVersion(text: string, version: string): boolean {
   const plain = version.replace(/^v/, '').replaceAll('.', '\\.');
   return new RegExp(`(?<![\\d.])${plain}(?![\\d.]|-\\w)`).test(text);
 }

@@ -42,7 +42,7 @@ function getFile(kind: string, group: string, version: string): string {
 }
 
 /** A schema for each built-in kind of Kubernetes, with the definitions that it refers to. */
-export function builtInSchemas(definitions: Readonly<Record<string, Schema>>): Record<string, Schema> {
+function builtInSchemas(definitions: Readonly<Record<string, Schema>>): Record<string, Schema> {
   const schemas: Record<string, Schema> = {};
   for (const [name, definition] of Object.entries(definitions)) {
     const kinds = definition['x-kubernetes-group-version-kind'] as
@@ -70,7 +70,7 @@ function collect(name: string, definitions: Readonly<Record<string, Schema>>, fo
 }
 
 /** A schema for each version of a CustomResourceDefinition. */
-export function customSchemas(text: string): Record<string, Schema> {
+function customSchemas(text: string): Record<string, Schema> {
   const { spec } = load(text) as {
     spec: {
       group: string;

@@ -5,10 +5,10 @@ import { ARTIFACT, begins, input, output, sound, type Fields, type MalformedCase
 
 const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]> = {
   string: [
-    ['a number', 5, 'must be a string, got 5'],
+    ['a number', 5, 'must be a string, got 5\n    -> put it in quotes: "5"'],
     ['a list', ['a'], 'must be a string, got a list'],
     ['a mapping', { a: 1 }, 'must be a string, got a mapping'],
-    ['true', true, 'must be a string, got true'],
+    ['true', true, 'must be a string, got true\n    -> put it in quotes: "true"'],
   ],
   integer: [
     ['a text', 'many', 'must be a whole number, got "many"'],
@@ -39,7 +39,7 @@ const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]
   ],
   list: [
     ['a text', 'x', 'must be a list, got "x"'],
-    ['a mapping', { a: 1 }, 'must be a list, got a mapping'],
+    ['a mapping', { a: 1 }, 'must be a list, got a mapping\n    -> write it as [ ... ], or each item after "- "'],
   ],
   map: [
     ['a text', 'x', 'must be a mapping, got "x"'],

@@ -1,31 +1,7 @@
-import { Progress, stepsLine } from '../../../src/cli/progress';
-
-const promote = {
-  title: 'promote staging (s3://staging-models/models) to prod (s3://prod-models/models)',
-  state: ': resnet/1/model.pt, 12.0 MB of 98.0 MB, 30.1 MB/s, 2.9 s left (1 s)',
-};
+import { Progress } from '../../../src/cli/progress';
 
 beforeEach(() => jest.useFakeTimers());
 afterEach(() => jest.useRealTimers());
-
-test('stepsLine keeps titles that fit, or that have no limit', () => {
-  const whole = `...  ${promote.title}${promote.state}`;
-  expect(stepsLine([promote])).toBe(whole);
-  expect(stepsLine([promote], whole.length)).toBe(whole);
-});
-
-test('stepsLine shortens a title to make room for the state', () => {
-  expect(stepsLine([promote], 100)).toBe(`...  promote staging (s3://st...${promote.state}`);
-  expect(stepsLine([promote], 100)).toHaveLength(100);
-  // Too narrow for both: enough of the title remains to recognise the step.
-  expect(stepsLine([promote], 40)).toBe('...  promote s...: resnet/1/model.pt, 12');
-});
-
-test('stepsLine gives the room that a short title leaves to the others', () => {
-  const line = stepsLine([promote, { title: 'b', state: ' (2 s)' }], 120);
-  expect(line).toBe(`...  promote staging (s3://staging-mode...${promote.state} | b (2 s)`);
-  expect(line).toHaveLength(120);
-});
 
 /** A Progress with the text that it writes. */
 function progressOn(stream: { isTTY: boolean; columns?: number }): { progress: Progress; written: string[] } {

@@ -1,15 +1,7 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { readReport } from '../../../tools/bench/client';
-import { compareRates, median, medianRatio, rounds } from '../../../tools/bench/compare';
+import { median, medianRatio, rounds } from '../../../tools/bench/compare';
 import { summarize } from '../../../tools/bench/preview';
-import { countRequests } from '../../../tools/bench/sync-environment';
-import { getBest, evaluate, type Measurement } from '../../../tools/bench/sync-report';
-import { changeLabels, makeRepository, modelName } from '../../../tools/bench/sync-repository';
+import { evaluate, type Measurement } from '../../../tools/bench/sync-report';
 import { SCENARIOS } from '../../../tools/bench/sync-scenarios';
-import { syncTools } from '../../../tools/bench/tools';
-import { readRepository } from '../../../src/model';
-import { Scratch } from '../../support/temp-dir';
 
 describe('compare', () => {
   test('rounds starts each round with another entry and does not count the first round', async () => {
@@ -27,12 +19,6 @@ describe('compare', () => {
     expect(medianRatio([1, 30, 1], [2, 60, 2])).toBe(0.5);
     expect(medianRatio([1], [])).toBeNaN();
   });
-
-  test('compareRates gives the first entry the ratio 1', async () => {
-    const ways = { a: async () => undefined, b: async () => undefined };
-    const [first, second] = await compareRates(ways, 8, 2);
-    expect([first?.name, first?.ratio, second?.rates.length]).toEqual(['a', 1, 2]);
-  });
 });
 
 test('summarize subtracts the start of the providers in each round', () => {
@@ -44,12 +30,6 @@ test('summarize subtracts the start of the providers in each round', () => {
   expect(result.overProviders).toEqual({ stagingSeconds: 5, providersSeconds: 4, ratio: 1.5 });
 });
 
-test("readReport reads perf_analyzer's table and rejects others", () => {
-  const report = 'Concurrency,Inferences/Second,p50 latency,p99 latency\n8,1234.5,2500,4000,\n';
-  expect(readReport(report)).toEqual({ requestsPerSecond: 1234.5, p50: 2.5, p99: 4 });
-  expect(() => readReport('Concurrency\n8\n')).toThrow("perf_analyzer's report has no Inferences/Second");
-});
-
 describe('sync', () => {
   const measurement = (times: Record<string, number[]>, rest: Partial<Measurement> = {}): Measurement => {
     const samples = (seconds: number[]) =>
@@ -58,45 +38,6 @@ describe('sync', () => {
     return { name: 'test', title: 'Files <a> & "b"', samples: new Map(entries), ...rest };
   };
   const others = { s5cmd: [10], rclone: [30], 'rclone, tuned': [20], 'aws s3 sync': [40] };
-
-  test('every tool uploads to the same prefix of the same server, without the settings of the user', () => {
-    process.env['AWS_PROFILE'] = 'mine';
-    const programs = { s5cmd: '/s5cmd', rclone: '/rclone', aws: { packages: '/packages', program: '/aws' } };
-    for (const { sync } of syncTools({ endpoint: 'http://127.0.0.1:9', python: '/python3', programs, home: '/home' })) {
-      const { argv, env } = sync('/models', 'bench', 'one/prefix');
-      const words = [...argv, ...Object.values(env)].join(' ');
-      expect(words).toContain('http://127.0.0.1:9');
-      expect(words).toMatch(/\/models\/? .*bench\/one\/prefix/);
-      expect([env['HOME'], env['AWS_PROFILE']]).toEqual(['/home', undefined]);
-    }
-    delete process.env['AWS_PROFILE'];
-  });
-
-  test('makeRepository writes a valid repository, and changeLabels changes it', async () => {
-    const scratch = new Scratch();
-    makeRepository(scratch.directory, { models: 2, parts: 4, partBytes: 1024 });
-    changeLabels(scratch.directory, modelName(0), 7);
-    const { problems, models } = await readRepository(scratch.directory, {});
-    expect([problems, models.length]).toEqual([[], 2]);
-    const files = readdirSync(scratch.directory, { recursive: true, encoding: 'utf8' });
-    const parts = files.filter((file) => file.endsWith('.bin'));
-    const contents = parts.map((file) => readFileSync(join(scratch.directory, file), 'latin1'));
-    expect(new Set(contents).size).toBe(4);
-    expect(readFileSync(join(scratch.directory, modelName(0), 'labels.txt'), 'utf8')).toBe('change 000000007\n');
-    await scratch.clean();
-  });
-
-  test('countRequests counts the operation of each line of the access log once', () => {
-    const line = (operation: string, key: string) =>
-      `local bench [20/November/2026:14:24:56 +0000] 127.0.0.1 local CXND7CJ5QOM32F73 s3_${operation} ${key} /bench 200 -`;
-    const lines = [line('ListObjectsV2', '-'), line('PutObject', 'x'), line('PutObject', 'p/ local s3_HeadObject y')];
-    expect(countRequests(lines.join('\n'))).toEqual({ ListObjectsV2: 1, PutObject: 2 });
-  });
-
-  test('getBest takes the smallest median', () => {
-    const result = measurement({ rclone: [1, 5, 5], 'rclone, tuned': [4, 4, 4], s5cmd: [1, 1, 1] });
-    expect([getBest(result, /^rclone/), getBest(result, /^aws/)]).toEqual(['rclone, tuned', '']);
-  });
 
   test.each<{ name: string; time: number; rest: Partial<Measurement>; met: boolean[] }>([
     { name: 'cold-1000', time: 12.1, rest: {}, met: [true, false] },

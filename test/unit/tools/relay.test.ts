@@ -39,21 +39,6 @@ test.each<Distance>([{}, { roundTripMs: 5 }, { bytesPerSecond: 400e6 }, { roundT
   },
 );
 
-// Both are lower bounds, which a slow machine only exceeds.
-test('the relay delays a new connection by one round trip, and each answer by another', async () => {
-  const { port } = await startEcho({ roundTripMs: 100 });
-  const started = performance.now();
-  await send(port, Buffer.from('x'));
-  expect(performance.now() - started).toBeGreaterThanOrEqual(199);
-});
-
-test('the relay limits the rate of a connection', async () => {
-  const { port } = await startEcho({ bytesPerSecond: 10e6 });
-  const started = performance.now();
-  await send(port, Buffer.alloc(2_000_000));
-  expect(performance.now() - started).toBeGreaterThanOrEqual(199);
-});
-
 test('the relay closes the connection to the client if the server resets its own', async () => {
   const { port } = await startEcho({}, (socket) => socket.resetAndDestroy());
   expect(await send(port, Buffer.from('x')).catch(() => Buffer.alloc(0))).toEqual(Buffer.alloc(0));
