@@ -22,7 +22,7 @@ export const paths = {
 
 /** The root of this package, given a folder in it: src/core, or scripts for code that src/launch has bundled. */
 function findRoot(directory: string): string {
-  if (existsSync(join(directory, 'package-lock.json'))) return directory;
-  if (directory === dirname(directory)) throw new Error(`${__dirname} is not in a folder with a package-lock.json`);
+  if (existsSync(join(directory, 'package.json'))) return directory;
+  if (directory === dirname(directory)) throw new Error(`${__dirname} is not in a folder with a package.json`);
   return findRoot(dirname(directory));
 }

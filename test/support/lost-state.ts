@@ -54,7 +54,7 @@ export const runRunbook = (
 /** The same for any page in docs/. */
 export async function runBlock(
   page: string,
-  stack: TestStack,
+  stack: Pick<TestStack, 'name' | 'directory' | 'env'>,
   firstLine: string,
   { env = {}, replace = {} }: { env?: NodeJS.ProcessEnv; replace?: Readonly<Record<string, string>> | undefined },
 ): Promise<string> {

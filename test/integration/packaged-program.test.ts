@@ -1,0 +1,84 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import * as components from '../../infra/components';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { runBlock } from '../support/lost-state';
+import { Scratch } from '../support/temp-dir';
+
+/** Runs the program of the Pulumi project in this folder against mocks, and prints what it registers. */
+const RECORD = `
+const { readFileSync } = require('node:fs');
+const { createRequire } = require('node:module');
+const { resolve } = require('node:path');
+
+const ofProject = createRequire(resolve('Pulumi.yaml'));
+const pulumi = ofProject('@pulumi/pulumi');
+const read = (file) => ofProject('js-yaml').load(readFileSync(file, 'utf8'));
+
+async function record() {
+  const { name, main } = read('Pulumi.yaml');
+  const config = Object.entries({ ...read('Pulumi.local.yaml').config, ...JSON.parse(process.env.SECRETS) });
+  const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value));
+  pulumi.runtime.setAllConfig(
+    Object.fromEntries(config.map(([key, value]) => [key, text(value)])),
+    Object.keys(JSON.parse(process.env.SECRETS)),
+  );
+  const newResource = ({ name, inputs }) => ({ id: name, state: inputs });
+  await pulumi.runtime.setMocks({ newResource, call: () => ({}) }, name, 'local', false, 'organization');
+  const monitor = pulumi.runtime.getMonitor();
+  const register = monitor.registerResource.bind(monitor);
+  const registered = [];
+  monitor.registerResource = (request, answered) => {
+    const { type, name, parent, aliasesList, object } = request.toObject();
+    registered.push(JSON.stringify({ type, name, parent, aliasesList, object }));
+    return register(request, answered);
+  };
+  await ofProject(resolve(main))();
+  await pulumi.runtime.disconnect();
+  console.log(registered.sort().join('\\n'));
+}
+void record();
+`;
+
+const SECRETS = {
+  'triton-serving:s3AccessKeyId': 'key-of-a-test',
+  'triton-serving:s3SecretAccessKey': 'key-of-a-test',
+  'triton-serving:modelControlKey': 'a-key-that-only-this-stack-has-1234',
+  'triton-serving:kubeconfig': JSON.stringify({
+    contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'admin' } }],
+    clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:1' } }],
+    users: [{ name: 'admin', user: { token: 'token-of-a-test' } }],
+  }),
+};
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+test('a project that installs this package registers the same resources, by the commands of docs/infrastructure.md', async () => {
+  const [record, folder] = [join(scratch.directory, 'record.cjs'), join(scratch.directory, 'serving')];
+  writeFileSync(record, RECORD);
+  const env = { ...process.env, SECRETS: JSON.stringify(SECRETS) };
+  const { stdout: inRepository } = await exec('node', [record], { cwd: paths.root, env });
+  const inPackage = await runBlock(
+    'infrastructure.md',
+    { name: 'local', directory: paths.root, env },
+    'STACK=prod # to a package',
+    {
+      replace: {
+        '../serving': folder,
+        // From this machine instead of a registry.
+        'npm install --save-exact ./triton-serving-0.1.0.tgz': `mkdir -p node_modules/triton-serving
+tar -xzf triton-serving-0.1.0.tgz -C node_modules/triton-serving --strip-components 1
+ln -s '${paths.root}'/node_modules/* node_modules/`,
+        'pulumi preview --stack $STACK --diff': `node '${record}'`,
+      },
+    },
+  );
+  const resources = inRepository.trim().split('\n');
+  expect(resources.length).toBeGreaterThan(10);
+  expect(inPackage.trim().split('\n').slice(-resources.length)).toEqual(resources);
+  const script = "console.log(Object.keys(require('triton-serving/components')).join())";
+  const { stdout: names } = await exec('node', ['-e', script], { cwd: folder });
+  expect(names.trim().split(',')).toEqual(expect.arrayContaining(Object.keys(components)));
+});
