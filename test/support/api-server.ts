@@ -2,6 +2,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
@@ -56,7 +57,7 @@ export class ClusterProcesses {
     if (pid === undefined) throw new Error(`${name} does not run`);
     process.kill(pid, 'SIGSTOP');
     try {
-      await new Promise((resolve) => setTimeout(resolve, durationMs));
+      await sleep(durationMs);
     } finally {
       process.kill(pid, 'SIGCONT');
     }

@@ -1,6 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
-import { exec } from '../../src/core/exec';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { getParent, processIds, readProcess } from '../../src/local/process/proc';
 import type { ControlPlane } from './control-plane';
 import type { StateResource, TestStack } from './stack';
 
@@ -56,27 +57,25 @@ async function interrupt(
 ): Promise<void> {
   const engine = child.pid as number;
   if (interruption === 'api-server') return plane.processes.pause('kube-apiserver', awayMs);
-  const children = await descendants(engine);
-  const providers = children.filter(({ command }) => /pulumi-resource-/.test(command));
+  const children = descendants(engine);
   const killed = {
-    process: [engine, ...children.map(({ pid }) => pid)],
+    process: [engine, ...children],
     engine: [engine],
-    provider: providers.slice(0, 1).map(({ pid }) => pid),
+    provider: children.filter((pid) => commandLine(pid).includes('pulumi-resource-')).slice(0, 1),
   }[interruption];
   kill(killed);
 }
 
 /** The processes that a process started, and those that they started. */
-async function descendants(ancestor: number): Promise<{ pid: number; command: string }[]> {
-  const { stdout } = await exec('ps', ['-eo', 'pid=,ppid=,args=']);
-  const all = stdout.split('\n').flatMap((line) => {
-    const [, pid, parent, command = ''] = /^\s*(\d+)\s+(\d+)\s+(.*)$/.exec(line) ?? [];
-    return pid === undefined ? [] : [{ pid: Number(pid), parent: Number(parent), command }];
-  });
-  const below = (parent: number): typeof all =>
-    all.filter((process) => process.parent === parent).flatMap((process) => [process, ...below(process.pid)]);
+function descendants(ancestor: number): number[] {
+  const all = processIds().map((pid) => ({ pid, parent: getParent(pid) }));
+  const below = (parent: number): number[] =>
+    all.filter((process) => process.parent === parent).flatMap(({ pid }) => [pid, ...below(pid)]);
   return below(ancestor);
 }
+
+/** Program and arguments of a process; empty if it has ended. */
+const commandLine = (pid: number): string => readProcess(pid, 'cmdline') ?? '';
 
 /** How long a provider may still work on requests of an engine that was killed. */
 const LINGER_MS = 20_000;
@@ -85,14 +84,10 @@ const LINGER_MS = 20_000;
 export async function providersEnded(stack: TestStack): Promise<void> {
   const plugins = `${stack.env['PULUMI_HOME'] ?? ''}/plugins/`;
   for (const end = Date.now() + LINGER_MS; ;) {
-    const { stdout } = await exec('ps', ['-eo', 'pid=,args=']);
-    const pids = stdout.split('\n').flatMap((line) => {
-      const [, pid, command = ''] = /^\s*(\d+)\s+(.*)$/.exec(line) ?? [];
-      return command.startsWith(plugins) ? [Number(pid)] : [];
-    });
+    const pids = processIds().filter((pid) => commandLine(pid).startsWith(plugins));
     if (pids.length === 0) return;
     if (Date.now() > end) kill(pids);
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await sleep(500);
   }
 }
 
