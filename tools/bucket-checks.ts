@@ -72,7 +72,7 @@ class Checks {
   constructor(private readonly options: BucketCheckOptions) {
     this.store = new S3Store(options);
     const requester = new Requester(options);
-    this.raw = { name: options.bucket, requester, buffers: new BufferPool(), encryption: {} };
+    this.raw = { name: options.bucket, requester, buffers: new BufferPool(), encryption: {}, uploading: [] };
   }
 
   close(): void {

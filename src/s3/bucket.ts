@@ -8,6 +8,8 @@ export interface Bucket {
   readonly buffers: BufferPool;
   /** Headers of the encryption, for requests that create an object. */
   readonly encryption: Readonly<Record<string, string>>;
+  /** Keys of the multipart uploads that this process is sending. */
+  readonly uploading: string[];
 }
 
 /** The object's name in messages. */

@@ -1,5 +1,5 @@
 /** Requests in flight at first. */
-const INITIAL_LIMIT = 64;
+export const INITIAL_LIMIT = 64;
 
 /** The limit is doubled while that raises the throughput by at least this factor. */
 const WORTHWHILE_GAIN = 1.2;

@@ -4,7 +4,7 @@ import { getName, type Bucket } from './bucket';
 import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } from './checksum';
 import { FileChangedError, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
-import { abortUpload, againAfterConflict, copyPart, createUpload, type StoredPart } from './multipart';
+import { abortUpload, runMultipart, copyPart, createUpload, type StoredPart } from './multipart';
 import { checkObject, conditionHeaders, getObject, headObject, isRefused, getVersionId } from './objects';
 import { quoted, readXml } from './requester';
 import type { UploadSource } from './source';
@@ -42,7 +42,7 @@ export async function copyObject(
   const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
   if (ours !== undefined) return ours;
   if (bytes <= PART_BYTES) return copyWhole(bucket, source, key, options);
-  return againAfterConflict(() => copyInParts(bucket, source, key, options));
+  return runMultipart(bucket, key, () => copyInParts(bucket, source, key, options));
 }
 
 async function copyWhole(

@@ -2,7 +2,7 @@ import { createHash, getFips } from 'node:crypto';
 import { getName, type Bucket } from './bucket';
 import { sha256 } from './checksum';
 import { PreconditionFailedError, S3Error } from './errors';
-import { headObject } from './objects';
+import { headInBucket } from './objects';
 import { readXml, S3RequestError, type S3Request, type WireResponse } from './requester';
 import { isTransientCode } from './retry';
 import type { DeleteOptions, SeenObject } from './types';
@@ -57,7 +57,7 @@ async function deleteSome(bucket: Bucket, objects: readonly SeenObject[], { leas
   const refusals: Refusal[] = [];
   for (const refusal of await bucket.requester.send(request)) {
     // Some servers refuse to delete a missing object because of its ETag.
-    if (refusal.code === 'PreconditionFailed' && (await headObject(bucket, refusal.key)) === undefined) continue;
+    if (refusal.code === 'PreconditionFailed' && (await headInBucket(bucket, refusal.key)) === undefined) continue;
     refusals.push(refusal);
   }
   const first = refusals.find(({ code }) => !isTransientCode(code)) ?? refusals[0];

@@ -28,13 +28,19 @@ export interface StoredPart {
 /** Another write of the object was in progress. */
 const CONFLICT = 'ConditionalRequestConflict';
 
-/** Runs an upload, and once more from its beginning if its completion collided with another write. */
-export async function againAfterConflict<T>(upload: () => Promise<T>): Promise<T> {
+/**
+ * Runs a multipart upload, and once more from its beginning if its completion collided with another write. Meanwhile
+ * `abortUploads` of the store ignores its key.
+ */
+export async function runMultipart<T>({ uploading }: Bucket, key: string, upload: () => Promise<T>): Promise<T> {
+  uploading.push(key);
   try {
-    return await upload();
-  } catch (error) {
-    if (!isWriteCollision(error)) throw error;
-    return upload();
+    return await upload().catch((error: unknown) => {
+      if (!isWriteCollision(error)) throw error;
+      return upload();
+    });
+  } finally {
+    uploading.splice(uploading.indexOf(key), 1);
   }
 }
 

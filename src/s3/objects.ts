@@ -18,8 +18,19 @@ export interface ObjectHead {
 
 const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
-/** @returns undefined if the object does not exist */
+/**
+ * @returns undefined if the object does not exist
+ * @throws S3Error, also if the bucket does not exist
+ */
 export async function headObject(bucket: Bucket, key: string): Promise<ObjectHead | undefined> {
+  const head = await headInBucket(bucket, key);
+  // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
+  if (head === undefined) await getObject(bucket, key, { range: 'bytes=0-0' });
+  return head;
+}
+
+/** The same for a bucket that is known to exist, in one request. */
+export async function headInBucket(bucket: Bucket, key: string): Promise<ObjectHead | undefined> {
   try {
     return await bucket.requester.send({
       what: `read the metadata of ${getName(bucket, key)}`,
@@ -35,8 +46,6 @@ export async function headObject(bucket: Bucket, key: string): Promise<ObjectHea
     });
   } catch (error) {
     if (!(error instanceof S3Error) || error.status !== 404) throw error;
-    // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
-    await getObject(bucket, key, { range: 'bytes=0-0' });
     return undefined;
   }
 }

@@ -3,13 +3,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Agent, IncomingHttpHeaders } from 'node:http';
 import { openAgent, ProxyError } from './agent';
 import { sha256 } from './checksum';
+import { ConnectionStock } from './connection-stock';
 import { CredentialSource } from './credentials';
 import { encodeKey, encodeQuery, resolveEndpoint, type Endpoint } from './endpoint';
 import { codeOfStatus, isExpired, isOtherRegion, S3Error, type FailureDetails } from './errors';
 import { ConnectionError, sendRequest, type WireResponse } from './send-request';
 import { isOutage, isOverload, isTransient, waitBefore } from './retry';
 import { Signer } from './sign';
-import { ConcurrencyLimiter } from './concurrency-limiter';
+import { ConcurrencyLimiter, INITIAL_LIMIT } from './concurrency-limiter';
 import { readSettings, regionOfHost, type Settings } from './settings';
 import type { Lease, StoreOptions } from './types';
 import { childText, MalformedXmlError, parseXml, type XmlElement } from './xml';
@@ -78,6 +79,7 @@ interface Site {
 interface Connections {
   site: Site;
   agent: Agent;
+  stock: ConnectionStock;
 }
 
 /** Signs requests, limits how many run at a time, and retries transient failures. */
@@ -91,6 +93,7 @@ export class Requester {
   private readonly opening: Promise<Connections>;
   private readonly closing = new AbortController();
   private agent: Agent | undefined;
+  private stock: ConnectionStock | undefined;
   private site: Site | undefined;
   private clockOffsetMs = 0;
   private answered = false;
@@ -121,7 +124,8 @@ export class Requester {
     const settings = await readSettings(this.options, env);
     const endpoint = await resolveEndpoint(this.options.bucket, settings);
     const agent = await this.openAgent(endpoint.secure, settings, env);
-    return { site: { settings, endpoint, signer: new Signer(settings.region) }, agent };
+    const site = { settings, endpoint, signer: new Signer(settings.region) };
+    return { site, agent, stock: new ConnectionStock(agent) };
   }
 
   private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Promise<Agent> {
@@ -130,10 +134,23 @@ export class Requester {
     return openAgent({ secure, connections, idleTimeoutMs, caFile, env });
   }
 
+  /** Opens up to `count` connections that the next requests will need. */
+  connect(count: number): void {
+    const open = ({ site, stock }: Connections): void => {
+      if (this.closing.signal.aborted) return;
+      stock.open((this.site ?? site).endpoint, Math.min(count, this.concurrency, INITIAL_LIMIT));
+    };
+    this.opening.then(open).catch(() => undefined);
+  }
+
   /** Closes all connections; requests in flight fail. */
   close(): void {
     this.closing.abort();
-    void this.opening.then(({ agent }) => agent.destroy()).catch(() => undefined);
+    const destroy = ({ agent, stock }: Connections): void => {
+      stock.clear();
+      agent.destroy();
+    };
+    this.opening.then(destroy).catch(() => undefined);
   }
 
   /**
@@ -147,7 +164,7 @@ export class Requester {
     let clockWasSet = false;
     let renewed = false;
     let before: S3Error | undefined;
-    if (this.agent === undefined) ({ site: this.site, agent: this.agent } = await this.opening);
+    if (this.agent === undefined) ({ site: this.site, agent: this.agent, stock: this.stock } = await this.opening);
     for (let tries = 1; ; tries += 1) {
       const turn = request.urgent === true ? undefined : this.slots.acquire();
       if (turn !== undefined) await turn;
@@ -239,6 +256,7 @@ export class Requester {
    * probably failed too.
    */
   private closeIdleConnections(): void {
+    this.stock?.clear();
     for (const sockets of Object.values(this.agent?.freeSockets ?? {})) {
       for (const socket of sockets ?? []) socket.destroy();
     }

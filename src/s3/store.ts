@@ -56,12 +56,21 @@ export class S3Store {
       requester: new Requester(options),
       buffers: new BufferPool(options.memoryBytes),
       encryption: getEncryptionHeaders(options.encryption),
+      uploading: [],
     };
   }
 
   /** Most requests in flight. Further requests wait. */
   get concurrency(): number {
     return this.at.requester.concurrency;
+  }
+
+  /**
+   * Opens up to `count` connections that the next requests will need, because opening takes several round trips. Does not
+   * wait, and reports no errors.
+   */
+  connect(count: number): void {
+    this.at.requester.connect(count);
   }
 
   /** Closes all connections. */
@@ -205,9 +214,9 @@ export class S3Store {
     return deleteObjects(this.at, objects, options);
   }
 
-  /** Aborts the unfinished uploads under `prefix` and returns their keys. */
+  /** Aborts the unfinished uploads under `prefix`, except those that this store is sending, and returns their keys. */
   async abortUploads(prefix: string): Promise<string[]> {
-    const uploads = await uploadsUnder(this.at, prefix);
+    const uploads = (await uploadsUnder(this.at, prefix)).filter(({ key }) => !this.at.uploading.includes(key));
     for (const upload of uploads) await abortUpload(this.at, upload);
     return [...new Set(uploads.map(({ key }) => key))];
   }

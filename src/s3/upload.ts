@@ -6,7 +6,6 @@ import { FileChangedError, isOutOfRoom, PreconditionFailedError, S3Error } from 
 import {
   abortOthers,
   abortUpload,
-  againAfterConflict,
   checkKept,
   completeUpload,
   createUpload,
@@ -14,9 +13,19 @@ import {
   uploadPart,
   getUploads,
   isWriteCollision,
+  runMultipart,
   type StoredPart,
 } from './multipart';
-import { checkObject, conditionHeaders, headObject, isRefused, preconditionFailed, getVersionId } from './objects';
+import {
+  checkObject,
+  conditionHeaders,
+  headInBucket,
+  headObject,
+  isRefused,
+  preconditionFailed,
+  getVersionId,
+  type ObjectHead,
+} from './objects';
 import { header, quoted } from './requester';
 import { WAIT_FOR_WRITER, type UploadSource } from './source';
 import type { PutCondition, Written } from './types';
@@ -27,6 +36,8 @@ export interface UploadOptions {
   checksum?: string;
   /** Sent at once, even if other requests wait. Only for objects of one request. */
   urgent?: boolean;
+  /** Whether to look for an unfinished upload of the same key, to resume it; default: true. */
+  resume?: boolean;
   /** Receives the number of bytes of this object that S3 has so far. */
   onBytes?: (sent: number) => void;
 }
@@ -74,7 +85,7 @@ export async function putObject(
  * again. Other unfinished uploads of the same key are aborted.
  */
 export function putParts(bucket: Bucket, key: string, source: UploadSource, options: UploadOptions): Promise<Written> {
-  return againAfterConflict(() => resumeOrBegin(bucket, key, source, options));
+  return runMultipart(bucket, key, () => resumeOrBegin(bucket, key, source, options));
 }
 
 async function resumeOrBegin(
@@ -83,7 +94,7 @@ async function resumeOrBegin(
   source: UploadSource,
   options: UploadOptions,
 ): Promise<Written> {
-  const earlier = await findEarlier(bucket, key);
+  const earlier = options.resume === false ? undefined : await findEarlier(bucket, key);
   if (earlier !== undefined) {
     try {
       return await putInto(bucket, key, source, options, earlier);
@@ -129,8 +140,13 @@ async function putInto(
   const digests: Buffer[] = [];
   const sent: StoredPart[] = [];
   let bytes = 0;
+  // Without a condition the object is not asked for.
+  let present: Promise<ObjectHead | undefined> | undefined;
   const send = (part: PartRange): Promise<void> =>
     bucket.buffers.lend(part.bytes, async (buffer) => {
+      // Beside the last part, so that the completion need not wait for it.
+      if (part.number === parts.length && options.condition !== undefined) present = headInBucket(bucket, key);
+      present?.catch(() => undefined); // complete() reports the error.
       const body = await source.read(part.start, buffer);
       const digest = sha256(body);
       digests[part.number - 1] = digest;
@@ -144,7 +160,7 @@ async function putInto(
     await source.verify();
     const checksum = checksumOfParts(digests);
     refuseOtherContent(bucket, key, checksum, options.checksum);
-    return await complete(bucket, key, id, sent, { checksum, condition: options.condition });
+    return await complete(bucket, key, id, sent, { checksum, condition: options.condition }, present);
   } catch (error) {
     // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
     if (error instanceof FileChangedError || error instanceof PreconditionFailedError || isWriteCollision(error))
@@ -167,16 +183,20 @@ function sameContent(stored: StoredPart | undefined, body: Uint8Array, digest: B
   return same ? { ...stored, sha256 } : undefined;
 }
 
-/** Completes the upload. If an answer was lost, checks whether the object was written. */
+/**
+ * Completes the upload. If an answer was lost, checks whether the object was written.
+ * @param present the object that the upload replaces, if it was asked for already
+ */
 export async function complete(
   bucket: Bucket,
   key: string,
   id: string,
   parts: readonly StoredPart[],
   { checksum, condition }: { checksum: string; condition: PutCondition },
+  present?: Promise<ObjectHead | undefined>,
 ): Promise<Written> {
   const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
-  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition);
+  const ours = await lookBeforeWriting(bucket, key, bytes, checksum, condition, present);
   if (ours !== undefined) {
     await abortUpload(bucket, { key, id });
     return ours;
@@ -212,9 +232,10 @@ export async function lookBeforeWriting(
   bytes: number,
   checksum: string,
   condition: PutCondition,
+  present?: Promise<ObjectHead | undefined>,
 ): Promise<Written | undefined> {
   if (condition === undefined) return undefined;
-  const there = await headObject(bucket, key);
+  const there = await (present ?? headObject(bucket, key));
   const met = 'ifAbsent' in condition ? there === undefined : there?.etag === condition.ifEtag;
   if (met) return undefined;
   const checked = there?.bytes === bytes ? await checkObject(bucket, key, bytes) : undefined;

@@ -267,6 +267,14 @@ describeOnEachS3('with', (start, name) => {
     expect(await store.abortUploads('unfinished')).toEqual(['unfinished.b']);
   });
 
+  test('abortUploads keeps an upload that the same store is sending', async () => {
+    const content = randomBytes(BIG);
+    const aborted: Promise<string[]>[] = [];
+    await store.putFile('sending', file(content), { onBytes: () => aborted.push(store.abortUploads('sending')) });
+    expect((await Promise.all(aborted)).flat()).toEqual([]);
+    expect((await store.get('sending'))?.body.equals(content)).toBe(true);
+  });
+
   test('does not resume an unfinished upload with other content', async () => {
     const content = randomBytes(BIG);
     await beginUpload(store, 'stale', randomBytes(PART_BYTES));

@@ -90,6 +90,8 @@ export class MemoryStore {
     }
   }
 
+  connect(): void {}
+
   async abortUploads(): Promise<string[]> {
     return [];
   }

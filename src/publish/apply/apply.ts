@@ -11,7 +11,15 @@ import { isOfBucket, Lock, LockLostError, getReason, RUN_AGAIN } from '../lock';
 import { isReplaceable } from '../keys';
 import { archiveKey, releasesPrefix } from '../location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
-import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from '../plan/plan';
+import {
+  getObjects,
+  isChanged,
+  isGoldenChanged,
+  makePlan,
+  needsWriting,
+  type Plan,
+  type PlannedModel,
+} from '../plan/plan';
 import { repair, recover } from './recover';
 import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from '../release/release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
@@ -87,6 +95,8 @@ export async function applyChange(
       }
       confirmed = new Set(plan.prune);
     }
+    // The connections for the uploads open while the lock is acquired.
+    store.connect(plan.models.flatMap(getObjects).filter(({ action }) => action !== 'keep').length);
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
     if (lock !== undefined) return new ChangeRun({ seen, plan, target, lock, options }).run(noChanges);
   }
@@ -118,13 +128,19 @@ class ChangeRun {
   private replacesVersions = false;
   /** Archived copies of objects that this change replaces in place, with their full keys. */
   private copies: SeenObject[] = [];
+  /** Settles when the replaceable objects of the new release have copies. */
+  private keeping: Promise<void> | undefined;
   /** The result of the last rollout. */
   private replicas: RolloutResult | undefined;
 
   constructor(private readonly begun: Begun) {
     const { options, lock, plan, seen } = begun;
     const { onBytes, signal } = options;
-    this.writer = new RepositoryWriter(options.store, options.location, lock, { onBytes, signal });
+    this.writer = new RepositoryWriter(options.store, options.location, lock, {
+      onBytes,
+      signal,
+      resume: seen.lock.unfinished.uploads,
+    });
     this.changed = plan.models.filter(isChanged);
     this.head = seen.head;
     if (options.noAsk !== true && options.ask === undefined) this.asker = this.newAsker();
@@ -195,6 +211,9 @@ class ChangeRun {
     try {
       if (!noChanges) await this.recordUnmanaged();
       await this.archiveReplaced();
+      // Later releases need these copies. Only the release of this change waits for them.
+      this.keeping = this.writer.archiveCopies(this.changed, (name) => this.head?.release.models[name]);
+      this.keeping.catch(() => undefined);
       await this.writer.uploadVersions(plan.models, this.begun.seen);
       const released = this.head?.release.models ?? {};
       const models = plan.models.map(({ model }) => model);
@@ -242,11 +261,9 @@ class ChangeRun {
 
   private async activate(noChanges: boolean): Promise<void> {
     const { plan, options } = this.begun;
-    // Later releases need these copies. Only the release of this change waits for them.
-    const before = (name: string): ReleasedModel | undefined => this.head?.release.models[name];
-    const keeping = this.writer.archiveCopies(this.changed, before);
-    keeping.catch(() => undefined);
-    for (const planned of this.changed) await this.writer.switchModel(planned);
+    const aborting = this.abortUploads();
+    aborting.catch(() => undefined);
+    await this.writer.switchModels(this.changed);
     this.failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
     const lost = await this.restoreFailed();
     const ask = options.ask ?? this.asker?.ask;
@@ -254,8 +271,8 @@ class ChangeRun {
     // Unload models only after every replica accepted the new ones, because an unloaded model cannot be restored
     // without an interruption.
     if (plan.remove.length > 0) await this.load(this.newTarget(), { waitForPending: false, ask });
-    await keeping;
-    await this.abortUploads();
+    await this.keeping;
+    await aborting;
     if (!noChanges || this.failed.length > 0) await this.release(lost);
   }
 
@@ -330,9 +347,8 @@ class ChangeRun {
     if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
     lock.requireHeld();
     try {
-      for (const prefix of [options.location.prefix, releasesPrefix(options.location)]) {
-        await options.store.abortUploads(`${prefix}/`);
-      }
+      const prefixes = [options.location.prefix, releasesPrefix(options.location)];
+      await Promise.all(prefixes.map((prefix) => options.store.abortUploads(`${prefix}/`)));
       this.noOpenUploads = true;
     } catch (error) {
       // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.

@@ -31,10 +31,12 @@ import type { DesiredModel, DesiredObject } from '../plan/desired';
  */
 const NEXT_SECOND_MS = 1100;
 
-export interface UploadProgress {
+export interface WriterOptions {
   /** Called while bytes are sent: `bytes` more of `key`. */
   onBytes?: (key: string, bytes: number) => void;
   signal?: AbortSignal;
+  /** Whether an earlier publisher may have left unfinished uploads to resume; default: true. */
+  resume?: boolean;
 }
 
 /** Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read. */
@@ -53,23 +55,23 @@ export class RepositoryWriter {
     private readonly store: S3Store,
     private readonly location: RepositoryLocation,
     private readonly lock: Lock,
-    private readonly progress: UploadProgress = {},
+    private readonly options: WriterOptions = {},
   ) {}
 
   /**
    * Uploads the version folders. If a model has a configuration, no replica sees a version before the configuration
-   * names it.
+   * names it. Of a model without a configuration, uploads all other files too, because no configuration refers to them.
    */
   async uploadVersions(models: readonly PlannedModel[], seen: Pick<RepositorySnapshot, 'objects'>): Promise<void> {
-    const objects = models.flatMap(({ objects }) =>
-      objects.filter(({ object }) => getVersion(object.key) !== undefined),
+    const objects = models.flatMap(({ objects, config }) =>
+      objects.filter(({ object }) => getVersion(object.key) !== undefined || config.action === 'upload'),
     );
     // Large files first, because they take longest; small ones fill the gaps.
     const order = [...objects].sort((a, b) => b.object.bytes - a.object.bytes);
     // Do not wait for a large upload after an abort; closing the store ends it.
     await abortable(
       forEachLimited(order, this.store.concurrency, (planned) => this.write(planned)),
-      this.progress.signal,
+      this.options.signal,
     );
     const orphaned = models.flatMap((model) => model.orphaned);
     await this.delete(getSeen(orphaned, seen));
@@ -96,10 +98,13 @@ export class RepositoryWriter {
       .flatMap(getObjects)
       .map(({ object }) => object)
       .filter(({ key }) => isReplaceable(key));
+    const kept = new Set<string>();
     await forEachLimited(replaceable, this.store.concurrency, async (object) => {
       const checksum = (await computeChecksum(object)) ?? '';
       if (before(getModelName(object.key))?.objects[object.key]?.checksum === checksum) return;
       const key = archiveKey(this.location, checksum);
+      if (kept.has(key)) return;
+      if (checksum !== '') kept.add(key);
       const isThere = 'stored' in object.source && object.source.stored.some((place) => isHere(place, key));
       // With the checksum, a file that changed since it was hashed is rejected.
       const checked = checksum === '' ? object : { ...object, checksum };
@@ -107,13 +112,24 @@ export class RepositoryWriter {
     });
   }
 
-  /** Activates one model: writes the files that its configuration refers to, then the configuration. */
-  async switchModel(planned: PlannedModel): Promise<void> {
-    const { objects, config } = planned;
-    const beside = objects.filter(({ object }) => getVersion(object.key) === undefined);
+  /**
+   * Activates models, composing models before their ensembles. Each takes a round trip or more, so models of which none
+   * is composed of another are activated together. If one of them fails, the others are still waited for.
+   */
+  async switchModels(models: readonly PlannedModel[]): Promise<void> {
+    for (const group of independentGroups(models)) {
+      await forEachLimited(group, this.store.concurrency, (planned) => this.switchModel(planned));
+      for (const { config } of group) this.report(config, config.object.bytes);
+    }
+  }
+
+  /** Writes the files that the configuration refers to, then the configuration. */
+  private async switchModel({ objects, config }: PlannedModel): Promise<void> {
+    const beside = objects.filter(({ object: { key } }) => getVersion(key) === undefined && !this.written.has(key));
     for (const one of beside) await this.write(one);
-    if (config.recent === true) await abortable(sinceThen(this.opened), this.progress.signal);
-    await this.write(config);
+    if (config.recent === true) await abortable(sinceThen(this.opened), this.options.signal);
+    // The progress of a group is reported in the order of its models, whichever is written first.
+    await this.write(config, { silent: true });
     this.switched = performance.now();
   }
 
@@ -307,19 +323,24 @@ export class RepositoryWriter {
     return known?.checksum === '' || known?.etag !== etag ? undefined : known;
   }
 
-  private async write(planned: PlannedObject): Promise<void> {
+  private report({ object, action }: PlannedObject, bytes: number): void {
+    if (action !== 'keep') this.options.onBytes?.(object.key, bytes);
+  }
+
+  private async write(planned: PlannedObject, { silent = false } = {}): Promise<void> {
     const { object, action, etag } = planned;
     if (action === 'keep') return;
-    this.progress.signal?.throwIfAborted();
+    this.options.signal?.throwIfAborted();
     this.lock.requireHeld();
     const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
+    const { resume } = this.options;
     let sent = 0;
     const onBytes = (bytes: number): void => {
-      this.progress.onBytes?.(object.key, bytes - sent);
+      if (!silent) this.report(planned, bytes - sent);
       sent = bytes;
     };
     try {
-      const done = await this.put(object, this.at(object.key), { condition, onBytes });
+      const done = await this.put(object, this.at(object.key), { condition, onBytes, resume });
       onBytes(object.bytes);
       this.written.set(object.key, { bytes: object.bytes, ...done });
     } catch (error) {
@@ -371,6 +392,19 @@ export class RepositoryWriter {
   private at(key: string): string {
     return `${this.location.prefix}/${key}`;
   }
+}
+
+/** Models without steps among `models` first, then the ensembles of these, and so on; each group in the given order. */
+function independentGroups(models: readonly PlannedModel[]): PlannedModel[][] {
+  const groups: PlannedModel[][] = [];
+  const levels = new Map<string, number>();
+  for (const planned of models) {
+    const { name, composedOf } = planned.model;
+    const level = Math.max(0, ...composedOf.map((step) => (levels.get(step) ?? -1) + 1));
+    levels.set(name, level);
+    (groups[level] ??= []).push(planned);
+  }
+  return groups;
 }
 
 /** Waits until a full second has passed since a time of performance.now(). */

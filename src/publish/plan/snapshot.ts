@@ -3,6 +3,9 @@ import { readLock, type LockSnapshot } from '../lock';
 import type { RepositoryLocation } from '../location';
 import { readHead, type Head, type Release } from '../release/release';
 
+/** Requests for a snapshot that are sent at the same time. */
+const AT_ONCE = 2;
+
 /** A snapshot of the repository in the bucket. */
 export interface RepositorySnapshot {
   lock: LockSnapshot;
@@ -21,6 +24,7 @@ export async function readSnapshot(
   location: RepositoryLocation,
   onHead: (release: Release | undefined) => void = () => undefined,
 ): Promise<RepositorySnapshot> {
+  store.connect(AT_ONCE);
   const lock = await readLock(store, location);
   const reading = readHead(store, location).then((head) => {
     onHead(head?.release);

@@ -12,7 +12,7 @@ import { S3Store } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
 import { publisher, TWO_MODELS } from '../../support/publish';
-import { writeRepository } from '../../support/repository';
+import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
@@ -74,6 +74,29 @@ test('describe records the ETag of the bucket for an object that was written aga
     'm/config.pbtxt': { ...known, etag: 'new' },
     'm/labels.txt': { bytes: 1, checksum: 'x', etag: 'new' },
   });
+});
+
+test('publish activates models together, and an ensemble after its steps', async () => {
+  const memory = new MemoryStore();
+  const repository = writeRepository(join(scratch.directory, 'ensembles'), {
+    ...addingModel('first', { 1: 10 }),
+    ...addingModel('last', { 1: 10 }),
+    ...addingEnsemble('ensemble', 'last'),
+  });
+  const put = memory.putBytes.bind(memory);
+  const log: string[] = [];
+  memory.putBytes = async (...args) => {
+    const name = /^models\/(.*)\/config.pbtxt$/.exec(args[0])?.[1];
+    if (name !== undefined) log.push(`begin ${name}`);
+    // The second model of the plan is written before the first one.
+    if (name === 'last') await new Promise((resolve) => setTimeout(resolve, 50));
+    const written = await put(...args);
+    if (name !== undefined) log.push(`end ${name}`);
+    return written;
+  };
+  const { uploaded } = await publisher(memory.store, { bucket: 'bucket', prefix: 'models' }, repository).publish();
+  expect(log).toEqual(['begin last', 'begin first', 'end first', 'end last', 'begin ensemble', 'end ensemble']);
+  expect(uploaded.slice(-3)).toEqual(['last/config.pbtxt', 'first/config.pbtxt', 'ensemble/config.pbtxt']);
 });
 
 test('publish with prune does not wait for replicas that start during the deletion', async () => {

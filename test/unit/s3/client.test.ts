@@ -1,13 +1,16 @@
 import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
 import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
 import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
 import type { StoreOptions } from '../../../src/s3/store';
+import { Scratch } from '../../support/temp-dir';
 
 interface Seen {
   method: string;
@@ -23,6 +26,9 @@ interface Reply {
 }
 
 const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const undo: (() => void)[] = [];
 afterEach(() => {
@@ -83,6 +89,40 @@ async function getError(work: Promise<unknown>): Promise<UserError> {
   expect(error).toBeInstanceOf(UserError);
   return error as UserError;
 }
+
+test('connect opens the connections that the next requests use', async () => {
+  const { store, server } = await storeWith(() => ({ headers: { etag: '"e"' }, body: 'x' }));
+  let connections = 0;
+  const opened = new Promise<void>((resolve) => {
+    server.on('connection', () => (connections += 1) === 3 && resolve());
+  });
+  store.connect(3);
+  await opened;
+  await Promise.all(['a', 'b', 'c'].map((key) => store.get(key)));
+  // Now they are idle.
+  await new Promise(setImmediate);
+  store.connect(3);
+  await new Promise(setImmediate);
+  expect(connections).toBe(3);
+});
+
+test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
+  const path = join(scratch.directory, 'large');
+  const bytes = PART_BYTES + 1;
+  writeFileSync(path, Buffer.alloc(bytes));
+  const { store, seen } = await storeWith(({ method, url }) => {
+    if (method === 'HEAD') return { status: 404 };
+    if (method === 'PUT') return { headers: { etag: '"part"' } };
+    const [root, content] = url.includes('?uploads=')
+      ? ['InitiateMultipartUploadResult', '<UploadId>u</UploadId>']
+      : ['CompleteMultipartUploadResult', '<ETag>"e"</ETag>'];
+    return { body: `<${root}>${content}</${root}>` };
+  });
+  await store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume: false });
+  expect(seen.map(({ method }) => method).sort()).toEqual(['HEAD', 'POST', 'POST', 'PUT', 'PUT']);
+  expect(seen[0]?.url).toContain('?uploads=');
+  expect(seen.at(-1)?.url).toContain('?uploadId=u');
+});
 
 describe('S3Store.list', () => {
   test('returns the keys of all pages', async () => {
