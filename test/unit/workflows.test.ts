@@ -25,8 +25,8 @@ const takesRole = (job: Job): boolean => usesAction(job, 'aws-actions/configure-
 const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
 
-test('the workflows are check, deploy and preview', () => {
-  expect(Object.keys(WORKFLOWS).sort()).toEqual(['check.yml', 'deploy.yml', 'drift.yml', 'preview.yml']);
+test('the workflows are bucket, check, deploy, drift and preview', () => {
+  expect(Object.keys(WORKFLOWS).sort()).toEqual(['bucket.yml', 'check.yml', 'deploy.yml', 'drift.yml', 'preview.yml']);
 });
 
 test('actions of others are pinned by commit, with the release beside it, and each in one version', () => {
@@ -49,7 +49,7 @@ test('every command is in package.json', () => {
     ([, name]) => name,
   );
   expect([...new Set(commands)].sort()).toEqual(
-    ['check', 'cost', 'promote', 'status', 'sync-models', 'test:e2e', 'trace', 'validate'].sort(),
+    ['check', 'check-bucket', 'cost', 'promote', 'status', 'sync-models', 'test:e2e', 'trace', 'validate'].sort(),
   );
   for (const name of commands) expect(scripts).toHaveProperty([name ?? '']);
 });
@@ -63,6 +63,7 @@ test('only jobs that assume an AWS role get an id-token, and these have no write
   const withToken = namesWith((job) => job.permissions?.['id-token'] === 'write');
   expect(withToken).toEqual(namesWith(takesRole));
   expect(withToken.sort()).toEqual([
+    'bucket.yml: check-bucket',
     'deploy.yml: models',
     'deploy.yml: prod',
     'deploy.yml: staging',
@@ -91,6 +92,7 @@ test('no two deployments run at the same time', () => {
     concurrency?.['cancel-in-progress'],
   ]);
   expect(Object.fromEntries(cancelled)).toEqual({
+    'bucket.yml': false,
     'check.yml': "${{ github.ref != 'refs/heads/main' }}",
     'deploy.yml': false,
     'drift.yml': false,
@@ -146,6 +148,18 @@ test('drift of each stack is looked for once a week, in an environment of its ow
   });
   const commands = steps(jobs['drift'] ?? {}).flatMap(({ run }) => run ?? []);
   expect(commands).toEqual([expect.stringMatching(/^pulumi preview --refresh --expect-no-changes /) as string]);
+});
+
+test('a bucket is checked each night if a variable names one', () => {
+  const { on, jobs } = WORKFLOWS['bucket.yml'] as (typeof WORKFLOWS)[string];
+  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \*$/) as string }] });
+  const job = jobs['check-bucket'] as Job;
+  expect(job).toMatchObject({ if: "vars.CHECK_BUCKET != ''", environment: 'check-bucket' });
+  const script = steps(job).flatMap(({ run }) => run ?? []);
+  const command = (env: NodeJS.ProcessEnv): string =>
+    execFileSync('bash', ['--norc', '-ec', script.join('\n').replace('npm run', 'echo')], { env, encoding: 'utf8' });
+  expect(command({ BUCKET: 's3://b/p', KMS_KEY: '' })).toBe('check-bucket -- --bucket s3://b/p\n');
+  expect(command({ BUCKET: 's3://b/p', KMS_KEY: 'k' })).toBe('check-bucket -- --bucket s3://b/p --kms-key k\n');
 });
 
 test.each(['staging', 'prod'])('%s: the publisher role trusts the tokens of that environment', (stack) => {
