@@ -1,6 +1,6 @@
 import { UserError } from '../../src/core/errors';
 import type { S3Store } from '../../src/s3/store';
-import { Authority, startTlsFront } from '../support/authority';
+import { Authority, startFront } from '../support/authority';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
 import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess } from '../support/publish-process';
@@ -58,9 +58,8 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     work: (through: Place, proxy: FaultProxy) => Promise<T>,
   ): Promise<T> {
     const plain = await startFaultProxy(endpoint, { seed: random.integer(1, 1e9), delayMs: 1500, ...options });
-    // As with AWS, half of the time.
-    const front = random.integer(0, 1) === 0 ? undefined : await startTlsFront(plain.endpoint, authority);
-    const proxy = { ...plain, endpoint: front?.endpoint ?? plain.endpoint };
+    const front = await startFront(random, plain.endpoint, authority);
+    const proxy = { ...plain, endpoint: front.endpoint };
     const impatience = options.rate === 0 ? {} : { idleTimeoutMs: 500 };
     const settings = { deadlineMs: 60_000, ...impatience, ...(options.rate === 1 ? { attempts: 4 } : {}) };
     const client = await openBucket(scratch, proxy.endpoint, 'faults', { ...settings, create: false });
@@ -68,7 +67,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
       return await work(new Place(client, place.prefix), proxy);
     } finally {
       client.close();
-      await front?.stop();
+      await front.stop();
       await proxy.stop();
     }
   }

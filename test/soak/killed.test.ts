@@ -1,3 +1,4 @@
+import { Authority, startTlsFront } from '../support/authority';
 import { getChanges, type Change, type ReadyChange } from '../support/soak-changes';
 import { expectedBetween, twoStates } from '../support/soak-models';
 import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
@@ -12,6 +13,10 @@ import type { S3Store } from '../../src/s3/store';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+
+const authority = new Authority(scratch);
+// For clients in this process and for the commands.
+process.env['AWS_CA_BUNDLE'] = authority.caFile;
 
 const random = new SeededRandom(SOAK_SEED);
 const STATES = twoStates(random);
@@ -32,6 +37,8 @@ type Moment = { request: number; answered: boolean } | { afterMs: number };
 describeOnEachS3('publishers on', (start, server) => {
   let store: S3Store;
   let tap: Tap;
+  /** Of the tap, without and with TLS. */
+  let endpoints: string[];
   let places = 0;
   const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
 
@@ -40,11 +47,14 @@ describeOnEachS3('publishers on', (start, server) => {
     store = await openBucket(scratch, endpoint, 'killed');
     tap = await startTap(endpoint);
     scratch.defer(() => tap.stop());
+    const front = await startTlsFront(tap.endpoint, authority);
+    scratch.defer(() => front.stop());
+    endpoints = [tap.endpoint, front.endpoint];
   });
 
   /** Runs the command and kills it at `moment`, if it gets that far. */
   async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
-    const child = new PublishProcess(scratch, command, [...args, ...place.flags(tap.endpoint)]);
+    const child = new PublishProcess(scratch, command, [...args, ...place.flags(random.pick(endpoints))]);
     if (moment !== undefined) tap.set(killAt(child, moment, tap.requests.length + 1));
     const ended = await child.ended;
     tap.set({});

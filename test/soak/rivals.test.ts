@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
+import { Authority, startTlsFront } from '../support/authority';
 import { Observer, sha256, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
@@ -12,6 +13,10 @@ import { startTap, type Tap } from '../support/recording-proxy';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+
+const authority = new Authority(scratch);
+// For clients in this process and for the commands.
+process.env['AWS_CA_BUNDLE'] = authority.caFile;
 
 const random = new SeededRandom(SOAK_SEED);
 const BASE = twoStates(random).old;
@@ -44,6 +49,8 @@ describeOnEachS3('two publishers on', (start, server) => {
   let endpoint: string;
   let store: S3Store;
   let taps: [Tap, Tap];
+  /** Endpoints of a tap, without and with TLS. */
+  const endpoints = new Map<Tap, string[]>();
   let places = 0;
   const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
   const rivalries: Rivalry[] = [];
@@ -52,7 +59,12 @@ describeOnEachS3('two publishers on', (start, server) => {
     endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'rivals');
     taps = [await startTap(endpoint), await startTap(endpoint)];
-    for (const tap of taps) scratch.defer(() => tap.stop());
+    for (const tap of taps) {
+      scratch.defer(() => tap.stop());
+      const front = await startTlsFront(tap.endpoint, authority);
+      scratch.defer(() => front.stop());
+      endpoints.set(tap, [tap.endpoint, front.endpoint]);
+    }
     for (const [name, one, two] of RIVALS) {
       const team = (who: string, version: number): Team => {
         const files = stateOfTeam(BASE, who, version, random);
@@ -93,7 +105,7 @@ describeOnEachS3('two publishers on', (start, server) => {
       team.folder,
       '--lock-timeout',
       '200',
-      ...place.flags(tap.endpoint),
+      ...place.flags(random.pick(endpoints.get(tap) as string[])),
     ]);
 
   /** Lets both teams publish, then compares the repository with the one expected from the order of the releases. */

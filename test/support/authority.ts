@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { createSecureContext, createServer, type SecureContext } from 'node:tls';
 import { createCertificate } from '../../src/local/certificate';
 import { listenOnLoopback } from './loopback';
+import type { SeededRandom } from './soak';
 import type { Scratch } from './temp-dir';
 
 const NAME = 'Test Authority';
@@ -39,11 +40,19 @@ export class Authority {
   }
 }
 
+export interface Front {
+  endpoint: string;
+  stop(): Promise<void>;
+}
+
+/** The target itself, or, as with AWS, a server that adds TLS to it; each half of the time. */
+export async function startFront(random: SeededRandom, target: string, authority: Authority): Promise<Front> {
+  if (random.chance(0.5)) return startTlsFront(target, authority);
+  return { endpoint: target, stop: () => Promise.resolve() };
+}
+
 /** Starts a server on 127.0.0.1 that adds TLS to an HTTP server there. If that resets a connection, so does this one. */
-export async function startTlsFront(
-  target: string,
-  { loopback }: Authority,
-): Promise<{ endpoint: string; stop(): Promise<void> }> {
+export async function startTlsFront(target: string, { loopback }: Authority): Promise<Front> {
   const port = Number(new URL(target).port);
   const server = createServer(loopback, (client) => {
     const behind = connect({ port, host: '127.0.0.1', noDelay: true });

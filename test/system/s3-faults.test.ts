@@ -8,6 +8,7 @@ import { UserError } from '../../src/core/errors';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { paths } from '../../src/core/paths';
 import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../src/s3/store';
+import { Authority, startFront } from '../support/authority';
 import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/fault-proxy';
 import { getFile, openBucket, sorted } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
@@ -16,6 +17,12 @@ import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak'
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+
+const authority = new Authority(scratch);
+// For clients in this process and for the commands.
+process.env['AWS_CA_BUNDLE'] = authority.caFile;
+
+const random = new SeededRandom(SOAK_SEED);
 
 const BUCKET = 'faults';
 
@@ -31,8 +38,11 @@ describeOnEachS3('through a bad network, with', (start, name) => {
     options: Partial<FaultOptions>,
     storeOptions: Pick<StoreOptions, 'attempts' | 'idleTimeoutMs' | 'deadlineMs'> = {},
   ): Promise<{ proxy: FaultProxy; store: S3Store }> => {
-    const proxy = await startFaultProxy(endpoint, { seed: SOAK_SEED, rate: 1, kinds, ...options });
-    scratch.defer(() => proxy.stop());
+    const plain = await startFaultProxy(endpoint, { seed: SOAK_SEED, rate: 1, kinds, ...options });
+    scratch.defer(() => plain.stop());
+    const front = await startFront(random, plain.endpoint, authority);
+    scratch.defer(() => front.stop());
+    const proxy = { ...plain, endpoint: front.endpoint };
     const through = { create: false, idleTimeoutMs: 1000, ...storeOptions };
     return { proxy, store: await openBucket(scratch, proxy.endpoint, BUCKET, through) };
   };
