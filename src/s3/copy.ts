@@ -62,7 +62,7 @@ async function copyWhole(
         ...bucket.encryption,
         ...conditionHeaders(condition),
       },
-      answerBytes: bytes,
+      copiedBytes: bytes,
       read: (answer) => {
         const root = readXml(answer, 'CopyObjectResult');
         return {

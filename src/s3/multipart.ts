@@ -109,7 +109,7 @@ export async function copyPart(
       'x-amz-copy-source': part.source,
       'x-amz-copy-source-range': `bytes=${part.start}-${part.start + part.bytes - 1}`,
     },
-    answerBytes: part.bytes,
+    copiedBytes: part.bytes,
     read: (answer) => {
       const root = readXml(answer, 'CopyPartResult');
       const sha256 = childText(root, 'ChecksumSHA256') ?? '';
@@ -152,7 +152,7 @@ export async function completeUpload(
     // After this error, S3 accepts only a new upload.
     finalCode: CONFLICT,
     // Some servers join all bytes before they answer, so allow time for them.
-    answerBytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
+    copiedBytes: parts.reduce((sum, { bytes }) => sum + bytes, 0),
     read: (answer) => {
       const root = readXml(answer, 'CompleteMultipartUploadResult');
       if (checksum !== undefined) checkKept(childText(root, 'ChecksumSHA256'), checksum);

@@ -32,6 +32,8 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
+  /** Bytes that the server copies or joins before it answers, which extend the deadline. */
+  copiedBytes?: number;
   /** Error code after which the same request cannot succeed, though others with this error can. */
   finalCode?: string;
   /** Sent at once, even if other requests wait. */
@@ -54,6 +56,9 @@ export class S3RequestError extends Error {
 
 /** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
+
+/** The same for bytes that the server copies itself. */
+const SLOWEST_COPY_BYTES_PER_MS = 10_000;
 
 /** Most requests in flight. The limit begins lower, and rises while that helps. */
 export const DEFAULT_CONCURRENCY = 256;
@@ -158,7 +163,9 @@ export class Requester {
    * @throws S3Error if the failure is not transient, or the tries or the time are used up
    */
   async send<T>(request: S3Request<T>): Promise<T> {
-    const bytes = (request.body?.byteLength ?? 0) + (request.answerBytes ?? 0);
+    const { answerBytes = 0, copiedBytes = 0 } = request;
+    const sentBytes = (request.body?.byteLength ?? 0) + answerBytes;
+    const transferMs = sentBytes / SLOWEST_BYTES_PER_MS + copiedBytes / SLOWEST_COPY_BYTES_PER_MS;
     let started = 0;
     let end = Infinity;
     let clockWasSet = false;
@@ -171,7 +178,7 @@ export class Requester {
       // The deadline starts after the wait for the first slot, because the server did not cause that wait.
       if (tries === 1) {
         started = performance.now();
-        end = started + this.deadlineMs + bytes / SLOWEST_BYTES_PER_MS;
+        end = started + this.deadlineMs + transferMs;
       }
       const site = this.site as Site;
       const outcome = await this.attempt(request, site, tries, end).finally(() => {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import * as http from 'node:http';
 import * as net from 'node:net';
@@ -9,7 +9,7 @@ import { UserError } from '../../../src/core/errors';
 import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
 import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
-import type { StoreOptions } from '../../../src/s3/store';
+import type { StoreOptions, Written } from '../../../src/s3/store';
 import { Scratch } from '../../support/temp-dir';
 
 interface Seen {
@@ -22,7 +22,9 @@ interface Seen {
 interface Reply {
   status?: number;
   headers?: Record<string, string>;
-  body?: string;
+  body?: string | Buffer;
+  /** Spaces that are sent before the body, one every 50 ms, as S3 does while it joins parts. */
+  spaces?: number;
 }
 
 const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
@@ -37,19 +39,25 @@ afterEach(() => {
 
 /** A store, and a server that answers with the result of `answer`. */
 async function storeWith(
-  answer: (request: Seen, number: number) => Reply,
+  answer: (request: Seen, number: number) => Reply | Promise<Reply>,
   options: Partial<StoreOptions> = {},
 ): Promise<{ store: S3Store; seen: Seen[]; server: http.Server }> {
   const seen: Seen[] = [];
   const server = http.createServer((incoming, reply) => {
     const chunks: Buffer[] = [];
     incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-    incoming.on('end', () => {
+    const respond = async (): Promise<void> => {
       const { method = '', url = '', headers } = incoming;
       seen.push({ method, url, headers, body: Buffer.concat(chunks) });
-      const { status = 200, headers: more, body = '' } = answer(seen.at(-1) as Seen, seen.length);
-      reply.writeHead(status, { 'content-length': Buffer.byteLength(body), ...more }).end(body);
-    });
+      const { status = 200, headers: more, body = '', spaces = 0 } = await answer(seen.at(-1) as Seen, seen.length);
+      reply.writeHead(status, spaces > 0 ? more : { 'content-length': Buffer.byteLength(body), ...more });
+      for (let i = 0; i < spaces && !incoming.socket.destroyed; i += 1) {
+        reply.write(' ');
+        await sleep(50);
+      }
+      reply.end(body);
+    };
+    incoming.on('end', () => void respond());
   });
   // A reserved port, because a test stops the server and starts it again.
   const [port] = await freePorts(1);
@@ -106,22 +114,90 @@ test('connect opens the connections that the next requests use', async () => {
   expect(connections).toBe(3);
 });
 
-test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
+/** Answers to an upload in parts; `complete` is that to its completion. */
+const uploadAnswers =
+  (complete: () => Reply | Promise<Reply>) =>
+  ({ method, url }: Seen): Reply | Promise<Reply> => {
+    if (method === 'HEAD') return { status: 404 };
+    if (method === 'PUT') return { headers: { etag: '"part"' } };
+    if (url.includes('?uploadId=')) return complete();
+    return {
+      body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>',
+    };
+  };
+const COMPLETED: Reply = {
+  body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>',
+};
+/** Uploads a file of two parts, which has nothing to resume. */
+function putTwoParts(store: S3Store): Promise<Written> {
   const path = join(scratch.directory, 'large');
   const bytes = PART_BYTES + 1;
   writeFileSync(path, Buffer.alloc(bytes));
-  const { store, seen } = await storeWith(({ method, url }) => {
-    if (method === 'HEAD') return { status: 404 };
-    if (method === 'PUT') return { headers: { etag: '"part"' } };
-    const [root, content] = url.includes('?uploads=')
-      ? ['InitiateMultipartUploadResult', '<UploadId>u</UploadId>']
-      : ['CompleteMultipartUploadResult', '<ETag>"e"</ETag>'];
-    return { body: `<${root}>${content}</${root}>` };
-  });
-  await store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume: false });
+  return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume: false });
+}
+
+test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
+  const { store, seen } = await storeWith(uploadAnswers(() => COMPLETED));
+  await putTwoParts(store);
   expect(seen.map(({ method }) => method).sort()).toEqual(['HEAD', 'POST', 'POST', 'PUT', 'PUT']);
   expect(seen[0]?.url).toContain('?uploads=');
   expect(seen.at(-1)?.url).toContain('?uploadId=u');
+});
+
+describe('a completion of an upload', () => {
+  const isCompletion = ({ method, url }: Seen): boolean => method === 'POST' && url.includes('?uploadId=');
+  const IMPATIENT = { attempts: undefined, idleTimeoutMs: 200, deadlineMs: 1000 };
+
+  test.each([
+    ['nothing', () => new Promise<Reply>(() => undefined), 'no data was transferred for too long'],
+    ['spaces only', () => ({ ...COMPLETED, spaces: Infinity }), 'the request took too long'],
+  ])('ends with one error at its deadline if the server sends %s', async (_, complete, reason) => {
+    const { store } = await storeWith(uploadAnswers(complete), IMPATIENT);
+    const { message, hint } = await getError(putTwoParts(store));
+    expect(message).toMatch(/^cannot write s3:\/\/bucket\/large at \S+: ETIMEDOUT /);
+    expect(message).toContain(reason);
+    expect(hint).toContain('the server does not answer');
+  });
+
+  test('is sent once if the server sends spaces for longer than a silent connection may last', async () => {
+    const { store, seen } = await storeWith(
+      uploadAnswers(() => ({ ...COMPLETED, spaces: 8 })),
+      { ...IMPATIENT, deadlineMs: 60_000 },
+    );
+    expect(await putTwoParts(store)).toMatchObject({ etag: '"e"' });
+    expect(seen.filter(isCompletion)).toHaveLength(1);
+  });
+});
+
+test('checksum reads as many parts at once as fit into the memory, and joins their digests in order', async () => {
+  const content = randomBytes(4 * PART_BYTES + 1);
+  const waiting: (() => void)[] = [];
+  let most = 0;
+  const { store } = await storeWith(
+    async ({ method, headers }): Promise<Reply> => {
+      if (method === 'HEAD') return { headers: { 'content-length': String(content.byteLength), etag: '"e"' } };
+      const [start = 0, end = 0] = (/\d+-\d+/.exec(headers.range ?? '')?.[0] ?? '').split('-').map(Number);
+      // Two requests are answered at a time, the later one first. The fifth part is alone.
+      if (end + 1 < content.byteLength) {
+        await new Promise<void>((resolve) => {
+          most = Math.max(most, waiting.push(resolve));
+          if (waiting.length === 2)
+            setTimeout(
+              () =>
+                waiting
+                  .splice(0)
+                  .reverse()
+                  .forEach((go) => go()),
+              50,
+            );
+        });
+      }
+      return { status: 206, headers: { etag: '"e"' }, body: content.subarray(start, end + 1) };
+    },
+    { memoryBytes: 2 * PART_BYTES },
+  );
+  expect(await store.checksum('large', content.byteLength)).toBe(checksumOfBytes(content));
+  expect(most).toBe(2);
 });
 
 describe('S3Store.list', () => {
