@@ -60,6 +60,8 @@ const NO_SPACE = 'the server has no space left: free some, and run the command a
 export const NOT_TRUSTED =
   'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority';
 
+const CHANGED_IN_TRANSIT = 'the data was changed in transit: run the command again; if it fails again, check proxies';
+
 const SERVER_FAILED = 'the server failed: try again later';
 
 /** Next step, by error code. */
@@ -82,7 +84,9 @@ const ADVICE: Record<string, string> = {
   NotS3: 'correct --endpoint-url (AWS_ENDPOINT_URL), and check whether a proxy or sign-in page answered',
   AuthorizationHeaderMalformed: 'the bucket is in another region: set --region',
   IllegalLocationConstraintException: 'the bucket is in another region: set --region',
-  BadDigest: 'the data was changed in transit: run the command again; if it fails again, check proxies',
+  BadDigest: CHANGED_IN_TRANSIT,
+  ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC: CHANGED_IN_TRANSIT,
+  ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC: CHANGED_IN_TRANSIT,
   ConditionalRequestConflict: 'another program wrote the object at the same time: run the command again',
   SlowDown:
     'S3 limits the rate of requests: try again later; sync-models, rollback and promote can send fewer at a time (--concurrency)',

@@ -60,6 +60,9 @@ const NETWORK_CODES = new Set([
   'ProxyUnavailable',
 ]);
 
+/** Codes of TLS records that changed in transit, as this side or the other reports them. */
+const isDamagedRecord = (code: string): boolean => code.includes('BAD_RECORD_MAC');
+
 /** Codes of certificates that Node rejects, and of a proxy that rejects the connection. No retry changes them. */
 const REJECTED_CODE = /^Proxy|CERT|^CRL_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/;
 
@@ -78,7 +81,7 @@ export const isTransientCode = (code: string): boolean =>
 /** Whether a retry may help. */
 export function isTransient(failure: S3Error, answeredBefore: boolean): boolean {
   const { code, status } = failure;
-  if (isTransientCode(code) || NETWORK_CODES.has(code)) return true;
+  if (isTransientCode(code) || NETWORK_CODES.has(code) || isDamagedRecord(code)) return true;
   if (status !== undefined) return TRANSIENT_STATUS.has(status);
   return answeredBefore && failure.cause instanceof ConnectionError && !REJECTED_CODE.test(code);
 }
