@@ -34,7 +34,7 @@ test('the transient codes, statuses and network errors of the AWS SDK are transi
 });
 
 test.each([
-  { code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', before: false, after: true },
+  { code: 'ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC', before: true, after: true },
   { code: 'EPROTO', before: false, after: true },
   { code: 'HPE_CR_EXPECTED', before: false, after: true },
   { code: 'EADDRNOTAVAIL', before: false, after: true },
