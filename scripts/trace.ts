@@ -118,7 +118,7 @@ function describe(event: TraceEvent): string | undefined {
     case 'fetched':
       return `${event.model}: downloaded ${formatCount(event.files, 'file')} that weights.yaml names`;
     case 'nothing':
-      return `${event.model} ${event.file === null ? 'has no trace.py' : `brings its own ${event.file}`}: nothing to trace`;
+      return `${event.model} ${event.file === null ? 'has no trace.py' : `has its own ${event.file}`}, so nothing is traced`;
     case 'done':
     case 'up-to-date': {
       const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';

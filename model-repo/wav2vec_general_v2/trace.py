@@ -28,7 +28,7 @@ def export(context: TraceContext) -> OnnxExport:
         network = load_pretrained(Wav2Vec2ForCTC, context.weights, training_only=TRAINING_ONLY)
         weights = weights_from("Wav2Vec2 with CTC head", context.weights)
     check_letters(context, network.config.vocab_size)
-    letters = LETTERS if context.weights is None else letters_of(context.weights, network)
+    letters = LETTERS if context.weights is None else read_letters(context.weights, network)
     model = SpeechRecognizer(network).eval()
     shapes = [(1, shortest_sound(network)), (3, 7_777), (1, 48_001), (8, 12_345)]
     return OnnxExport(
@@ -44,7 +44,7 @@ def export(context: TraceContext) -> OnnxExport:
     )
 
 
-def letters_of(source: str, network: Wav2Vec2ForCTC) -> dict[str, int]:
+def read_letters(source: str, network: Wav2Vec2ForCTC) -> dict[str, int]:
     """Return the letters that were published with the weights."""
     return load_letters(source, network.config.vocab_size, network.config.pad_token_id)
 
@@ -55,5 +55,5 @@ def check_letters(context: TraceContext, letters: int | None) -> None:
     if declared != [-1, letters]:
         raise TraceError(
             f"the weights give {letters} letters, but logits in model.yaml has dims {declared}",
-            f"Set dims of logits to [-1, {letters}], or take weights with that many letters.",
+            f"Set dims of logits to [-1, {letters}], or use weights with that many letters.",
         )

@@ -130,9 +130,9 @@ def _name(requirements: Path) -> str:
     return f"{requirements.parent.name}/{requirements.name}"
 
 
-def _reason(said: str) -> str:
+def _reason(output: str) -> str:
     """Join the error of uv, which is a tree over several lines, into one line."""
-    return re.sub(r"[\s╰─▶×│├]+", " ", said).strip() or "uv said nothing"
+    return re.sub(r"[\s╰─▶×│├]+", " ", output).strip() or "uv printed no reason"
 
 
 def main(arguments: list[str]) -> int:

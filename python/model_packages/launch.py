@@ -65,17 +65,17 @@ def choose(settings: Settings, folder: Path) -> Interpreter:
     first = shutil.which("python3")
     if first is not None and Path(first) != Path(settings.server_python).with_name("python3"):
         # Triton has unpacked and activated the model's EXECUTION_ENV_PATH.
-        interpreter = _look_at(Path(first))
+        interpreter = _inspect(Path(first))
         what = "the environment of EXECUTION_ENV_PATH"
     else:
         if settings.model_python is None:
             raise InstallError(
-                "Python-backend models need Python 3.10 to 3.12 here, for which NumPy 1 has a build, and its shared "
-                "library: put one on PATH, or set EXECUTION_ENV_PATH"
+                "models of the Python backend need Python 3.10 to 3.12 with its shared library, because NumPy 1 has "
+                "builds only for these versions: put one on PATH, or set EXECUTION_ENV_PATH"
             )
         uv = Uv(settings.uv, settings.install_variables)
         environment = serving_environment(folder / REQUIREMENTS, settings.model_python, uv)
-        interpreter = _look_at(environment / "bin" / "python3")
+        interpreter = _inspect(environment / "bin" / "python3")
         what = "its environment"
     if interpreter.numpy is None or int(interpreter.numpy.split(".")[0]) > 1:
         has = "no NumPy" if interpreter.numpy is None else f"NumPy {interpreter.numpy}"
@@ -85,7 +85,7 @@ def choose(settings: Settings, folder: Path) -> Interpreter:
     return interpreter
 
 
-def _look_at(python: Path) -> Interpreter:
+def _inspect(python: Path) -> Interpreter:
     done = subprocess.run([python, "-I", "-c", FACTS], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise InstallError(f"{python} does not run: {done.stderr.strip()}")
@@ -105,7 +105,7 @@ def main(settings_file: str, model_file: str, *rest: str) -> None:
     except (InstallError, OSError) as error:
         os.environ[REASON] = str(error)
         model_file = str(Path(__file__).with_name("refusal.py"))
-        interpreter = _look_at(Path(settings.server_python))
+        interpreter = _inspect(Path(settings.server_python))
     search = [str(interpreter.bin), os.environ.get("PATH", "")]
     os.environ["PATH"] = os.pathsep.join(search)
     libraries = [os.environ.get("LD_LIBRARY_PATH", ""), interpreter.libraries or ""]

@@ -129,7 +129,7 @@ def _parse(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m tracing",
         description="Traces or exports the models that have a trace.py and checks each against PyTorch. "
-        "A model whose sources, weights, seed and packages are unchanged is left alone.",
+        "A model whose sources, weights, seed and packages are unchanged is skipped.",
     )
     repository = Path(__file__).parents[2] / "model-repo"
     parser.add_argument("--repo", type=Path, default=repository, help="model repository (default: model-repo)")
@@ -139,7 +139,7 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         help="version directory to write (default: the newest that version_policy names, or 1)",
     )
     parser.add_argument("--models", type=_names, metavar="A,B", help="only these models (default: all)")
-    parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all but these models")
+    parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all models except these")
     parser.add_argument(
         "--weights",
         type=_assignment,
@@ -148,20 +148,22 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         metavar="MODEL=WEIGHTS",
         help="pretrained weights of a model: a file, a directory or OWNER/NAME@REVISION of the hub; may be repeated",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of random weights and of the check's inputs (default: 0)")
-    parser.add_argument("--force", action="store_true", help="make models that are up to date, too")
     parser.add_argument(
-        "--fit-config", action="store_true", help="where weights need other dims than model.yaml has, set them there"
+        "--seed", type=int, default=0, help="seed of random weights and of inputs of the check (default: 0)"
     )
-    parser.add_argument("--explain", action="store_true", help="say why a model would be made or not, and make none")
+    parser.add_argument("--force", action="store_true", help="trace models that are up to date, too")
+    parser.add_argument("--fit-config", action="store_true", help="set the dims in model.yaml that the weights need")
+    parser.add_argument(
+        "--explain", action="store_true", help="report why each model would be traced or not, and trace none"
+    )
     parser.add_argument(
         "--jobs",
         type=_positive,
         default=_default_jobs(),
         metavar="N",
-        help="models made at a time (default: %(default)s)",
+        help="number of models to trace in parallel (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="one JSON object a line instead of text")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line instead of text")
     values = vars(parser.parse_args(arguments))
     return Options(**{**values, "weights": dict(values["weights"])})
 
@@ -231,13 +233,13 @@ def _reasons(model: Model, record: Record | None, options: Options) -> list[str]
         # Without --weights the artifact is kept: the user's own weights are never replaced with others.
         if reasons:
             raise TraceError(
-                f"it was made with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
+                f"it was traced with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
                 f"{'; '.join(reasons)}",
-                "Give --weights again or name them in weights.yaml; --force makes it with the model's own.",
+                "Give --weights again, or name them in weights.yaml. --force uses the model's own weights instead.",
             )
     elif given != record.given_weights:
-        was = "the model's own" if record.given_weights is None else record.given_weights.name
-        reasons.append(f"--weights or weights.yaml names others than those that it was made with: {was}")
+        was = "those of the model" if record.given_weights is None else record.given_weights.name
+        reasons.append(f"--weights or weights.yaml names other weights than those of the artifact: {was}")
     return reasons
 
 
@@ -272,7 +274,9 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
             return _make_in_child(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
-        hint = f"Add the package that has {package} to {model.folder / REQUIREMENTS}, or the module to that folder."
+        hint = (
+            f"Add the package that contains {package} to {model.folder / REQUIREMENTS}, or the module to that folder."
+        )
         return _fail(model, error, emit, hint)
     except Exception as error:
         return _fail(model, error, emit)
@@ -321,10 +325,16 @@ def _make_in_child(model: Model, options: Options, emit: Report, children: list[
             raise
     if child.returncode != EXIT_OK and not reported:
         reason = (
-            f"was ended by signal {-child.returncode}" if child.returncode < 0 else f"exited with {child.returncode}"
+            f"was terminated by signal {-child.returncode}"
+            if child.returncode < 0
+            else f"exited with {child.returncode}"
         )
         emit(
-            report.failed(model.name, f"the tracing process {reason}", "Was there enough memory? Its output is above.")
+            report.failed(
+                model.name,
+                f"the tracing process {reason}",
+                "Its output is above. If the machine ran out of memory, trace with --jobs 1.",
+            )
         )
     return child.returncode == EXIT_OK
 

@@ -54,10 +54,10 @@ def require_repeatable(
     """
     number = min(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
     for again in answers(module, [inputs[number]] * 2):
-        how = how_other(expected[number], again, tolerance)
+        how = describe_difference(expected[number], again, tolerance)
         if how is not None:
             raise TraceError(
-                f"forward() answers otherwise when it is called again with the same inputs: {how}", REPEATABLE
+                f"forward() returns another answer when it is called again with the same inputs: {how}", REPEATABLE
             )
 
 
@@ -68,16 +68,16 @@ REPEATABLE = (
 )
 
 
-def how_other(first: Tensors, again: Tensors, tolerance: float) -> str | None:
+def describe_difference(first: Tensors, again: Tensors, tolerance: float) -> str | None:
     """Describe how a repeated answer differs from the first one; None if it does not. Integers must be equal."""
     try:
         for index, (want, got) in enumerate(zip(first, again, strict=True)):
             most = maximum(absolute_difference(want, got, ""))
             allowed = tolerance if want.is_floating_point() else 0
             if most > allowed:
-                return f"output {index} is {most:.3g} away from the first answer (allowed: {allowed:g})"
+                return f"output {index} differs by {most:.3g} from the first answer (allowed: {allowed:g})"
     except (TraceError, ValueError):
-        return "its outputs differ in number, shape, data type or in places of NaN"
+        return "its outputs differ in number, shape, data type or positions of NaN"
     return None
 
 
@@ -97,19 +97,19 @@ def compare(
     for case, wanted, gotten in zip(inputs, expected, received, strict=True):
         shapes = ", ".join(str(list(tensor.shape)) for tensor in case)
         if len(wanted) != len(gotten):
-            raise TraceError(f"on inputs of shape {shapes} {len(gotten)} outputs came back, not {len(wanted)}")
+            raise TraceError(f"on inputs of shape {shapes} {len(gotten)} outputs were returned, expected {len(wanted)}")
         for index, (want, got) in enumerate(zip(wanted, gotten, strict=True)):
             where = f"output {index} on inputs of shape {shapes}"
             difference = absolute_difference(want, got, where)
             largest = maximum(difference)
             if largest > 0 and want.dtype == torch.bool:
                 raise TraceError(
-                    f"{where}: {int(difference.sum())} of {want.numel()} booleans are not the eager module's",
+                    f"{where}: {int(difference.sum())} of {want.numel()} booleans differ from the eager module",
                     "Something was frozen while tracing. A tolerance does not apply to booleans.",
                 )
             if largest > tolerance:
                 raise TraceError(
-                    f"{where} is {largest:.3g} away from the eager module's; the model's tolerance is {tolerance:g}",
+                    f"{where} differs by {largest:.3g} from the eager module; the model's tolerance is {tolerance:g}",
                     "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
                 )
             max_abs_diff = max(max_abs_diff, largest)

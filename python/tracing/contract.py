@@ -107,8 +107,8 @@ class TraceContext:
                 return [int(dim) for dim in tensor["dims"]]
         names = ", ".join(str(tensor.get("name")) for tensor in tensors) or "none"
         raise TraceError(
-            f"{self.folder / 'model.yaml'} has no {kind} called '{name}' (it has: {names})",
-            f"trace.py of {self.model} needs it: name it as trace.py does.",
+            f"{self.folder / 'model.yaml'} has no {kind} called '{name}'; allowed: {names}",
+            f"trace.py of {self.model} uses this name; use the same name in both files.",
         )
 
 
@@ -158,7 +158,7 @@ class _Export:
             return self.tolerance
         if self.precision not in self.tolerance:
             raise TraceError(
-                f"trace.py exports in {self.precision}, and gives tolerances for {', '.join(self.tolerance)} only",
+                f"trace.py exports in {self.precision}, but has tolerances for {', '.join(self.tolerance)} only",
                 "Measure it with npm run bench -- --only precision, and add it.",
             )
         return self.tolerance[self.precision]

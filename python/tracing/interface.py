@@ -169,7 +169,7 @@ def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Ten
                 raise TraceError(
                     f"fresh_inputs have sizes {', '.join(map(str, sizes))} where dims[{axis}] of '{slot.name}' is -1 "
                     f"in model.yaml{where}",
-                    "Check at least two sizes in trace.py, the smallest that is allowed among them.",
+                    "Check at least two sizes in trace.py, including the smallest allowed size.",
                 )
 
 
@@ -185,7 +185,7 @@ def _paired(
             if name not in names:
                 raise TraceError(
                     f"model.yaml: {kind} '{name}' is not in {artifact}, which has {', '.join(names)}",
-                    f"Give {kind} in model.yaml the names of the network's, or name them so in trace.py.",
+                    "Use the same names in model.yaml and in trace.py.",
                 )
         positions = [names.index(name) for name in mine]
     elif all(numbers):
@@ -228,7 +228,7 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
     verb = "takes" if kind == "input" else "gives"
     data_type = DATA_TYPES.get(tensor.dtype)
     if data_type is None:
-        raise TraceError(f"{where}: the network {verb} {tensor.dtype}, which Triton does not have")
+        raise TraceError(f"{where}: the network {verb} {tensor.dtype}, which Triton does not support")
     if slot.data_type is not None and slot.data_type != data_type:
         raise TraceError(
             f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
@@ -243,7 +243,7 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
         on = "" if kind == "input" else f" on inputs of shape {shapes_of(inputs)}"
         raise TraceError(
             f"{where} has {field} {dims}{axis}, but the network {verb} shape {shape}{on}",
-            f"Set {field} of '{slot.name}' to what follows the batch axis, {shape[1:]}; -1 is any size."
+            f"Set {field} of '{slot.name}' to the shape after the batch axis, {shape[1:]}; -1 is any size."
             if batch and shape
             else f"Set {field} of '{slot.name}' to {shape}; -1 is any size.",
         )

@@ -170,7 +170,7 @@ def _other_graph(model: Model, error: TracingCheckError) -> TraceError:
     frames = re.findall(r"^\s*(\S.*)\((\d+)\): ", str(error), re.MULTILINE)
     at = next((found for file, line in frames if (found := place(model, file, int(line)))), None)
     return TraceError(
-        f"{'' if at is None else f'{at}: '}forward() computes with another number when it is traced again",
+        f"{'' if at is None else f'{at}: '}forward() uses another number when it is traced again",
         "A clock such as time.time(), a random number of Python or NumPy, a counter or other state causes that. Keep "
         "such a number in a buffer, or make it an input.",
     )
@@ -213,12 +213,13 @@ def _validate(export: Export, context: TraceContext, kind: str, artifact: Path) 
     made = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
     if made != kind:
         raise TraceError(
-            f"trace.py makes a {made}, but by its platform the model is served from a {kind}",
-            "Make platform in model.yaml and the kind of export in trace.py agree.",
+            f"trace.py exports a {made}, but platform in model.yaml requires a {kind}",
+            "Change platform in model.yaml, or the kind of export in trace.py.",
         )
     if context.weights is not None and export.weights.kind != "pretrained":
         raise TraceError(
-            f"--weights {context.model}={context.weights} was given, but {context.model} does not load weights"
+            f"--weights {context.model}={context.weights} was given, but {context.model} does not load weights",
+            "Omit --weights, or load context.weights in trace.py.",
         )
     _require_tensors(export)
     if is_comparable(context.config):
@@ -239,7 +240,7 @@ def _require_tensors(export: Export) -> None:
             "Give one tuple for each call of forward(): fresh_inputs=[(x,), (y,)].",
         )
     if not export.fresh_inputs:
-        raise TraceError("trace.py gives no fresh_inputs, so nothing would be checked")
+        raise TraceError("trace.py has no fresh_inputs, so nothing would be checked")
     named = [(f"fresh_inputs[{number}]", case) for number, case in enumerate(export.fresh_inputs)]
     if isinstance(export, TorchScriptExport) and export.example_inputs is not None:
         named.append(("example_inputs", export.example_inputs))
@@ -268,9 +269,9 @@ def _require_free(export: Export, context: TraceContext, artifact: Path) -> None
     for path in export.extra_files:
         parts = PurePosixPath(path).parts
         if PurePosixPath(path).is_absolute() or ".." in parts or "/".join(parts) != path or not parts:
-            refused[path] = "is not a path inside of the model's folder, such as labels.txt or 1/vocab.txt"
+            refused[path] = "is not a path inside the model folder, such as labels.txt or 1/vocab.txt"
         elif parts[0].isdecimal() and (parts[0] != str(context.version) or len(parts) == 1):
-            refused[path] = f"is not in version {context.version}, which is made"
+            refused[path] = f"is not in version {context.version}, which is traced"
         elif (folder / path).parent == artifact.parent and parts[-1].startswith(artifact.name):
             refused[path] = "is a name of the artifact, its data or its record"
         elif parts[0] in {*_CONFIGURATION, "golden"} or path.endswith(".py"):

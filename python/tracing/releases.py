@@ -22,13 +22,13 @@ def unreadable_by_server(artifact: Path, table: Path = TABLE, dockerfile: Path =
     releases = {row["release"]: row for row in json.loads(table.read_text(encoding="utf-8"))["releases"]}
     if release not in releases:
         return (
-            f"the Dockerfile names Triton {release}, of which {table.name} does not say what it reads: add a row to it"
+            f"the Dockerfile names Triton {release}, which {table.name} lacks: add a row with the version that it reads"
         )
     version, reads = file_version(artifact), releases[release]["torchScript"]
     if version <= reads:
         return None
     return (
-        f"the file has TorchScript version {version}, and Triton {release} reads up to {reads}: name a newer release "
+        f"the file has TorchScript version {version}, but Triton {release} reads up to {reads}: name a newer release "
         "in the Dockerfile, or avoid the operator (caffe2/serialize/versions.h of PyTorch names those of each version)"
     )
 

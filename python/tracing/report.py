@@ -59,10 +59,10 @@ def explained(model: Model, record: Record | None, reasons: Sequence[str]) -> Ev
 
 def explanation(event: Event) -> str:
     if event["reasons"]:
-        return f"{event['model']}: would be made: {'; '.join(event['reasons'])}"
+        return f"{event['model']}: would be traced: {'; '.join(event['reasons'])}"
     return (
-        f"{event['model']}: up to date: {event['files']} files that it is made from, {event['packages']} packages, "
-        "the seed and the weights are as they were"
+        f"{event['model']}: up to date: {event['files']} source files, {event['packages']} packages, "
+        "the seed and the weights are unchanged"
     )
 
 
@@ -107,8 +107,8 @@ def as_text(event: Event) -> None:
         case "fitted":
             print(f"{event['model']}: model.yaml was changed: {'; '.join(event['changes'])}", flush=True)
         case "nothing":
-            has = "has no trace.py" if event["file"] is None else f"brings its own {event['file']}"
-            print(f"{event['model']} {has}: nothing to trace", flush=True)
+            has = "has no trace.py" if event["file"] is None else f"has its own {event['file']}"
+            print(f"{event['model']} {has}, so nothing is traced", flush=True)
         case "failed":
             hint = "" if event["hint"] is None else f"\n    -> {event['hint']}"
             print(f"{event['model']}: failed: {event['error']}{hint}", file=sys.stderr, flush=True)
@@ -133,7 +133,7 @@ def _facts(model: Model, record: Record) -> Event:
 def _sentence(event: Event) -> str:
     check = event["check"]
     empty = "".join(
-        f"; no value of output {output} was compared: it had no elements" for output in check["empty_outputs"]
+        f"; no value of output {output} was compared, because it had no elements" for output in check["empty_outputs"]
     )
     return (
         f"{event['model']}/{event['version']}: {event['bytes'] / 2**20:.1f} MiB; "

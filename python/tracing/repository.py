@@ -62,9 +62,9 @@ class Model:
         except FileNotFoundError:
             raise TraceError(f"{path} is missing", "Every model needs one: Triton's ModelConfig in YAML.") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise TraceError(f"{path} is not YAML: {error}") from None
+            raise TraceError(f"{path} is not valid YAML: {error}", "Correct the syntax.") from None
         if not isinstance(config, dict):
-            raise TraceError(f"{path} holds {type(config).__name__}, not fields of Triton's ModelConfig")
+            raise TraceError(f"{path} must be a mapping of Triton's ModelConfig fields, got {type(config).__name__}")
         return config
 
     def artifact(self) -> Path:
@@ -78,7 +78,7 @@ class Model:
         backend = config.get("platform") or config.get("backend")
         if backend not in ARTIFACTS:
             raise TraceError(
-                f"{self.folder / 'model.yaml'}: platform is {backend!r}, for which nothing can be made here",
+                f"{self.folder / 'model.yaml'}: platform is {backend!r}, which npm run trace does not support",
                 f"Allowed with a trace.py: {', '.join(ARTIFACTS)}.",
             )
         return ARTIFACTS[backend]
@@ -99,7 +99,7 @@ def find_models(repository: Path, version: int | None) -> dict[str, Model]:
     Raises TraceError if `repository` is not a directory.
     """
     if not repository.is_dir():
-        raise TraceError(f"model repository {repository} is not a directory", "Name one with --repo.")
+        raise TraceError(f"model repository {repository} is not a directory", "Give an existing directory with --repo.")
     folders = sorted(trace.parent for trace in repository.glob("*/trace.py"))
     return {folder.name: Model(folder, version) for folder in folders}
 

@@ -113,7 +113,7 @@ def require_separate_rows(
                     continue
                 known = outputs[place.case][slot.position]
                 how = (
-                    _how_other(known[place.row], got[row], tolerance)
+                    _describe_difference(known[place.row], got[row], tolerance)
                     if len(got) == batch
                     else "has no row of its own, unlike"
                 )
@@ -176,19 +176,19 @@ def _extreme(inputs: Sequence[Tensors]) -> list[Probe]:
     ]
 
 
-def _how_other(want: Tensor, got: Tensor, tolerance: float) -> str | None:
+def _describe_difference(want: Tensor, got: Tensor, tolerance: float) -> str | None:
     """Describe how the answer `got` differs from `want`; None if it does not."""
     if want.shape != got.shape:
         return f"has shape {list(got.shape)} and not {list(want.shape)} as"
     try:
         differences = absolute_difference(want, got, "")
     except TraceError:
-        return "has NaN or infinity in other places than"
+        return "has NaN or infinity in other positions than"
     if want.is_floating_point():
         finite = want[torch.isfinite(want)].double().abs()
         allowed = max(2 * tolerance, ATOL + ROUNDING * maximum(finite))
         most = maximum(differences)
-        return f"is {most:.3g} away (allowed: {allowed:.3g}) from" if most > allowed else None
+        return f"differs by {most:.3g} (allowed: {allowed:.3g}) from" if most > allowed else None
     other = int((differences > tolerance).sum())
     if other <= ROUNDING * want.numel():
         return None

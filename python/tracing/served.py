@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tracing.activations import measured
-from tracing.check import REPEATABLE, Tensors, as_tuple, how_other
+from tracing.check import REPEATABLE, Tensors, as_tuple, describe_difference
 from tracing.child import child_environment
 from tracing.contract import TraceError
 from tracing.interface import Signature, shapes_of
@@ -67,7 +67,7 @@ def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[T
     if done.returncode != 0 or not gave.is_file():
         raise TraceError(
             f"the process that runs the saved {artifact.name} ended with {done.returncode}",
-            "Was there enough memory? Its output is above.",
+            "Its output is above. If the machine ran out of memory, trace with --jobs 1.",
         )
     answer: dict[str, Any] = torch.load(gave)
     gave.unlink()
@@ -83,10 +83,14 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
             f"the saved {artifact} draws random numbers, so its answers differ from call to call", REPEATABLE
         )
     for case, answer in served.again:
-        how = f"it fails: {answer}" if isinstance(answer, str) else how_other(served.outputs[case], answer, tolerance)
+        how = (
+            f"it fails: {answer}"
+            if isinstance(answer, str)
+            else describe_difference(served.outputs[case], answer, tolerance)
+        )
         if how is not None:
             raise TraceError(
-                f"the saved {artifact} answers otherwise when it is called again with the same inputs, of shape "
+                f"the saved {artifact} returns another answer when it is called again with the same inputs, of shape "
                 f"{shapes_of(inputs[case])}: {how}",
                 REPEATABLE,
             )

@@ -92,7 +92,7 @@ def imported_packages(model: Model, sources: Iterable[str]) -> list[str]:
 def changes(model: Model, record: Record | None, seed: int) -> list[str]:
     """Return the reasons to make the model, apart from its weights; an empty list if all is as recorded."""
     if record is None:
-        return ["there is no artifact with a record that can be read"]
+        return ["the artifact or its record is missing or unreadable"]
     written_at = _changed_at(record_path(model.artifact()))
     now = source_files(model, [name for name in record.sources if name.startswith("../")])
     written = {file.path for file in record.extra_files}
@@ -104,11 +104,11 @@ def changes(model: Model, record: Record | None, seed: int) -> list[str]:
         ),
         *_differences(record.sources, {name: digest for name, digest in now.items() if name not in written}),
         *(
-            f"{name} is {package_versions([name]).get(name, 'not installed')}, and was {was}"
+            f"{name} changed from {was} to {package_versions([name]).get(name, 'not installed')}"
             for name, was in record.packages.items()
             if package_versions([name]).get(name) != was
         ),
-        *([f"the seed is {seed}, and was {record.seed}"] if seed != record.seed else []),
+        *([f"the seed changed from {record.seed} to {seed}"] if seed != record.seed else []),
     ]
 
 

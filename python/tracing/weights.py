@@ -71,8 +71,8 @@ def read_checkpoint(file: Path) -> Checkpoint:
     size = max((noise.shape[-1] for noise in noises), default=0)
     if size not in SIZES or not (_ORIGINAL in state or _CLEAN in state):
         raise TraceError(
-            f"{file} does not hold GFPGAN v1: it lacks stylegan_decoder.noises or conv_body_first of its networks",
-            "Needed is a file such as GFPGANv1.pth, GFPGANv1.3.pth or GFPGANv1.4.pth.",
+            f"{file} does not contain GFPGAN v1, because stylegan_decoder.noises or conv_body_first is missing",
+            "Give a file such as GFPGANv1.pth, GFPGANv1.3.pth or GFPGANv1.4.pth.",
         )
     return Checkpoint(file, state, size)
 
@@ -80,7 +80,7 @@ def read_checkpoint(file: Path) -> Checkpoint:
 def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
     """Read the state dict of a checkpoint: `params_ema`, or `params`, or the whole file."""
     if not checkpoint.is_file():
-        raise TraceError(f"there is no file {checkpoint}", "Give --weights the path of a file such as GFPGANv1.4.pth.")
+        raise TraceError(f"{checkpoint} does not exist", "Give --weights the path of a file such as GFPGANv1.4.pth.")
     try:
         content: Any = torch.load(checkpoint, map_location="cpu", weights_only=True)
     except Exception as error:  # torch raises many types for files that are not checkpoints
@@ -88,5 +88,8 @@ def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
     if isinstance(content, dict):
         content = next((content[entry] for entry in _ENTRIES if entry in content), content)
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise TraceError(f"{checkpoint} holds no state dict: neither {' nor '.join(_ENTRIES)}, nor tensors by name")
+        raise TraceError(
+            f"{checkpoint} contains no state dict: it has neither {' nor '.join(_ENTRIES)} nor tensors by name",
+            "Save one with torch.save(model.state_dict(), FILE).",
+        )
     return content

@@ -56,7 +56,7 @@ def test_several_outputs_are_all_compared() -> None:
     [
         (
             lambda x: x + 0.5,
-            "output 0 on inputs of shape [3] is 0.5 away from the eager module's; the model's tolerance is 0.1",
+            "output 0 on inputs of shape [3] differs by 0.5 from the eager module; the model's tolerance is 0.1",
         ),
         (lambda x: x.double(), "output 0 on inputs of shape [3] has dtype torch.float64, not torch.float32"),
         (lambda x: x[:2], "output 0 on inputs of shape [3] has shape [2], not [3]"),
@@ -65,7 +65,7 @@ def test_several_outputs_are_all_compared() -> None:
             "output 0 on inputs of shape [3]: 3 of 3 elements are NaN or infinite in the artifact or in the eager "
             "module, and not the same in both",
         ),
-        (lambda x: (x, x), "on inputs of shape [3] 2 outputs came back, not 1"),
+        (lambda x: (x, x), "on inputs of shape [3] 2 outputs were returned, expected 1"),
         *(
             (
                 lambda x, returned=returned: returned(x),
@@ -109,7 +109,7 @@ LOW, HIGH = -(2**63), 2**63 - 1
 def test_integers_are_compared_exactly(dtype: torch.dtype, expected: int, received: int, difference: int) -> None:
     inputs = [(torch.tensor([expected, 7], dtype=dtype),)]
     artifact: Callable[[Tensor], Tensor] = lambda _: torch.tensor([received, 7], dtype=dtype)  # noqa: E731
-    with pytest.raises(TraceError, match=re.escape(f"[2] is {difference:.3g} away from the eager module's")):
+    with pytest.raises(TraceError, match=re.escape(f"[2] differs by {difference:.3g} from the eager module")):
         compare(EAGER, artifact, inputs, difference * 0.9)
     check = compare(EAGER, artifact, inputs, float(difference))
     assert (check.max_abs_diff, check.exceeding) == (float(difference), 1)
@@ -118,7 +118,7 @@ def test_integers_are_compared_exactly(dtype: torch.dtype, expected: int, receiv
 
 def test_no_tolerance_applies_to_booleans() -> None:
     inputs = [(torch.tensor([True, False, True]),)]
-    with pytest.raises(TraceError, match=re.escape("output 0 on inputs of shape [3]: 3 of 3 booleans are not the")):
+    with pytest.raises(TraceError, match=re.escape("output 0 on inputs of shape [3]: 3 of 3 booleans differ from the")):
         compare(EAGER, lambda x: ~x, inputs, 5)
 
 
@@ -198,7 +198,7 @@ class Counts(nn.Module):
 def test_a_counter_is_not_repeatable(inputs: int, period: int, dtype: torch.dtype) -> None:
     module, cases = Counts(period), [(torch.ones(2, dtype=dtype) * number,) for number in range(inputs)]
     tolerance = 0.5 if dtype.is_floating_point else 50  # integers must be equal
-    with pytest.raises(TraceError, match="called again with the same inputs: output 0 is") as raised:
+    with pytest.raises(TraceError, match="called again with the same inputs: output 0 differs by") as raised:
         require_repeatable(module, cases, answers(module, cases), tolerance)
     assert "counters" in (raised.value.hint or "")
 

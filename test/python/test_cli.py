@@ -233,9 +233,9 @@ def test_weights_of_the_users_own_stay_until_others_are_given(tmp_path: Path, ad
         trace.write("# changed\n")
     status, events = run()
     assert (status, events[-1]["event"]) == (1, "failed")
-    assert "was made with --weights scale=scale.pth" in events[-1]["error"]
+    assert "was traced with --weights scale=scale.pth" in events[-1]["error"]
     assert events[-1]["hint"] == (
-        "Give --weights again or name them in weights.yaml; --force makes it with the model's own."
+        "Give --weights again, or name them in weights.yaml. --force uses the model's own weights instead."
     )
     assert torch.equal(torch.jit.load(folder / "1" / "model.pt").factor, torch.ones(4))
 
@@ -251,7 +251,7 @@ def test_weights_that_a_model_does_not_load_are_refused(tmp_path: Path, add_mode
         "event": "failed",
         "model": "scale",
         "error": f"--weights scale={tmp_path}/w.pth was given, but scale does not load weights",
-        "hint": None,
+        "hint": "Omit --weights, or load context.weights in trace.py.",
     }
     assert not (folder / "1").exists()
 
@@ -268,7 +268,8 @@ def test_a_failed_check_replaces_nothing_and_others_are_made(tmp_path: Path, add
     assert failed == {
         "event": "failed",
         "model": "frozen",
-        "error": "output 0 on inputs of shape [2, 4] is 0.5 away from the eager module's; the model's tolerance is 0.1",
+        "error": "output 0 on inputs of shape [2, 4] differs by 0.5 from the eager module; "
+        "the model's tolerance is 0.1",
         "hint": "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
     }
     assert [path.name for path in (frozen / "1").iterdir()] == ["model.pt"]
@@ -322,7 +323,7 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
     (folder / "trace.py").write_text((folder / "trace.py").read_text().replace('"Add"', '"Mul"'))
     status, events = run()
     assert status == 1
-    assert "away from the eager module's; the model's tolerance is 0" in events[-1]["error"]
+    assert "from the eager module; the model's tolerance is 0" in events[-1]["error"]
 
 
 @pytest.mark.parametrize(
@@ -354,22 +355,22 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
         (
             SCALE.replace("x * self.factor", "x * torch.rand(4)"),
             "pytorch_libtorch",
-            "forward() answers otherwise when it is called again with the same inputs: output 0 is ",
+            "forward() returns another answer when it is called again with the same inputs: output 0 differs by ",
         ),
         (
             SCALE.replace(
                 "self.factor = nn.Parameter(factor)", "self.register_buffer('count', torch.zeros(()))"
             ).replace("return x * self.factor", "self.count += 1; return x + self.count"),
             "pytorch_libtorch",
-            "called again with the same inputs: output 0 is 1 away from the first answer (allowed: 0)",
+            "called again with the same inputs: output 0 differs by 1 from the first answer (allowed: 0)",
         ),
-        (SCALE, "onnxruntime_onnx", "makes a model.pt, but by its platform the model is served from a model.onnx"),
-        (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', for which nothing can be made here"),
-        (SCALE, "[a", "model.yaml is not YAML: "),
+        (SCALE, "onnxruntime_onnx", "exports a model.pt, but platform in model.yaml requires a model.onnx"),
+        (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', which npm run trace does not support"),
+        (SCALE, "[a", "model.yaml is not valid YAML: "),
         (
             SCALE.replace("labels.txt", "../labels.txt"),
             "pytorch_libtorch",
-            "is not a path inside of the model's folder",
+            "is not a path inside the model folder",
         ),
         (
             SCALE.replace(
@@ -378,11 +379,11 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
                 "'2/vocab.txt', '1/model.pt', '1/model.pt.trace.json', '1/vocab.txt'], b''), ",
             ),
             "pytorch_libtorch",
-            "extra_files cannot be written: './trace.py' is not a path inside of the model's folder, such as labels.txt"
+            "extra_files cannot be written: './trace.py' is not a path inside the model folder, such as labels.txt"
             " or 1/vocab.txt; 'trace.py' is a source of the model, or a golden request; 'model.yaml' is a source of "
             "the model, or a golden request; 'golden/1/traced-0.json' is a source of the model, or a golden request; "
-            "'2/vocab.txt' is not in version 1, which is made; '1/model.pt' is a name of the artifact, its data or its "
-            "record; '1/model.pt.trace.json' is a name of the artifact, its data or its record",
+            "'2/vocab.txt' is not in version 1, which is traced; '1/model.pt' is a name of the artifact, its data or "
+            "its record; '1/model.pt.trace.json' is a name of the artifact, its data or its record",
         ),
         *(
             (SCALE.replace("[(torch.rand(4, 4),), (torch.rand(1, 4),)]", fresh), "pytorch_libtorch", error)
@@ -414,7 +415,7 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
         (
             SCALE.replace("return x * self.factor", "import time; return x * (time.time() % 1)"),
             "pytorch_libtorch",
-            "repo/broken/trace.py:12: forward() computes with another number when it is traced again",
+            "repo/broken/trace.py:12: forward() uses another number when it is traced again",
         ),
     ],
 )
@@ -451,9 +452,9 @@ def test_unknown_models_are_usage_errors(
 @pytest.mark.parametrize(
     ("files", "file", "said"),
     [
-        (["1/model.pt"], "1/model.pt", "ranker brings its own 1/model.pt: nothing to trace\n"),
-        (["2/model.pt", "10/model.py", "10/vocabulary.txt"], "10", "ranker brings its own 10: nothing to trace\n"),
-        (["model.yaml"], None, "ranker has no trace.py: nothing to trace\n"),
+        (["1/model.pt"], "1/model.pt", "ranker has its own 1/model.pt, so nothing is traced\n"),
+        (["2/model.pt", "10/model.py", "10/vocabulary.txt"], "10", "ranker has its own 10, so nothing is traced\n"),
+        (["model.yaml"], None, "ranker has no trace.py, so nothing is traced\n"),
     ],
 )
 def test_a_model_that_brings_its_file_has_nothing_to_trace(

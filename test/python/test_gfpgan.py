@@ -252,9 +252,9 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, trained: GFPGANv1) -> None:
     surplus = {**trained.state_dict(), "extra": torch.zeros(1)}
     (tmp_path / "text.pth").write_text("not a checkpoint")
     cases = [
-        (tmp_path / "missing.pth", r"there is no file .*missing\.pth"),
+        (tmp_path / "missing.pth", r"missing\.pth does not exist"),
         (tmp_path / "text.pth", r"text\.pth is not a PyTorch checkpoint: "),
-        (save("list.pth", [1, 2]), r"list\.pth holds no state dict"),
+        (save("list.pth", [1, 2]), r"list\.pth contains no state dict"),
         (save("resnet.pth", {"fc.weight": torch.zeros(2)}), r"resnet\.pth does not hold GFPGAN v1"),
         (save("incomplete.pth", incomplete), r'Missing key\(s\) in state_dict: "final_linear\.bias"'),
         (save("surplus.pth", surplus), r'Unexpected key\(s\) in state_dict: "extra"'),

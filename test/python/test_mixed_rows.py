@@ -216,7 +216,7 @@ def test_message() -> None:
     with pytest.raises(TraceError) as raised:
         check(lambda x: x + extends(x) * 0.5, [(torch.zeros(1, 4),), (torch.ones(2, 4),)])
     assert raised.value.message == (
-        "output 'scores': row 1 of a batch of 2 is 0.5 away (allowed: 0.00011) from the answer to the same row in "
+        "output 'scores': row 1 of a batch of 2 differs by 0.5 (allowed: 0.00011) from the answer to the same row in "
         "fresh_inputs[1] (row 0 of 2): the model mixes rows"
     )
     assert "Triton puts requests of different clients into one batch" in (raised.value.hint or "")
@@ -278,7 +278,7 @@ CONFIG = """
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        ("torch.softmax(x, dim=0)", "output 'output__0': row . of a batch of . is .* the model mixes rows"),
+        ("torch.softmax(x, dim=0)", "output 'output__0': row . of a batch of . differs by .* the model mixes rows"),
         ("x / x.isfinite().all()", "output 'output__0': row 1 of a batch of 3 .* when another row has NaN values: .*"),
         ("torch.softmax(x, dim=1)", None),
     ],

@@ -48,7 +48,7 @@ def test_trace_warns_where_the_server_reads_older_versions_only(
         said.append(re.findall(r"m: warning: .*", capfd.readouterr().err))
     assert said[0] == []
     assert len(said[1]) == 1
-    assert "the file has TorchScript version 10, and Triton 99.01 reads up to 9" in said[1][0]
+    assert "the file has TorchScript version 10, but Triton 99.01 reads up to 9" in said[1][0]
 
 
 def test_a_release_that_the_table_lacks_is_named(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_changed_files_are_named(model: Path, run: Run) -> None:
         (lambda: (model / "labels.txt").write_text("two\none\n"), ["labels.txt is missing or was changed"]),
         (
             lambda: _edit_record(model, lambda record: record["packages"].update(PyYAML="1.0")),
-            [f"PyYAML is {__import__('yaml').__version__}, and was 1.0"],
+            [f"PyYAML changed from 1.0 to {__import__('yaml').__version__}"],
         ),
     ]
     known: list[str] = []
@@ -78,7 +78,7 @@ def test_changed_files_are_named(model: Path, run: Run) -> None:
         found = reasons(run)
         assert sorted(set(found) - set(known)) == expected
         known = found
-    assert reasons(run, "--seed", "3")[-1] == "the seed is 3, and was 0"
+    assert reasons(run, "--seed", "3")[-1] == "the seed changed from 0 to 3"
     assert reasons(run, "--force")[0] == "--force was given"
     # --explain does not trace.
     assert reasons(run) == known

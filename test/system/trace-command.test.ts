@@ -98,12 +98,12 @@ test.each([
   [
     'mixes rows in its largest batch only',
     'x.flip(0) if x.shape[0] == 8 else x',
-    /output 'output__0': row \d of a batch of 8 is .*: the model mixes rows\n.*-> Triton puts requests of different/,
+    /output 'output__0': row \d of a batch of 8 differs by .*: the model mixes rows\n.*-> Triton puts requests of different/,
   ],
   [
     'keeps state in the saved file only',
     'x * self.factor.neg_() if torch.jit.is_scripting() else x * self.factor',
-    /the saved model\.pt answers otherwise when it is called again .*\n.*-> An answer must depend on its inputs alone/,
+    /the saved model\.pt returns another answer when it is called again .*\n.*-> An answer must depend on its inputs alone/,
   ],
 ])('trace refuses a model that %s', async (_what, answer, message) => {
   const repository = join(scratch.directory, 'wrong');
@@ -235,7 +235,7 @@ describe('with a weights.yaml', () => {
     const flags = ['--models', 'scale,ranker', '--weights', `scale=${join(scratch.directory, 'second.bin')}`];
     const { code, stdout } = await trace(repository, ...flags);
     expect(code).toBe(0);
-    expect(stdout).toContain('ranker brings its own 1/model.pt: nothing to trace\n');
+    expect(stdout).toContain('ranker has its own 1/model.pt, so nothing is traced\n');
     expect(record()).toMatchObject({ given_weights: { name: 'second.bin', sha256: sha256(second) } });
   });
 

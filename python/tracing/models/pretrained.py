@@ -36,8 +36,8 @@ def load_pretrained(
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"cannot load {model_class.__name__} from '{source}': {first_line(error)}",
-            "--weights takes a directory that holds config.json and model.safetensors, or a hub id such as "
-            "'owner/name@REVISION'. Without a way to the hub, download the model elsewhere and give its directory.",
+            "--weights takes a directory that contains config.json and model.safetensors, or a hub id such as "
+            "'owner/name@REVISION'. If the hub cannot be reached, download the model elsewhere and give its directory.",
         ) from error
     model: Model
     model, report = loaded
@@ -45,7 +45,7 @@ def load_pretrained(
     if missing:
         raise TraceError(
             f"'{source}' lacks {len(missing)} weights of {model_class.__name__}, the first of them '{missing[0]}'",
-            f"It may hold another architecture: a checkpoint of {model_class.__name__} is needed.",
+            f"Give a checkpoint of {model_class.__name__}; this one may have another architecture.",
         )
     return model
 
@@ -57,7 +57,7 @@ def load_tokenizer(source: str) -> Tokenizer:
     except OSError as error:
         raise TraceError(
             f"cannot read tokenizer.json from '{source}': {first_line(error)}",
-            "Make it with AutoTokenizer.from_pretrained(...).save_pretrained(DIRECTORY) and put it beside the weights.",
+            "Create it with AutoTokenizer.from_pretrained(...).save_pretrained(DIRECTORY), beside the weights.",
         ) from error
     tokenizer: Tokenizer = Tokenizer.from_file(str(path))
     tokenizer.no_padding()
@@ -75,15 +75,15 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
     except (OSError, ValueError) as error:
         raise TraceError(
             f"cannot read vocab.json from '{source}': {first_line(error)}",
-            "It is published with the weights: put it beside them.",
+            "Copy the vocab.json that was published with the weights into their directory.",
         ) from error
-    if not isinstance(letters, dict) or not all(isinstance(place, int) for place in letters.values()):
+    if not isinstance(letters, dict) or not all(isinstance(index, int) for index in letters.values()):
         raise TraceError(f"vocab.json from '{source}' does not map each letter to a number")
     if max(letters.values(), default=count) >= count or blank not in letters.values():
         raise TraceError(
-            f"vocab.json from '{source}' has places up to {max(letters.values(), default=0)}, and the network has "
-            f"{count} logits, of which {blank} is the blank",
-            "Take the vocab.json that was published with these weights.",
+            f"vocab.json from '{source}' maps letters to indices up to {max(letters.values(), default=0)}, but the "
+            f"network has {count} logits, of which {blank} is the blank",
+            "Use the vocab.json that was published with these weights.",
         )
     return letters
 

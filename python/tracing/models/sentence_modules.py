@@ -41,12 +41,12 @@ def load_sentence_modules(source: str) -> SentenceModules:
     if kinds not in _SUPPORTED:
         raise TraceError(
             f"'{source}' has the modules {', '.join(kinds) or 'none'} ({_MODULES_FILE}); "
-            "supported: Transformer, Pooling and maybe Normalize",
-            f"Take another checkpoint, or add the module to {_ENCODER}.",
+            "supported: Transformer, Pooling and optionally Normalize",
+            f"Use another checkpoint, or add the module to {_ENCODER}.",
         )
     if folders[0]:
         raise TraceError(
-            f"'{source}' has its network in the folder {folders[0]} ({_MODULES_FILE}), and it is read beside that file",
+            f"'{source}' has its network in the folder {folders[0]} ({_MODULES_FILE}), but it must be beside that file",
             "Load and save it once with sentence-transformers, which puts it there, and give that directory.",
         )
     return SentenceModules(_pooling(source, folders[1]), normalize="Normalize" in kinds)
@@ -66,7 +66,7 @@ def _pooling(source: str, folder: str) -> Pooling:
         case modes:
             raise TraceError(
                 f"'{source}' pools by {' and '.join(modes) or 'nothing'} ({file}); supported: cls, mean",
-                f"Take another checkpoint, or add this pooling to {_ENCODER}.",
+                f"Use another checkpoint, or add this pooling to {_ENCODER}.",
             )
 
 
