@@ -132,11 +132,22 @@ export function manyFiles({ reduction }: Pick<Context, 'reduction'>): Repository
   return { models, parts: 10_000 / reduction - models * SMALL_FILES, partBytes: 1024 };
 }
 
+export const thousandFiles = ({ reduction }: Pick<Context, 'reduction'>): RepositoryShape => ({
+  models: 10,
+  parts: 1000 / reduction,
+  partBytes: 64 * 1024,
+});
+
+export const largeFiles = ({ reduction }: Pick<Context, 'reduction'>): RepositoryShape => ({
+  models: 4,
+  parts: 4,
+  partBytes: Math.ceil(500e6 / reduction),
+});
+
 const byContent = ({ name }: SyncTool): boolean => name.endsWith('by content');
 
 function coldThousand(context: Context): Promise<Measured> {
-  const shape = { models: 10, parts: 1000 / context.reduction, partBytes: 64 * 1024 };
-  return cold('cold-1000', context, context.source('thousand', shape));
+  return cold('cold-1000', context, context.source('thousand', thousandFiles(context)));
 }
 
 function coldTenThousand(context: Context): Promise<Measured> {
@@ -167,8 +178,8 @@ export async function cold(
 }
 
 async function large(context: Context): Promise<Measured> {
-  const { environment, reduction } = context;
-  const shape = { models: 4, parts: 4, partBytes: Math.ceil(500e6 / reduction) };
+  const { environment } = context;
+  const shape = largeFiles(context);
   const result = await cold('large', context, context.source('large', shape));
   const quarter = context.source('quarter', { ...shape, partBytes: Math.ceil(shape.partBytes / 4) });
   const { peakBytes } = await environment.sync(environment.syncModels, quarter, 'quarter');
@@ -176,22 +187,52 @@ async function large(context: Context): Promise<Measured> {
   return { ...result, figures: { 'peak bytes with quarter files': peakBytes } };
 }
 
+/** Entries of tools that publish a repository again, and which of the tools detected the changes. */
+export interface Repeated {
+  entries: Map<string, () => Promise<Sample>>;
+  detected: Record<string, boolean>;
+}
+
+/**
+ * Publishes a repository with each tool, each to a prefix of its own.
+ * @param changes whether one file is changed before each further run
+ */
+export async function publishFirst(
+  { environment }: Pick<Context, 'environment'>,
+  name: string,
+  source: string,
+  { changes }: { changes: boolean },
+): Promise<Repeated> {
+  const model = modelName(0);
+  const repeated: Repeated = { entries: new Map(), detected: {} };
+  for (const tool of environment.tools) {
+    const prefix = `${name}-${slug(tool.name)}`;
+    await environment.sync(tool, source, prefix);
+    if (changes) repeated.detected[tool.name] = true;
+    repeated.entries.set(tool.name, async () => {
+      if (changes) changeLabels(source, model, (changeNumber += 1));
+      const sample = await environment.sync(tool, source, prefix);
+      const published = readFileSync(labelsFile(environment.objects(prefix), model), 'utf8');
+      if (changes && published !== readFileSync(labelsFile(source, model), 'utf8')) {
+        repeated.detected[tool.name] = false;
+      }
+      return sample;
+    });
+  }
+  return repeated;
+}
+
+/** Each change has another time. */
+let changeNumber = 0;
+
 async function noOp(context: Context): Promise<Measured> {
   const { repetitions, onRun } = context;
   const source = context.source('many', manyFiles(context));
-  const prepare = async (environment: Environment): Promise<Map<string, () => Promise<Sample>>> => {
-    const entries = new Map<string, () => Promise<Sample>>();
-    for (const tool of environment.tools) {
-      const prefix = `no-op-${slug(tool.name)}`;
-      await environment.sync(tool, source, prefix);
-      entries.set(tool.name, () => environment.sync(tool, source, prefix));
-    }
-    return entries;
-  };
-  const samples = await rounds(await prepare(context.environment), repetitions, onRun);
+  const { entries } = await publishFirst(context, 'no-op', source, { changes: false });
+  const samples = await rounds(entries, repetitions, onRun);
   const counting = await context.counting();
   const requests: Measurement['requests'] = {};
-  for (const [name, run] of await prepare(counting.environment)) {
+  for (const [name, run] of (await publishFirst(counting, 'no-op', source, { changes: false })).entries) {
     requests[name] = countRequests(await readRequests(counting.accessLog, run));
   }
   return { samples, requests };
@@ -201,38 +242,18 @@ async function changed(context: Context): Promise<Measured> {
   const { environment, repetitions, onRun } = context;
   const unchanged = context.source('many', manyFiles(context));
   const changing = context.source('many-changing', manyFiles(context));
-  const model = modelName(0);
-  let change = 0;
-  const detected: Record<string, boolean> = {};
-  const entries = new Map<string, () => Promise<Sample>>();
-  for (const tool of environment.tools) {
-    const prefix = `changed-${slug(tool.name)}`;
-    await environment.sync(tool, changing, prefix);
-    detected[tool.name] = true;
-    entries.set(tool.name, async () => {
-      changeLabels(changing, model, (change += 1));
-      const sample = await environment.sync(tool, changing, prefix);
-      const published = readFileSync(labelsFile(environment.objects(prefix), model), 'utf8');
-      if (published !== readFileSync(labelsFile(changing, model), 'utf8')) detected[tool.name] = false;
-      return sample;
-    });
-  }
+  const { entries, detected } = await publishFirst(context, 'changed', changing, { changes: true });
   await environment.sync(environment.syncModels, unchanged, 'unchanged');
   entries.set(NOTHING_CHANGED, () => environment.sync(environment.syncModels, unchanged, 'unchanged'));
   const samples = await rounds(entries, repetitions, onRun);
-  return { samples, detected, ...(await countChanged(context, changing, model, change + 1)) };
+  return { samples, detected, ...(await countChanged(context, changing)) };
 }
 
 /** Counts the requests for one changed file. */
-async function countChanged(
-  context: Context,
-  source: string,
-  model: string,
-  change: number,
-): Promise<Pick<Measurement, 'requests' | 'figures'>> {
+async function countChanged(context: Context, source: string): Promise<Pick<Measurement, 'requests' | 'figures'>> {
   const { environment, accessLog } = await context.counting();
   await environment.sync(environment.syncModels, source, 'changed');
-  changeLabels(source, model, change);
+  changeLabels(source, modelName(0), (changeNumber += 1));
   const log = await readRequests(accessLog, () => environment.sync(environment.syncModels, source, 'changed'));
   // Counts only objects of the repository, not releases beside it. config.pbtxt is excluded, because writing it
   // activates the new files.
