@@ -23,6 +23,7 @@ class Package {
       symlinkSync(join(paths.root, 'node_modules', part), created.path('node_modules', part));
     }
     created.lock('{}');
+    writeFileSync(created.path('package.json'), '{}');
     for (const [file, text] of Object.entries(sources)) created.write(file, text);
     return created;
   }
