@@ -16,7 +16,7 @@ import { FORMAT } from '../release/format';
 import type { Head } from '../release/head';
 import { sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import type { TritonHttpClient } from '../triton/http';
+import type { ModelControl } from '../triton/client';
 import { Alarm } from './alarm';
 import { ContentStore, unitsOfRelease, WrongBytesError } from './content-store';
 import { ModelRepository } from './model-repository';
@@ -32,13 +32,17 @@ export interface AgentOptions {
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;
   /** With the key of the model control API. */
-  triton: TritonHttpClient;
+  triton: ModelControl;
   /** For one model. */
   loadTimeoutMs: number;
   /** Time between two reads of head.json. */
   pollMs?: number;
   /** A pod waits up to this time before it follows a head.json that it did not try, so that not all pods switch at once. */
   spreadMs?: number;
+  /** Time between two looks at Triton. */
+  watchMs?: number;
+  /** Time until a release that failed is tried again. */
+  retryMs?: number;
   onEvent?: (event: AgentEvent) => void;
 }
 
@@ -65,8 +69,6 @@ export class RequestRefusedError extends UserError {
 const TAG_MS = 15_000;
 /** Parts of objects in flight. With 8 MiB each they take 64 MiB of memory. */
 const PARTS = 8;
-const RETRY_MS = 5000;
-const WATCH_MS = 1000;
 
 /**
  * Has one Triton serve the release that head.json names, or the release of a trial. test/spec/Publish.tla specifies when
@@ -277,19 +279,26 @@ export class Agent {
 
   private async follow(signal: AbortSignal): Promise<void> {
     await this.untilTritonAnswers(signal);
-    await this.switcher.checkNotes();
     while (!signal.aborted) {
-      if (this.trial?.leftMs === 0) this.finishTrial('expired');
-      const target = this.getTarget();
-      if (target === undefined || (this.served?.whole === true && this.served.release.id === target)) {
-        if (this.trial === undefined && target === this.home) await this.tidy();
-        await this.alarm.wait(WATCH_MS, signal);
-        await this.checkTriton();
-        continue;
-      }
-      const moved = await this.moveTo(target, signal);
-      if (!moved) await this.alarm.wait(RETRY_MS, signal);
+      const isDone = await this.step(signal).catch((error: unknown) => {
+        if (!signal.aborted) this.report({ event: 'failed', reason: (error as Error).message });
+        return false;
+      });
+      if (!isDone) await this.alarm.wait(this.options.retryMs ?? 5000, signal);
     }
+  }
+
+  /** @returns false if something has to be tried again later */
+  private async step(signal: AbortSignal): Promise<boolean> {
+    if (this.trial?.leftMs === 0) this.finishTrial('expired');
+    const target = this.getTarget();
+    if (target !== undefined && (this.served?.whole !== true || this.served.release.id !== target)) {
+      return this.moveTo(target, signal);
+    }
+    if (this.trial === undefined && target === this.home) await this.tidy();
+    await this.alarm.wait(this.options.watchMs ?? 1000, signal);
+    await this.checkTriton();
+    return true;
   }
 
   /** Id of the release that this pod should serve now; undefined if that is not known. */
@@ -414,12 +423,13 @@ export class Agent {
   // ------------------------------------------------------------------ Triton
 
   private async untilTritonAnswers(signal: AbortSignal): Promise<void> {
-    while (!signal.aborted && !(await this.isTritonLive())) await pause(200, signal);
+    const answers = (): Promise<boolean> =>
+      this.switcher.checkNotes().then(
+        () => true,
+        () => false,
+      );
+    while (!signal.aborted && !(await answers())) await pause(200, signal);
     this.startMs['triton'] = Math.round(performance.now() - this.started);
-  }
-
-  private async isTritonLive(): Promise<boolean> {
-    return this.options.triton.live({ timeoutMs: 5000 }).catch(() => false);
   }
 
   /** Notices that Triton has restarted, or that a model of it is gone. */

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
 import type { Manifest, ReleasedModel } from '../release/manifest';
-import { TritonError, type ModelIndexEntry } from '../triton/client';
-import type { TritonHttpClient } from '../triton/http';
+import { TritonError, type ModelControl, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
 import { unitsOf, type Unit } from './content-store';
 import type { ModelRepository } from './model-repository';
@@ -29,7 +28,7 @@ const POLL_MS = 100;
 export class ModelSwitcher {
   constructor(
     private readonly options: {
-      triton: TritonHttpClient;
+      triton: ModelControl;
       repository: ModelRepository;
       notes: NoteFile;
       /** For one model. */

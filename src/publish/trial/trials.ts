@@ -23,6 +23,10 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
+  /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
+  leftMs?: number;
+  /** Time between two looks at a pod. */
+  pollMs?: number;
   signal?: AbortSignal | undefined;
   onStage?: ((text: string) => void) | undefined;
 }
@@ -37,7 +41,6 @@ interface Asked {
 }
 
 const POLL_MS = 250;
-/** A commit is sent only if each lease lasts for longer than the request can take. */
 const LEFT_MS = 20_000;
 
 /** Has pods serve a release that head.json does not name yet, one after the other. test/spec/Publish.tla specifies this. */
@@ -49,7 +52,7 @@ export class Trials {
     private readonly release: TriedRelease,
     private readonly options: TrialOptions,
   ) {
-    this.renewing = setInterval(() => void this.renew(), (options.ttlSeconds * 1000) / 6);
+    this.renewing = setInterval(() => void this.renew(), (options.ttlSeconds * 1000) / 6).unref();
   }
 
   /** Names of the pods that were asked. */
@@ -110,7 +113,7 @@ export class Trials {
           hint: 'allow more time with --timeout, or read the log of its agent',
         });
       }
-      await abortable(sleep(POLL_MS), signal);
+      await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
 
@@ -155,7 +158,7 @@ export class Trials {
     for (const asked of this.asked.values()) {
       const state = await asked.client.getState().catch(() => undefined);
       if (state === undefined || !isServed(state, asked.trial, this.release.id)) asked.served = false;
-      if (asked.leaseEnds - Date.now() < LEFT_MS) asked.served = false;
+      if (asked.leaseEnds - Date.now() < (this.options.leftMs ?? LEFT_MS)) asked.served = false;
     }
     return [...this.asked.values()].every(({ served }) => served);
   }
@@ -211,7 +214,7 @@ export class Trials {
       }
       if (waiting.length === 0) return;
       if (Date.now() > deadline) throw late(waiting.join(', '));
-      await sleep(POLL_MS);
+      await sleep(this.options.pollMs ?? POLL_MS);
     }
   }
 }

@@ -1,0 +1,107 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TritonError, type ModelControl, type ModelIndexEntry } from '../../src/triton/client';
+import type { SeededRandom } from './soak';
+
+interface Loaded {
+  /** Newest time of the model when it was loaded. */
+  newest: bigint;
+  /** Newest time of the files beside the versions when it was loaded. */
+  beside: bigint;
+  labels: string | undefined;
+  versions: Map<string, { time: bigint; content: string; labels: string | undefined }>;
+}
+
+/**
+ * What Triton does when it is told to load from a folder: the rules of test/spec/Switch.tla, which
+ * test/integration/triton-reload.test.ts shows on the real server. A content that begins with "bad" does not load.
+ */
+export class RuleTriton implements ModelControl {
+  /** By model. */
+  readonly models = new Map<string, Loaded>();
+  private up = true;
+
+  constructor(
+    private readonly repository: string,
+    private readonly random: SeededRandom,
+    private readonly slowestMs: number,
+  ) {}
+
+  /** Ends the server for a time. It starts without models. */
+  async restart(ms: number): Promise<void> {
+    this.up = false;
+    this.models.clear();
+    await sleep(ms);
+    this.up = true;
+  }
+
+  async repositoryIndex(): Promise<ModelIndexEntry[]> {
+    await this.answer();
+    return [...this.models].flatMap(([name, { versions }]) =>
+      [...versions.keys()].map((version) => ({ name, version, state: 'READY', reason: '' })),
+    );
+  }
+
+  async loadModel(model: string): Promise<void> {
+    await this.answer();
+    const folder = join(this.repository, model);
+    if (!existsSync(folder)) throw refused(`failed to load '${model}', no version is available`);
+    const names = readdirSync(folder).filter((name) => !name.endsWith('.unfinished'));
+    const served = [
+      ...(/versions: \[([^\]]*)\]/.exec(readFileSync(join(folder, 'config.pbtxt'), 'utf8'))?.[1] ?? '').matchAll(
+        /\d+/g,
+      ),
+    ].map(String);
+    const before = this.models.get(model);
+    const times = new Map(names.map((name) => [name, timeOf(join(folder, name))]));
+    const newest = max([...times.values()]);
+    if (before !== undefined && newest <= before.newest) return this.answer();
+    const beside = max(
+      [...times].filter(([name]) => !/^\d+$/.test(name) && name !== 'config.pbtxt').map(([, time]) => time),
+    );
+    const labelFile = join(folder, 'labels.txt');
+    const labels = existsSync(labelFile) ? readFileSync(labelFile, 'utf8') : undefined;
+    const versions: Loaded['versions'] = new Map();
+    for (const version of served) {
+      const time = times.get(version) ?? 0n;
+      const old = before?.versions.get(version);
+      if (old !== undefined && max([time, beside]) <= max([old.time, before?.beside ?? 0n])) {
+        versions.set(version, old);
+        continue;
+      }
+      const content = existsSync(join(folder, version, 'weights'))
+        ? readFileSync(join(folder, version, 'weights'), 'utf8')
+        : '';
+      if (content === '' || content.startsWith('bad'))
+        throw refused(`failed to load '${model}' version ${version}: ${content}`);
+      versions.set(version, { time, content, labels });
+    }
+    const loaded: Loaded = { newest, beside, labels, versions };
+    this.models.set(model, loaded);
+    // The server may end before the answer.
+    await this.answer();
+  }
+
+  async unloadModel(model: string): Promise<void> {
+    await this.answer();
+    this.models.delete(model);
+  }
+
+  private async answer(): Promise<void> {
+    await sleep(this.random.fraction() * this.slowestMs);
+    if (!this.up) throw new TritonError('connection refused', { status: 'unreachable' });
+  }
+}
+
+const refused = (message: string): TritonError => new TritonError(message, { status: 'HTTP 400', answered: true });
+
+/** The later one of modification and change time; of a folder, that of its files too. */
+function timeOf(path: string): bigint {
+  const stat = statSync(path, { bigint: true });
+  const own = max([stat.mtimeNs, stat.ctimeNs]);
+  if (!stat.isDirectory()) return own;
+  return max([own, ...readdirSync(path).map((name) => timeOf(join(path, name)))]);
+}
+
+const max = (times: readonly bigint[]): bigint => times.reduce((a, b) => (a > b ? a : b), 0n);

@@ -1,0 +1,138 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PartRange } from '../../src/s3/checksum';
+import { checksumOfBytes, PreconditionFailedError, S3Error } from '../../src/s3/store';
+import type { ListedObject, PutCondition, S3Store, Written } from '../../src/s3/store';
+import type { SeededRandom } from './soak';
+
+interface Version {
+  id: string;
+  body: Buffer;
+}
+
+/** A bucket with versions in memory. */
+export class VersionedBucket {
+  readonly objects = new Map<string, Version[]>();
+  /** Called after each write. */
+  onWrite: (key: string, body: Buffer) => void = () => undefined;
+  private versions = 0;
+
+  put(key: string, body: Buffer, condition?: PutCondition): Written {
+    const before = this.objects.get(key) ?? [];
+    const present = before.at(-1);
+    const expected = condition !== undefined && 'ifEtag' in condition ? condition.ifEtag : undefined;
+    if (condition !== undefined && expected !== (present && getEtag(present.body))) {
+      throw new PreconditionFailedError(`${key} was changed`);
+    }
+    const id = `v${(this.versions += 1)}`;
+    this.objects.set(key, [...before, { id, body }]);
+    this.onWrite(key, body);
+    return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: id };
+  }
+}
+
+/** How a client and the bucket lose each other. */
+export interface Faults {
+  random: SeededRandom;
+  /** Probability that a request fails: half of these before, half of them after the bucket applied it. */
+  loss: number;
+  /** Probability that a request is applied only after its client gave up. */
+  late: number;
+  /** Longest time of a request, in ms. */
+  slowestMs: number;
+}
+
+/** One client of the bucket: the part of S3Store that publishers and agents use. */
+export class VersionedStore {
+  readonly bucket = 'bucket';
+  readonly concurrency = 8;
+  /** Whether the client reaches the bucket. */
+  reachable = true;
+
+  constructor(
+    private readonly shared: VersionedBucket,
+    private readonly faults: Faults,
+  ) {}
+
+  get store(): S3Store {
+    return this as unknown as S3Store;
+  }
+
+  async list(prefix: string): Promise<ListedObject[]> {
+    return this.send(() =>
+      [...this.shared.objects]
+        .filter(([key]) => key.startsWith(prefix))
+        .map(([key, versions]) => ({ key, ...describe(versions) }))
+        .sort((a, b) => (a.key < b.key ? -1 : 1)),
+    );
+  }
+
+  async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
+    return this.send(() => {
+      const body = this.shared.objects.get(key)?.at(-1)?.body;
+      return body && { body, etag: getEtag(body), ageMs: 0 };
+    });
+  }
+
+  async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
+    return this.send(() => {
+      const found = this.shared.objects.get(key)?.find(({ id }) => id === versionId);
+      if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
+      return found.body.subarray(start, start + bytes);
+    });
+  }
+
+  async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
+    return this.send(() => this.shared.put(key, Buffer.from(body), condition), true);
+  }
+
+  async putFile(key: string, file: { path: string }, options: { condition?: PutCondition } = {}): Promise<Written> {
+    return this.putBytes(key, readFileSync(file.path), options.condition);
+  }
+
+  /** Sends a request, and repeats it as S3Store does. */
+  private async send<T>(apply: () => T, isWrite = false): Promise<T> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await this.sendOnce(apply, isWrite);
+      } catch (error) {
+        if (!(error instanceof S3Error) || tries === TRIES) throw error;
+      }
+    }
+  }
+
+  private async sendOnce<T>(apply: () => T, isWrite: boolean): Promise<T> {
+    const { random, loss, late, slowestMs } = this.faults;
+    await sleep(random.fraction() * slowestMs);
+    if (isWrite && random.chance(late)) {
+      setTimeout(
+        () => {
+          try {
+            apply();
+          } catch {
+            // Nobody waits for the answer.
+          }
+        },
+        random.fraction() * slowestMs * 20,
+      );
+      throw lost();
+    }
+    if (!this.reachable || random.chance(loss / 2)) throw lost();
+    const result = apply();
+    await sleep(random.fraction() * slowestMs);
+    if (random.chance(loss / 2)) throw lost();
+    return result;
+  }
+}
+
+const TRIES = 3;
+
+const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
+
+const describe = (versions: readonly Version[]): { bytes: number; etag: string } => {
+  const body = versions.at(-1)?.body ?? Buffer.alloc(0);
+  return { bytes: body.byteLength, etag: getEtag(body) };
+};
+
+const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
