@@ -50,7 +50,7 @@ class Pod {
     faults: Faults,
   ) {
     mkdirSync(join(directory, 'models'), { recursive: true });
-    this.triton = new RuleTriton(join(directory, 'models'), faults.random, SLOWEST_MS);
+    this.triton = new RuleTriton(join(directory, 'models'), faults, SLOWEST_MS);
     this.store = new VersionedStore(bucket, faults);
   }
 
@@ -124,7 +124,7 @@ class Round {
     this.log('first');
     await this.publish({ calm: true });
     this.log('faults');
-    Object.assign(this.faults, { loss: 0.04, late: 0.04 });
+    Object.assign(this.faults, { loss: 0.06, late: 0.06 });
     const disturbing = this.pods.map((pod) => this.disturb(pod));
     for (let i = 0; i < 6; i += 1) {
       await Promise.all(Array.from({ length: this.random.chance(0.3) ? 2 : 1 }, () => this.publish()));
@@ -190,7 +190,8 @@ class Round {
     let isDead = false;
     const publishing = publishRelease(models, {
       store: own.store,
-      commitStore: own.store,
+      // One try: a late request may be applied after its publisher has failed.
+      commitStore: new VersionedStore(this.bucket, this.faults, 1).store,
       location: { bucket: 'bucket', prefix: 'models' },
       agents: {
         describe: () => 'pods',
@@ -207,11 +208,14 @@ class Round {
       (error: unknown) => {
         this.log(String((error as Error).message));
         run.code = error instanceof PartialFailureError ? 3 : 1;
-        if (!(error instanceof UserError) && !stop.signal.aborted) this.wrong.push(String((error as Error).stack));
+        if (!(error instanceof UserError) && !stop.signal.aborted) this.wrong.push((error as Error).stack ?? '');
       },
     );
     void publishing.then(() => this.log(`publish ${run.release} ${run.code}`));
-    if (random.chance(0.2)) void sleep(random.fraction() * 400).then(() => stop.abort(new UserError('interrupted')));
+    if (random.chance(0.2))
+      void sleep(random.fraction() * 400).then(() => {
+        stop.abort(new UserError('interrupted'));
+      });
     if (!calm && random.chance(0.15)) {
       // Killed: it sends nothing any more.
       const killed = sleep(random.fraction() * 400).then(() => {
@@ -233,11 +237,11 @@ class Round {
       const instances = random.integer(1, 2);
       files[`${name}/config.pbtxt`] =
         `backend: "empty"\n${tensor('input')}\n${tensor('output')}\ninstance_group [{ kind: KIND_CPU count: ${instances} }]\nversion_policy { all {} }\n`;
-      const first = random.integer(1, 40);
+      const first = random.integer(1, 20);
       for (const version of random.chance(0.5) ? [first, first + 1] : [first]) {
         files[`${name}/${version}/weights`] = random.chance(0.1)
           ? `bad ${random.integer(1, 99)}`
-          : `weights ${version}`;
+          : `weights ${version}${random.chance(0.3) ? ' again' : ''}`;
       }
       if (random.chance(0.5)) files[`${name}/labels.txt`] = random.pick(['x\n', 'y\n']);
     }

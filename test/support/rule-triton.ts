@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonError, type ModelControl, type ModelIndexEntry } from '../../src/triton/client';
-import type { SeededRandom } from './soak';
+import type { Faults } from './versioned-store';
 
 interface Loaded {
   /** Newest time of the model when it was loaded. */
@@ -24,7 +24,7 @@ export class RuleTriton implements ModelControl {
 
   constructor(
     private readonly repository: string,
-    private readonly random: SeededRandom,
+    private readonly faults: Pick<Faults, 'random' | 'loss'>,
     private readonly slowestMs: number,
   ) {}
 
@@ -79,8 +79,10 @@ export class RuleTriton implements ModelControl {
     }
     const loaded: Loaded = { newest, beside, labels, versions };
     this.models.set(model, loaded);
-    // The server may end before the answer.
+    // The server may end before the answer, or the answer may be lost.
     await this.answer();
+    const { random, loss } = this.faults;
+    if (random.chance(loss)) throw new TritonError('no answer', { status: 'timeout' });
   }
 
   async unloadModel(model: string): Promise<void> {
@@ -89,7 +91,7 @@ export class RuleTriton implements ModelControl {
   }
 
   private async answer(): Promise<void> {
-    await sleep(this.random.fraction() * this.slowestMs);
+    await sleep(this.faults.random.fraction() * this.slowestMs);
     if (!this.up) throw new TritonError('connection refused', { status: 'unreachable' });
   }
 }

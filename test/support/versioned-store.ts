@@ -53,6 +53,8 @@ export class VersionedStore {
   constructor(
     private readonly shared: VersionedBucket,
     private readonly faults: Faults,
+    /** How often a request is sent. */
+    private readonly tries = 3,
   ) {}
 
   get store(): S3Store {
@@ -97,7 +99,7 @@ export class VersionedStore {
       try {
         return await this.sendOnce(apply, isWrite);
       } catch (error) {
-        if (!(error instanceof S3Error) || tries === TRIES) throw error;
+        if (!(error instanceof S3Error) || tries === this.tries) throw error;
       }
     }
   }
@@ -125,8 +127,6 @@ export class VersionedStore {
     return result;
   }
 }
-
-const TRIES = 3;
 
 const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
 
