@@ -206,7 +206,7 @@ class Round {
     }).then(
       () => (run.code = 0),
       (error: unknown) => {
-        this.log(String((error as Error).message));
+        this.log((error as Error).message);
         run.code = error instanceof PartialFailureError ? 3 : 1;
         if (!(error instanceof UserError) && !stop.signal.aborted) this.wrong.push((error as Error).stack ?? '');
       },
@@ -269,8 +269,10 @@ class Round {
   /** What a pod reports as served is what its server has loaded. */
   private async watch(): Promise<void> {
     const isOver = (): boolean => this.over && this.pods.every((pod) => this.servesHead(pod));
-    for (const end = Date.now() + 60_000; !isOver() && Date.now() < end; await sleep(3)) {
+    const end = Date.now() + 60_000;
+    while (!isOver() && Date.now() < end) {
       for (const pod of this.pods) this.check(pod);
+      await sleep(3);
     }
     for (const pod of this.pods) this.check(pod);
   }
