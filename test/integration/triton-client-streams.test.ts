@@ -75,7 +75,8 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
     'backend: "python"',
     'input { name: "x" data_type: TYPE_FP32 dims: 1 }',
     'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
-    'sequence_batching { control_input {',
+    // By default Triton ends a sequence after one second, which a busy machine may take for two requests.
+    'sequence_batching { max_sequence_idle_microseconds: 60000000 control_input {',
     '  name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [0, 1] }',
     '} }',
     CPU,
