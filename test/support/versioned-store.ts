@@ -113,7 +113,7 @@ export class VersionedStore {
           try {
             apply();
           } catch {
-            // Nobody waits for the answer.
+            // No one waits for the answer.
           }
         },
         random.fraction() * slowestMs * 20,
