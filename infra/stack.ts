@@ -1,7 +1,7 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { Namespace } from '@pulumi/kubernetes/core/v1/namespace';
 import * as pulumi from '@pulumi/pulumi';
-import { formatLocation } from '../src/publish/location';
+import { formatLocation } from '../src/release/location';
 import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';

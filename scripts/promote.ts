@@ -3,7 +3,7 @@ import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from 
 import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
-import { formatLocation, parseLocation } from '../src/publish/location';
+import { formatLocation, parseLocation } from '../src/release/location';
 import { promote } from '../src/publish/promote';
 
 const HELP = `Publishes a release of one repository to another repository. S3 copies the files, so that both are identical.

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
-import { parseLocation } from '../src/publish/location';
+import { parseLocation } from '../src/release/location';
 import { checkBucket, type CheckResult } from './bucket-checks';
 
 const HELP = `Checks that a bucket behaves as the publisher needs: conditional writes and deletes, checksums, versions, encryption, regions.

@@ -1,5 +1,5 @@
 import * as pulumi from '@pulumi/pulumi';
-import { releasesPrefix } from '../../src/publish/location';
+import { releasesPrefix } from '../../src/release/location';
 import type { PolicyStatement } from './policy-document';
 
 /** The bucket, prefix and key of a model repository. */

@@ -1,7 +1,7 @@
 import * as pulumi from '@pulumi/pulumi';
 import { UserError } from '../../src/core/errors';
 import type { ProblemList } from '../../src/core/problems';
-import { parseLocation } from '../../src/publish/location';
+import { parseLocation } from '../../src/release/location';
 import type { ConfigValues } from './config';
 import type { ModelRepositorySettings, PublisherSettings } from './types';
 

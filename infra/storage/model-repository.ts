@@ -1,6 +1,6 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
-import { PLACEHOLDER } from '../../src/publish/location';
+import { PLACEHOLDER } from '../../src/release/location';
 import { AccessLogBucket } from './access-log-bucket';
 import { createBucketDefaults, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';

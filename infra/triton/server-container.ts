@@ -1,6 +1,6 @@
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
-import { withEndpoint } from '../../src/publish/location';
+import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import type { ResolvedTritonArgs } from './settings';

@@ -5,7 +5,7 @@ import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
-import { formatLocation, parseLocation, type RepositoryLocation } from '../publish/location';
+import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store, type StoreOptions } from '../s3/store';
 

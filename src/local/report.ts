@@ -3,7 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { formatDuration, formatTable, shortened } from '../core/format';
 import { stepModels } from '../model';
 import { displayPath } from '../model/paths';
-import { formatLocation } from '../publish/location';
+import { formatLocation } from '../release/location';
 import { nextCommands } from './hints';
 import { isZerosRefused, type SmokeTestResult } from './smoke-test';
 import type { LocalSelection } from './selection';

@@ -8,7 +8,7 @@ import { readRepository } from '../model';
 import { claimPorts } from './process/ports';
 import type { Progress } from '../cli/progress';
 import { ensurePlaceholder } from '../publish/apply/repository-writer';
-import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../publish/location';
+import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../release/location';
 import { publish } from '../publish/publish';
 import { readHead } from '../publish/release/release';
 import type { ServedVersion } from '../publish/apply/rollout';

@@ -4,7 +4,7 @@ import { hostname, userInfo } from 'node:os';
 import { UserError } from '../core/errors';
 import { isAlive } from '../launch/lock.cjs';
 import { PreconditionFailedError, S3Error, type Lease, type S3Store } from '../s3/store';
-import { lockKey, type RepositoryLocation } from './location';
+import { lockKey, type RepositoryLocation } from '../release/location';
 
 /** The holder is assumed dead when the lock was not renewed for this long, by the clock of the S3 server. */
 const EXPIRES_MS = 60_000;

@@ -3,7 +3,7 @@ import { S3Error, type S3Store } from '../s3/store';
 import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
 import { isReplaceable } from './keys';
-import { formatLocation, archiveKey, type RepositoryLocation } from './location';
+import { formatLocation, archiveKey, type RepositoryLocation } from '../release/location';
 import type { Provenance } from './release/provenance';
 import { readHead, type ReleasedObject } from './release/release';
 import { requirePretrained } from './require-pretrained';

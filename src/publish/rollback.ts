@@ -8,7 +8,7 @@ import type { Plan } from './plan/plan';
 import { releaseHistory, wasReleased } from './release/history';
 import { storedGolden } from './release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from './keys';
-import { formatLocation, archiveKey, releaseKey, type RepositoryLocation } from './location';
+import { formatLocation, archiveKey, releaseKey, type RepositoryLocation } from '../release/location';
 import type { Provenance } from './release/provenance';
 import {
   readHead,

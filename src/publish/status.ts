@@ -3,7 +3,7 @@ import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } fro
 import { replicaClient, type Replica, type ReplicaSource } from '../cluster/source';
 import type { S3Store } from '../s3/store';
 import { withoutFrames } from '../triton/load-failure';
-import type { RepositoryLocation } from './location';
+import type { RepositoryLocation } from '../release/location';
 import { askModel, WrongAnswerError } from './apply/ask';
 import { readRequests, storedGolden } from './release/golden-object';
 import { readSnapshot } from './plan/snapshot';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';

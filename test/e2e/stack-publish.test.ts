@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';

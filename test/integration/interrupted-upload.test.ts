@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { lockKey } from '../../src/publish/location';
+import { lockKey } from '../../src/release/location';
 import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
 import type { Bucket } from '../../src/s3/bucket';
 import { uploadsUnder } from '../../src/s3/multipart';

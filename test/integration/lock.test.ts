@@ -1,6 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
-import { lockKey } from '../../src/publish/location';
+import { lockKey } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';

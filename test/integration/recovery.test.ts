@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Lock, NO_INTENT, readLock } from '../../src/publish/lock';
-import { archiveKey, lockKey } from '../../src/publish/location';
+import { archiveKey, lockKey } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
 import { readHead, type Release } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';

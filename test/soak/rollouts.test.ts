@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import type { ReplicaSource } from '../../src/cluster/source';
 import type { S3Store } from '../../src/s3/store';

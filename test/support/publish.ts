@@ -1,6 +1,6 @@
 import { publish, type Published, type PublishOptions } from '../../src/publish/publish';
 import type { ApplyOptions } from '../../src/publish/apply/options';
-import type { RepositoryLocation } from '../../src/publish/location';
+import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { testReplicas } from './triton';
 

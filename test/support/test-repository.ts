@@ -1,5 +1,5 @@
 import { publish } from '../../src/publish/publish';
-import { archiveKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../src/publish/location';
+import { archiveKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../src/release/location';
 import { readHead, readRelease, type Release } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import type { ApplyOptions } from '../../src/publish/apply/options';

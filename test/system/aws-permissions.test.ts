@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/publish/location';
+import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';

@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import type { Release } from '../../src/publish/release/release';
 import { listReleases } from '../../src/publish/release/list';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';

@@ -1,7 +1,7 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { goldenKey, tritonRepositoryUrl } from '../../src/publish/location';
+import { goldenKey, tritonRepositoryUrl } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
 import type { PublishOptions } from '../../src/publish/publish';
 import { readHead, type Release } from '../../src/publish/release/release';

@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import type { PublishOptions } from '../../src/publish/publish';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';

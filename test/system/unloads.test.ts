@@ -1,6 +1,6 @@
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import { publisher } from '../support/publish';
 import { addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';

@@ -12,7 +12,7 @@ import { selectModels } from '../../src/local/selection';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server } from '../../src/local/s3-server';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
 import { readValidModels } from '../../src/local/valid-models';
-import { tritonRepositoryUrl } from '../../src/publish/location';
+import { tritonRepositoryUrl } from '../../src/release/location';
 import { publish } from '../../src/publish/publish';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { S3Store } from '../../src/s3/store';

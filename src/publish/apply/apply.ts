@@ -9,7 +9,7 @@ import { storedGolden } from '../release/golden-object';
 import { firstIntent, createIntent, isUnfinished } from './intent';
 import { isOfBucket, Lock, LockLostError, getReason, RUN_AGAIN } from '../lock';
 import { isReplaceable } from '../keys';
-import { archiveKey, releasesPrefix } from '../location';
+import { archiveKey, releasesPrefix } from '../../release/location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import {
   getObjects,

@@ -1,7 +1,7 @@
 import type { Problem } from '../../core/errors';
 import type { ReplicaSource } from '../../cluster/source';
 import type { S3Store } from '../../s3/store';
-import type { RepositoryLocation } from '../location';
+import type { RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import type { Plan } from '../plan/plan';
 import type { Provenance } from '../release/provenance';

@@ -4,7 +4,7 @@ import { RepositoryWriter } from './repository-writer';
 import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
 import { Lock, LockLostError, NO_INTENT, type Intent } from '../lock';
-import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../location';
+import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { readRelease, releaseIds, type ReleasedModel } from '../release/release';
 import { rollOut, type StillLoaded } from './rollout';

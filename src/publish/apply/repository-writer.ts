@@ -18,7 +18,7 @@ import {
 } from '../../s3/store';
 import { putGolden } from '../release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion } from '../keys';
-import { archiveKey, PLACEHOLDER, type RepositoryLocation } from '../location';
+import { archiveKey, PLACEHOLDER, type RepositoryLocation } from '../../release/location';
 import type { Lock } from '../lock';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';

@@ -1,7 +1,7 @@
 import { forEachLimited } from '../../core/concurrency';
 import { checksumOfFile, type ListedObject, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
-import type { RepositoryLocation } from '../location';
+import type { RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from './snapshot';
 import type { Release, ReleasedModel } from '../release/release';
 import type { DesiredModel, DesiredObject } from './desired';

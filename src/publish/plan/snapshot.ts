@@ -1,6 +1,6 @@
 import type { ListedObject, S3Store } from '../../s3/store';
 import { readLock, type LockSnapshot } from '../lock';
-import type { RepositoryLocation } from '../location';
+import type { RepositoryLocation } from '../../release/location';
 import { readHead, type Head, type Release } from '../release/release';
 
 /** Requests for a snapshot that are sent at the same time. */

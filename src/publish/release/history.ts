@@ -1,5 +1,5 @@
 import type { S3Store } from '../../s3/store';
-import type { RepositoryLocation } from '../location';
+import type { RepositoryLocation } from '../../release/location';
 import { readRelease, type Release } from './release';
 
 /** Maximum number of manifests that are read in parallel. */

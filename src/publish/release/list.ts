@@ -1,7 +1,7 @@
 import type { S3Store } from '../../s3/store';
 import { releaseHistory } from './history';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
-import { archiveKey, type RepositoryLocation } from '../location';
+import { archiveKey, type RepositoryLocation } from '../../release/location';
 import {
   readHead,
   releaseIds,

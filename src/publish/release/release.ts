@@ -5,7 +5,7 @@ import type { ReleasedGolden } from '../../model/golden';
 import type { S3Store } from '../../s3/store';
 import { ourName } from '../lock';
 import type { Provenance } from './provenance';
-import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../location';
+import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
 
 /** An object of the repository as a release records it. `etag` ties it to a listing of the bucket. */
 export interface ReleasedObject {

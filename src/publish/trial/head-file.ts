@@ -3,7 +3,7 @@ import { PartialFailureError, UserError } from '../../core/errors';
 import { encodeHead, parseHead, type Head } from '../../release/head';
 import { parseManifest, type Manifest } from '../../release/manifest';
 import type { PutCondition, S3Store } from '../../s3/store';
-import { headKey, releaseKey, type RepositoryLocation } from '../location';
+import { headKey, releaseKey, type RepositoryLocation } from '../../release/location';
 
 /** A content of head.json, which a change of the repository is based on. */
 export interface Base {

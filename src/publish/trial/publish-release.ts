@@ -3,7 +3,7 @@ import { PartialFailureError } from '../../core/errors';
 import type { RepositoryModel } from '../../model';
 import { encodeManifest, sha256Hex, type Manifest, type ReleasedModel } from '../../release/manifest';
 import type { S3Store } from '../../s3/store';
-import { releaseKey, type RepositoryLocation } from '../location';
+import { releaseKey, type RepositoryLocation } from '../../release/location';
 import { HeadFile, type Base } from './head-file';
 import { Trials, type TrialOptions } from './trials';
 import { uploadModels } from './upload';

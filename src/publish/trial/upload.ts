@@ -3,7 +3,7 @@ import { UserError } from '../../core/errors';
 import { configText, stepModels, type ModelConfig, type RepositoryModel, type SourceFile } from '../../model';
 import type { Manifest, ReleasedFile, ReleasedModel } from '../../release/manifest';
 import { checksumOfFile, PreconditionFailedError, type ListedObject, type S3Store } from '../../s3/store';
-import { archiveKey, type RepositoryLocation } from '../location';
+import { archiveKey, type RepositoryLocation } from '../../release/location';
 
 export interface UploadTarget {
   store: S3Store;

@@ -8,7 +8,7 @@ import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { Progress } from '../../../src/cli/progress';
 import { ensurePlaceholder } from '../../../src/publish/apply/repository-writer';
-import { formatLocation } from '../../../src/publish/location';
+import { formatLocation } from '../../../src/release/location';
 import type { S3Store } from '../../../src/s3/store';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';

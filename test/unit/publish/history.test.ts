@@ -1,5 +1,5 @@
 import { releaseHistory, wasReleased } from '../../../src/publish/release/history';
-import { releaseKey } from '../../../src/publish/location';
+import { releaseKey } from '../../../src/release/location';
 import type { Release } from '../../../src/publish/release/release';
 import type { S3Store } from '../../../src/s3/store';
 

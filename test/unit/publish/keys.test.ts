@@ -1,5 +1,5 @@
 import { isReplaceable, getModelName, getVersion } from '../../../src/publish/keys';
-import { archiveKey } from '../../../src/publish/location';
+import { archiveKey } from '../../../src/release/location';
 import { changesBetween } from '../../../src/publish/release/list';
 import { newRelease, type ReleasedModel } from '../../../src/publish/release/release';
 import { topologicalOrder } from '../../../src/publish/plan/desired';

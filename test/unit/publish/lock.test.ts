@@ -1,5 +1,5 @@
 import { Lock, NO_INTENT, readLock, type LockSnapshot } from '../../../src/publish/lock';
-import { lockKey } from '../../../src/publish/location';
+import { lockKey } from '../../../src/release/location';
 import { MemoryStore } from '../../support/memory-store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };

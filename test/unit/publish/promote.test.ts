@@ -1,4 +1,4 @@
-import { releaseKey } from '../../../src/publish/location';
+import { releaseKey } from '../../../src/release/location';
 import { promote } from '../../../src/publish/promote';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
 import { MemoryStore } from '../../support/memory-store';

@@ -1,6 +1,6 @@
 import { fixedReplicas } from '../../../src/cluster/source';
 import { recover } from '../../../src/publish/apply/recover';
-import { headKey, lockKey } from '../../../src/publish/location';
+import { headKey, lockKey } from '../../../src/release/location';
 import { NO_INTENT } from '../../../src/publish/lock';
 import { readSnapshot } from '../../../src/publish/plan/snapshot';
 import { newRelease, writeHead } from '../../../src/publish/release/release';

@@ -1,4 +1,4 @@
-import { headKey, releaseKey } from '../../../src/publish/location';
+import { headKey, releaseKey } from '../../../src/release/location';
 import { newRelease, readHead, writeHead } from '../../../src/publish/release/release';
 import { MemoryStore } from '../../support/memory-store';
 

@@ -1,6 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { headKey, releaseKey } from '../../../src/publish/location';
+import { headKey, releaseKey } from '../../../src/release/location';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
 import { rollBack } from '../../../src/publish/rollback';
 import { MemoryStore } from '../../support/memory-store';

@@ -1,5 +1,5 @@
 import { NO_INTENT } from '../../../src/publish/lock';
-import { lockKey } from '../../../src/publish/location';
+import { lockKey } from '../../../src/release/location';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
 import { repositoryStatus } from '../../../src/publish/status';
 import { withFailedSteps } from '../../../src/publish/apply/served';

@@ -1,4 +1,4 @@
-import { formatLocation, parseLocation, releasesPrefix, tritonRepositoryUrl } from '../../../src/publish/location';
+import { formatLocation, parseLocation, releasesPrefix, tritonRepositoryUrl } from '../../../src/release/location';
 
 describe('parseLocation', () => {
   test.each([
