@@ -14,6 +14,7 @@ import {
 } from '../release/agent-api';
 import { FORMAT } from '../release/format';
 import type { Head } from '../release/head';
+import type { RepositoryLocation } from '../release/location';
 import { sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { ModelControl } from '../triton/client';
@@ -27,8 +28,7 @@ import { Trial } from './trial';
 
 export interface AgentOptions {
   store: S3Store;
-  /** `PREFIX.releases` */
-  releasesPrefix: string;
+  location: RepositoryLocation;
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;
   /** With the key of the model control API. */
@@ -94,10 +94,10 @@ export class Agent {
   private readonly alarm = new Alarm();
 
   constructor(private readonly options: AgentOptions) {
-    const { directory, store, releasesPrefix, triton, loadTimeoutMs } = options;
+    const { directory, store, location, triton, loadTimeoutMs } = options;
     mkdirSync(join(directory, 'store'), { recursive: true });
     mkdirSync(join(directory, 'models'), { recursive: true });
-    this.releases = new Releases(store, releasesPrefix, join(directory, 'releases'));
+    this.releases = new Releases(store, location, join(directory, 'releases'));
     this.content = new ContentStore(join(directory, 'store'));
     this.repository = new ModelRepository(join(directory, 'models'), this.content);
     this.noteFile = new NoteFile(join(directory, 'notes.json'));

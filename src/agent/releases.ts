@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { parseHead, type Head } from '../release/head';
+import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
 import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import { WrongBytesError } from './content-store';
@@ -30,15 +31,14 @@ const NO_HEAD: Head = {
 export class Releases {
   constructor(
     private readonly store: S3Store,
-    /** `PREFIX.releases` */
-    private readonly prefix: string,
+    private readonly location: RepositoryLocation,
     private readonly directory: string,
   ) {
     mkdirSync(directory, { recursive: true });
   }
 
   async readHead(): Promise<Head> {
-    const key = `${this.prefix}/head.json`;
+    const key = headKey(this.location);
     const found = await this.store.get(key);
     return found === undefined ? NO_HEAD : parseHead(found.body, this.name(key));
   }
@@ -50,7 +50,7 @@ export class Releases {
   async read(id: string, manifestSha256: string): Promise<Manifest> {
     const kept = this.onDisk(id);
     if (kept !== undefined) return kept;
-    const key = `${this.prefix}/${id}.json`;
+    const key = releaseKey(this.location, id);
     const found = await this.store.get(key);
     if (found === undefined) throw new UserError(`${this.name(key)} does not exist`);
     if (sha256Hex(found.body) !== manifestSha256) {

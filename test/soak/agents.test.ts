@@ -11,6 +11,7 @@ import type { AgentAddress } from '../../src/publish/trial/agent-client';
 import { publishRelease } from '../../src/publish/trial/publish-release';
 import type { AgentState } from '../../src/release/agent-api';
 import { parseHead } from '../../src/release/head';
+import { releasesPrefix } from '../../src/release/location';
 import { parseManifest, type Manifest } from '../../src/release/manifest';
 import { writeRepository } from '../support/repository';
 import { RuleTriton } from '../support/rule-triton';
@@ -27,7 +28,8 @@ import { until } from '../support/wait-for';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const RELEASES = 'models.releases';
+const LOCATION = { bucket: 'bucket', prefix: 'models' };
+const RELEASES = releasesPrefix(LOCATION);
 const SLOWEST_MS = 10;
 const PODS = 2;
 const AT_A_TIME = 4;
@@ -62,7 +64,7 @@ class Pod {
     this.stopping = new AbortController();
     const agent = new Agent({
       store: this.store.store,
-      releasesPrefix: RELEASES,
+      location: LOCATION,
       directory: this.directory,
       triton: this.triton,
       loadTimeoutMs: 10_000,
@@ -192,7 +194,7 @@ class Round {
       store: own.store,
       // One try: a late request may be applied after its publisher has failed.
       commitStore: new VersionedStore(this.bucket, this.faults, 1).store,
-      location: { bucket: 'bucket', prefix: 'models' },
+      location: LOCATION,
       agents: {
         describe: () => 'pods',
         list: () => (isDead ? new Promise(() => undefined) : Promise.resolve(this.addresses(() => isDead))),

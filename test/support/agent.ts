@@ -5,6 +5,7 @@ import { Agent, type AgentEvent } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
 import type { AgentState } from '../../src/release/agent-api';
 import { encodeHead, parseHead, type Head } from '../../src/release/head';
+import { releasesPrefix } from '../../src/release/location';
 import {
   encodeManifest,
   sha256Hex,
@@ -17,8 +18,8 @@ import { emptyBackend } from './empty-backend';
 import type { Scratch } from './temp-dir';
 import { testTriton, type TestTriton } from './triton';
 
-/** Location of the releases that tests write. */
-export const RELEASES = 'models.releases';
+const LOCATION = { bucket: 'any', prefix: 'models' };
+const RELEASES = releasesPrefix(LOCATION);
 
 /** A model of the empty backend: its files in version folders and beside them, by path. */
 export interface TestModel {
@@ -144,7 +145,7 @@ export class TestAgent {
     this.stopping = new AbortController();
     this.agent = new Agent({
       store,
-      releasesPrefix: RELEASES,
+      location: LOCATION,
       directory: this.directory,
       triton: this.triton.client,
       loadTimeoutMs: 60_000,

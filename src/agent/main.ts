@@ -1,0 +1,106 @@
+import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { EXIT, parseFlags, runCommand } from '../cli/cli';
+import { UsageError } from '../core/errors';
+import { parseLocation } from '../release/location';
+import { S3Store } from '../s3/store';
+import { CONTROL_HEADER, CONTROL_KEY, generateControlKey } from '../triton/control-key';
+import { TritonHttpClient } from '../triton/http';
+import { Agent } from './agent';
+import { startControlApi, startReadOnlyApi } from './control-api';
+
+/** Name of the file with the key of Triton's model control API, in the agent's folder. */
+export const KEY_FILE = 'control-key';
+
+const HELP = `Has one Triton server serve the current release of a model repository in S3.
+
+  --bucket s3://NAME/PREFIX  the model repository
+  --directory DIR            the agent's disk; Triton reads DIR/models, and its control key is in DIR/${KEY_FILE}
+  --triton URL               the HTTP API of the server (default http://127.0.0.1:8000)
+  --control-port PORT        for publishers, on loopback (default 8090)
+  --port PORT                for probes (default 8091)
+  --host ADDRESS             where probes are answered (default 0.0.0.0: every address of the pod)
+  --load-timeout SECONDS     for one model (default 600)
+  --help                     print this text
+
+Region and credentials are found as the AWS tools find them. Each line of the output is JSON.
+`;
+
+/** The program beside each Triton. Runs until SIGTERM; Triton goes on serving after that. */
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => run(argv));
+}
+
+async function run(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, {
+    bucket: { type: 'string' },
+    directory: { type: 'string' },
+    triton: { type: 'string', default: 'http://127.0.0.1:8000' },
+    'control-port': { type: 'string', default: '8090' },
+    port: { type: 'string', default: '8091' },
+    host: { type: 'string', default: '0.0.0.0' },
+    'load-timeout': { type: 'string', default: '600' },
+    help: { type: 'boolean', default: false },
+  });
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  const directory = required(flags.directory, 'directory');
+  const location = parseLocation(required(flags.bucket, 'bucket'));
+  const store = new S3Store({ bucket: location.bucket, concurrency: CONCURRENCY });
+  const triton = new TritonHttpClient(flags.triton, { headers: { [CONTROL_HEADER]: readKey(directory) } });
+  const agent = new Agent({
+    store,
+    location,
+    directory,
+    triton,
+    loadTimeoutMs: 1000 * toNumber(flags['load-timeout'], 'load-timeout'),
+    onEvent: (event) => process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), ...event })}\n`),
+  });
+  const stopping = new AbortController();
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => stopping.abort());
+  const listeners = [
+    await startControlApi(agent, toNumber(flags['control-port'], 'control-port')),
+    await startReadOnlyApi(agent, toNumber(flags.port, 'port'), flags.host),
+  ];
+  try {
+    await agent.run(stopping.signal);
+  } finally {
+    for (const listener of listeners) await listener.close();
+    triton.close();
+    store.close();
+  }
+  return EXIT.ok;
+}
+
+/** Requests to S3 in flight. Parts of 8 MiB each. */
+const CONCURRENCY = 16;
+
+function required(value: string | undefined, flag: string): string {
+  if (value !== undefined) return value;
+  throw new UsageError(`--${flag} is missing`, { hint: `add --${flag}` });
+}
+
+function toNumber(text: string, flag: string): number {
+  if (/^\d{1,6}$/.test(text)) return Number(text);
+  throw new UsageError(`--${flag} ${text}: not a number`, { hint: 'write a whole number' });
+}
+
+/**
+ * The key of Triton's model control API, random for each pod. Triton's start script waits for this file, so it appears
+ * with its content. Everyone in the containers of the pod can read it.
+ */
+function readKey(directory: string): string {
+  const path = join(directory, KEY_FILE);
+  if (existsSync(path)) {
+    const key = readFileSync(path, 'utf8').trim();
+    if (CONTROL_KEY.test(key)) return key;
+  }
+  mkdirSync(directory, { recursive: true });
+  const key = generateControlKey();
+  writeFileSync(`${path}.unfinished`, `${key}\n`);
+  chmodSync(`${path}.unfinished`, 0o444);
+  renameSync(`${path}.unfinished`, path);
+  return key;
+}

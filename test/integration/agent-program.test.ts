@@ -1,0 +1,101 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { KEY_FILE } from '../../src/agent/main';
+import { paths } from '../../src/core/paths';
+import { freePorts } from '../../src/local/process/ports';
+import type { AgentState } from '../../src/release/agent-api';
+import { ReleaseWriter, TestAgent } from '../support/agent';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { TEST_CONTROL_KEY } from '../support/triton';
+import { until } from '../support/wait-for';
+
+/** The agent as one file, as pods run it. */
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const program = join(scratch.directory, 'agent.cjs');
+/** Limit of a ConfigMap, less what surrounds the file in it. */
+const LARGEST_BYTES = 1024 * 1024 - 16 * 1024;
+
+let endpoint: string;
+let directory: string;
+let triton: TestAgent['triton'];
+let releases: ReleaseWriter;
+let port: number;
+let controlPort: number;
+
+beforeAll(async () => {
+  await build({
+    stdin: {
+      contents: `import { main } from './src/agent/main'; main(process.argv.slice(2)).then((code) => (process.exitCode = code));`,
+      resolveDir: paths.root,
+    },
+    bundle: true,
+    minify: true,
+    platform: 'node',
+    target: 'node20',
+    outfile: program,
+  });
+  ({ endpoint } = await testS3(scratch));
+  const store = await openBucket(scratch, endpoint, 'program');
+  await store.enableVersioning();
+  releases = new ReleaseWriter(store);
+  ({ directory, triton } = await TestAgent.create(scratch, 'pod'));
+  [port = 0, controlPort = 0] = await freePorts(2);
+}, 300_000);
+
+function start(): ChildProcess {
+  const flags = {
+    bucket: 's3://program/models',
+    directory,
+    host: '127.0.0.1',
+    triton: triton.httpUrl,
+    port: String(port),
+    'control-port': String(controlPort),
+  };
+  const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
+  const env = { ...process.env, ...S3_ENVIRONMENT, AWS_ENDPOINT_URL: endpoint };
+  const child = spawn(process.execPath, [program, ...args], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+  scratch.defer(() => void child.kill('SIGKILL'));
+  return child;
+}
+
+async function getState(): Promise<AgentState> {
+  return (await (await fetch(`http://127.0.0.1:${port}/state`)).json()) as AgentState;
+}
+
+test('the program fits into a ConfigMap', () => {
+  expect(statSync(program).size).toBeLessThan(LARGEST_BYTES);
+});
+
+test('the program makes a key before Triton starts, and keeps it', async () => {
+  const own = join(scratch.directory, 'new-pod');
+  const child = spawn(
+    process.execPath,
+    [program, '--bucket', 's3://program/models', '--directory', own, '--port', '0', '--control-port', '0'],
+    { stdio: 'ignore' },
+  );
+  scratch.defer(() => void child.kill('SIGKILL'));
+  await until('there is a key', () => existsSync(join(own, KEY_FILE)));
+});
+
+test('it serves head, also after it was killed, and leaves Triton alone when it ends', async () => {
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, KEY_FILE), TEST_CONTROL_KEY);
+  const release = await releases.write({ a: { served: [1], files: { '1/weights': 'A' } } });
+  await releases.commit(release);
+  const first = start();
+  await until('it serves the release', async () => (await getState()).release === release.id);
+  first.kill('SIGKILL');
+  await once(first, 'exit');
+  const second = start();
+  await until('it is ready', async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status === 200);
+  second.kill('SIGTERM');
+  expect(await once(second, 'exit')).toEqual([0, null]);
+  expect(await triton.client.modelReady('a', 1)).toBe(true);
+});
