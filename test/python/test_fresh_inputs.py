@@ -66,7 +66,7 @@ TENSORS = """
             "[(torch.rand(1, 5),), (torch.rand(2, 6),)]",
             2,
             -1,
-            "output 0 on inputs of shape [1, 5] is ",
+            "output 0 on inputs of shape [1, 5] differs by ",
         ),
         ("[(torch.rand(1, 4),), (torch.rand(2, 4),)]", 2, 4, None),
     ],

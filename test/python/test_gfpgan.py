@@ -255,7 +255,7 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, trained: GFPGANv1) -> None:
         (tmp_path / "missing.pth", r"missing\.pth does not exist"),
         (tmp_path / "text.pth", r"text\.pth is not a PyTorch checkpoint: "),
         (save("list.pth", [1, 2]), r"list\.pth contains no state dict"),
-        (save("resnet.pth", {"fc.weight": torch.zeros(2)}), r"resnet\.pth does not hold GFPGAN v1"),
+        (save("resnet.pth", {"fc.weight": torch.zeros(2)}), r"resnet\.pth does not contain GFPGAN v1"),
         (save("incomplete.pth", incomplete), r'Missing key\(s\) in state_dict: "final_linear\.bias"'),
         (save("surplus.pth", surplus), r'Unexpected key\(s\) in state_dict: "extra"'),
     ]

@@ -288,7 +288,7 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
             SEQUENCE.replace("sequence_batching: {}", "").replace("dims: [4]", "dims: [5]").replace("8", "4"),
             "model.yaml: input 'input__0' has dims [5], after a batch axis (max_batch_size is 4), but the network "
             "takes shape [4, 4]",
-            "Set dims of 'input__0' to what follows the batch axis, [4]; -1 is any size.",
+            "Set dims of 'input__0' to the shape after the batch axis, [4]; -1 is any size.",
         ),
         (
             SEQUENCE.replace("sequence_batching: {}", "").replace("8", "2"),

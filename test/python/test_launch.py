@@ -28,7 +28,8 @@ def _path(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_python_that_numpy_1_has_a_build_for(tmp_path: Path) -> None:
     with pytest.raises(
-        InstallError, match=r"need Python 3\.10 to 3\.12 here.*put one on PATH, or set EXECUTION_ENV_PATH"
+        InstallError,
+        match=r"need Python 3\.10 to 3\.12 with its shared library.*put one on PATH, or set EXECUTION_ENV_PATH",
     ):
         choose(settings(None), tmp_path)
 

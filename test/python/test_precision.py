@@ -102,7 +102,7 @@ def test_an_export_computes_in_its_precision_and_is_served_in_fp32(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ('precision="bf16", tolerance={"fp32": 1e-6},', "exports in bf16, and gives tolerances for fp32 only"),
+        ('precision="bf16", tolerance={"fp32": 1e-6},', "exports in bf16, but has tolerances for fp32 only"),
         ('tolerance=float("nan"),', "a tolerance is nan; allowed: finite numbers from 0"),
         ('tolerance=0, serving_tolerance=float("inf"),', "a tolerance is inf; allowed: finite numbers from 0"),
         ('precision="bf16", tolerance=1e-6,', "from the eager module; the model's tolerance is 1e-06"),
