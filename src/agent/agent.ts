@@ -90,6 +90,10 @@ export class Agent {
   private problem: string | undefined;
   /** A release that Triton refused, so that it is not tried again and again. */
   private refused: string | undefined;
+  /** When this pod follows a head that it did not try, by Date.now(). */
+  private followAt = 0;
+  /** The release whose files are the only ones on this disk. */
+  private tidied: string | undefined;
   private tag = newTag();
   private readonly alarm = new Alarm();
 
@@ -180,7 +184,7 @@ export class Agent {
     const manifest = await this.readForTrial(request);
     check();
     this.requireSpace(manifest);
-    this.trial = new Trial(request);
+    this.trial = new Trial(request, manifest.trialKey);
     this.refused = undefined;
     this.changed({ event: 'trial', id: request.id, release: request.release, by: request.by });
   }
@@ -227,8 +231,7 @@ export class Agent {
   private getTrial(id: string, secret: string): Trial | undefined {
     const { trial } = this;
     if (trial?.id !== id) return undefined;
-    const manifest = this.releases.onDisk(trial.release);
-    if (isEqual(sha256Hex(secret), manifest?.trialKey ?? '')) return trial;
+    if (isEqual(sha256Hex(secret), trial.trialKey)) return trial;
     throw new RequestRefusedError(403, 'wrong secret');
   }
 
@@ -249,6 +252,7 @@ export class Agent {
     const { notes } = this.noteFile;
     if (notes.head !== undefined && generation <= notes.head.generation) return;
     notes.head = { generation, release, manifestSha256 };
+    this.followAt = Date.now() + Math.random() * (this.options.spreadMs ?? 60_000);
     this.refused = undefined;
     if (this.served?.whole === true && this.served.release.id === release) notes.home = release;
     this.noteFile.save();
@@ -293,12 +297,21 @@ export class Agent {
     if (this.trial?.leftMs === 0) this.finishTrial('expired');
     const target = this.getTarget();
     if (target !== undefined && (this.served?.whole !== true || this.served.release.id !== target)) {
-      return this.moveTo(target, signal);
+      const early = this.followAt - Date.now();
+      if (early <= 0 || !this.isUntried(target)) return this.moveTo(target, signal);
+      await this.alarm.wait(early, signal);
+      return true;
     }
+    if (target === this.head?.release) this.problem = undefined;
     if (this.trial === undefined && target === this.home) await this.tidy();
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
     await this.checkTriton();
     return true;
+  }
+
+  /** Whether the release is a head that this pod did not try, while it serves another one. */
+  private isUntried(id: string): boolean {
+    return this.trial === undefined && id === this.head?.release && id !== this.home && this.served?.whole === true;
   }
 
   /** Id of the release that this pod should serve now; undefined if that is not known. */
@@ -335,16 +348,15 @@ export class Agent {
 
   /** Brings the files of a release to this disk. */
   private async fetch(id: string, trial: Trial | undefined, signal: AbortSignal): Promise<Manifest> {
-    const sha256 = this.head?.release === id ? this.head.manifestSha256 : '';
-    const release = await this.releases.read(id, sha256);
+    const sha256 = this.head?.release === id ? this.head.manifestSha256 : undefined;
+    const release = await this.releases.read(id, trial?.manifestSha256 ?? sha256);
     const units = unitsOfRelease(release);
     const missing = this.content.missing(units);
     if (missing.length > 0) {
-      // Home needs no files, so this is a head that this pod did not try, or a trial.
-      if (trial === undefined && this.served !== undefined) await this.spread(signal);
       this.requireSpace(release);
       const begun = performance.now();
       let bytes = 0;
+      this.tidied = undefined;
       this.report({ event: 'download', release: id });
       await this.content.fill(units, {
         read: (file, part) => this.options.store.readPart(file.key, file.versionId, part),
@@ -358,10 +370,6 @@ export class Agent {
     }
     if (trial !== undefined) trial.phase = 'loading';
     return release;
-  }
-
-  private spread(signal: AbortSignal): Promise<void> {
-    return pause(Math.random() * (this.options.spreadMs ?? 60_000), signal);
   }
 
   private async switchTo(release: Manifest, signal: AbortSignal): Promise<void> {
@@ -383,8 +391,8 @@ export class Agent {
       this.startMs['total'] = Math.round(performance.now() - this.started);
     }
     this.served = { release, whole: true };
-    const { notes } = this.noteFile;
-    if (this.trial === undefined || notes.home === undefined) notes.home = release.id;
+    // Not a release whose trial ended during the load.
+    if (this.head?.release === release.id) this.noteFile.notes.home = release.id;
     this.noteFile.save();
   }
 
@@ -417,8 +425,6 @@ export class Agent {
     await this.content.keep(unitsOfRelease(served.release));
     this.tidied = kept;
   }
-
-  private tidied: string | undefined;
 
   // ------------------------------------------------------------------ Triton
 

@@ -47,7 +47,7 @@ export class Releases {
    * @throws WrongBytesError if the manifest is not the one with this SHA-256
    * @throws UserError if it does not exist
    */
-  async read(id: string, manifestSha256: string): Promise<Manifest> {
+  async read(id: string, manifestSha256: string | undefined): Promise<Manifest> {
     const kept = this.onDisk(id);
     if (kept !== undefined) return kept;
     const key = releaseKey(this.location, id);

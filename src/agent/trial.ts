@@ -26,15 +26,21 @@ class Deadline {
 export class Trial {
   readonly id: string;
   readonly release: string;
+  readonly manifestSha256: string;
   readonly base: number;
   readonly by: string;
   phase: TrialPhase = 'downloading';
   private readonly longest = new Deadline(LONGEST_MS);
   private lease: Deadline;
 
-  constructor({ id, release, base, by, ttlSeconds }: TrialRequest) {
+  constructor(
+    { id, release, manifestSha256, base, by, ttlSeconds }: TrialRequest,
+    /** SHA-256 of the secret that its requests need, from the manifest. */
+    readonly trialKey: string,
+  ) {
     this.id = id;
     this.release = release;
+    this.manifestSha256 = manifestSha256;
     this.base = base;
     this.by = by;
     this.lease = new Deadline(ttlSeconds * 1000);

@@ -280,7 +280,11 @@ class Round {
   }
 
   private check({ name, state, triton }: Pod): void {
-    if (state?.release === null || state?.release === undefined) return;
+    if (state === undefined) return;
+    if (state.home !== null && state.home !== 'none' && !this.heads.includes(state.home)) {
+      this.wrong.push(`${name} has home ${state.home}, which never was head`);
+    }
+    if (state.release === null) return;
     const manifest = this.manifests.get(state.release);
     for (const [model, { versions }] of triton.models) {
       const released = manifest?.models[model];

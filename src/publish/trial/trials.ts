@@ -132,7 +132,14 @@ export class Trials {
     const asked = { client, trial, served: false, leaseEnds: Date.now() + ttlSeconds * 1000 };
     // Also if no answer comes: a failure then ends this trial too.
     this.asked.set(address.uid, asked);
-    await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag });
+    try {
+      await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag });
+    } catch (error) {
+      // An earlier request of ours began a trial, and its answer was lost.
+      const running = error instanceof AgentError && error.status === 409 ? String(error.body['id']) : '';
+      if (!running.startsWith(`${runId}-`)) throw error;
+      asked.trial = running;
+    }
     return asked;
   }
 
