@@ -3,6 +3,12 @@
 /** Version of this API. */
 export const AGENT_API = 1;
 
+/** Name of the agent's container. A publisher recognizes by it that a pod has an agent. */
+export const AGENT_CONTAINER = 'agent';
+
+/** `control` listens on loopback of the pod, for publishers; `read` on every address, for probes and metrics. */
+export const AGENT_PORTS = { control: 8090, read: 8091 } as const;
+
 /** A release that a pod is asked to serve although head.json does not name it. */
 export interface TrialRequest {
   /** Random, for this pod and this request. */
@@ -19,6 +25,8 @@ export interface TrialRequest {
   by: string;
   /** From the state that the publisher decided on. */
   stateTag: string;
+  /** Whether the agent sends each model its golden requests before it reports the release as served. Default: true. */
+  ask?: boolean;
 }
 
 /** Begins no trial: it extends one that runs. */

@@ -80,6 +80,12 @@ export class FieldReader {
     return this.refuse(name, 'a list of whole numbers');
   }
 
+  /** An object; undefined if it is missing. */
+  optional<T>(name: string, read: (item: FieldReader) => T): T | undefined {
+    const value = this.fields[name];
+    return value === undefined ? undefined : read(FieldReader.of(value, this.where, `${this.path}${name}`).nested());
+  }
+
   /** The objects in a list. */
   list<T>(name: string, read: (item: FieldReader) => T): T[] {
     const value = this.fields[name];

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import type { ReleasedGolden } from '../model/golden';
 import { FieldReader, FORMAT, SHA256_HEX } from './format';
 import { RELEASE_ID } from './head';
 
@@ -23,6 +24,8 @@ export interface ReleasedModel {
   config: string;
   /** Every file that Triton needs to serve the model, but config.pbtxt. */
   files: ReleasedFile[];
+  /** The object with the model's golden requests (goldenKey in location.ts). */
+  golden?: ReleasedGolden | undefined;
 }
 
 /** `PREFIX.releases/ID.json`: the models of a release. Written once. */
@@ -70,6 +73,11 @@ export function parseManifest(body: Buffer, where: string): Manifest {
           versionId: file.text('versionId'),
           bytes: file.count('bytes'),
           checksum: file.text('checksum', CHECKSUM),
+        })),
+        golden: model.optional('golden', (golden) => ({
+          sha256: golden.text('sha256', SHA256_HEX),
+          bytes: golden.count('bytes'),
+          requests: golden.count('requests'),
         })),
       };
     }),
