@@ -96,10 +96,11 @@ async function test(argv: readonly string[]): Promise<number> {
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
       const filter = filterOf(suite);
-      const results =
+      const results = requireAll(
         suite === 'python'
           ? pytest(environment, report, { filter, reference, slow })
-          : jest(suite, environment, report, filter);
+          : jest(suite, environment, report, filter),
+      );
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       failed.push(...results.names.map((name) => `${suite}: ${name}`));
     }
@@ -157,15 +158,28 @@ function soakEnvironment(): Record<string, string> {
   return { SOAK_FACTOR: env['SOAK_FACTOR'] ?? String(SOAK_FACTOR), SOAK_SEED: seed };
 }
 
+/** CI sets it to 1: its machines have everything, so a skipped test is a failure. */
+const REQUIRE_ALL = 'REQUIRE_ALL_TESTS';
+
 /** Numbers of tests, and the names of those that failed. */
-interface Results {
+export interface Results {
   passed: number;
   failed: number;
   skipped: number;
   names: string[];
+  /** Names of the tests that were skipped. */
+  skippedNames: string[];
 }
 
-const NOTHING: Results = { passed: 0, failed: 0, skipped: 0, names: [] };
+const NOTHING: Results = { passed: 0, failed: 0, skipped: 0, names: [], skippedNames: [] };
+
+/** With REQUIRE_ALL_TESTS=1, counts skipped tests as failed. */
+export function requireAll(results: Results): Results {
+  if (process.env[REQUIRE_ALL] !== '1') return results;
+  const { failed, skipped, names, skippedNames } = results;
+  const refused = skippedNames.map((name) => `${name}: was skipped, although ${REQUIRE_ALL}=1 is set`);
+  return { ...results, failed: failed + skipped, skipped: 0, names: [...names, ...refused] };
+}
 
 /** Reads the report of a test runner. A missing or incomplete report counts as a failure. */
 function getResults(report: string, status: number | null, read: (text: string) => Results): Results {
@@ -194,19 +208,23 @@ function jest(suite: Suite, environment: PythonEnvironment, report: string, filt
 
 interface JestReport {
   numPassedTests: number;
-  numPendingTests: number;
   testResults: { name: string; status: string; assertionResults: { fullName: string; status: string }[] }[];
 }
 
 /** @param json output of `jest --json`, in which a file that could not be loaded failed without a failed test */
-function jestResults(json: string): Results {
+export function jestResults(json: string): Results {
   const report = JSON.parse(json) as JestReport;
+  const skippedNames = report.testResults.flatMap((file) =>
+    file.assertionResults
+      .filter(({ status }) => status === 'pending')
+      .map(({ fullName }) => `${relative(paths.root, file.name)}: ${fullName}`),
+  );
   const names = report.testResults.flatMap((file) => {
     const failed = file.assertionResults.filter(({ status }) => status === 'failed');
     const tests = failed.length > 0 || file.status !== 'failed' ? failed : [{ fullName: 'could not run' }];
     return tests.map(({ fullName }) => `${relative(paths.root, file.name)}: ${fullName}`);
   });
-  return { passed: report.numPassedTests, failed: names.length, skipped: report.numPendingTests, names };
+  return { passed: report.numPassedTests, failed: names.length, skipped: skippedNames.length, names, skippedNames };
 }
 
 /** The comparison with PyPI's GFPGAN takes 6 GB of memory, every other test less than 2. */
@@ -223,7 +241,7 @@ function pytest(
   // Most tests trace a toy model in a separate process. With one thread each, they do not slow each other down.
   const workers = String(Math.min(MOST_PYTEST_WORKERS, availableParallelism()));
   const parallel = ['-n', workers, '--dist', 'worksteal'];
-  const args = ['-m', 'pytest', '-q', '-p', 'no:cacheprovider', ...parallel, `--junitxml=${report}`];
+  const args = ['-m', 'pytest', '-q', '-rs', '-p', 'no:cacheprovider', ...parallel, `--junitxml=${report}`];
   if (!slow) args.push('-m', 'not slow');
   if (filter !== undefined) args.push('-k', filter);
   const env = {
@@ -237,9 +255,10 @@ function pytest(
 }
 
 /** @param xml output of `pytest --junitxml`, whose first element has the numbers of tests */
-function junitResults(xml: string): Results {
+export function junitResults(xml: string): Results {
   const count = (name: string): number => Number(new RegExp(`<testsuite [^>]*\\b${name}="(\\d+)"`).exec(xml)?.[1]);
   const [failed, skipped] = [count('failures') + count('errors'), count('skipped')];
   const names = failed === 0 ? [] : ['listed at the end of the tests'];
-  return { passed: count('tests') - failed - skipped, failed, skipped, names };
+  const skippedNames = skipped === 0 ? [] : [`${skipped} tests (listed at the end of the tests)`];
+  return { passed: count('tests') - failed - skipped, failed, skipped, names, skippedNames };
 }

@@ -9,11 +9,11 @@ const SCRIPT = 'mount -t tmpfs -o "size=$1" tmpfs "$2" && shift 2 && exec "$@"';
  */
 export const onSmallDisk = (directory: string, bytes: number): string[] => [
   '/usr/bin/env',
-  ...['unshare', '--mount', '--propagation', 'private'],
+  ...['unshare', '--mount', '--propagation', 'private', ...(process.getuid?.() === 0 ? [] : ['--map-root-user'])],
   ...['sh', '-c', SCRIPT, 'sh', String(bytes), directory],
 ];
 
-/** Why this machine cannot make a small disk; undefined if it can. Needs root, and a container that may mount. */
+/** Why this machine cannot make a small disk; undefined if it can. Needs root or user namespaces. */
 export function whyNoSmallDisk(directory: string): string | undefined {
   const [command, ...args] = [...onSmallDisk(directory, 4096), 'true'] as [string];
   const { error, status, stderr } = spawnSync(command, args, { encoding: 'utf8' });

@@ -217,10 +217,8 @@ test('validate and Triton accept the same random warm-ups of the python backend'
   expect(verdicts.bothRefuse).toBeGreaterThan(2);
 });
 
-/** The long form verifies that problems in DEADLY really crash or block this server. */
-const whenLong = IS_LONG ? test : test.skip;
-
-whenLong.each<[name: string, fields: Partial<ModelConfig>]>([
+/** Problems in DEADLY, which really crash or block this server. */
+const deadly: [name: string, fields: Partial<ModelConfig>][] = [
   ['no agents', { model_repository_agents: {} }],
   [
     'an initial state of another type',
@@ -243,19 +241,22 @@ whenLong.each<[name: string, fields: Partial<ModelConfig>]>([
       ],
     },
   ],
-])('the server does not survive %s', async (name, fields) => {
-  const directory = join(scratch.directory, name.replaceAll(' ', '-'));
-  const tensors = [{ name: 'x', data_type: 'TYPE_FP32', dims: [-1] }];
-  const config: ModelConfig = { name: 'm', backend: 'empty', input: tensors, output: tensors, ...fields };
-  write(join(directory, 'm/config.pbtxt'), configText(config));
-  write(join(directory, 'm/1/x'), 'x');
-  expect((await readRepository(directory)).problems).toHaveLength(1);
-  const server = await testTriton(scratch, directory, { load: [], name: `${name.replaceAll(' ', '-')}-triton` });
-  write(
-    join(scratch.directory, `${name.replaceAll(' ', '-')}-triton/backends/empty/libtriton_empty.so`),
-    emptyBackend(),
-  );
-  await expect(server.client.loadModel('m', { timeoutMs: LOAD_TIMEOUT_MS })).rejects.toMatchObject({
-    status: 'unreachable',
+];
+
+if (IS_LONG)
+  test.each(deadly)('the server does not survive %s', async (name, fields) => {
+    const directory = join(scratch.directory, name.replaceAll(' ', '-'));
+    const tensors = [{ name: 'x', data_type: 'TYPE_FP32', dims: [-1] }];
+    const config: ModelConfig = { name: 'm', backend: 'empty', input: tensors, output: tensors, ...fields };
+    write(join(directory, 'm/config.pbtxt'), configText(config));
+    write(join(directory, 'm/1/x'), 'x');
+    expect((await readRepository(directory)).problems).toHaveLength(1);
+    const server = await testTriton(scratch, directory, { load: [], name: `${name.replaceAll(' ', '-')}-triton` });
+    write(
+      join(scratch.directory, `${name.replaceAll(' ', '-')}-triton/backends/empty/libtriton_empty.so`),
+      emptyBackend(),
+    );
+    await expect(server.client.loadModel('m', { timeoutMs: LOAD_TIMEOUT_MS })).rejects.toMatchObject({
+      status: 'unreachable',
+    });
   });
-});

@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
+import { describeUnless } from '../../support/describe-unless';
 import { readCompose, readDockerfile } from './read';
 
 const { services } = readCompose();
@@ -78,9 +79,10 @@ describe('compose.yaml and the Dockerfile agree', () => {
   });
 });
 
-const compose = spawnSync('docker', ['compose', 'version']).status === 0;
+const noCompose =
+  spawnSync('docker', ['compose', 'version']).status === 0 ? undefined : 'there is no docker with the compose plugin';
 
-(compose ? describe : describe.skip)('docker compose config (skipped where docker has no compose plugin)', () => {
+describeUnless(noCompose, 'docker compose config', () => {
   /** compose.yaml as Compose itself reads it. */
   function config(env: NodeJS.ProcessEnv, ...args: string[]): { services: Record<string, Record<string, unknown>> } {
     const { status, stdout, stderr } = spawnSync(
