@@ -7,6 +7,8 @@ import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ensureChromium } from './toolchain/chromium';
+import { whyNoGo } from './toolchain/go';
+import { ensureVersitygw } from './toolchain/versitygw';
 import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
 import { ensureSeaweedfs } from '../src/install/seaweedfs';
 import { ensureTriton } from '../src/install/triton';
@@ -80,11 +82,12 @@ async function test(argv: readonly string[]): Promise<number> {
     ensurePython(step, { development: true, embeddable: true }),
   );
   if (suites.includes('integration') || suites.includes('system')) await getBrowser(progress);
-  // Otherwise the first tests that need them would wait for a download.
+  // Otherwise the first tests that need them would wait for a download or a build.
   if (suites.some((suite) => !['unit', 'python', 'spec'].includes(suite))) {
     await progress.run('Triton and S3 server', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
+    if (whyNoGo(['versitygw']) === undefined) await progress.run('versitygw', (step) => ensureVersitygw(step));
   }
   const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;

@@ -16,6 +16,7 @@ import { Scratch } from '../support/temp-dir';
 import { Place } from '../support/test-repository';
 import { startTap, type Tap, type TappedRequest } from '../support/recording-proxy';
 import { testVersitygw } from '../support/versitygw';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -66,15 +67,22 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   const isPart = ({ method, path }: TappedRequest, number: number): boolean =>
     method === 'PUT' && path.includes(`partNumber=${number}&`);
 
-  /** Runs `work` once, before the server gets the part of that number. */
+  /**
+   * Runs `work` once, before the server gets the part of that number and after it has answered the other two parts:
+   * versitygw damages an upload that is aborted while it writes a part, and then never completes it.
+   */
   function beforePart(number: number, work: () => unknown): void {
+    const others = [1, 2, 3].filter((other) => other !== number);
+    const answered = new Set<number>();
     let done = false;
     tap.set({
-      onRequest: (request) => {
+      onRequest: async (request) => {
         if (done || !isPart(request, number)) return true;
         done = true;
+        await until('the other parts are answered', () => answered.size === others.length);
         return work();
       },
+      onAnswer: (request) => others.filter((other) => isPart(request, other)).forEach((other) => answered.add(other)),
     });
   }
 

@@ -16,7 +16,7 @@ export async function until(what: string, check: () => boolean | Promise<boolean
     } catch (error) {
       last = error;
     }
-    if (Date.now() > deadline) throw new Error(`it did not come to this: ${what}`, { cause: last });
+    if (Date.now() > deadline) throw new Error(`timed out before this was true: ${what}`, { cause: last });
     await sleep(POLL_MS);
   }
 }
