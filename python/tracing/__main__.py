@@ -23,11 +23,11 @@ from tracing.child import child_environment
 from tracing.contract import ConfigError, TraceError
 from tracing.fit import neighbours, set_dims
 from tracing.imports import importable
-from tracing.places import raised_at
 from tracing.record import Record, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models, own_file, untraced_models
-from tracing.sources import changes, given_weights, mark_whole
+from tracing.sources import changes, given_weights, mark_verified
+from tracing.user_lines import deepest_user_line
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 
@@ -80,13 +80,13 @@ def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
 
     ok, stale = _find_stale(models, options, emit)
     if len(stale) == 1:
-        ok = _make_here(stale[0], options, emit_and_note) and ok
+        ok = _make_in_this_process(stale[0], options, emit_and_note) and ok
     else:
-        ok = _make_in_children(stale, options, emit_and_note) and ok
+        ok = _make_in_processes(stale, options, emit_and_note) and ok
     # --fit-config may have changed the dims of a model after that model was made, because of a neighbour's weights.
     others = [model for model in models if model.name in fitted] if ok else []
     ok, late = _find_stale(others, replace(options, force=False), emit_failures) if others else (ok, [])
-    return _make_in_children(late, options, emit) and ok
+    return _make_in_processes(late, options, emit) and ok
 
 
 def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tuple[bool, list[Model]]:
@@ -102,7 +102,7 @@ def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tupl
     return ok, stale
 
 
-def _make_in_children(models: Sequence[Model], options: Options, emit: Report) -> bool:
+def _make_in_processes(models: Sequence[Model], options: Options, emit: Report) -> bool:
     """Make each model in a separate process, `options.jobs` of them in parallel.
 
     TorchScript numbers its classes per process, so in one process the bytes of a model would depend on the models
@@ -117,7 +117,7 @@ def _make_in_children(models: Sequence[Model], options: Options, emit: Report) -
 
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            return all(list(pool.map(lambda model: _make_in_child(model, options, emit_whole, children), models)))
+            return all(list(pool.map(lambda model: _make_in_new_process(model, options, emit_whole, children), models)))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in children:
@@ -215,7 +215,7 @@ def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
     reasons = _reasons(model, record, options)
     if record is None or reasons:
         return False
-    mark_whole(model, record)
+    mark_verified(model, record)
     emit(report.up_to_date(model, record))
     return True
 
@@ -258,7 +258,7 @@ def _explain(models: Sequence[Model], options: Options, emit: Report) -> bool:
     return ok
 
 
-def _make_here(model: Model, options: Options, emit: Report) -> bool:
+def _make_in_this_process(model: Model, options: Options, emit: Report) -> bool:
     """Make one model in this process. Report a failure and return False."""
     began = time.monotonic()
     try:
@@ -271,7 +271,7 @@ def _make_here(model: Model, options: Options, emit: Report) -> bool:
             for fitted, values in {**neighbours(model, error.values), model: error.values}.items():
                 emit(report.fitted(fitted, set_dims(fitted.folder / "model.yaml", values)))
             # In a new process: modules that this one has already imported would not be recorded as sources.
-            return _make_in_child(model, replace(options, fit_config=False), emit, [])
+            return _make_in_new_process(model, replace(options, fit_config=False), emit, [])
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         hint = (
@@ -298,7 +298,7 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
         )
 
 
-def _make_in_child(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
+def _make_in_new_process(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """Make one model in a separate process, which is added to `children`, and pass its events to `emit`."""
     command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
@@ -345,7 +345,7 @@ def _fail(model: Model, error: Exception, emit: Report, hint: str | None = None)
     else:
         if not isinstance(error, OSError):
             traceback.print_exception(error)
-        at = raised_at(model, error)
+        at = deepest_user_line(model, error)
         emit(report.failed(model.name, f"{'' if at is None else f'{at}: '}{type(error).__name__}: {error}", hint))
     return False
 

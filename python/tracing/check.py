@@ -94,11 +94,13 @@ def compare(
     elements = 0
     not_finite = 0
     with_elements: set[int] = set()
-    for case, wanted, gotten in zip(inputs, expected, received, strict=True):
+    for case, case_expected, case_received in zip(inputs, expected, received, strict=True):
         shapes = ", ".join(str(list(tensor.shape)) for tensor in case)
-        if len(wanted) != len(gotten):
-            raise TraceError(f"on inputs of shape {shapes} {len(gotten)} outputs were returned, expected {len(wanted)}")
-        for index, (want, got) in enumerate(zip(wanted, gotten, strict=True)):
+        if len(case_expected) != len(case_received):
+            raise TraceError(
+                f"on inputs of shape {shapes} {len(case_received)} outputs were returned, expected {len(case_expected)}"
+            )
+        for index, (want, got) in enumerate(zip(case_expected, case_received, strict=True)):
             where = f"output {index} on inputs of shape {shapes}"
             difference = absolute_difference(want, got, where)
             largest = maximum(difference)

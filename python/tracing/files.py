@@ -21,7 +21,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def publish(source: Path, target: Path) -> None:
+def replace_file(source: Path, target: Path) -> None:
     """Flush `source` to disk and rename it to `target`, which must be on the same file system and may exist."""
     _sync(source)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -31,12 +31,12 @@ def publish(source: Path, target: Path) -> None:
 
 def replace_matching(sources: Sequence[Path], folder: Path, pattern: str) -> None:
     """Move `sources` into `folder`, and delete the other files there that match `pattern`."""
-    wanted = {source.name for source in sources}
+    names = {source.name for source in sources}
     for path in folder.glob(pattern):
-        if path.name not in wanted:
+        if path.name not in names:
             path.unlink()
     for source in sources:
-        publish(source, folder / source.name)
+        replace_file(source, folder / source.name)
 
 
 @contextmanager
@@ -47,9 +47,9 @@ def scratch(folder: Path) -> Iterator[Path]:
     folder would be a version without a model.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for leftover in folder.glob(f"{_PREFIX}*"):
-        if not _is_running(int(leftover.name.removeprefix(_PREFIX))):
-            shutil.rmtree(leftover, ignore_errors=True)
+    for orphaned in folder.glob(f"{_PREFIX}*"):
+        if not _is_running(int(orphaned.name.removeprefix(_PREFIX))):
+            shutil.rmtree(orphaned, ignore_errors=True)
     path = folder / f"{_PREFIX}{os.getpid()}"
     path.mkdir()
     (path / ".gitignore").write_text("*\n", encoding="utf-8")  # A killed process leaves the directory behind.

@@ -29,8 +29,10 @@ def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
     find little more, and TorchScript optimizes again for each new shape, which slows down each load of a replica.
     Cases with the fewest outputs without elements are preferred, because of those only the shapes are compared.
     """
-    bytes_of = [sum(tensor.nbytes for tensor in (*given, *gave)) for given, gave in zip(inputs, outputs, strict=True)]
-    empty = [sum(tensor.numel() == 0 for tensor in gave) for gave in outputs]
+    bytes_of = [
+        sum(tensor.nbytes for tensor in (*given, *received)) for given, received in zip(inputs, outputs, strict=True)
+    ]
+    empty = [sum(tensor.numel() == 0 for tensor in received) for received in outputs]
     first = min(range(len(inputs)), key=lambda case: (empty[case], bytes_of[case]))
     others = [
         case

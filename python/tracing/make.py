@@ -25,7 +25,7 @@ from tracing import golden
 from tracing.activations import measured
 from tracing.check import RESULTS, Tensors, answers, compare, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.files import publish, replace_matching, scratch, sha256_of
+from tracing.files import replace_file, replace_matching, scratch, sha256_of
 from tracing.interface import (
     Interface,
     Signature,
@@ -34,7 +34,6 @@ from tracing.interface import (
     require_batches,
     require_variety,
 )
-from tracing.places import place
 from tracing.precision import in_precision
 from tracing.record import File, Record, read_record, record_path
 from tracing.releases import unreadable_by_server
@@ -49,6 +48,7 @@ from tracing.sources import (
     package_versions,
     source_files,
 )
+from tracing.user_lines import user_line
 
 # Files in a model's folder that no trace writes.
 _CONFIGURATION = ("model.yaml", "config.pbtxt", "weights.yaml", REQUIREMENTS, ".gitignore")
@@ -128,14 +128,14 @@ def make(
             )
             before = read_record(artifact)
             for n, file in enumerate(extra):
-                publish(folder / f"extra-{n}", model.folder / file.path)
+                replace_file(folder / f"extra-{n}", model.folder / file.path)
             replace_matching(requests, model.golden_folder, "traced-*")
             for path, file in zip(written, data, strict=True):
-                publish(path, model.folder / file.path)
-            publish(made, artifact)
+                replace_file(path, model.folder / file.path)
+            replace_file(made, artifact)
             note = folder / "record"
             note.write_text(record.to_json(), encoding="utf-8")
-            publish(note, record_path(artifact))
+            replace_file(note, record_path(artifact))
             for file in [] if before is None else [*before.data_files, *before.extra_files]:
                 if file.path not in {one.path for one in (*data, *extra)}:
                     (model.folder / file.path).unlink(missing_ok=True)
@@ -155,7 +155,7 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        at = place(model, filename, lineno) if issubclass(category, TracerWarning) else None
+        at = user_line(model, filename, lineno) if issubclass(category, TracerWarning) else None
         if at is None:
             show(message, category, filename, lineno, file, line)
         elif at not in seen:
@@ -168,7 +168,7 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
 def _other_graph(model: Model, error: TracingCheckError) -> TraceError:
     """Shorten PyTorch's report, two graphs with their stacks, to the user's line that computed another constant."""
     frames = re.findall(r"^\s*(\S.*)\((\d+)\): ", str(error), re.MULTILINE)
-    at = next((found for file, line in frames if (found := place(model, file, int(line)))), None)
+    at = next((found for file, line in frames if (found := user_line(model, file, int(line)))), None)
     return TraceError(
         f"{'' if at is None else f'{at}: '}forward() uses another number when it is traced again",
         "A clock such as time.time(), a random number of Python or NumPy, a counter or other state causes that. Keep "

@@ -29,7 +29,7 @@ MIXES = (
 
 
 @dataclass(frozen=True)
-class Place:
+class RowOrigin:
     """The row `row` of the set of fresh inputs `case`."""
 
     case: int
@@ -41,7 +41,7 @@ class Probe:
     """A batch for the model. rows: the origin of each row; None for a row of `extreme` values, whose answer is free."""
 
     inputs: Tensors
-    rows: Sequence[Place | None]
+    rows: Sequence[RowOrigin | None]
     extreme: str | None = None
 
 
@@ -52,7 +52,7 @@ def make_probes(inputs: Sequence[Tensors]) -> list[Probe]:
     """
     if not all(case and all(tensor.ndim > 0 and 0 < len(tensor) == len(case[0]) for tensor in case) for case in inputs):
         return []  # `compare_with_config` reports it
-    places: list[list[Place]] = []
+    batches: list[list[RowOrigin]] = []
     equal: dict[int, int] = {}
     by_shape: dict[tuple[object, ...], list[int]] = {}
     for number, case in enumerate(inputs):
@@ -61,26 +61,26 @@ def make_probes(inputs: Sequence[Tensors]) -> list[Probe]:
         distinct = _distinct_rows(inputs, group)
         sizes = {len(inputs[number][0]): number for number in group}
         for size, number in sizes.items():
-            own = [place for place in distinct if place.case == number]
-            others = [place for place in distinct if place.case != number]
+            own = [origin for origin in distinct if origin.case == number]
+            others = [origin for origin in distinct if origin.case != number]
             if size == 1:
-                places += [others[-1:]] if others else []
+                batches += [others[-1:]] if others else []
             elif len(distinct) > 1:
-                places.append(_arranged(size, own, others))
+                batches.append(_arranged(size, own, others))
             elif any(tensor[0].numel() for tensor in inputs[number]):
                 equal[size] = number
         if 1 not in sizes and len(distinct) > 1:
-            places.append(distinct[-1:])
+            batches.append(distinct[-1:])
     for size, number in equal.items():
-        if size not in map(len, places):
+        if size not in map(len, batches):
             raise TraceError(
                 f"all {size} rows of fresh_inputs[{number}] are equal, so the check cannot show whether the model "
                 f"mixes the rows of a batch of {size}",
                 "Give each row values of its own in trace.py: torch.rand(batch, ...), not torch.ones, zeros or expand.",
             )
     # The largest first: its message says most about a model that mixes rows in large batches only.
-    places.sort(key=len, reverse=True)
-    return [Probe(_batch(inputs, rows), rows) for rows in places] + _extreme(inputs)
+    batches.sort(key=len, reverse=True)
+    return [Probe(_batch(inputs, rows), rows) for rows in batches] + _extreme(inputs)
 
 
 def require_separate_rows(
@@ -96,24 +96,26 @@ def require_separate_rows(
     either answer may be that far from the eager module's.
     """
     warnings = []
-    for probe, gave in zip(probes, answered, strict=True):
+    for probe, received in zip(probes, answered, strict=True):
         batch = len(probe.rows)
-        if isinstance(gave, str):
+        if isinstance(received, str):
             if probe.extreme is None:
-                raise TraceError(f"the model fails on a batch of {batch} of other rows of fresh_inputs: {gave}", MIXES)
+                raise TraceError(
+                    f"the model fails on a batch of {batch} of other rows of fresh_inputs: {received}", MIXES
+                )
             warnings.append(
                 f"a row of {probe.extreme} values makes the whole batch of {batch} fail, with the requests of other "
-                f"clients: {gave}"
+                f"clients: {received}"
             )
             continue
         for slot in interface.outputs:
-            got = gave[slot.position]
-            for row, place in enumerate(probe.rows):
-                if place is None:
+            got = received[slot.position]
+            for row, origin in enumerate(probe.rows):
+                if origin is None:
                     continue
-                known = outputs[place.case][slot.position]
+                known = outputs[origin.case][slot.position]
                 how = (
-                    _describe_difference(known[place.row], got[row], tolerance)
+                    _describe_difference(known[origin.row], got[row], tolerance)
                     if len(got) == batch
                     else "has no row of its own, unlike"
                 )
@@ -121,25 +123,25 @@ def require_separate_rows(
                     beside = "" if probe.extreme is None else f" when another row has {probe.extreme} values"
                     raise TraceError(
                         f"output '{slot.name}': row {row} of a batch of {batch} {how} the answer to the same row in "
-                        f"fresh_inputs[{place.case}] (row {place.row} of {len(known)}){beside}: the model mixes rows",
+                        f"fresh_inputs[{origin.case}] (row {origin.row} of {len(known)}){beside}: the model mixes rows",
                         MIXES,
                     )
     return warnings
 
 
-def _distinct_rows(inputs: Sequence[Tensors], group: Sequence[int]) -> list[Place]:
+def _distinct_rows(inputs: Sequence[Tensors], group: Sequence[int]) -> list[RowOrigin]:
     """Return the rows of the cases in `group` without repetitions."""
-    found: dict[bytes, Place] = {}
+    found: dict[bytes, RowOrigin] = {}
     for number in group:
         for row in range(len(inputs[number][0])):
             content = b"".join(
                 tensor[row].contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() for tensor in inputs[number]
             )
-            found.setdefault(content, Place(number, row))
+            found.setdefault(content, RowOrigin(number, row))
     return list(found.values())
 
 
-def _arranged(size: int, own: Sequence[Place], others: Sequence[Place]) -> list[Place]:
+def _arranged(size: int, own: Sequence[RowOrigin], others: Sequence[RowOrigin]) -> list[RowOrigin]:
     """Return `size` rows, at other positions than in their case: every second one of `others`, or half of `own`."""
     if not others:
         half = own[: (len(own) + 1) // 2]
@@ -148,9 +150,9 @@ def _arranged(size: int, own: Sequence[Place], others: Sequence[Place]) -> list[
     return [others[row // 2 % len(others)] if row % 2 == 0 else mine[(row + 1) % len(mine)] for row in range(size)]
 
 
-def _batch(inputs: Sequence[Tensors], rows: Sequence[Place]) -> Tensors:
+def _batch(inputs: Sequence[Tensors], rows: Sequence[RowOrigin]) -> Tensors:
     count = len(inputs[rows[0].case])
-    return tuple(torch.stack([inputs[place.case][index][place.row] for place in rows]) for index in range(count))
+    return tuple(torch.stack([inputs[origin.case][index][origin.row] for origin in rows]) for index in range(count))
 
 
 def _extreme(inputs: Sequence[Tensors]) -> list[Probe]:
@@ -163,7 +165,7 @@ def _extreme(inputs: Sequence[Tensors]) -> list[Probe]:
     if not several:
         return []
     number = min(several, key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
-    rows = [None, *(Place(number, row) for row in range(1, len(inputs[number][0])))]
+    rows = [None, *(RowOrigin(number, row) for row in range(1, len(inputs[number][0])))]
 
     def replaced(tensor: Tensor, kind: str) -> Tensor:
         tensor = tensor.clone()

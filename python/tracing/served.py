@@ -59,18 +59,18 @@ def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[T
 
     Raises TraceError with the artifact's error if it cannot be loaded, or run on the inputs.
     """
-    given, gave = folder / "inputs", folder / "answers"
-    torch.save((list(inputs), list(probes)), given)
-    command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(given), str(gave)]
+    inputs_file, answers_file = folder / "inputs", folder / "answers"
+    torch.save((list(inputs), list(probes)), inputs_file)
+    command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(inputs_file), str(answers_file)]
     done = subprocess.run(command, env=child_environment(), check=False)
-    given.unlink()
-    if done.returncode != 0 or not gave.is_file():
+    inputs_file.unlink()
+    if done.returncode != 0 or not answers_file.is_file():
         raise TraceError(
             f"the process that runs the saved {artifact.name} ended with {done.returncode}",
             "Its output is above. If the machine ran out of memory, trace with --jobs 1.",
         )
-    answer: dict[str, Any] = torch.load(gave)
-    gave.unlink()
+    answer: dict[str, Any] = torch.load(answers_file)
+    answers_file.unlink()
     if "error" in answer:
         raise TraceError(f"the saved {artifact.name} fails in a process of its own: {answer['error']}")
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
@@ -106,12 +106,12 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
     ]
 
 
-def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
+def _main(kind: str, artifact: Path, inputs_file: Path, answers_file: Path) -> None:
     answer: dict[str, Any]
     try:
         load = _torchscript if kind == "model.pt" else _onnx
         run, signature, state = load(artifact)
-        inputs, probes = torch.load(given)
+        inputs, probes = torch.load(inputs_file)
         # Copies, because `forward` may change its inputs. Made before the call, whose memory is measured.
         copies = [_copied(case) for case in inputs]
         generator = torch.get_rng_state()
@@ -145,7 +145,7 @@ def _main(kind: str, artifact: Path, given: Path, gave: Path) -> None:
         answer = {"error": error.message}
     except Exception as error:
         answer = {"error": _text(error)}
-    torch.save(answer, gave)
+    torch.save(answer, answers_file)
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:

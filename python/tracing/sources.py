@@ -128,7 +128,7 @@ def _is_whole(path: Path, file: File, written_at: int) -> bool:
     return _changed_at(path) < written_at or sha256_of(path) == file.sha256
 
 
-def mark_whole(model: Model, record: Record) -> None:
+def mark_verified(model: Model, record: Record) -> None:
     """Make the record the newest file again, so that the next `changes` need not read the others."""
     path = record_path(model.artifact())
     if any(_changed_at(model.folder / file.path) >= _changed_at(path) for file in record.files()):

@@ -64,8 +64,8 @@ export function explainCluster(call: ClusterCall, error: unknown): UserError {
   return new UserError(`${cannot} at ${call.server}: ${failure.message}`, { cause: error });
 }
 
-function explainStatus(cannot: string, call: ClusterCall, status: number, said: string): UserError {
-  const detail = said === '' ? `HTTP ${status}` : `HTTP ${status}: ${said}`;
+function explainStatus(cannot: string, call: ClusterCall, status: number, message: string): UserError {
+  const detail = message === '' ? `HTTP ${status}` : `HTTP ${status}: ${message}`;
   switch (status) {
     case 401:
       return new UserError(

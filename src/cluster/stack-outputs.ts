@@ -186,25 +186,25 @@ async function explain(stack: string, cwd: string, error: unknown): Promise<unkn
       hint: `install it (https://www.pulumi.com/docs/install), or ${WITHOUT_STACK}`,
     });
   }
-  const said = error.output.stderr.trim();
-  const reason = said.replace(/^error: /, '');
-  if (/no stack named/.test(said)) {
+  const stderr = error.output.stderr.trim();
+  const reason = stderr.replace(/^error: /, '');
+  if (/no stack named/.test(stderr)) {
     return new UserError(`stack ${stack} does not exist; ${await describeStacks(cwd)}`, {
       hint: `name an existing stack, or create this one with "pulumi stack init ${stack}" and "pulumi up"`,
     });
   }
-  if (/PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i.test(said)) {
+  if (/PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i.test(stderr)) {
     return new UserError(`pulumi is not logged in to the backend of stack ${stack}: ${reason}`, {
       hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
     });
   }
-  if (/passphrase/i.test(said)) {
+  if (/passphrase/i.test(stderr)) {
     return new UserError(`cannot decrypt the secrets of stack ${stack}: ${reason}`, {
       hint: 'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
     });
   }
   // Outside of a project Pulumi also asks for a fully qualified stack name.
-  if (/no Pulumi\.yaml|fully qualified name/i.test(said)) {
+  if (/no Pulumi\.yaml|fully qualified name/i.test(stderr)) {
     return new UserError(`${cwd} contains no Pulumi program: ${reason}`, {
       hint: 'name the folder that contains Pulumi.yaml with --stack-dir',
     });

@@ -84,7 +84,7 @@ async function uvInstall(
 /** Translates an installer's error to a message for users. */
 function explainInstall(error: unknown): unknown {
   if (!(error instanceof CommandError)) return error;
-  const said = error.output.stderr.trim().split('\n').at(-1) ?? '';
+  const lastLine = error.output.stderr.trim().split('\n').at(-1) ?? '';
   if (/No space left/i.test(error.output.stderr)) {
     return new UserError('the disk is full: cannot install the Python packages', {
       hint: 'free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR',
@@ -96,7 +96,7 @@ function explainInstall(error: unknown): unknown {
       error.output.stderr,
     )
   ) {
-    return new UserError(`cannot reach the Python package index, or it lacks a package (${said.trim()})`, {
+    return new UserError(`cannot reach the Python package index, or it lacks a package (${lastLine.trim()})`, {
       hint: 'check the network and the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), then run the command again',
       cause: error,
     });

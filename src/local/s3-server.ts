@@ -61,8 +61,8 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     { mode: 0o600 },
   );
   const ports = await internalPorts();
-  const leftovers = new TempFileRegistry(join(options.directory, 'leftovers.json'));
-  noteSockets(leftovers, { ...ports, 's3.port': options.port });
+  const tempFiles = new TempFileRegistry(join(options.directory, 'leftovers.json'));
+  noteSockets(tempFiles, { ...ports, 's3.port': options.port });
   const server = new ManagedProcess({
     name: 'the S3 server',
     command: options.weed,
@@ -74,7 +74,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   });
   const stop = async (): Promise<void> => {
     await server.stop(STOP_GRACE_MS);
-    leftovers.remove();
+    tempFiles.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;
   await server.untilReady(() => isHealthy(endpoint, isS3), START_TIMEOUT_MS, stop);
@@ -147,10 +147,10 @@ function serverArguments(options: S3ServerOptions, config: string, ports: Record
 }
 
 /** Notes the Unix sockets that SeaweedFS creates in /tmp, named after its ports, and does not delete. */
-function noteSockets(leftovers: TempFileRegistry, ports: Record<string, number>): void {
+function noteSockets(tempFiles: TempFileRegistry, ports: Record<string, number>): void {
   for (const [flag, port] of Object.entries(ports)) {
     const [server, , grpc] = flag.split('.');
-    leftovers.note('/tmp', `seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`);
+    tempFiles.note('/tmp', `seaweedfs-${server}${grpc === undefined ? '' : '-grpc'}-${port}.sock`);
   }
 }
 

@@ -72,10 +72,10 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   rmSync(mount, { recursive: true, force: true });
   mkdirSync(mount, { recursive: true });
   assembleBackends(installation, backends);
-  const leftovers = new TempFileRegistry(join(directory, 'leftovers.json'));
+  const tempFiles = new TempFileRegistry(join(directory, 'leftovers.json'));
   // The shared memory of the python backend, which is not deleted if the backend is killed.
   const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
-  leftovers.note(SHARED_MEMORY, sharedMemory);
+  tempFiles.note(SHARED_MEMORY, sharedMemory);
   const server = new ManagedProcess({
     name: 'tritonserver',
     command: installation.binary,
@@ -89,7 +89,7 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   });
   const stop = async (): Promise<void> => {
     await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
-    leftovers.remove();
+    tempFiles.remove();
     removeEnvironmentFolders();
     rmSync(mount, { recursive: true, force: true });
   };

@@ -167,8 +167,8 @@ function foldersIn(repository: string): string[] {
 }
 
 /** Parses `MESSAGE\n    -> HINT`, or argparse's output: its usage, which is dropped, and a message at the end. */
-function usageError(said: string): UsageError {
-  const [message = '', hint] = said
+function usageError(output: string): UsageError {
+  const [message = '', hint] = output
     .trim()
     .replace(/^usage: [^]*?: error: /, '')
     .split('\n    -> ');

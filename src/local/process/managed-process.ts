@@ -135,9 +135,9 @@ export class ManagedProcess {
           this.endedBecause === undefined
             ? `was not ready after ${timeoutMs / 1000} s`
             : `ended (${this.endedBecause})`;
-        const said = this.lastLines();
+        const lines = this.lastLines();
         await stop();
-        throw new UserError(`${this.name} ${how}:\n${said}`, { hint: `read the log: ${this.logFile}` });
+        throw new UserError(`${this.name} ${how}:\n${lines}`, { hint: `read the log: ${this.logFile}` });
       }
       await sleep(POLL_MS);
     }

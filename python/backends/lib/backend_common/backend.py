@@ -99,12 +99,12 @@ class Backend(ABC, Generic[ArrayT]):
             message = str(result) if isinstance(result, ModelError) else f"{type(result).__name__}: {result}"
             pb_utils.Logger.log_error(f"{self.spec}: {message}")
             return pb_utils.InferenceResponse(output_tensors=[], error=pb_utils.TritonError(message))
-        wanted = request.requested_output_names()
+        requested = request.requested_output_names()
         return pb_utils.InferenceResponse(
             output_tensors=[
                 pb_utils.Tensor.from_dlpack(tensor.name, self.export(result[tensor.name], tensor.data_type))
                 for tensor in self.spec.outputs
-                if tensor.name in wanted
+                if tensor.name in requested
             ]
         )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tracing.repository import Model
 
 
-def place(model: Model, file: str, line: int | None) -> str | None:
+def user_line(model: Model, file: str, line: int | None) -> str | None:
     """Return `model-repo/NAME/trace.py:LINE`; None for installed packages and files outside the model repository."""
     repository = model.folder.resolve().parent
     path = Path(file).resolve()
@@ -19,10 +19,10 @@ def place(model: Model, file: str, line: int | None) -> str | None:
     return f"{path.relative_to(repository.parent).as_posix()}:{line}"
 
 
-def raised_at(model: Model, error: BaseException) -> str | None:
+def deepest_user_line(model: Model, error: BaseException) -> str | None:
     """Return the deepest frame of `error` that is in the user's files; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename is not None:
-        return place(model, error.filename, error.lineno)
+        return user_line(model, error.filename, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
-    places = (place(model, frame.filename, frame.lineno) for frame in reversed(frames))
-    return next((found for found in places if found is not None), None)
+    lines = (user_line(model, frame.filename, frame.lineno) for frame in reversed(frames))
+    return next((found for found in lines if found is not None), None)
