@@ -1,6 +1,10 @@
 import { capacityWarning } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
+import { TERMINATION_GRACE_SECONDS } from './gpu/gpu-node-pool-spec';
+import { COMPONENT_NAME } from './settings/triton';
 import type { Settings } from './settings/types';
+import { completeOptions } from './triton/settings';
+import { graceSeconds } from './triton/timeouts';
 
 /** Address ranges that are reserved for documentation. */
 const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
@@ -12,13 +16,13 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
 export function getWarnings(settings: Settings, today: Date): string[] {
   const { cluster, publisher, gpuNodePools } = settings;
   const capacity = capacityWarning(settings);
-  const tooFewGpus = capacity === undefined ? [] : [capacity];
-  if (cluster.kind === 'existing') return tooFewGpus;
+  const ofPools = [...(capacity === undefined ? [] : [capacity]), ...drainWarnings(settings)];
+  if (cluster.kind === 'existing') return ofPools;
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
   const support = supportWarning(version, today);
   return [
-    ...tooFewGpus,
+    ...ofPools,
     ...(support === undefined ? [] : [support]),
     ...(examples.length > 0
       ? [
@@ -42,5 +46,15 @@ export function getWarnings(settings: Settings, today: Date): string[] {
       .map(({ name, minimumNodes, maximumNodes }) => {
         return `pool ${name} starts with minimumNodes (${minimumNodes}), and this stack has no autoscaler that adds nodes up to maximumNodes (${maximumNodes}): set both to the number of nodes that you need, or install an autoscaler. A raised minimumNodes alone is rejected by AWS while the group has fewer nodes`;
       }),
+  ];
+}
+
+/** Karpenter deletes pods at once, without the disruption budget, if they may drain as long as their node. */
+function drainWarnings({ triton, gpuNodePools }: Settings): string[] {
+  const seconds = graceSeconds(completeOptions(COMPONENT_NAME, triton));
+  const pools = gpuNodePools.filter(({ mechanism }) => mechanism !== 'managed-node-group');
+  if (seconds < TERMINATION_GRACE_SECONDS || pools.length === 0) return [];
+  return [
+    `shutdown lets replicas drain for ${seconds} s, but a node of ${pools.map(({ name }) => name).join(', ')} that is replaced ends after ${TERMINATION_GRACE_SECONDS} s: its replicas stop at once, without regard to the disruption budget, and requests that are still open fail. Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group`,
   ];
 }

@@ -5,11 +5,11 @@ import type { GpuNodePoolSettings } from '../settings/types';
  * Karpenter deletes a node this long after it began to drain it, so that a pod that does not terminate cannot keep the
  * node.
  */
-const TERMINATION_GRACE = '1h';
+export const TERMINATION_GRACE_SECONDS = 3600;
 
 /**
- * Timeout for deleting a NodePool or NodeClass: TERMINATION_GRACE, and time for AWS to terminate the machines. Karpenter
- * keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
+ * Timeout for deleting a NodePool or NodeClass: TERMINATION_GRACE_SECONDS, and time for AWS to terminate the machines.
+ * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
  */
 export const DELETE_TIMEOUT = '75m';
 
@@ -54,7 +54,7 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
         ],
         taints: poolTaints(pool),
         expireAfter: `${pool.expireAfterHours}h`,
-        terminationGracePeriod: TERMINATION_GRACE,
+        terminationGracePeriod: `${TERMINATION_GRACE_SECONDS / 3600}h`,
       },
     },
     disruption: {

@@ -43,6 +43,20 @@ test('getWarnings reports managed groups that no autoscaler scales', () => {
   ]);
 });
 
+test.each([
+  [3554, []],
+  [
+    3555,
+    [
+      'shutdown lets replicas drain for 3600 s, but a node of a10g that is replaced ends after 3600 s: its replicas stop ' +
+        'at once, without regard to the disruption budget, and requests that are still open fail. ' +
+        'Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group',
+    ],
+  ],
+])('getWarnings compares a drain of %i s with the time that Karpenter gives a node', (drainSeconds, warnings) => {
+  expect(of({ ...OWN, shutdown: { drainSeconds } })).toEqual(warnings);
+});
+
 test.each<[string, Record<string, unknown>, string | undefined]>([
   ['as many replicas as GPUs', { replicas: 3 }, undefined],
   [
