@@ -1,7 +1,18 @@
-import { leftovers, testMoto, type Moto } from '../support/moto';
+import { askMoto, leftovers, testMoto, type Moto } from '../support/moto';
 import { Scratch } from '../support/temp-dir';
 
 const INSTALL_MS = 10 * 60_000;
+
+/** Each creates something that costs money, in the Query API. */
+const BILLED: readonly (readonly [service: string, request: string, element: string])[] = [
+  ['ec2', 'CreateVpc&CidrBlock=10.0.0.0/16', 'vpcId'],
+  ['ec2', 'CreateSubnet&CidrBlock=10.0.0.0/20&VpcId={vpcId}', 'subnetId'],
+  ['ec2', 'AllocateAddress&Domain=vpc', 'allocationId'],
+  ['ec2', 'CreateNatGateway&SubnetId={subnetId}&AllocationId={allocationId}', 'natGatewayId'],
+  ['ec2', 'CreateVpcEndpoint&VpcId={vpcId}&ServiceName=com.amazonaws.us-east-1.s3', 'vpcEndpointId'],
+  ['ec2', 'CreateVolume&AvailabilityZone=us-east-1a&Size=1', 'volumeId'],
+  ['ec2', 'RunInstances&ImageId=ami-12c6146b&MinCount=1&MaxCount=1&SubnetId={subnetId}', 'instanceId'],
+];
 
 /** What the mock of AWS adds to moto, by requests as the provider makes them. */
 describe('the mock of EKS', () => {
@@ -107,3 +118,30 @@ describe('the mock of EKS', () => {
     expect((await resize({ minSize: 2, desiredSize: 2 })).status).toBe(200);
   });
 });
+
+test(
+  'leftovers names what costs money',
+  async () => {
+    const scratch = new Scratch();
+    try {
+      const moto = await testMoto(scratch);
+      const made: Record<string, string> = {};
+      const form = { 'content-type': 'application/x-www-form-urlencoded' };
+      for (const [service, request, element] of BILLED) {
+        const action = request.replace(/\{(\w+)\}/g, (_, name: string) => made[name] ?? '');
+        const answer = await askMoto(moto, service, '/', form, `Action=${action}&Version=2016-11-15`);
+        made[element] = new RegExp(`<${element}>([^<]*)<`).exec(answer)?.[1] ?? '';
+      }
+      const target = { 'x-amz-target': 'TrentService.CreateKey', 'content-type': 'application/x-amz-json-1.1' };
+      const { KeyMetadata } = JSON.parse(await askMoto(moto, 'kms', '/', target, '{}')) as {
+        KeyMetadata: { KeyId: string };
+      };
+      const { subnetId, ...costly } = made;
+      expect(subnetId).toMatch(/^subnet-/);
+      expect(await leftovers(moto)).toEqual(expect.arrayContaining([...Object.values(costly), KeyMetadata.KeyId]));
+    } finally {
+      await scratch.clean();
+    }
+  },
+  INSTALL_MS,
+);

@@ -80,17 +80,48 @@ function writeTokenProgram(directory: string, access: Access): void {
   writeFileSync(join(directory, 'aws'), script.join('\n'), { mode: 0o755 });
 }
 
-/** Names of remaining clusters, log groups, buckets and roles. */
+/** Requests of the Query API for what costs money, and the element of an answer with its name. */
+const BILLED: readonly (readonly [service: string, version: string, request: string, element: string])[] = [
+  ['ec2', '2016-11-15', 'DescribeNatGateways&Filter.1.Name=state&Filter.1.Value.1=available', 'natGatewayId'],
+  ['ec2', '2016-11-15', 'DescribeAddresses', 'allocationId'],
+  ['ec2', '2016-11-15', 'DescribeInstances&Filter.1.Name=instance-state-name&Filter.1.Value.1=running', 'instanceId'],
+  ['ec2', '2016-11-15', 'DescribeVolumes', 'volumeId'],
+  ['ec2', '2016-11-15', 'DescribeVpcEndpoints', 'vpcEndpointId'],
+  ['ec2', '2016-11-15', 'DescribeVpcs&Filter.1.Name=is-default&Filter.1.Value.1=false', 'vpcId'],
+  ['elasticloadbalancing', '2015-12-01', 'DescribeLoadBalancers', 'LoadBalancerName'],
+  ['iam', '2010-05-08', 'ListRoles', 'RoleName'],
+  ['iam', '2010-05-08', 'ListOpenIDConnectProviders', 'Arn'],
+];
+
+/** Names of what remains in the account and costs money, and of roles, identity providers and networks. */
 export async function leftovers(moto: Moto): Promise<string[]> {
   const form = { 'content-type': 'application/x-www-form-urlencoded' };
-  const target = { 'x-amz-target': 'Logs_20140328.DescribeLogGroups', 'content-type': 'application/x-amz-json-1.1' };
-  const { clusters } = JSON.parse(await askMoto(moto, 'eks', '/clusters')) as { clusters: string[] };
-  const { logGroups } = JSON.parse(await askMoto(moto, 'logs', '/', target, '{}')) as {
-    logGroups: { logGroupName: string }[];
+  const json = async <T>(service: string, target: string, body: object = {}): Promise<T> => {
+    const headers = { 'x-amz-target': target, 'content-type': 'application/x-amz-json-1.1' };
+    return JSON.parse(await askMoto(moto, service, '/', headers, JSON.stringify(body))) as T;
   };
-  const buckets = namesIn(await askMoto(moto, 's3', '/'), 'Name');
-  const roles = namesIn(await askMoto(moto, 'iam', '/', form, 'Action=ListRoles&Version=2010-05-08'), 'RoleName');
-  return [...clusters, ...logGroups.map(({ logGroupName }) => logGroupName), ...buckets, ...roles];
+  const { clusters } = JSON.parse(await askMoto(moto, 'eks', '/clusters')) as { clusters: string[] };
+  const { logGroups } = await json<{ logGroups: { logGroupName: string }[] }>(
+    'logs',
+    'Logs_20140328.DescribeLogGroups',
+  );
+  const { Keys } = await json<{ Keys: { KeyId: string }[] }>('kms', 'TrentService.ListKeys');
+  const keys = await Promise.all(
+    Keys.map(({ KeyId }) =>
+      json<{ KeyMetadata: { KeyId: string; KeyState: string } }>('kms', 'TrentService.DescribeKey', { KeyId }),
+    ),
+  );
+  const found = [
+    ...clusters,
+    ...logGroups.map(({ logGroupName }) => logGroupName),
+    ...namesIn(await askMoto(moto, 's3', '/'), 'Name'),
+    // A key that waits for its deletion costs nothing.
+    ...keys.flatMap(({ KeyMetadata }) => (KeyMetadata.KeyState === 'PendingDeletion' ? [] : [KeyMetadata.KeyId])),
+  ];
+  for (const [service, version, request, element] of BILLED) {
+    found.push(...namesIn(await askMoto(moto, service, '/', form, `Action=${request}&Version=${version}`), element));
+  }
+  return found;
 }
 
 function namesIn(xml: string, element: string): string[] {
