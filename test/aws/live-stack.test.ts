@@ -126,6 +126,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
         namespace: 'kube-system',
       });
       expect(settings.data).toEqual({ 'enable-network-policy-controller': 'true' });
+      await stack.up('--expect-no-changes');
     },
     STEP_MS,
   );
