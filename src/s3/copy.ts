@@ -5,7 +5,7 @@ import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } f
 import { FileChangedError, S3Error } from './errors';
 import { encodeKey, encodeText } from './endpoint';
 import { abortUpload, runMultipart, copyPart, createUpload, type StoredPart } from './multipart';
-import { checkObject, conditionHeaders, getObject, headObject, isRefused, getVersionId } from './objects';
+import { checkObject, conditionHeaders, getObject, headObject, isRefused, getVersionId, readRange } from './objects';
 import { quoted, readXml } from './requester';
 import type { UploadSource } from './source';
 import type { Written } from './types';
@@ -153,10 +153,9 @@ export async function copyThroughHere(
   const pieces: UploadSource = {
     bytes,
     read: async (start, buffer) => {
-      const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
-      const got = await getObject(from, source.key, { range, bytes: buffer.byteLength, versionId });
-      if (got?.body.byteLength !== buffer.byteLength) throw otherContent(source);
-      return got.body;
+      const count = await readRange(from, source.key, start, buffer, { versionId });
+      if (count !== buffer.byteLength) throw otherContent(source);
+      return buffer;
     },
     verify: () => Promise.resolve(),
     close: () => Promise.resolve(),

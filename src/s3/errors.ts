@@ -96,6 +96,7 @@ const ADVICE: Record<string, string> = {
   InsufficientStorage: NO_SPACE,
   NotImplemented: 'this S3 server does not support a required operation: use another server',
   MalformedAnswer: 'the answer is not that of an S3 API: check --endpoint-url, and proxies',
+  RangeIgnored: 'the server, or a proxy before it, ignores the header Range: use another server, or correct the proxy',
   ECONNREFUSED: 'no server listens at this address: check --endpoint-url',
   ENOTFOUND: 'the host is unknown: check --endpoint-url, --region and the network',
   EAI_AGAIN: 'DNS does not answer: check the network',

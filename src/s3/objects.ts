@@ -25,7 +25,7 @@ const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 export async function headObject(bucket: Bucket, key: string): Promise<ObjectHead | undefined> {
   const head = await headInBucket(bucket, key);
   // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
-  if (head === undefined) await getObject(bucket, key, { range: 'bytes=0-0' });
+  if (head === undefined) await readRange(bucket, key, 0, Buffer.alloc(1));
   return head;
 }
 
@@ -56,46 +56,70 @@ export interface GotObject {
   ageMs: number;
 }
 
-export interface GetOptions {
-  /** Range header. */
-  range?: string;
-  /** ETag that the object must have. */
-  etag?: string;
-  /** Expected size, for the deadline. */
-  bytes?: number;
-  versionId?: string;
-}
-
 /**
- * Reads the object. The content of a whole object is verified against its stored checksum, if the object was uploaded
- * in one part.
+ * Reads a whole object. Its content is verified against its stored checksum, if the object was uploaded in one part.
+ * @param options `bytes`: expected size, for the deadline
  * @returns undefined if the object does not exist
  */
 export async function getObject(
   bucket: Bucket,
   key: string,
-  { range, etag, bytes = 0, versionId }: GetOptions = {},
+  { bytes = 0, versionId }: { bytes?: number; versionId?: string } = {},
 ): Promise<GotObject | undefined> {
-  try {
-    return await bucket.requester.send({
+  return unlessMissing(
+    bucket.requester.send({
       what: `read ${getName(bucket, key)}`,
       method: 'GET',
       key,
-      query: versionId === undefined ? undefined : { versionId },
-      headers: {
-        ...(range === undefined ? MODE : { range }),
-        ...(etag && { 'if-match': etag }),
-      },
+      query: getVersionQuery(versionId),
+      headers: MODE,
       answerBytes: bytes,
       read: (answer) => {
-        if (range === undefined) checkBody(answer);
+        checkBody(answer);
         return { body: answer.body, etag: quoted(header(answer.headers, 'etag')), ageMs: getAge(answer) };
       },
-    });
+    }),
+  );
+}
+
+/**
+ * Reads the bytes of an object from `start` on into `buffer`.
+ * @param state `etag`: ETag that the object must have; `versionId`: version to read
+ * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object; undefined if the
+ *   object does not exist
+ */
+export async function readRange(
+  bucket: Bucket,
+  key: string,
+  start: number,
+  buffer: Buffer,
+  { etag, versionId }: { etag?: string; versionId?: string | undefined } = {},
+): Promise<number | undefined> {
+  const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
+  const reading = bucket.requester.send({
+    what: `read ${getName(bucket, key)}`,
+    method: 'GET',
+    key,
+    query: getVersionQuery(versionId),
+    headers: etag === undefined ? { range } : { range, 'if-match': etag },
+    into: buffer,
+    read: ({ body }) => body.byteLength,
+  });
+  return unlessMissing(reading).catch((error: unknown) => {
+    // The object ends before the range.
+    if (error instanceof S3Error && error.status === 416) return 0;
+    throw error;
+  });
+}
+
+const getVersionQuery = (versionId: string | undefined): Record<string, string> | undefined =>
+  versionId === undefined ? undefined : { versionId };
+
+async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
   } catch (error) {
     if (error instanceof S3Error && (error.code === 'NoSuchKey' || error.code === 'NoSuchVersion')) return undefined;
-    // 416: a range of an empty object.
-    if (error instanceof S3Error && error.status === 416) return { body: Buffer.alloc(0), etag: '', ageMs: 0 };
     throw error;
   }
 }
@@ -184,16 +208,19 @@ async function checksumFromBytes(bucket: Bucket, key: string, { bytes, etag }: O
   if (bytes === 0) return checksumOfBytes(Buffer.alloc(0));
   const digests: Buffer[] = [];
   await forEachLimited(splitIntoParts(bytes), bucket.buffers.parts, async (part) => {
-    const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
-    const got = await getObject(bucket, key, { range, etag, bytes: part.bytes });
-    if (got?.body.byteLength !== part.bytes) {
-      throw new UserError(`cannot read ${getName(bucket, key)}: it changed while it was read`, {
-        hint: 'run the command again',
-      });
-    }
-    digests[part.number - 1] = sha256(got.body);
+    await bucket.buffers.lend(part.bytes, async (buffer) => {
+      if ((await readRange(bucket, key, part.start, buffer, { etag })) !== part.bytes)
+        throw changedWhileRead(bucket, key);
+      digests[part.number - 1] = sha256(buffer);
+    });
   });
   return checksumOfParts(digests);
+}
+
+export function changedWhileRead(bucket: Bucket, key: string): UserError {
+  return new UserError(`cannot read ${getName(bucket, key)}: it changed while it was read`, {
+    hint: 'run the command again',
+  });
 }
 
 export function conditionHeaders(condition: PutCondition): Record<string, string> {

@@ -1,7 +1,7 @@
 import { UserError } from '../core/errors';
 import { getName, type Bucket } from './bucket';
 import { splitIntoParts } from './checksum';
-import { getObject, headObject, type GotObject } from './objects';
+import { changedWhileRead, headObject, readRange } from './objects';
 
 /** Yields an object's bytes in order, part by part, without holding the whole object in memory. */
 export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<Buffer> {
@@ -14,26 +14,23 @@ export async function* readObject(bucket: Bucket, key: string): AsyncGenerator<B
   const { bytes: length, etag, versionId } = head;
   if (length === 0) return;
   const queue = splitIntoParts(length);
-  const pending: { bytes: number; got: Promise<GotObject | undefined> }[] = [];
+  const pending: Promise<Buffer>[] = [];
   const ask = (): void => {
     const part = queue.shift();
     if (part === undefined) return;
-    const range = `bytes=${part.start}-${part.start + part.bytes - 1}`;
-    const got = getObject(bucket, key, { range, etag, bytes: part.bytes, versionId });
+    const buffer = Buffer.allocUnsafeSlow(part.bytes);
+    const reading = readRange(bucket, key, part.start, buffer, { etag, versionId }).then((count) => {
+      if (count !== part.bytes) throw changedWhileRead(bucket, key);
+      return buffer;
+    });
     // The promise is awaited below, unless an earlier part fails.
-    got.catch(() => undefined);
-    pending.push({ bytes: part.bytes, got });
+    reading.catch(() => undefined);
+    pending.push(reading);
   };
   // These parts are requested ahead.
   for (let n = 0; n < bucket.buffers.parts; n++) ask();
   for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
-    const got = await next.got;
-    if (got?.body.byteLength !== next.bytes) {
-      throw new UserError(`cannot read ${getName(bucket, key)}: it changed while it was read`, {
-        hint: 'run the command again',
-      });
-    }
-    yield got.body;
+    yield await next;
     ask();
   }
 }

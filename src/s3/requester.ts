@@ -32,6 +32,8 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
+  /** Memory for the body of a successful answer, which must not be longer. */
+  into?: Buffer;
   /** Bytes that the server copies or joins before it answers, which extend the deadline. */
   copiedBytes?: number;
   /** Error code after which the same request cannot succeed, though others with this error can. */
@@ -163,7 +165,7 @@ export class Requester {
    * @throws S3Error if the failure is not transient, or the tries or the time are used up
    */
   async send<T>(request: S3Request<T>): Promise<T> {
-    const { answerBytes = 0, copiedBytes = 0 } = request;
+    const { answerBytes = request.into?.byteLength ?? 0, copiedBytes = 0 } = request;
     const sentBytes = (request.body?.byteLength ?? 0) + answerBytes;
     const transferMs = sentBytes / SLOWEST_BYTES_PER_MS + copiedBytes / SLOWEST_COPY_BYTES_PER_MS;
     let started = 0;
@@ -298,6 +300,7 @@ export class Requester {
       path: query === '' ? path : `${path}?${query}`,
       headers,
       body: request.body,
+      into: request.into,
       timeoutMs: Math.max(1, timeoutMs),
     });
   }

@@ -63,8 +63,9 @@ const NETWORK_CODES = new Set([
 /** Codes of TLS records that changed in transit, as this side or the other reports them. */
 const isDamagedRecord = (code: string): boolean => code.includes('BAD_RECORD_MAC');
 
-/** Codes of certificates that Node rejects, and of a proxy that rejects the connection. No retry changes them. */
-const REJECTED_CODE = /^Proxy|CERT|^CRL_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/;
+/** Codes of certificates that Node rejects, and of a proxy or server that lacks a feature. No retry changes them. */
+const REJECTED_CODE =
+  /^Proxy|^RangeIgnored$|CERT|^CRL_|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/;
 
 const TRANSIENT_STATUS = new Set([408, 429, 500, 502, 503, 504]);
 

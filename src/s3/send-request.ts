@@ -15,6 +15,8 @@ export interface WireRequest {
   path: string;
   headers: Record<string, string>;
   body: Uint8Array | undefined;
+  /** Memory for the body of a successful answer. */
+  into?: Buffer | undefined;
   /** Longest time for the whole exchange, in ms. */
   timeoutMs: number;
 }
@@ -73,11 +75,27 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
       if (refusal === undefined) fail(getCode(error), firstLine(error.message), error);
     });
     request.on('response', (response) => {
-      const chunks: Buffer[] = [];
       const status = response.statusCode ?? 0;
-      const answer = (): WireResponse => ({ status, headers: response.headers, body: joined(chunks) });
+      const into = status < 300 ? wire.into : undefined;
+      const chunks: Buffer[] = [];
+      let count = 0;
+      const take = (chunk: Buffer): void => {
+        // After a failure the memory may belong to another request.
+        if (request.destroyed) return;
+        if (into === undefined) chunks.push(chunk);
+        // A whole object instead of a range could be larger than the memory.
+        else if (chunk.byteLength > into.byteLength - count)
+          fail('RangeIgnored', 'the server sent more bytes than the range has');
+        else chunk.copy(into, count);
+        count += chunk.byteLength;
+      };
+      const answer = (): WireResponse => ({
+        status,
+        headers: response.headers,
+        body: into === undefined ? joined(chunks) : into.subarray(0, count),
+      });
       if (status >= 400 && !request.writableFinished) refusal = answer;
-      response.on('data', (chunk: Buffer) => chunks.push(chunk));
+      response.on('data', take);
       response.on('error', (error: NodeJS.ErrnoException) => fail(getCode(error), 'the answer was cut short', error));
       response.on('end', () => {
         if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');

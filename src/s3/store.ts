@@ -7,7 +7,7 @@ import { deleteObjects } from './delete';
 import { S3Error } from './errors';
 import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
-import { checkObject, getObject, type GotObject } from './objects';
+import { checkObject, getObject, readRange, type GotObject } from './objects';
 import { readObject } from './read';
 import { Requester } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
@@ -137,10 +137,10 @@ export class S3Store {
    * @throws UserError if the version does not exist
    */
   async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
-    const range = `bytes=${start}-${start + bytes - 1}`;
-    const got = await getObject(this.at, key, { range, bytes, versionId });
-    if (got === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
-    return got.body;
+    const buffer = Buffer.allocUnsafeSlow(bytes);
+    const count = await readRange(this.at, key, start, buffer, { versionId });
+    if (count === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
+    return buffer.subarray(0, count);
   }
 
   /**

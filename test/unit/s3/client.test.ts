@@ -615,6 +615,44 @@ test('S3Store.get rejects content that does not match the stored checksum', asyn
   expect((await getError(store.get('k'))).message).toMatch(/BadDigest/);
 });
 
+describe('S3Store.readPart', () => {
+  const content = randomBytes(1000);
+  const part = { number: 2, start: 100, bytes: 300 };
+  const whole = (status = 206): Reply => ({ status, body: content.subarray(100, 400) });
+  const read = (store: S3Store): Promise<Buffer> => store.readPart('k', 'v 1', part);
+
+  test('reads a range of a version', async () => {
+    const { store, seen } = await storeWith(() => whole());
+    expect(await read(store)).toEqual(content.subarray(100, 400));
+    expect(seen.map(({ url, headers }) => [url, headers.range])).toEqual([
+      ['/bucket/k?versionId=v%201', 'bytes=100-399'],
+    ]);
+  });
+
+  test('reads the part again from its start if an answer is cut short', async () => {
+    const cut: Reply = { status: 206, headers: { 'content-length': '300' }, body: randomBytes(200) };
+    const { store, seen, server } = await storeWith((_, number) => (number === 1 ? cut : whole()));
+    server.on('request', (_, reply: http.ServerResponse) => reply.once('finish', () => reply.destroy()));
+    expect(await read(store)).toEqual(content.subarray(100, 400));
+    expect(seen).toHaveLength(2);
+  });
+
+  test.each<[text: string, reply: Reply, outcome: object]>([
+    [
+      'a version that does not exist',
+      failure('NoSuchVersion', 404),
+      { message: 'version v 1 of s3://bucket/k does not exist' },
+    ],
+    ['an object that ends before the part', failure('InvalidRange', 416), { byteLength: 0 }],
+    ['an object that ends within the part', { status: 206, body: content.subarray(100, 200) }, { byteLength: 100 }],
+    ['a server that sends the whole object', { body: content }, { code: 'RangeIgnored' }],
+  ])('%s', async (_, reply, outcome) => {
+    const { store, seen } = await storeWith(() => reply);
+    expect(await read(store).catch((error: unknown) => error)).toMatchObject(outcome);
+    expect(seen).toHaveLength(1);
+  });
+});
+
 test('S3Store.get computes the age of an object from two dates of the server', async () => {
   const headers = { date: 'Fri, 02 Jan 2026 10:00:30 GMT', 'last-modified': 'Fri, 02 Jan 2026 10:00:00 GMT' };
   const { store } = await storeWith(() => ({ body: 'x', headers }));
