@@ -133,14 +133,21 @@ export class S3Store {
   }
 
   /**
-   * The bytes of one part of a version of an object. The caller verifies them.
+   * Reads bytes of a version of an object, from `start` on, into memory that the caller can use again, because memory
+   * that is allocated for each part stays in use until garbage collection. The caller verifies the bytes.
+   * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object
    * @throws UserError if the version does not exist
    */
-  async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
-    const buffer = Buffer.allocUnsafeSlow(bytes);
+  async readInto(key: string, versionId: string, start: number, buffer: Buffer): Promise<number> {
     const count = await readRange(this.at, key, start, buffer, { versionId });
     if (count === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
-    return buffer.subarray(0, count);
+    return count;
+  }
+
+  /** The same for one part of the object, in memory of its own. */
+  async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
+    const buffer = Buffer.allocUnsafeSlow(bytes);
+    return buffer.subarray(0, await this.readInto(key, versionId, start, buffer));
   }
 
   /**

@@ -629,10 +629,17 @@ describe('S3Store.readPart', () => {
     ]);
   });
 
+  test('readInto uses the memory of the caller', async () => {
+    const { store } = await storeWith(() => whole());
+    const memory = Buffer.alloc(302);
+    expect(await store.readInto('k', 'v', 100, memory.subarray(1, 301))).toBe(300);
+    expect(memory).toEqual(Buffer.concat([Buffer.alloc(1), content.subarray(100, 400), Buffer.alloc(1)]));
+  });
+
   test('reads the part again from its start if an answer is cut short', async () => {
     const cut: Reply = { status: 206, headers: { 'content-length': '300' }, body: randomBytes(200) };
     const { store, seen, server } = await storeWith((_, number) => (number === 1 ? cut : whole()));
-    server.on('request', (_, reply: http.ServerResponse) => reply.once('finish', () => reply.destroy()));
+    server.on('request', ({ socket }: http.IncomingMessage, reply) => reply.once('finish', () => socket.destroy()));
     expect(await read(store)).toEqual(content.subarray(100, 400));
     expect(seen).toHaveLength(2);
   });
