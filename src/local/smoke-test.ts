@@ -1,7 +1,7 @@
 import { UserError } from '../core/errors';
 import type { RepositoryModel } from '../model';
 import { contradiction } from '../model/golden';
-import { ASK_TIMEOUT_MS, isLost } from '../publish/apply/ask';
+import { ASK_TIMEOUT_MS, isLost } from '../release/ask';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';

@@ -4,7 +4,7 @@ import { replicaClient, type Replica, type ReplicaSource } from '../cluster/sour
 import type { S3Store } from '../s3/store';
 import { withoutFrames } from '../triton/load-failure';
 import type { RepositoryLocation } from '../release/location';
-import { askModel, WrongAnswerError } from './apply/ask';
+import { askModel, WrongAnswerError } from '../release/ask';
 import { readRequests, storedGolden } from './release/golden-object';
 import { readSnapshot } from './plan/snapshot';
 import type { Release, ReleasedModel } from './release/release';

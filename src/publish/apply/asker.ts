@@ -1,9 +1,8 @@
 import type { GoldenRequest } from '../../model/golden';
 import type { Replica } from '../../cluster/source';
 import type { TritonHttpClient } from '../../triton/http';
-import { askModel } from './ask';
+import { askModel, type Asked } from '../../release/ask';
 import { readRequests, type DesiredGolden } from '../release/golden-object';
-import type { Asked } from '../release/release';
 import type { ServedModel } from './rollout';
 
 export interface AskerOptions {

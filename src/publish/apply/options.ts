@@ -5,7 +5,8 @@ import type { RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import type { Plan } from '../plan/plan';
 import type { Provenance } from '../release/provenance';
-import type { Asked, Release } from '../release/release';
+import type { Asked } from '../../release/ask';
+import type { Release } from '../release/release';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
 import type { DesiredModel } from '../plan/desired';
 

@@ -1,3 +1,4 @@
+import type { Asked } from '../../release/ask';
 import type { S3Store } from '../../s3/store';
 import { releaseHistory } from './history';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
@@ -5,7 +6,6 @@ import { archiveKey, type RepositoryLocation } from '../../release/location';
 import {
   readHead,
   releaseIds,
-  type Asked,
   type Release,
   type ReleasedModel,
   type ReleasedObject,

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../core/errors';
 import type { ReleasedGolden } from '../../model/golden';
+import type { Asked } from '../../release/ask';
 import type { S3Store } from '../../s3/store';
 import { ourName } from '../lock';
 import type { Provenance } from './provenance';
@@ -16,12 +17,6 @@ export interface ReleasedObject {
   /** In a bucket with versioning: the id with which the object can be restored after its deletion. */
   versionId?: string;
 }
-
-/**
- * How replicas were asked before the release: golden requests, or zeros if there are none. `impossible`: the model does
- * not support single requests.
- */
-export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
 
 /** Whether weights were trained or drawn at random. */
 export type WeightKind = 'pretrained' | 'random';

@@ -1,6 +1,6 @@
-import { abortable } from '../../core/abort';
-import { UserError } from '../../core/errors';
-import { formatCount } from '../../core/format';
+import { abortable } from '../core/abort';
+import { UserError } from '../core/errors';
+import { formatCount } from '../core/format';
 import {
   compareAnswer,
   comparesOnlyShapes,
@@ -10,13 +10,11 @@ import {
   zeroInputs,
   type GoldenRequest,
   type Mismatch,
-} from '../../model/golden';
-import type { ModelConfig } from '../../model';
-import { TritonError, type InferOptions } from '../../triton/client';
-import type { TritonHttpClient } from '../../triton/http';
-import { withoutFrames } from '../../triton/load-failure';
-import type { Tensor } from '../../triton/tensor';
-import type { Asked } from '../release/release';
+} from '../model/golden';
+import type { ModelConfig } from '../model';
+import { TritonError, type InferenceClient, type InferOptions } from '../triton/client';
+import { withoutFrames } from '../triton/load-failure';
+import type { Tensor } from '../triton/tensor';
 
 /**
  * Timeout of one request, from its start to the complete answer. The first request may make the backend optimize the
@@ -24,9 +22,18 @@ import type { Asked } from '../release/release';
  */
 export const ASK_TIMEOUT_MS = 120_000;
 
+/**
+ * How replicas were asked before the release: golden requests, or zeros if there are none. `impossible`: the model does
+ * not support single requests.
+ */
+export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
+
+/** The part of a client that asks models. */
+type AskedClient = Pick<InferenceClient, 'modelConfig' | 'infer'>;
+
 export interface AskOptions {
-  /** Name of the replica, for messages. */
-  replica: string;
+  /** Name of the replica, with which messages begin. */
+  replica?: string | undefined;
   /** Whether the zero request was answered before, so that an error is a fault of the new model. */
   zerosWereAnswered: boolean;
   signal?: AbortSignal | undefined;
@@ -65,7 +72,7 @@ type ServedConfig = Pick<
 
 /** Sends each served version its golden requests, or the zero request if it has none. */
 export async function askModel(
-  client: TritonHttpClient,
+  client: AskedClient,
   model: { name: string; served: readonly number[] },
   golden: readonly GoldenRequest[],
   options: AskOptions,
@@ -107,7 +114,7 @@ function whyNotSingly({
 /** Asks one version on one replica. */
 class VersionAsker {
   constructor(
-    private readonly client: TritonHttpClient,
+    private readonly client: AskedClient,
     private readonly name: string,
     private readonly version: number,
     private readonly config: ServedConfig,
@@ -198,7 +205,8 @@ class VersionAsker {
   }
 
   private get where(): string {
-    return `${this.options.replica}: ${this.name} version ${this.version}`;
+    const { replica } = this.options;
+    return `${replica === undefined ? '' : `${replica}: `}${this.name} version ${this.version}`;
   }
 }
 

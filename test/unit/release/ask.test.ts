@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GoldenRequest } from '../../../src/model/golden';
-import { askModel, WrongAnswerError, type Answered, type AskOptions } from '../../../src/publish/apply/ask';
+import { askModel, WrongAnswerError, type Answered, type AskOptions } from '../../../src/release/ask';
 import { TritonHttpClient } from '../../../src/triton/http';
 
 const undo: (() => void)[] = [];
