@@ -1,30 +1,38 @@
-import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { mkdirSync, statfsSync } from 'node:fs';
+import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
-import { formatBytes } from '../core/format';
 import {
   AGENT_API,
   type AgentState,
-  type TrialOutcome,
+  type ServedModelState,
+  type StartPhase,
   type TrialRenewal,
   type TrialRequest,
 } from '../release/agent-api';
 import { FORMAT } from '../release/format';
 import type { Head } from '../release/head';
 import type { RepositoryLocation } from '../release/location';
-import { sha256Hex, type Manifest } from '../release/manifest';
+import type { Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import type { ModelControl } from '../triton/client';
+import { TritonError, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
-import { ContentStore, unitsOfRelease, WrongBytesError } from './content-store';
+import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
+import { WrongBytesError } from './content-store';
+import { requireGpus } from './devices';
+import { Downloads } from './downloads';
+import type { AgentEvent } from './events';
+import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
 import { NoteFile } from './notes';
-import { NO_RELEASE, Releases } from './releases';
-import { hasClash, LoadRefusedError, ModelSwitcher } from './switch-models';
-import { Trial } from './trial';
+import { Serving } from './serving';
+import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
+import type { Trial } from './trial';
+import { TrialDesk } from './trial-desk';
+
+/** The part of Triton's client that an agent needs. */
+export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
 
 export interface AgentOptions {
   store: S3Store;
@@ -32,9 +40,11 @@ export interface AgentOptions {
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;
   /** With the key of the model control API. */
-  triton: ModelControl;
+  triton: AgentTriton;
   /** For one model. */
   loadTimeoutMs: number;
+  /** GPUs that the pod should have. A trial fails if Triton serves a model on the CPU instead. */
+  gpus?: number;
   /** Time between two reads of head.json. */
   pollMs?: number;
   /** A pod waits up to this time before it follows a head.json that it did not try, so that not all pods switch at once. */
@@ -43,73 +53,65 @@ export interface AgentOptions {
   watchMs?: number;
   /** Time until a release that failed is tried again. */
   retryMs?: number;
+  /** Time for Triton to end after a restart was requested. */
+  restartMs?: number;
   onEvent?: (event: AgentEvent) => void;
 }
-
-/** For the log: a line of JSON each. */
-export interface AgentEvent {
-  event: string;
-  [field: string]: unknown;
-}
-
-/** An answer of the control API other than success. */
-export class RequestRefusedError extends UserError {
-  override readonly name = 'RequestRefusedError';
-  constructor(
-    /** HTTP status. */
-    readonly status: number,
-    message: string,
-    readonly details: Readonly<Record<string, unknown>> = {},
-  ) {
-    super(message);
-  }
-}
-
-/** A state tag is accepted for this long. */
-const TAG_MS = 15_000;
-/** Parts of objects in flight. With 8 MiB each they take 64 MiB of memory. */
-const PARTS = 8;
 
 /**
  * Has one Triton serve the release that head.json names, or the release of a trial. test/spec/Publish.tla specifies when
  * it serves which.
  */
 export class Agent {
-  private readonly releases: Releases;
-  private readonly content: ContentStore;
-  private readonly repository: ModelRepository;
+  private readonly downloads: Downloads;
   private readonly noteFile: NoteFile;
   private readonly switcher: ModelSwitcher;
+  private readonly serving: Serving;
+  private readonly desk: TrialDesk;
+  /** Something has changed: what Triton should serve is decided again, and head.json is read again. */
+  private readonly alarm = new Alarm();
+  private readonly pollAlarm = new Alarm();
   private readonly started = performance.now();
-  private readonly startMs: Record<string, number> = {};
-  /** What Triton serves; `whole` unless a switch was not finished. */
-  private served: { release: Manifest; whole: boolean } | undefined;
-  private draining = false;
-  private trial: Trial | undefined;
-  private lastTrial: AgentState['lastTrial'] = null;
+  private readonly startMs: AgentState['startMs'] = {};
+  private readonly loads = { ok: 0, refused: 0 };
+  private headReadAt: number | undefined;
   private problem: string | undefined;
+  /** How the models of the served release answered. */
+  private asked: AskedModels = {};
   /** A release that Triton refused, so that it is not tried again and again. */
   private refused: string | undefined;
   /** When this pod follows a head that it did not try, by Date.now(). */
   private followAt = 0;
-  /** The release whose files are the only ones on this disk. */
-  private tidied: string | undefined;
-  private tag = newTag();
-  private readonly alarm = new Alarm();
 
   constructor(private readonly options: AgentOptions) {
-    const { directory, store, location, triton, loadTimeoutMs } = options;
-    mkdirSync(join(directory, 'store'), { recursive: true });
+    const { directory, store, location, triton, loadTimeoutMs, restartMs = 60_000 } = options;
+    const report = (event: AgentEvent): void => this.report(event);
     mkdirSync(join(directory, 'models'), { recursive: true });
-    this.releases = new Releases(store, location, join(directory, 'releases'));
-    this.content = new ContentStore(join(directory, 'store'));
-    this.repository = new ModelRepository(join(directory, 'models'), this.content);
+    this.downloads = new Downloads({ store, location, directory, report });
     this.noteFile = new NoteFile(join(directory, 'notes.json'));
-    const { repository, noteFile: notes } = this;
-    const onLoading = (model: string): void => {
-      this.report({ event: 'load', model });
-    };
-    this.switcher = new ModelSwitcher({ triton, repository, notes, loadTimeoutMs, onLoading });
+    this.switcher = new ModelSwitcher({
+      triton,
+      repository: new ModelRepository(join(directory, 'models'), this.downloads.content),
+      notes: this.noteFile,
+      loadTimeoutMs,
+      onLoading: (model) => report({ event: 'load', model }),
+      onLoaded: (_, isLoaded) => (this.loads[isLoaded ? 'ok' : 'refused'] += 1),
+    });
+    this.serving = new Serving({ switcher: this.switcher, triton, directory, restartMs, report });
+    this.desk = new TrialDesk({
+      isStarted: () => this.serving.release !== undefined,
+      generation: () => this.head?.generation ?? 0,
+      readManifest: async ({ base, release, manifestSha256 }) => {
+        if ((this.head?.generation ?? 0) < base) await this.readHead();
+        return this.downloads.releases.read(release, manifestSha256);
+      },
+      requireSpace: (manifest) => this.downloads.requireSpace(manifest),
+      onChange: (event) => {
+        report(event);
+        this.alarm.ring();
+        this.pollAlarm.ring();
+      },
+    });
   }
 
   private get head(): Pick<Head, 'generation' | 'release' | 'manifestSha256'> | undefined {
@@ -120,21 +122,28 @@ export class Agent {
     return this.noteFile.notes.home;
   }
 
-  /** Runs until the signal is aborted. Triton goes on serving after that. */
-  async run(signal: AbortSignal): Promise<void> {
-    await Promise.all([this.follow(signal), this.poll(signal)]);
+  private getHome(): Manifest | undefined {
+    return this.home === undefined ? undefined : this.downloads.releases.onDisk(this.home);
   }
 
-  // ------------------------------------------------------------------ the control API
+  /** Runs until the signal is aborted. Triton goes on serving after that. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { problem } = this.noteFile;
+    if (problem !== undefined) this.report({ event: 'notes lost', reason: problem });
+    await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal)]);
+  }
+
+  // ------------------------------------------------------------------ for the control API
 
   getState(): AgentState {
-    const { head, trial, served } = this;
+    const { head, serving, desk, asked } = this;
+    const { current: trial } = desk;
     return {
       api: AGENT_API,
       format: FORMAT,
-      stateTag: `${this.tag}.${Math.floor(performance.now())}`,
+      stateTag: desk.stateTag,
       ready: this.isReady,
-      release: served?.whole === true ? served.release.id : null,
+      release: serving.isWhole ? (serving.release?.id ?? null) : null,
       head: head === undefined ? null : { generation: head.generation, release: head.release },
       home: this.home ?? null,
       trial:
@@ -147,136 +156,88 @@ export class Agent {
               leftSeconds: Math.floor(trial.leftMs / 1000),
               phase: trial.phase,
             },
-      lastTrial: this.lastTrial,
+      lastTrial: desk.last,
       problem: this.problem ?? null,
-      models: Object.entries(served?.release.models ?? {}).map(([name, model]) => ({ name, versions: model.served })),
-      bytesOnDisk: served === undefined ? 0 : bytesOf(served.release),
+      models: Object.entries(serving.release?.models ?? {}).map(([name, { served }]): ServedModelState => ({
+        name,
+        versions: served,
+        device: serving.devices[name] ?? null,
+        asked: asked[name] ?? null,
+      })),
+      bytesOnDisk: this.downloads.bytesOnDisk,
       startMs: this.startMs,
     };
   }
 
+  /** For metrics. */
+  getCounts(): AgentCounts {
+    return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt };
+  }
+
   get isReady(): boolean {
-    return this.served?.whole === true && !this.draining;
+    return this.serving.isReady;
   }
 
-  /**
-   * Begins a trial, or finds that it has begun.
-   * @throws RequestRefusedError
-   */
-  async beginTrial(request: TrialRequest): Promise<void> {
-    if (this.trial?.id === request.id) return;
-    const check = (): void => {
-      if (this.served === undefined) throw new RequestRefusedError(503, 'this pod is starting');
-      const [tag, given] = request.stateTag.split('.');
-      if (tag !== this.tag || performance.now() - Number(given) > TAG_MS) {
-        throw new RequestRefusedError(412, 'the state of this pod has changed: read it again');
-      }
-      const generation = this.head?.generation ?? 0;
-      if (generation > request.base) {
-        throw new RequestRefusedError(410, `head.json is at generation ${generation}, after ${request.base}`);
-      }
-      if (this.trial === undefined) return;
-      const { id, by, leftMs } = this.trial;
-      const leftSeconds = Math.ceil(leftMs / 1000);
-      throw new RequestRefusedError(409, `${by} tries another release on this pod`, { id, by, leftSeconds });
-    };
-    check();
-    const manifest = await this.readForTrial(request);
-    check();
-    this.requireSpace(manifest);
-    this.trial = new Trial(request, manifest.trialKey);
-    this.refused = undefined;
-    this.changed({ event: 'trial', id: request.id, release: request.release, by: request.by });
+  /** @throws RequestRefusedError */
+  beginTrial(request: TrialRequest): Promise<void> {
+    return this.desk.begin(request).then(() => (this.refused = undefined));
   }
 
-  private async readForTrial({ release, manifestSha256, base, secret }: TrialRequest): Promise<Manifest> {
-    try {
-      if ((this.head?.generation ?? 0) < base) await this.readHead();
-      const manifest = await this.releases.read(release, manifestSha256);
-      if (!isEqual(sha256Hex(secret), manifest.trialKey)) throw new RequestRefusedError(403, 'wrong secret');
-      if ((this.head?.generation ?? 0) >= base) return manifest;
-    } catch (error) {
-      if (error instanceof RequestRefusedError) throw error;
-      throw new RequestRefusedError(503, `cannot read the release: ${(error as Error).message}`);
-    }
-    throw new RequestRefusedError(503, `this pod does not see generation ${base} of head.json`);
+  /** @throws RequestRefusedError */
+  renewTrial(id: string, renewal: TrialRenewal): void {
+    this.desk.renew(id, renewal);
   }
 
-  private requireSpace(manifest: Manifest): void {
-    const needed = this.content.missing(unitsOfRelease(manifest)).flatMap(({ files }) => files);
-    const bytes = needed.reduce((sum, file) => sum + file.bytes, 0);
-    const { bavail, bsize } = statfsSync(this.options.directory);
-    const free = bavail * bsize;
-    if (bytes <= free) return;
-    throw new RequestRefusedError(
-      507,
-      `the release needs ${formatBytes(bytes)} on the disk of this pod, and ${formatBytes(free)} are free`,
-      { bytes, free },
-    );
-  }
-
-  /** @throws RequestRefusedError if no such trial runs */
-  renewTrial(id: string, { secret, ttlSeconds }: TrialRenewal): void {
-    const trial = this.getTrial(id, secret);
-    if (trial === undefined) throw new RequestRefusedError(404, 'no such trial: it has ended');
-    trial.renew(ttlSeconds);
-  }
-
-  /** Ends a trial. If the request that begins it is still under way, that request will be refused. */
+  /** @throws RequestRefusedError */
   endTrial(id: string, secret: string): void {
-    if (this.getTrial(id, secret) === undefined) this.changed({ event: 'tag' });
-    else this.finishTrial('ended');
+    this.desk.end(id, secret);
   }
 
-  private getTrial(id: string, secret: string): Trial | undefined {
-    const { trial } = this;
-    if (trial?.id !== id) return undefined;
-    if (isEqual(sha256Hex(secret), trial.trialKey)) return trial;
-    throw new RequestRefusedError(403, 'wrong secret');
-  }
-
-  // ------------------------------------------------------------------ head.json and trials
+  // ------------------------------------------------------------------ head.json
 
   private async poll(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.readHead().catch((error: unknown) => {
-        this.report({ event: 'head unreadable', reason: (error as Error).message });
+        const reason = (error as Error).message;
+        this.report({ event: 'head unreadable', reason });
+        if (this.serving.release === undefined) this.problem = reason;
       });
-      await pause(this.options.pollMs ?? 10_000, signal);
+      await this.pollAlarm.wait(this.options.pollMs ?? 10_000, signal);
+    }
+  }
+
+  private async watchTrial(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.desk.endIfExpired();
+      await pause(this.options.watchMs ?? 1000, signal);
     }
   }
 
   /** Reads head.json. An older generation than one that was read is ignored. */
   private async readHead(): Promise<void> {
-    const { generation, release, manifestSha256 } = await this.releases.readHead();
+    const { generation, release, manifestSha256 } = await this.downloads.releases.readHead();
+    this.headReadAt = Date.now();
     const { notes } = this.noteFile;
-    if (notes.head !== undefined && generation <= notes.head.generation) return;
+    const { head: before } = notes;
+    if (before !== undefined && generation <= before.generation) return;
     notes.head = { generation, release, manifestSha256 };
     this.followAt = Date.now() + Math.random() * (this.options.spreadMs ?? 60_000);
     this.refused = undefined;
-    if (this.served?.whole === true && this.served.release.id === release) notes.home = release;
-    this.noteFile.save();
-    const { trial } = this;
-    if (trial?.release === release) this.finishTrial('released');
-    else if (trial !== undefined && generation > trial.base) this.finishTrial('overtaken');
-    this.changed({ event: 'head', generation, release });
+    if (this.serving.isWhole && this.serving.release?.id === release) this.setHome(release);
+    try {
+      this.noteFile.save();
+    } catch (error) {
+      notes.head = before; // Read again later.
+      throw error;
+    }
+    const { current: trial } = this.desk;
+    if (trial?.release === release) this.desk.finish('released');
+    else if (trial !== undefined && generation > trial.base) this.desk.finish('overtaken');
+    this.desk.changed({ event: 'head', generation, release });
   }
 
-  private finishTrial(outcome: TrialOutcome, reason?: string): void {
-    const { trial } = this;
-    if (trial === undefined) return;
-    this.trial = undefined;
-    const { id, release } = trial;
-    this.lastTrial = { id, release, outcome, ...(reason !== undefined && { reason }) };
-    this.changed({ event: 'trial end', ...this.lastTrial });
-    if (outcome !== 'released' && outcome !== 'overtaken') void this.readHead().catch(() => undefined);
-  }
-
-  /** A trial that was asked for before this must not begin any more. */
-  private changed(event: AgentEvent): void {
-    this.tag = newTag();
-    this.report(event);
-    this.alarm.ring();
+  private setHome(release: string): void {
+    Object.assign(this.noteFile.notes, { home: release, asked: this.asked });
   }
 
   // ------------------------------------------------------------------ what Triton serves
@@ -294,33 +255,38 @@ export class Agent {
 
   /** @returns false if something has to be tried again later */
   private async step(signal: AbortSignal): Promise<boolean> {
-    if (this.trial?.leftMs === 0) this.finishTrial('expired');
+    const { serving } = this;
+    this.desk.endIfExpired();
     const target = this.getTarget();
-    if (target !== undefined && (this.served?.whole !== true || this.served.release.id !== target)) {
+    if (target !== undefined && (!serving.isWhole || serving.release?.id !== target)) {
       const early = this.followAt - Date.now();
       if (early <= 0 || !this.isUntried(target)) return this.moveTo(target, signal);
       await this.alarm.wait(early, signal);
       return true;
     }
     if (target === this.head?.release) this.problem = undefined;
-    if (this.trial === undefined && target === this.home) await this.tidy();
+    // The files of other releases are not needed any more.
+    if (serving.isWhole && serving.release !== undefined && this.desk.current === undefined && target === this.home) {
+      await this.downloads.keepOnly(serving.release);
+    }
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
-    await this.checkTriton();
+    this.reportLost(await serving.check());
     return true;
   }
 
   /** Whether the release is a head that this pod did not try, while it serves another one. */
   private isUntried(id: string): boolean {
-    return this.trial === undefined && id === this.head?.release && id !== this.home && this.served?.whole === true;
+    return this.desk.current === undefined && id === this.head?.release && id !== this.home && this.serving.isWhole;
   }
 
   /** Id of the release that this pod should serve now; undefined if that is not known. */
   private getTarget(): string | undefined {
-    const { trial, served, home, head } = this;
+    const { serving, home, head } = this;
+    const { current: trial } = this.desk;
     if (trial !== undefined) return trial.release;
-    const now = served?.release.id;
+    const now = serving.release?.id;
     // A trial has ended, or a switch has failed: first home, which needs no S3.
-    if (home !== undefined && served !== undefined && (!served.whole || (now !== home && now !== head?.release))) {
+    if (home !== undefined && now !== undefined && (!serving.isWhole || (now !== home && now !== head?.release))) {
       return home;
     }
     if (head === undefined || head.release === this.refused) return home;
@@ -329,101 +295,85 @@ export class Agent {
 
   /** @returns whether Triton serves the release now */
   private async moveTo(id: string, signal: AbortSignal): Promise<boolean> {
-    const { trial } = this;
-    const mine = trial?.release === id ? trial : undefined;
+    const { current } = this.desk;
+    const trial = current?.release === id ? current : undefined;
+    const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopped]);
     try {
-      const release = await this.fetch(id, mine, signal);
+      const release = await this.fetch(id, trial, until);
       if (this.getTarget() !== id) return true;
-      await this.switchTo(release, signal);
-      if (mine !== undefined) mine.phase = 'served';
-      this.problem = undefined;
+      if (trial === undefined) await this.switchTo(release, until);
+      else await this.tryRelease(release, trial, until);
+      if (id === this.head?.release) this.problem = undefined;
       this.report({ event: 'served', release: id });
       return true;
     } catch (error) {
       if (signal.aborted) return false;
-      await this.fail(id, mine, error as Error);
+      if (until.aborted) return true;
+      await this.fail(id, trial, error as Error, signal);
       return false;
     }
   }
 
-  /** Brings the files of a release to this disk. */
+  /** Brings a release to this disk. */
   private async fetch(id: string, trial: Trial | undefined, signal: AbortSignal): Promise<Manifest> {
+    const begun = performance.now();
     const sha256 = this.head?.release === id ? this.head.manifestSha256 : undefined;
-    const release = await this.releases.read(id, trial?.manifestSha256 ?? sha256);
-    const units = unitsOfRelease(release);
-    const missing = this.content.missing(units);
-    if (missing.length > 0) {
-      this.requireSpace(release);
-      const begun = performance.now();
-      let bytes = 0;
-      this.tidied = undefined;
-      this.report({ event: 'download', release: id });
-      await this.content.fill(units, {
-        read: (file, part) => this.options.store.readPart(file.key, file.versionId, part),
-        concurrency: PARTS,
-        signal,
-        onBytes: (more) => (bytes += more),
-      });
-      const ms = Math.round(performance.now() - begun);
-      if (this.served === undefined) this.startMs['download'] = ms;
-      this.report({ event: 'downloaded', release: id, bytes, ms });
-    }
-    if (trial !== undefined) trial.phase = 'loading';
+    const release = await this.downloads.releases.read(id, trial?.manifestSha256 ?? sha256);
+    await this.downloads.fetch(release, signal);
+    this.noteStart('download', begun);
     return release;
   }
 
+  /** Serves the release of a trial, and asks its models. */
+  private async tryRelease(release: Manifest, trial: Trial, signal: AbortSignal): Promise<void> {
+    const { store, location, triton, gpus = 0 } = this.options;
+    const before = this.noteFile.notes.asked;
+    const names = trial.ask ? getModelsToAsk(release, this.getHome()) : [];
+    const golden = await readGoldenRequests(release, names, store, location);
+    trial.phase = 'loading';
+    await this.switchTo(release, signal);
+    requireGpus(release, this.serving.devices, gpus);
+    trial.phase = 'asking';
+    const asked = await askModels(release, golden, { triton, before, signal, report: (event) => this.report(event) });
+    this.asked = { ...this.asked, ...asked };
+    trial.phase = 'served';
+  }
+
   private async switchTo(release: Manifest, signal: AbortSignal): Promise<void> {
-    const { served } = this;
     const begun = performance.now();
-    this.draining = served !== undefined && hasClash(release, served.release);
-    const from =
-      served === undefined
-        ? ({ kind: 'unknown' } as const)
-        : ({ kind: served.whole ? 'release' : 'failed', release: served.release } as const);
-    if (served !== undefined) this.served = { ...served, whole: false };
-    try {
-      await this.switcher.switch(release, from, signal);
-    } finally {
-      this.draining = false;
-    }
-    if (served === undefined) {
-      this.startMs['load'] = Math.round(performance.now() - begun);
-      this.startMs['total'] = Math.round(performance.now() - this.started);
-    }
-    this.served = { release, whole: true };
+    await this.serving.switchTo(release, { signal, isReturn: release.id === this.home });
+    this.noteStart('load', begun);
+    this.noteStart('total', this.started);
+    const changed = getModelsToAsk(release, this.getHome());
+    this.asked = Object.fromEntries(
+      Object.entries(this.noteFile.notes.asked).filter(
+        ([name]) => Object.hasOwn(release.models, name) && !changed.includes(name),
+      ),
+    );
     // Not a release whose trial ended during the load.
-    if (this.head?.release === release.id) this.noteFile.notes.home = release.id;
+    if (this.head?.release === release.id) this.setHome(release.id);
     this.noteFile.save();
   }
 
-  private async fail(id: string, trial: Trial | undefined, error: Error): Promise<void> {
+  private async fail(id: string, trial: Trial | undefined, error: Error, signal: AbortSignal): Promise<void> {
     this.problem = `cannot serve release ${id}: ${error.message}`;
     this.report({ event: 'failed', release: id, reason: error.message });
     if (error instanceof LoadRefusedError && id !== this.home) this.refused = id;
     // A manifest or an object may be gone because head.json has moved on.
     if (error instanceof WrongBytesError || isMissing(error)) await this.readHead().catch(() => undefined);
-    if (trial !== undefined && this.trial === trial) this.finishTrial('refused', error.message);
-    else if (this.served === undefined && this.home !== undefined && id !== this.home) await this.startFromHome(id);
+    if (trial !== undefined) {
+      if (this.desk.current === trial) this.desk.finish('refused', error);
+    } else if (id === this.home && this.serving.release !== undefined && needsRestart(error)) {
+      await this.serving.restart(signal);
+    } else if (this.serving.release === undefined && id !== this.home) await this.startFromHome(id, signal);
   }
 
   /** A pod that starts and cannot fetch or load head serves home, if its files are complete. */
-  private async startFromHome(head: string): Promise<void> {
-    const release = this.home === undefined ? undefined : this.releases.onDisk(this.home);
-    if (release === undefined || this.content.missing(unitsOfRelease(release)).length > 0) return;
+  private async startFromHome(head: string, signal: AbortSignal): Promise<void> {
+    const release = this.getHome();
+    if (release === undefined || !this.downloads.isComplete(release)) return;
     this.report({ event: 'home', release: release.id, instead: head });
-    await this.switcher.switch(release, { kind: 'unknown' });
-    this.served = { release, whole: true };
-  }
-
-  /** Deletes the files of releases that this pod neither serves nor returns to. */
-  private async tidy(): Promise<void> {
-    const { served } = this;
-    if (served?.whole !== true) return;
-    const kept = served.release.id;
-    if (kept === this.tidied) return;
-    this.releases.keep([kept]);
-    await this.content.keep(unitsOfRelease(served.release));
-    this.tidied = kept;
+    await this.switchTo(release, signal);
   }
 
   // ------------------------------------------------------------------ Triton
@@ -435,18 +385,19 @@ export class Agent {
         () => false,
       );
     while (!signal.aborted && !(await answers())) await pause(200, signal);
-    this.startMs['triton'] = Math.round(performance.now() - this.started);
+    this.noteStart('triton', this.started);
   }
 
-  /** Notices that Triton has restarted, or that a model of it is gone. */
-  private async checkTriton(): Promise<void> {
-    if (this.served?.whole !== true) return;
-    const lost = await this.switcher.checkNotes().catch(() => []);
+  private reportLost(lost: readonly string[]): void {
     if (lost.length === 0) return;
-    this.served = { ...this.served, whole: false };
-    this.problem = `Triton no longer serves ${lost.join(', ')}`;
-    this.changed({ event: 'lost', models: lost });
-    if (this.trial !== undefined) this.finishTrial('refused', this.problem);
+    const message = `Triton no longer serves ${lost.join(', ')}: it has restarted, or a process of a model has ended`;
+    this.problem = message;
+    this.desk.changed({ event: 'lost', models: lost });
+    this.desk.finish('refused', { message, hint: 'read the log of Triton' });
+  }
+
+  private noteStart(phase: StartPhase, begun: number): void {
+    this.startMs[phase] ??= Math.round(performance.now() - begun);
   }
 
   private report(event: AgentEvent): void {
@@ -454,21 +405,12 @@ export class Agent {
   }
 }
 
-const newTag = (): string => randomBytes(12).toString('hex');
+/** Whether a model of home could not be loaded, as if a failed load had left too little memory. */
+const needsRestart = (error: Error): boolean =>
+  error instanceof LoadRefusedError || (error instanceof TritonError && error.status === 'timeout');
 
 const isMissing = (error: Error): boolean => error instanceof UserError && / does not exist/.test(error.message);
-
-const bytesOf = (release: Manifest): number =>
-  unitsOfRelease(release)
-    .flatMap(({ files }) => files)
-    .reduce((sum, { bytes }) => sum + bytes, 0);
-
-function isEqual(a: string, b: string): boolean {
-  return a.length === b.length && timingSafeEqual(Buffer.from(a), Buffer.from(b));
-}
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);
 }
-
-export { NO_RELEASE };

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { forEachLimited } from '../core/concurrency';
@@ -61,9 +61,16 @@ export interface FillOptions {
   onBytes?: ((bytes: number) => void) | undefined;
 }
 
+const TEMPORARY = 'incomplete-';
+
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
 export class ContentStore {
-  constructor(readonly directory: string) {}
+  constructor(readonly directory: string) {
+    mkdirSync(directory, { recursive: true });
+    for (const name of readdirSync(directory)) {
+      if (name.startsWith(TEMPORARY)) rmSync(join(directory, name), { recursive: true });
+    }
+  }
 
   /** Where a unit is, or will be. Its last name is that of the unit. */
   path({ content, name }: Pick<Unit, 'content' | 'name'>): string {
@@ -80,43 +87,49 @@ export class ContentStore {
   }
 
   /**
-   * Adds units. Each is written under a temporary name, verified, and renamed when it is complete, so that a process
-   * that dies leaves no incomplete one.
+   * Adds units. Each is written under a temporary name, verified, and renamed when it is complete. A unit that is not
+   * completed leaves nothing behind; if the process dies, the next one deletes it.
    * @throws WrongBytesError if the bytes of a file are not those that the manifest names
    */
   async fill(units: readonly Unit[], { read, concurrency, signal, onBytes }: FillOptions): Promise<void> {
     const parts: (() => Promise<void>)[] = [];
     const targets: Target[] = [];
-    for (const unit of this.missing(units)) {
-      const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
-      const root = join(temporary, unit.name);
-      await mkdir(unit.isVersion ? root : temporary, { recursive: true });
-      const finish = async (): Promise<void> => rename(temporary, join(this.directory, unit.content));
-      let left = unit.files.length;
-      if (left === 0) await finish();
-      for (const file of unit.files) {
-        const target = new Target(join(temporary, file.path), file);
-        targets.push(target);
-        for (const part of splitIntoParts(file.bytes)) {
-          parts.push(async () => {
-            signal?.throwIfAborted();
-            const body = file.bytes === 0 ? Buffer.alloc(0) : await read(file, part);
-            onBytes?.(body.byteLength);
-            if (!(await target.write(part, body))) return;
-            left -= 1;
-            if (left === 0) await finish();
-          });
+    const unfinished = new Set<string>();
+    try {
+      for (const unit of this.missing(units)) {
+        const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
+        const root = join(temporary, unit.name);
+        unfinished.add(temporary);
+        await mkdir(unit.isVersion ? root : temporary, { recursive: true });
+        const finish = async (): Promise<void> => {
+          await rename(temporary, join(this.directory, unit.content));
+          unfinished.delete(temporary);
+        };
+        let left = unit.files.length;
+        if (left === 0) await finish();
+        for (const file of unit.files) {
+          const target = new Target(join(temporary, file.path), file);
+          targets.push(target);
+          for (const part of splitIntoParts(file.bytes)) {
+            parts.push(async () => {
+              signal?.throwIfAborted();
+              const body = file.bytes === 0 ? Buffer.alloc(0) : await read(file, part);
+              onBytes?.(body.byteLength);
+              if (!(await target.write(part, body))) return;
+              left -= 1;
+              if (left === 0) await finish();
+            });
+          }
         }
       }
-    }
-    try {
       await forEachLimited(parts, concurrency, (part) => part());
     } finally {
       await Promise.all(targets.map((target) => target.close()));
+      for (const path of unfinished) await rm(path, { recursive: true, force: true });
     }
   }
 
-  /** Deletes every content but these, and what processes that died left behind. */
+  /** Deletes every content but these. */
   async keep(units: readonly Unit[]): Promise<void> {
     const kept = new Set(units.map(({ content }) => content));
     for (const name of await readdir(this.directory)) {
@@ -124,8 +137,6 @@ export class ContentStore {
     }
   }
 }
-
-const TEMPORARY = 'incomplete-';
 
 /** A file that is written part by part, in any order. */
 class Target {

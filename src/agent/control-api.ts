@@ -3,7 +3,9 @@ import type { AddressInfo } from 'node:net';
 import type { TrialRenewal, TrialRequest } from '../release/agent-api';
 import { SHA256_HEX } from '../release/format';
 import { RELEASE_ID } from '../release/head';
-import { RequestRefusedError, type Agent } from './agent';
+import type { Agent } from './agent';
+import { AgentMetrics } from './metrics';
+import { RequestRefusedError } from './request-refused';
 
 const LARGEST_BODY = 64 * 1024;
 
@@ -30,13 +32,18 @@ export async function startControlApi(agent: Agent, port: number): Promise<Liste
   return listen(server, port, '127.0.0.1');
 }
 
-/** Probes and `GET /state` for everyone who reaches the pod. Nothing can be changed here. */
+/** Probes, state and metrics for everyone who reaches the pod. Nothing can be changed here. */
 export async function startReadOnlyApi(agent: Agent, port: number, host: string): Promise<Listener> {
+  const metrics = new AgentMetrics(() => ({ state: agent.getState(), counts: agent.getCounts() }));
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET') return send(response, 405, { error: 'only GET' });
     if (url === '/ready') return send(response, agent.isReady ? 200 : 503, { ready: agent.isReady });
     if (url === '/state') return send(response, 200, agent.getState());
-    return send(response, 404, { error: 'not found; there are /ready and /state' });
+    if (url === '/metrics') {
+      void metrics.read().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text));
+      return;
+    }
+    return send(response, 404, { error: 'not found; there are /ready, /state and /metrics' });
   });
   return listen(server, port, host);
 }
@@ -107,6 +114,7 @@ async function readTrialRequest(request: IncomingMessage): Promise<TrialRequest>
     ttlSeconds: requireNumber(fields, 'ttlSeconds', 1),
     by: requireText(fields, 'by'),
     stateTag: requireText(fields, 'stateTag'),
+    ask: fields['ask'] !== false,
   };
 }
 

@@ -18,9 +18,10 @@ const HELP = `Has one Triton server serve the current release of a model reposit
   --directory DIR            the agent's disk; Triton reads DIR/models, and its control key is in DIR/${KEY_FILE}
   --triton URL               the HTTP API of the server (default http://127.0.0.1:8000)
   --control-port PORT        for publishers, on loopback (default 8090)
-  --port PORT                for probes (default 8091)
+  --port PORT                for probes, state and metrics (default 8091)
   --host ADDRESS             where probes are answered (default 0.0.0.0: every address of the pod)
   --load-timeout SECONDS     for one model (default 600)
+  --gpus COUNT               GPUs of this pod: a release is refused if Triton serves its models on the CPU instead (default 0)
   --help                     print this text
 
 Region and credentials are found as the AWS tools find them. Each line of the output is JSON.
@@ -40,6 +41,7 @@ async function run(argv: readonly string[]): Promise<number> {
     port: { type: 'string', default: '8091' },
     host: { type: 'string', default: '0.0.0.0' },
     'load-timeout': { type: 'string', default: '600' },
+    gpus: { type: 'string', default: '0' },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
@@ -56,6 +58,7 @@ async function run(argv: readonly string[]): Promise<number> {
     directory,
     triton,
     loadTimeoutMs: 1000 * toNumber(flags['load-timeout'], 'load-timeout'),
+    gpus: toNumber(flags.gpus, 'gpus'),
     onEvent: (event) => process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), ...event })}\n`),
   });
   const stopping = new AbortController();

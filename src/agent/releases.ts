@@ -48,7 +48,7 @@ export class Releases {
    * @throws UserError if it does not exist
    */
   async read(id: string, manifestSha256: string | undefined): Promise<Manifest> {
-    const kept = this.onDisk(id);
+    const kept = this.onDisk(id, manifestSha256);
     if (kept !== undefined) return kept;
     const key = releaseKey(this.location, id);
     const found = await this.store.get(key);
@@ -65,11 +65,18 @@ export class Releases {
     return manifest;
   }
 
-  /** The release, if its manifest is on disk. */
-  onDisk(id: string): Manifest | undefined {
+  /** The release, if its manifest is on disk, and is intact. */
+  onDisk(id: string, manifestSha256?: string): Manifest | undefined {
     if (id === NO_RELEASE) return NOTHING;
     const path = this.path(id);
-    return existsSync(path) ? parseManifest(readFileSync(path), path) : undefined;
+    if (!existsSync(path)) return undefined;
+    const body = readFileSync(path);
+    if (manifestSha256 !== undefined && sha256Hex(body) !== manifestSha256) return undefined;
+    try {
+      return parseManifest(body, path);
+    } catch {
+      return undefined; // Damaged, as after a loss of power.
+    }
   }
 
   /** Deletes the manifests on disk but these. */

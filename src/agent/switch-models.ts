@@ -1,11 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import type { Manifest, ReleasedModel } from '../release/manifest';
-import { TritonError, type ModelControl, type ModelIndexEntry } from '../triton/client';
+import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
 import { unitsOf, type Unit } from './content-store';
 import type { ModelRepository } from './model-repository';
-import type { NoteFile } from './notes';
+import type { LoadNote, NoteFile } from './notes';
 
 /** Triton refused a model of the release, and serves of that model what it served before. */
 export class LoadRefusedError extends UserError {
@@ -21,28 +22,49 @@ interface Load {
 
 const isVersionName = (name: string): boolean => /^[1-9]\d*$/.test(name);
 
+/** The part of Triton's client that a switch needs. */
+export type ModelServer = Pick<InferenceClient, 'repositoryIndex' | 'loadModel' | 'unloadModel' | 'modelReady'>;
+
 const UNLOAD_MS = 30_000;
+const CHECK_MS = 5000;
+/** Requests to Triton at a time. */
+const AT_A_TIME = 8;
+
+/** Messages of CUDA, PyTorch, ONNX Runtime and Python about memory. */
+const OUT_OF_MEMORY = /out of memory|failed to allocate|MemoryError|bad_alloc|cannot allocate memory/i;
+const MEMORY_HINT =
+  'the pod holds the model twice while it switches: publish with --activation drain, which unloads the old one first, or use a larger machine';
 const POLL_MS = 100;
 
 /** Has Triton serve a release from a local folder. test/spec/Switch.tla specifies the order. */
 export class ModelSwitcher {
   constructor(
     private readonly options: {
-      triton: ModelControl;
+      triton: ModelServer;
       repository: ModelRepository;
       notes: NoteFile;
       /** For one model. */
       loadTimeoutMs: number;
       onLoading?: (model: string) => void;
+      onLoaded?: (model: string, isLoaded: boolean) => void;
     },
   ) {}
 
   /**
    * Has Triton serve the release `to`. Its files must be in the store.
+   * @param unloadFirst whether models that change are unloaded before anything is loaded
    * @throws LoadRefusedError, TritonError
    */
-  async switch(to: Manifest, from: SwitchFrom, signal?: AbortSignal): Promise<void> {
-    for (const load of getLoads(to, from)) {
+  async switch(
+    to: Manifest,
+    from: SwitchFrom,
+    { signal, unloadFirst = false }: { signal?: AbortSignal; unloadFirst?: boolean } = {},
+  ): Promise<void> {
+    if (unloadFirst) {
+      await this.unloadOthers(to);
+      for (const model of this.getReplaced(to).reverse()) await this.unload(model);
+    }
+    for (const load of getLoads(to, unloadFirst ? { kind: 'unknown' } : from)) {
       signal?.throwIfAborted();
       await this.load(load);
     }
@@ -58,21 +80,60 @@ export class ModelSwitcher {
    */
   async checkNotes(): Promise<string[]> {
     const { triton, notes } = this.options;
-    const index = await triton.repositoryIndex({ timeoutMs: 5000 });
+    const index = await triton.repositoryIndex({ timeoutMs: CHECK_MS });
     const ready = new Set(
       index.filter(({ state }) => state === 'READY').map(({ name, version }) => `${name}/${version}`),
     );
-    const lost = Object.entries(notes.notes.loads).filter(
-      ([model, { sure, units }]) =>
-        sure && Object.keys(units).some((name) => isVersionName(name) && !ready.has(`${model}/${name}`)),
-    );
-    for (const [, note] of lost) note.sure = false;
-    if (lost.length > 0) notes.save();
-    return lost.map(([model]) => model);
+    const lost = new Set<string>();
+    const loaded = Object.entries(notes.notes.loads)
+      .filter(([, { sure }]) => sure)
+      .flatMap(([model, { units }]) =>
+        Object.keys(units)
+          .filter(isVersionName)
+          .map((version) => ({ model, version })),
+      );
+    await forEachLimited(loaded, AT_A_TIME, async ({ model, version }) => {
+      // A model whose process ended stays READY in the index.
+      const isReady =
+        ready.has(`${model}/${version}`) && (await triton.modelReady(model, Number(version), { timeoutMs: CHECK_MS }));
+      if (!isReady) lost.add(model);
+    });
+    for (const model of lost) (notes.notes.loads[model] as LoadNote).sure = false;
+    if (lost.size > 0) notes.save();
+    return [...lost];
+  }
+
+  /** After Triton was restarted: it has loaded nothing. */
+  forgetLoads(): void {
+    const { notes } = this.options;
+    notes.notes.loads = {};
+    notes.save();
+  }
+
+  /** Whether a model that Triton serves changes, and is loaded again. */
+  replaces(to: Manifest): boolean {
+    return this.getReplaced(to).length > 0;
+  }
+
+  /** Models that Triton serves and that change, and ensembles of those; composing models first. */
+  private getReplaced(to: Manifest): string[] {
+    const { loads } = this.options.notes.notes;
+    const replaced = new Set<string>();
+    for (const { model, config, units } of getLoads(to, { kind: 'unknown' })) {
+      const note = loads[model];
+      if (note === undefined) continue;
+      const isSame =
+        note.sure &&
+        note.config === config &&
+        units.length === Object.keys(note.units).length &&
+        units.every(({ name, content }) => note.units[name] === content);
+      if (!isSame || to.models[model]?.composedOf.some((step) => replaced.has(step)) === true) replaced.add(model);
+    }
+    return [...replaced];
   }
 
   private async load({ model, config, units }: Load): Promise<void> {
-    const { triton, repository, notes, loadTimeoutMs, onLoading } = this.options;
+    const { triton, repository, notes, loadTimeoutMs, onLoading, onLoaded } = this.options;
     const { loads } = notes.notes;
     const before = loads[model];
     if (!repository.write(model, { config, units }, before)) return;
@@ -84,13 +145,19 @@ export class ModelSwitcher {
       await triton.loadModel(model, { timeoutMs: loadTimeoutMs });
       await this.requireReady(model, units);
     } catch (error) {
-      if (!(error instanceof TritonError && error.answered)) throw error;
+      onLoaded?.(model, false);
+      if (!(error instanceof TritonError)) throw error;
+      if (!error.answered) throw unanswered(model, error, loadTimeoutMs);
       // Triton keeps what it had if a load fails.
       if (before !== undefined) loads[model] = before;
       notes.save();
       const { message, hint } = explainLoadFailure(model, error.message);
-      throw new LoadRefusedError(`Triton cannot load ${model}: ${message}`, { cause: error, hint });
+      throw new LoadRefusedError(`Triton cannot load ${model}: ${message}`, {
+        cause: error,
+        hint: OUT_OF_MEMORY.test(message) ? MEMORY_HINT : hint,
+      });
     }
+    onLoaded?.(model, true);
     loads[model] = {
       sure: true,
       units: Object.fromEntries(units.map(({ name, content }) => [name, content])),
@@ -99,36 +166,43 @@ export class ModelSwitcher {
     notes.save();
   }
 
-  /** @throws LoadRefusedError unless the index shows each version as READY */
+  /**
+   * @throws LoadRefusedError unless the index shows each version as READY
+   * @throws TritonError if the index lacks a version: Triton has restarted
+   */
   private async requireReady(model: string, units: readonly Unit[]): Promise<void> {
     const index = await this.options.triton.repositoryIndex();
     for (const { name } of units.filter(({ isVersion }) => isVersion)) {
       const entry = index.find((one) => one.name === model && one.version === name);
       if (entry?.state === 'READY') continue;
-      const { message, hint } = explainLoadFailure(model, entry?.reason ?? '');
-      throw new LoadRefusedError(
-        `Triton does not serve ${model} version ${name}: ${entry?.state ?? 'it is not in the index'} ${message}`.trim(),
-        { hint },
-      );
+      if (entry === undefined) throw new TritonError('the index lacks the model', { status: 'unreachable' });
+      const { message, hint } = explainLoadFailure(model, entry.reason);
+      throw new LoadRefusedError(`Triton does not serve ${model} version ${name}: ${entry.state} ${message}`.trim(), {
+        hint,
+      });
     }
   }
 
   /** Unloads the models that are not in the release, ensembles before their steps. */
   private async unloadOthers({ models }: Manifest): Promise<void> {
     const { triton, repository, notes } = this.options;
-    const { loads } = notes.notes;
     const isOther = (name: string): boolean => !Object.hasOwn(models, name);
-    const others = Object.keys(loads).filter(isOther).reverse();
-    for (const model of others) {
-      await triton.unloadModel(model);
-      await this.untilUnloaded(model);
-      Reflect.deleteProperty(loads, model);
-      notes.save();
-    }
+    // Also models that an agent loaded whose notes were lost.
+    const served = (await triton.repositoryIndex()).filter(({ state }) => state === 'READY').map(({ name }) => name);
+    const others = new Set([...Object.keys(notes.notes.loads), ...served].filter(isOther));
+    for (const model of [...others].reverse()) await this.unload(model);
     repository
       .models()
       .filter(isOther)
       .forEach((model) => repository.remove(model));
+  }
+
+  private async unload(model: string): Promise<void> {
+    const { triton, notes } = this.options;
+    await triton.unloadModel(model);
+    await this.untilUnloaded(model);
+    Reflect.deleteProperty(notes.notes.loads, model);
+    notes.save();
   }
 
   private async untilUnloaded(model: string): Promise<void> {
@@ -145,6 +219,20 @@ export class ModelSwitcher {
       await sleep(POLL_MS);
     }
   }
+}
+
+/** Triton ended during a load, or did not finish it. */
+function unanswered(model: string, cause: TritonError, timeoutMs: number): TritonError {
+  const { status } = cause;
+  const message =
+    status === 'timeout'
+      ? `Triton did not load ${model} within ${timeoutMs / 1000} s`
+      : `Triton ended while it loaded ${model}, or does not answer: ${cause.message}`;
+  const hint =
+    status === 'timeout'
+      ? 'allow the agent more time with --load-timeout'
+      : `read the log of Triton; ${model} may have ended it`;
+  return new TritonError(message, { status, model, cause, hint });
 }
 
 /** Where a switch begins. `unknown`: Triton has loaded nothing, or it is not known what. */

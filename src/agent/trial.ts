@@ -29,12 +29,15 @@ export class Trial {
   readonly manifestSha256: string;
   readonly base: number;
   readonly by: string;
+  /** Whether models are asked before the release counts as served. */
+  readonly ask: boolean;
   phase: TrialPhase = 'downloading';
+  private readonly stopping = new AbortController();
   private readonly longest = new Deadline(LONGEST_MS);
   private lease: Deadline;
 
   constructor(
-    { id, release, manifestSha256, base, by, ttlSeconds }: TrialRequest,
+    { id, release, manifestSha256, base, by, ttlSeconds, ask = true }: TrialRequest,
     /** SHA-256 of the secret that its requests need, from the manifest. */
     readonly trialKey: string,
   ) {
@@ -43,6 +46,7 @@ export class Trial {
     this.manifestSha256 = manifestSha256;
     this.base = base;
     this.by = by;
+    this.ask = ask;
     this.lease = new Deadline(ttlSeconds * 1000);
   }
 
@@ -52,5 +56,14 @@ export class Trial {
 
   renew(ttlSeconds: number): void {
     this.lease = new Deadline(ttlSeconds * 1000);
+  }
+
+  /** Aborted when the pod should no longer prepare the release. */
+  get stopped(): AbortSignal {
+    return this.stopping.signal;
+  }
+
+  stop(): void {
+    this.stopping.abort();
   }
 }

@@ -1,3 +1,5 @@
+import type { Asked } from './ask';
+
 /** The control API of an agent, on loopback of its pod: what a publisher sends, and what it gets. */
 
 /** Version of this API. */
@@ -35,7 +37,10 @@ export interface TrialRenewal {
   ttlSeconds: number;
 }
 
-export type TrialPhase = 'downloading' | 'loading' | 'served';
+export type TrialPhase = 'downloading' | 'loading' | 'asking' | 'served';
+
+/** Where the instances of a model run. */
+export type ModelDevice = 'CPU' | 'GPU' | 'CPU and GPU' | 'chosen by the model';
 
 /** How a trial ended: its release became head, or the pod went back to what it served before. */
 export type TrialOutcome = 'released' | 'overtaken' | 'refused' | 'ended' | 'expired';
@@ -55,12 +60,24 @@ export interface AgentState {
   /** The release that the pod returns to after a trial. */
   home: string | null;
   trial: { id: string; release: string; by: string; leftSeconds: number; phase: TrialPhase } | null;
-  lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string } | null;
+  lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */
   problem: string | null;
-  models: { name: string; versions: number[] }[];
+  models: ServedModelState[];
   /** Bytes of the files of releases on this pod's disk. */
   bytesOnDisk: number;
   /** Phase of the start -> its time in ms. */
-  startMs: Record<string, number>;
+  startMs: Partial<Record<StartPhase, number>>;
+}
+
+/** Until Triton answers, until its files are on the disk, until its models are loaded, and all of it. */
+export type StartPhase = 'triton' | 'download' | 'load' | 'total';
+
+export interface ServedModelState {
+  name: string;
+  versions: number[];
+  /** Null for models without instances, such as ensembles. */
+  device: ModelDevice | null;
+  /** How it answered when the release was tried; null if it was not asked. */
+  asked: Asked | null;
 }

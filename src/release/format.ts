@@ -67,6 +67,10 @@ export class FieldReader {
     return this.refuse(name, 'a whole number of at least 0');
   }
 
+  optionalCount(name: string): number | undefined {
+    return this.fields[name] === undefined ? undefined : this.count(name);
+  }
+
   texts(name: string): string[] {
     const value = this.fields[name];
     if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;

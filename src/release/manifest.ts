@@ -39,6 +39,11 @@ export interface Manifest {
   base: number;
   /** SHA-256 in hex of the secret without which no agent tries the release. */
   trialKey: string;
+  /**
+   * Set if Triton's memory does not hold changed models twice: a pod then is not Ready while it switches. It waits this
+   * time for open requests, unloads the models that change, and loads them.
+   */
+  drainSeconds?: number | undefined;
   models: Record<string, ReleasedModel>;
 }
 
@@ -61,6 +66,7 @@ export function parseManifest(body: Buffer, where: string): Manifest {
     previous: fields.optionalText('previous'),
     base: fields.count('base'),
     trialKey: fields.text('trialKey', SHA256_HEX),
+    drainSeconds: fields.optionalCount('drainSeconds'),
     models: fields.map('models', (model, name) => {
       if (!MODEL.test(name)) fields.refuse('models', 'names that can be folders');
       return {

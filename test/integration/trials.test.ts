@@ -54,6 +54,8 @@ async function publish(options: Partial<PublishReleaseOptions> = {}): Promise<Pu
     },
     by: 'test',
     ttlSeconds: 60,
+    // The empty backend answers no requests.
+    ask: false,
     timeoutMs: 60_000,
     ...options,
   });

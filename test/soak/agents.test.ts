@@ -1,7 +1,8 @@
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from '../../src/agent/agent';
+import { RESTART_FILE } from '../../src/agent/restart-request';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
 import { unitsOf } from '../../src/agent/content-store';
 import { forEachLimited } from '../../src/core/concurrency';
@@ -72,11 +73,21 @@ class Pod {
       spreadMs: 30,
       watchMs: 30,
       retryMs: 50,
+      restartMs: 2000,
     });
     this.running = agent.run(this.stopping.signal);
     this.api = await startControlApi(agent, 0);
     this.url = `http://127.0.0.1:${this.api.port}`;
     this.agent = agent;
+  }
+
+  /** The file by which the agent asks for a restart of Triton, as the start script of Triton sees it. */
+  get restartRequest(): string | undefined {
+    try {
+      return readFileSync(join(this.directory, RESTART_FILE), 'utf8');
+    } catch {
+      return undefined;
+    }
   }
 
   async stop(): Promise<void> {
@@ -123,6 +134,8 @@ class Round {
   async run(): Promise<void> {
     await Promise.all(this.pods.map((pod) => pod.start()));
     const watching = this.watch();
+    const end = new AbortController();
+    const scripts = this.pods.map((pod) => this.runStartScript(pod, end.signal));
     this.log('first');
     await this.publish({ calm: true });
     this.log('faults');
@@ -146,6 +159,8 @@ class Round {
     );
     await watching;
     await Promise.all(this.pods.map((pod) => pod.stop()));
+    end.abort();
+    await Promise.all(scripts);
     for (const { release, code } of this.runs) {
       const was = release !== undefined && this.heads.includes(release);
       if (code === 0 && !was) this.wrong.push(`exit 0, but ${release} never was head`);
@@ -197,7 +212,13 @@ class Round {
       location: LOCATION,
       agents: {
         describe: () => 'pods',
-        list: () => (isDead ? new Promise(() => undefined) : Promise.resolve(this.addresses(() => isDead))),
+        // Without a replica a publisher would commit a release that none has tried.
+        list: async () => {
+          let found = this.addresses(() => isDead);
+          for (; found.length === 0; found = this.addresses(() => isDead)) await sleep(10);
+          if (isDead) await new Promise(() => undefined);
+          return found;
+        },
       },
       by: 'soak',
       ttlSeconds: 1,
@@ -265,6 +286,15 @@ class Round {
         await sleep(random.fraction() * 500);
         pod.store.reachable = true;
       }
+    }
+  }
+
+  /** Restarts Triton when the agent asks for it, as its start script does. */
+  private async runStartScript(pod: Pod, over: AbortSignal): Promise<void> {
+    for (let seen = pod.restartRequest; !over.aborted; await sleep(20)) {
+      const request = pod.restartRequest;
+      if (request !== seen) await pod.triton.restart(300);
+      seen = request;
     }
   }
 

@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { Agent, type AgentEvent } from '../../src/agent/agent';
+import { Agent, type AgentOptions } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
+import type { AgentEvent } from '../../src/agent/events';
 import type { AgentState } from '../../src/release/agent-api';
 import { encodeHead, parseHead, type Head } from '../../src/release/head';
-import { releasesPrefix } from '../../src/release/location';
+import { encodeGolden, type GoldenRequest } from '../../src/model/golden';
+import { goldenKey, releasesPrefix } from '../../src/release/location';
 import {
   encodeManifest,
   sha256Hex,
@@ -27,6 +29,7 @@ export interface TestModel {
   files: Record<string, string>;
   composedOf?: string[];
   config?: string;
+  golden?: GoldenRequest[];
 }
 
 export interface WrittenRelease {
@@ -51,6 +54,7 @@ export class ReleaseWriter {
   async write(
     models: Record<string, TestModel>,
     change = (file: ReleasedFile): ReleasedFile => file,
+    more: Pick<Manifest, 'drainSeconds'> = {},
   ): Promise<WrittenRelease> {
     const head = await this.readHead();
     const secret = randomBytes(16).toString('hex');
@@ -61,6 +65,7 @@ export class ReleaseWriter {
       previous: head?.release,
       base: head?.generation ?? 0,
       trialKey: sha256Hex(secret),
+      ...more,
       models: Object.fromEntries(
         await Promise.all(
           Object.entries(models).map(async ([name, model]) => [name, await this.upload(name, model, change)]),
@@ -74,7 +79,7 @@ export class ReleaseWriter {
 
   private async upload(
     name: string,
-    { served, files, composedOf = [], config }: TestModel,
+    { served, files, composedOf = [], config, golden }: TestModel,
     change: (file: ReleasedFile) => ReleasedFile,
   ): Promise<ReleasedModel> {
     const written = Object.entries(files).map(async ([path, text]) => {
@@ -89,7 +94,14 @@ export class ReleaseWriter {
       composedOf,
       config: config ?? `name: "${name}" backend: "empty" ${tensors.join(' ')} instance_group [{ kind: KIND_CPU }]\n`,
       files: await Promise.all(written),
+      golden: golden && (await this.uploadGolden(golden)),
     };
+  }
+
+  private async uploadGolden(requests: GoldenRequest[]): Promise<ReleasedModel['golden']> {
+    const { body, golden } = encodeGolden(requests);
+    await this.store.putBytes(goldenKey(LOCATION, golden.sha256), body);
+    return golden;
   }
 
   /** Makes the release the current one. */
@@ -141,7 +153,7 @@ export class TestAgent {
     return this.agent.getState();
   }
 
-  async start(store: S3Store): Promise<void> {
+  async start(store: S3Store, options: Partial<AgentOptions> = {}): Promise<void> {
     this.stopping = new AbortController();
     this.agent = new Agent({
       store,
@@ -152,6 +164,7 @@ export class TestAgent {
       pollMs: 300,
       spreadMs: 0,
       onEvent: (event) => this.events.push(event),
+      ...options,
     });
     this.running = this.agent.run(this.stopping.signal);
     this.api = await startControlApi(this.agent, 0);
@@ -190,11 +203,11 @@ export class TestAgent {
     return { status: response.status, body: (await response.json()) as Answer['body'] };
   }
 
-  /** Asks the agent to try a release. */
+  /** Has the agent try a release. Models are not asked, because the empty backend answers no requests. */
   async try({ id: release, ...written }: WrittenRelease, change: object = {}): Promise<Answer & { id: string }> {
     const id = randomBytes(8).toString('hex');
     const { stateTag } = this.state;
-    const request = { id, release, ...written, ttlSeconds: 60, by: 'test', stateTag, ...change };
+    const request = { id, release, ...written, ttlSeconds: 60, by: 'test', ask: false, stateTag, ...change };
     return { id, ...(await this.send('POST', '/v1/trials', request)) };
   }
 

@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { TritonError, type ModelControl, type ModelIndexEntry } from '../../src/triton/client';
+import type { AgentTriton } from '../../src/agent/agent';
+import { TritonError, type InferResult, type ModelIndexEntry } from '../../src/triton/client';
 import type { Faults } from './versioned-store';
 
 interface Loaded {
@@ -17,7 +18,7 @@ interface Loaded {
  * What Triton does when it is told to load from a folder: the rules of test/spec/Switch.tla, which
  * test/integration/triton-reload.test.ts shows on the real server. A content that begins with "bad" does not load.
  */
-export class RuleTriton implements ModelControl {
+export class RuleTriton implements AgentTriton {
   /** By model. */
   readonly models = new Map<string, Loaded>();
   private up = true;
@@ -88,6 +89,32 @@ export class RuleTriton implements ModelControl {
   async unloadModel(model: string): Promise<void> {
     await this.answer();
     this.models.delete(model);
+  }
+
+  async modelReady(model: string, version = 0): Promise<boolean> {
+    await this.answer();
+    return this.models.get(model)?.versions.has(String(version)) === true;
+  }
+
+  async modelConfig(): Promise<Record<string, unknown>> {
+    await this.answer();
+    const tensor = { data_type: 'TYPE_FP32', dims: [1] };
+    const instances = [{ kind: 'KIND_CPU' }];
+    return {
+      input: [{ name: 'input', ...tensor }],
+      output: [{ name: 'output', ...tensor }],
+      instance_group: instances,
+    };
+  }
+
+  /** A content that begins with "wrong" gives an answer of another shape than the configuration names. */
+  async infer(model: string, _: unknown, { version = 0 }: { version?: number } = {}): Promise<InferResult> {
+    await this.answer();
+    const { content = '' } = this.models.get(model)?.versions.get(String(version)) ?? {};
+    if (content === '') throw refused(`${model} version ${version} is not served`);
+    const data = new Float32Array(content.startsWith('wrong') ? 2 : 1);
+    const outputs = [{ name: 'output', datatype: 'FP32' as const, shape: [data.length], data }];
+    return { model, version: String(version), requestId: '', outputs };
   }
 
   private async answer(): Promise<void> {

@@ -25,6 +25,8 @@ export interface TrialOptions {
   timeoutMs: number;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
   leftMs?: number;
+  /** Whether the pods send the models their golden requests. Default: true. */
+  ask?: boolean;
   /** Time between two looks at a pod. */
   pollMs?: number;
   signal?: AbortSignal | undefined;
@@ -126,14 +128,24 @@ export class Trials {
   }
 
   private async begin(address: AgentAddress, client: AgentClient, { stateTag }: AgentState): Promise<Asked> {
-    const { runId, by, ttlSeconds } = this.options;
+    const { runId, by, ttlSeconds, ask } = this.options;
     const { id: release, manifestSha256, base, secret } = this.release;
     const trial = `${runId}-${randomBytes(4).toString('hex')}`;
     const asked = { client, trial, served: false, leaseEnds: Date.now() + ttlSeconds * 1000 };
     // Also if no answer comes: a failure then ends this trial too.
     this.asked.set(address.uid, asked);
     try {
-      await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag });
+      await client.begin({
+        id: trial,
+        release,
+        manifestSha256,
+        base,
+        secret,
+        ttlSeconds,
+        by,
+        stateTag,
+        ...(ask !== undefined && { ask }),
+      });
     } catch (error) {
       // An earlier request of ours began a trial, and its answer was lost.
       const running = error instanceof AgentError && error.status === 409 ? String(error.body['id']) : '';

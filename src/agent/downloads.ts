@@ -1,0 +1,135 @@
+import { statfsSync } from 'node:fs';
+import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
+import { UserError } from '../core/errors';
+import { formatBytes } from '../core/format';
+import type { RepositoryLocation } from '../release/location';
+import type { Manifest } from '../release/manifest';
+import type { S3Store } from '../s3/store';
+import { ContentStore, unitsOfRelease, WrongBytesError } from './content-store';
+import type { Report } from './events';
+import { Releases } from './releases';
+import { RequestRefusedError } from './request-refused';
+
+/** Parts of objects in flight. With 8 MiB each they take 64 MiB of memory. */
+const PARTS = 8;
+
+export interface DownloadOptions {
+  store: S3Store;
+  location: RepositoryLocation;
+  /** The agent's disk. */
+  directory: string;
+  report: Report;
+}
+
+/** The releases on the disk of this pod: their manifests, and the files that Triton needs to serve them. */
+export class Downloads {
+  readonly releases: Releases;
+  readonly content: ContentStore;
+  /** For metrics. */
+  readonly total = { bytes: 0, failures: 0 };
+  /** Size of each content of a release that was fetched or found. */
+  private sizes = new Map<string, number>();
+  /** The release whose files are the only ones on this disk. */
+  private tidied: string | undefined;
+
+  constructor(private readonly options: DownloadOptions) {
+    const { store, location, directory } = options;
+    this.releases = new Releases(store, location, join(directory, 'releases'));
+    this.content = new ContentStore(join(directory, 'store'));
+  }
+
+  isComplete(release: Manifest): boolean {
+    return this.content.missing(unitsOfRelease(release)).length === 0;
+  }
+
+  /**
+   * Brings the files of a release to this disk.
+   * @throws WrongBytesError, UserError, S3Error
+   */
+  async fetch(release: Manifest, signal: AbortSignal): Promise<void> {
+    if (!this.isComplete(release)) await this.download(release, signal);
+    for (const [content, bytes] of sizesOf(release)) this.sizes.set(content, bytes);
+  }
+
+  /** Bytes of the files on this disk. */
+  get bytesOnDisk(): number {
+    return [...this.sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
+  }
+
+  private async download(release: Manifest, signal: AbortSignal): Promise<void> {
+    const { report } = this.options;
+    const begun = performance.now();
+    const before = this.total.bytes;
+    this.tidied = undefined;
+    report({ event: 'download', release: release.id });
+    try {
+      this.requireSpace(release);
+      await this.fill(release, signal).catch((error: unknown) => {
+        // Once more: a byte may have changed on its way.
+        if (error instanceof WrongBytesError) return this.fill(release, signal);
+        throw error;
+      });
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.total.failures += 1;
+      throw (error as NodeJS.ErrnoException).code === 'ENOSPC' ? this.diskIsFull(release, error) : error;
+    }
+    const ms = Math.round(performance.now() - begun);
+    report({ event: 'downloaded', release: release.id, bytes: this.total.bytes - before, ms });
+  }
+
+  private fill(release: Manifest, signal: AbortSignal): Promise<void> {
+    const { store } = this.options;
+    return this.content.fill(unitsOfRelease(release), {
+      read: (file, part) => store.readPart(file.key, file.versionId, part),
+      concurrency: PARTS,
+      signal,
+      onBytes: (more) => (this.total.bytes += more),
+    });
+  }
+
+  /** @throws RequestRefusedError if the files that are missing do not fit on the disk */
+  requireSpace(release: Manifest): void {
+    const bytes = this.missingBytes(release);
+    const free = this.freeBytes();
+    if (bytes <= free) return;
+    throw new RequestRefusedError(
+      507,
+      `the release needs ${formatBytes(bytes)} on the disk of this pod, and ${formatBytes(free)} are free`,
+      { bytes, free },
+    );
+  }
+
+  private diskIsFull(release: Manifest, cause: unknown): UserError {
+    return new UserError(
+      `the disk of this pod became full during the download: release ${release.id} needs ` +
+        `${formatBytes(this.missingBytes(release))} more, and ${formatBytes(this.freeBytes())} are free`,
+      { hint: 'give the pods a larger disk, or publish fewer models and versions', cause },
+    );
+  }
+
+  private missingBytes(release: Manifest): number {
+    const files = this.content.missing(unitsOfRelease(release)).flatMap((unit) => unit.files);
+    return files.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  private freeBytes(): number {
+    const { bavail, bsize } = statfsSync(this.options.directory);
+    return bavail * bsize;
+  }
+
+  /** Deletes the files of every other release. */
+  async keepOnly(release: Manifest): Promise<void> {
+    if (release.id === this.tidied) return;
+    this.releases.keep([release.id]);
+    await this.content.keep(unitsOfRelease(release));
+    this.sizes = sizesOf(release);
+    this.tidied = release.id;
+  }
+}
+
+const sizesOf = (release: Manifest): Map<string, number> =>
+  new Map(
+    unitsOfRelease(release).map(({ content, files }) => [content, files.reduce((sum, { bytes }) => sum + bytes, 0)]),
+  );

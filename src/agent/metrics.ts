@@ -1,0 +1,92 @@
+import { Counter, Gauge, Registry } from 'prom-client';
+import type { AgentState } from '../release/agent-api';
+
+/** Figures that the state does not have. */
+export interface AgentCounts {
+  downloads: { bytes: number; failures: number };
+  loads: { ok: number; refused: number };
+  /** Time of the last answer to a request for head.json, by Date.now(); undefined before the first one. */
+  headReadAt: number | undefined;
+}
+
+const PREFIX = 'triton_agent_';
+
+/** Prometheus metrics, as text. Taken from the state when they are asked for, so that both always agree. */
+export class AgentMetrics {
+  private readonly registry = new Registry();
+
+  constructor(read: () => { state: AgentState; counts: AgentCounts }) {
+    const gauge = (name: string, help: string, value: () => number | undefined): void => {
+      this.add(name, help, [], () => [[{}, value()]]);
+    };
+    const state = (): AgentState => read().state;
+    gauge('serves_head', 'Whether the pod serves the release that head.json names (0 or 1)', () =>
+      Number(state().release !== null && state().release === state().head?.release),
+    );
+    gauge('head_generation', 'Generation of the last head.json that was read', () => state().head?.generation);
+    gauge('last_head_read_timestamp_seconds', 'When head.json was last read', () =>
+      toSeconds(read().counts.headReadAt),
+    );
+    gauge('trial_active', 'Whether a publisher has the pod try a release (0 or 1)', () =>
+      Number(state().trial !== null),
+    );
+    gauge('disk_bytes', 'Bytes of the files of releases on the disk of the pod', () => state().bytesOnDisk);
+    this.add('start_seconds', 'Duration of each phase of the start', ['phase'], () =>
+      Object.entries(state().startMs).map(([phase, ms]) => [{ phase }, ms / 1000]),
+    );
+    this.add(
+      'release_info',
+      'The release that the pod serves, and the one that it returns to',
+      ['release', 'home'],
+      () => [[{ release: state().release ?? '', home: state().home ?? '' }, 1]],
+    );
+    this.count('download_failures_total', 'Downloads of a release that failed', [], () => [
+      [{}, read().counts.downloads.failures],
+    ]);
+    this.count('download_bytes_total', 'Bytes of files that were downloaded', [], () => [
+      [{}, read().counts.downloads.bytes],
+    ]);
+    this.count('loads_total', 'Models that Triton loaded, or refused to load', ['result'], () =>
+      Object.entries(read().counts.loads).map(([result, count]) => [{ result }, count]),
+    );
+  }
+
+  /** Content type of `read`. */
+  get contentType(): string {
+    return this.registry.contentType;
+  }
+
+  read(): Promise<string> {
+    return this.registry.metrics();
+  }
+
+  private add(name: string, help: string, labelNames: string[], values: () => Values): void {
+    new Gauge({
+      name: `${PREFIX}${name}`,
+      help,
+      labelNames,
+      registers: [this.registry],
+      collect(): void {
+        this.reset();
+        for (const [labels, value] of values()) if (value !== undefined) this.set(labels, value);
+      },
+    });
+  }
+
+  private count(name: string, help: string, labelNames: string[], values: () => Values): void {
+    new Counter({
+      name: `${PREFIX}${name}`,
+      help,
+      labelNames,
+      registers: [this.registry],
+      collect(): void {
+        this.reset();
+        for (const [labels, value] of values()) if (value !== undefined) this.inc(labels, value);
+      },
+    });
+  }
+}
+
+type Values = [labels: Record<string, string>, value: number | undefined][];
+
+const toSeconds = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : ms / 1000);

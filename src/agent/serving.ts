@@ -1,0 +1,133 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../core/errors';
+import type { ModelDevice } from '../release/agent-api';
+import type { Manifest } from '../release/manifest';
+import type { InferenceClient } from '../triton/client';
+import { readDevices } from './devices';
+import type { Report } from './events';
+import { requestRestart } from './restart-request';
+import { hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
+
+export interface ServingOptions {
+  switcher: ModelSwitcher;
+  triton: Pick<InferenceClient, 'modelConfig'>;
+  /** The agent's folder, which Triton's start script watches. */
+  directory: string;
+  /** Time for Triton to end after a restart was requested. */
+  restartMs: number;
+  report: Report;
+}
+
+export interface SwitchOptions {
+  signal: AbortSignal;
+  /** Whether the pod returns to this release, because another one failed or its trial ended. */
+  isReturn: boolean;
+}
+
+const POLL_MS = 200;
+
+/** What Triton serves: takes it from release to release, and notices if it loses models. */
+export class Serving {
+  /** The release that Triton serves; with `whole` false, parts of it and of another one. */
+  private current: { release: Manifest; whole: boolean } | undefined;
+  /** Device of each model. */
+  devices: Readonly<Record<string, ModelDevice>> = {};
+  private draining = false;
+  /** Whether Triton may lack models of both the release and the one before. */
+  private broken = false;
+  /** The release of the last switch, whether it succeeded or not. */
+  private attempted: Manifest | undefined;
+
+  constructor(private readonly options: ServingOptions) {}
+
+  /** The release that Triton serves, or that it served before a switch that has not succeeded. */
+  get release(): Manifest | undefined {
+    return this.current?.release;
+  }
+
+  /** Whether Triton serves exactly the release. */
+  get isWhole(): boolean {
+    return this.current?.whole === true;
+  }
+
+  /** Whether requests find every model: of the release, or during a switch of this or the other one. */
+  get isReady(): boolean {
+    return this.current !== undefined && !this.draining && !this.broken;
+  }
+
+  /**
+   * Has Triton serve the release. Its files must be on this disk.
+   * @throws LoadRefusedError, TritonError, UserError
+   */
+  async switchTo(release: Manifest, { signal, isReturn }: SwitchOptions): Promise<void> {
+    const { current, attempted } = this;
+    const { switcher, triton } = this.options;
+    const drainSeconds = release.drainSeconds ?? (isReturn ? attempted?.drainSeconds : undefined);
+    this.attempted = release;
+    // Triton may have restarted since the last look.
+    await switcher.checkNotes();
+    const unloadFirst = drainSeconds !== undefined && switcher.replaces(release);
+    const isClosed = current !== undefined && (unloadFirst || hasClash(release, current.release));
+    if (current !== undefined) this.current = { ...current, whole: false };
+    try {
+      this.draining = isClosed;
+      if (isClosed && unloadFirst && !this.broken) await this.drain(drainSeconds, signal);
+      await switcher.switch(release, getStart(current), { signal, unloadFirst });
+      const lost = await switcher.checkNotes();
+      if (lost.length > 0) throw new UserError(`Triton restarted, or lost ${lost.join(', ')}, while it loaded models`);
+      this.devices = await readDevices(release, triton);
+    } catch (error) {
+      // Triton keeps a model if its load fails, unless it was unloaded before.
+      if (isClosed || !(error instanceof LoadRefusedError || signal.aborted)) this.broken = true;
+      throw error;
+    } finally {
+      this.draining = false;
+    }
+    this.current = { release, whole: true };
+    this.broken = false;
+  }
+
+  /** Lets open requests end, and those that arrive before every load balancer has noticed that the pod is not Ready. */
+  private async drain(seconds: number, signal: AbortSignal): Promise<void> {
+    this.options.report({ event: 'drain', seconds });
+    await sleep(seconds * 1000, undefined, { signal });
+  }
+
+  /** @returns models that Triton served and no longer serves, because it has restarted or a process of it ended */
+  async check(): Promise<string[]> {
+    if (this.current?.whole !== true) return [];
+    const lost = await this.options.switcher.checkNotes().catch(() => []);
+    if (lost.length === 0) return lost;
+    this.current = { ...this.current, whole: false };
+    this.broken = true;
+    return lost;
+  }
+
+  /** Has Triton restarted, after which it serves nothing. Returns when it answers again, or does not end in time. */
+  async restart(signal: AbortSignal): Promise<void> {
+    const { switcher, directory, restartMs, report } = this.options;
+    this.current = undefined;
+    report({ event: 'restart of Triton requested' });
+    requestRestart(directory);
+    const deadline = Date.now() + restartMs;
+    const answers = (): Promise<boolean> =>
+      switcher.checkNotes().then(
+        () => true,
+        () => false,
+      );
+    while (!signal.aborted && (await answers())) {
+      if (Date.now() > deadline) {
+        report({ event: 'Triton was not restarted', withinMs: restartMs });
+        break;
+      }
+      await sleep(POLL_MS);
+    }
+    while (!signal.aborted && !(await answers())) await sleep(POLL_MS);
+    switcher.forgetLoads();
+  }
+}
+
+function getStart(current: { release: Manifest; whole: boolean } | undefined): SwitchFrom {
+  if (current === undefined) return { kind: 'unknown' };
+  return { kind: current.whole ? 'release' : 'failed', release: current.release };
+}

@@ -1,0 +1,135 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { ContentStore, unitsOf, WrongBytesError, type ReadPart } from '../../../src/agent/content-store';
+import type { ReleasedModel } from '../../../src/release/manifest';
+import { checksumOfParts, sha256, splitIntoParts } from '../../../src/s3/checksum';
+
+let directory: string;
+let store: ContentStore;
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'content-'));
+  store = new ContentStore(directory);
+});
+afterEach(() => rmSync(directory, { recursive: true }));
+
+/** Three parts of different content. */
+const LARGE = Buffer.alloc(20 * 1024 * 1024, 'abcdefg');
+LARGE.fill(1, 0, 1000);
+LARGE.fill(2, 10 * 1024 * 1024);
+const FILES: Record<string, Buffer> = {
+  '1/weights': LARGE,
+  '1/folder/small': Buffer.from('small'),
+  '2/empty': Buffer.alloc(0),
+  'labels.txt': Buffer.from('cat\n'),
+};
+
+const checksum = (body: Buffer): string =>
+  checksumOfParts(
+    splitIntoParts(body.byteLength).map(({ start, bytes }) => sha256(body.subarray(start, start + bytes))),
+  );
+
+const model: ReleasedModel = {
+  served: [1, 2],
+  composedOf: [],
+  config: '',
+  files: Object.entries(FILES).map(([path, body]) => ({
+    path,
+    key: path,
+    versionId: 'v',
+    bytes: body.byteLength,
+    checksum: checksum(body),
+  })),
+};
+const units = unitsOf('m', model);
+
+const read: ReadPart = (file, { start, bytes }) =>
+  Promise.resolve((FILES[file.path] as Buffer).subarray(start, start + bytes));
+const fill = (reading: ReadPart, signal?: AbortSignal): Promise<void> =>
+  store.fill(units, { read: reading, concurrency: 4, signal });
+
+const contents = (): string[] => units.filter((unit) => store.has(unit)).map(({ name }) => name);
+
+function expectAll(): void {
+  for (const unit of units) {
+    for (const { path } of unit.files) {
+      const inUnit = unit.isVersion ? path.slice(unit.name.length) : '';
+      expect(readFileSync(`${store.path(unit)}${inUnit}`).equals(FILES[path] as Buffer)).toBe(true);
+    }
+  }
+}
+
+test('files are written as they are, whatever part arrives first', async () => {
+  let waiting: (() => void)[] = [];
+  const lastFirst: ReadPart = async (file, part) => {
+    // All parts in flight wait, and are answered in reverse order.
+    await new Promise<void>((resolve) => {
+      waiting.push(resolve);
+      setImmediate(() => waiting.pop()?.());
+    });
+    return read(file, part);
+  };
+  await fill(lastFirst);
+  waiting = [];
+  expect(store.missing(units)).toEqual([]);
+  expectAll();
+});
+
+test('nothing is read again that is complete', async () => {
+  await fill(read);
+  await fill(() => Promise.reject(new Error('read again')));
+  expectAll();
+});
+
+test.each<[string, (body: Buffer) => Buffer, RegExp]>([
+  [
+    'a changed byte',
+    (body) => Buffer.concat([Buffer.of((body[0] as number) ^ 1), body.subarray(1)]),
+    /checksum \S+ instead of/,
+  ],
+  ['a byte less', (body) => body.subarray(1), /8388607 instead of 8388608 bytes/],
+  ['a byte more', (body) => Buffer.concat([body, Buffer.of(0)]), /8388609 instead of 8388608 bytes/],
+])('%s is refused, and the next attempt succeeds', async (_, change, message) => {
+  const wrong: ReadPart = async (file, part) => {
+    const body = await read(file, part);
+    return file.path === '1/weights' && part.number === 2 ? change(body) : body;
+  };
+  const failed = fill(wrong);
+  await expect(failed).rejects.toThrow(WrongBytesError);
+  await expect(failed).rejects.toThrow(message);
+  expect(contents()).not.toContain('1');
+  // Nothing is left behind.
+  expect(readdirSync(directory).sort()).toEqual(
+    units
+      .filter((unit) => store.has(unit))
+      .map(({ content }) => content)
+      .sort(),
+  );
+  await fill(read);
+  expectAll();
+});
+
+test('an interrupted download leaves no incomplete unit', async () => {
+  const stopping = new AbortController();
+  const interrupted: ReadPart = (file, part) => {
+    if (part.number === 2) stopping.abort();
+    return read(file, part);
+  };
+  await expect(fill(interrupted, stopping.signal)).rejects.toThrow(/aborted/);
+  expect(contents()).not.toContain('1');
+  expect(readdirSync(directory).filter((name) => name.startsWith('incomplete'))).toEqual([]);
+});
+
+test('a new process deletes what one that was killed left, and keeps what is complete', async () => {
+  await fill(read);
+  void store.fill(unitsOf('other', model), { read: () => new Promise(() => undefined), concurrency: 1 });
+  while (!readdirSync(directory).some((name) => name.startsWith('incomplete'))) await new Promise(setImmediate);
+  store = new ContentStore(directory);
+  expect(readdirSync(directory).sort()).toEqual(units.map(({ content }) => content).sort());
+});
+
+test('keep deletes all other contents', async () => {
+  await fill(read);
+  await store.keep(units.slice(0, 1));
+  expect(readdirSync(directory)).toEqual([units[0]?.content]);
+});
