@@ -13,7 +13,8 @@ export const NO_RELEASE = 'none';
 const NOTHING: Manifest = {
   id: NO_RELEASE,
   createdAt: '1970-01-01T00:00:00.000Z',
-  previous: undefined,
+  origin: '',
+  by: '',
   base: 0,
   trialKey: '',
   models: {},

@@ -4,7 +4,7 @@ import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
 import { isReplaceable } from './keys';
 import { formatLocation, archiveKey, type RepositoryLocation } from '../release/location';
-import type { Provenance } from './release/provenance';
+import type { Provenance } from '../release/released';
 import { readHead, type ReleasedObject } from './release/release';
 import { requirePretrained } from './require-pretrained';
 import { carriedProvenance, findRelease, getModels } from './rollback';

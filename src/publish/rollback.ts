@@ -9,7 +9,7 @@ import { releaseHistory, wasReleased } from './release/history';
 import { storedGolden } from './release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from './keys';
 import { formatLocation, archiveKey, releaseKey, type RepositoryLocation } from '../release/location';
-import type { Provenance } from './release/provenance';
+import type { Provenance } from '../release/released';
 import {
   readHead,
   readRelease,

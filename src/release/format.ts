@@ -60,6 +60,21 @@ export class FieldReader {
     return this.fields[name] === undefined ? undefined : this.text(name);
   }
 
+  flag(name: string): true | undefined {
+    const value = this.fields[name];
+    if (value === undefined || value === true) return value;
+    return this.refuse(name, 'true');
+  }
+
+  /** A map of texts; undefined if it is missing. */
+  optionalTextMap(name: string): Record<string, string> | undefined {
+    const value = this.fields[name];
+    if (value === undefined) return undefined;
+    const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
+    if (isMap && Object.values(value).every((item) => typeof item === 'string')) return value as Record<string, string>;
+    return this.refuse(name, 'a map of texts');
+  }
+
   /** A whole number of at least 0. */
   count(name: string): number {
     const value = this.fields[name];

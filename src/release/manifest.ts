@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { ReleasedGolden } from '../model/golden';
 import { FieldReader, FORMAT, SHA256_HEX } from './format';
 import { RELEASE_ID } from './head';
+import type { ReleasedModelInfo, ReleaseInfo, WeightKind } from './released';
 
 /** A file of a model, as one version of an object in S3. */
 export interface ReleasedFile {
@@ -15,26 +15,17 @@ export interface ReleasedFile {
   checksum: string;
 }
 
-export interface ReleasedModel {
-  /** Versions that Triton serves, ascending. */
-  served: number[];
-  /** Models that must be loaded first: the steps of an ensemble. */
-  composedOf: string[];
+export interface ReleasedModel extends ReleasedModelInfo {
+  /** Version -> origin of its weights. */
+  weights?: Record<string, string> | undefined;
   /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
   config: string;
   /** Every file that Triton needs to serve the model, but config.pbtxt. */
   files: ReleasedFile[];
-  /** The object with the model's golden requests (goldenKey in location.ts). */
-  golden?: ReleasedGolden | undefined;
 }
 
 /** `PREFIX.releases/ID.json`: the models of a release. Written once. */
-export interface Manifest {
-  id: string;
-  /** ISO 8601. */
-  createdAt: string;
-  /** Id of the release that it replaces. */
-  previous: string | undefined;
+export interface Manifest extends ReleaseInfo {
   /** Generation of head.json that it replaces; 0 for the first release. */
   base: number;
   /** SHA-256 in hex of the secret without which no agent tries the release. */
@@ -64,6 +55,12 @@ export function parseManifest(body: Buffer, where: string): Manifest {
     id: fields.text('id', RELEASE_ID),
     createdAt: fields.text('createdAt'),
     previous: fields.optionalText('previous'),
+    origin: fields.text('origin'),
+    by: fields.text('by'),
+    commit: fields.optionalText('commit'),
+    message: fields.optionalText('message'),
+    restores: fields.optionalText('restores'),
+    notAsked: fields.flag('notAsked'),
     base: fields.count('base'),
     trialKey: fields.text('trialKey', SHA256_HEX),
     drainSeconds: fields.optionalCount('drainSeconds'),
@@ -72,6 +69,8 @@ export function parseManifest(body: Buffer, where: string): Manifest {
       return {
         served: model.counts('served'),
         composedOf: model.texts('composedOf'),
+        weights: model.optionalTextMap('weights'),
+        weightKinds: model.optionalTextMap('weightKinds') as Record<string, WeightKind> | undefined,
         config: model.text('config'),
         files: model.list('files', (file) => ({
           path: file.text('path', PATH),

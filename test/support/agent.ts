@@ -63,6 +63,8 @@ export class ReleaseWriter {
       id: `20261124T0000000${String(ids).padStart(2, '0')}Z-0000000a`,
       createdAt: new Date().toISOString(),
       previous: head?.release,
+      origin: 'test',
+      by: 'test',
       base: head?.generation ?? 0,
       trialKey: sha256Hex(secret),
       ...more,

@@ -4,7 +4,7 @@ import type { S3Store } from '../../s3/store';
 import type { RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import type { Plan } from '../plan/plan';
-import type { Provenance } from '../release/provenance';
+import type { Provenance } from '../../release/released';
 import type { Asked } from '../../release/ask';
 import type { Release } from '../release/release';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';

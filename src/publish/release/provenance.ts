@@ -1,11 +1,5 @@
 import { exec } from '../../core/exec';
-
-/** The commit that a release was made from, and its message. */
-export interface Provenance {
-  /** Commit of the repository folder, with a `+` if files in it differ from the commit. */
-  commit?: string;
-  message?: string;
-}
+import type { Provenance } from '../../release/released';
 
 const GIT_TIMEOUT_MS = 10_000;
 

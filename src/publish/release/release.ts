@@ -1,11 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../core/errors';
-import type { ReleasedGolden } from '../../model/golden';
 import type { Asked } from '../../release/ask';
 import type { S3Store } from '../../s3/store';
 import { ourName } from '../lock';
-import type { Provenance } from './provenance';
+import type { Provenance, ReleasedModelInfo, ReleaseInfo } from '../../release/released';
 import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
 
 /** An object of the repository as a release records it. `etag` ties it to a listing of the bucket. */
@@ -18,25 +17,16 @@ export interface ReleasedObject {
   versionId?: string;
 }
 
-/** Whether weights were trained or drawn at random. */
-export type WeightKind = 'pretrained' | 'random';
+export type { WeightKind } from '../../release/released';
 
-export interface ReleasedModel {
-  /** Versions that config.pbtxt tells Triton to serve, ascending. */
-  served: number[];
+export interface ReleasedModel extends ReleasedModelInfo {
   /**
    * Also a parameter of the served configuration, where it shows which release a server has loaded. Empty if another
    * tool published the model.
    */
   digest: string;
-  /** The composing models of an ensemble. */
-  composedOf: string[];
   /** Version -> origin of its weights. */
   weights: Record<string, string>;
-  /** Version -> kind of its weights, if tracing recorded it. */
-  weightKinds?: Record<string, WeightKind>;
-  /** The object with the model's golden requests, stored beside the repository. */
-  golden?: ReleasedGolden;
   /** Undefined if the model was not asked. */
   asked?: Asked;
   /**
@@ -46,21 +36,8 @@ export interface ReleasedModel {
 }
 
 /** The models of the repository, by content. A release is written after the rollout of its models. */
-export interface Release extends Provenance {
-  format: typeof FORMAT;
-  /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
-  id: string;
-  createdAt: string;
-  /** Id of the previous release. */
-  previous?: string;
-  /** Origin of the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
-  origin: string;
-  /** The user who made the release: `user@host`. */
-  by: string;
-  /** For a rollback: id of the release that it restored. */
-  restores?: string;
-  /** Set if no model was asked (--no-ask). */
-  notAsked?: true;
+export interface Release extends ReleaseInfo {
+  format?: number;
   models: Record<string, ReleasedModel>;
 }
 

@@ -63,6 +63,8 @@ async function tryAndCommit(
     id: runId,
     createdAt: new Date().toISOString(),
     previous: base.head?.release,
+    origin: 'sync-models',
+    by: options.by,
     base: base.generation,
     trialKey: sha256Hex(secret),
     models,

@@ -20,7 +20,8 @@ function released(versions: Record<string, string>, composedOf: string[] = []): 
 const release = (models: Record<string, ReleasedModel>): Manifest => ({
   id: 'id',
   createdAt: '',
-  previous: undefined,
+  origin: '',
+  by: '',
   base: 0,
   trialKey: '',
   models,
