@@ -22,6 +22,8 @@ export interface KubernetesReplicaOptions {
   selector: string;
   /** Port of Triton's HTTP API. Default: the container port named "http", else 8000. */
   port?: number;
+  /** The container of an agent, and the port of its control API. */
+  agent?: { container: string; port: number };
 }
 
 /**
@@ -41,7 +43,7 @@ interface Cluster {
 
 class KubernetesReplicas implements ReplicaSource {
   private cluster: Cluster | undefined;
-  /** Port-forwards by the pod's uid. */
+  /** Port-forwards by the pod's uid and the port. */
   private readonly forwards = new Map<string, Promise<PodForward>>();
   private mayForward = false;
   /** Whether the cluster has answered before. */
@@ -71,14 +73,14 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   private async findPods(cluster: Cluster): Promise<ServingPod[]> {
-    const { namespace, selector: labelSelector, port } = this.options;
+    const { namespace, selector: labelSelector, port, agent } = this.options;
     const call = this.describeCall(cluster, `list pods ${labelSelector} in namespace ${namespace}`);
     // A rollout lists the pods repeatedly for a long time, so one failed call must not end it.
     for (let attempts = this.reached ? 4 : 1; ; attempts -= 1) {
       try {
         const { items } = await inTime(cluster.pods.listNamespacedPod({ namespace, labelSelector }));
         this.reached = true;
-        return servingPods(items, port);
+        return servingPods(items, port, agent?.container);
       } catch (error) {
         if (attempts === 1 || isRefusal(error)) throw explainCluster(call, error);
         await sleep(RETRY_MS);
@@ -97,7 +99,15 @@ class KubernetesReplicas implements ReplicaSource {
     const { namespace } = this.options;
     const call = this.describeCall(cluster, `forward a port of pod ${pod.name} in namespace ${namespace}`);
     try {
-      const stream = await openStream(cluster, call, pod, new PassThrough(), new PassThrough(), new PassThrough());
+      const stream = await openStream(
+        cluster,
+        call,
+        pod.name,
+        pod.port,
+        new PassThrough(),
+        new PassThrough(),
+        new PassThrough(),
+      );
       stream.terminate();
     } catch (error) {
       const status = upgradeStatus(error);
@@ -107,9 +117,9 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   private async dropGone(pods: readonly ServingPod[]): Promise<void> {
-    for (const [uid, forward] of this.forwards) {
-      if (pods.some((pod) => pod.uid === uid)) continue;
-      this.forwards.delete(uid);
+    for (const [id, forward] of this.forwards) {
+      if (pods.some(({ uid }) => id.startsWith(`${uid} `))) continue;
+      this.forwards.delete(id);
       await forward.then(
         (open) => open.close(),
         () => undefined,
@@ -118,28 +128,36 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   private async replica(cluster: Cluster, pod: ServingPod): Promise<Replica> {
-    let forward = this.forwards.get(pod.uid);
-    if (forward === undefined) {
-      const call = this.describeCall(cluster, `forward port ${pod.port} of pod ${pod.name}`);
-      forward = PodForward.listen(`pod ${pod.name}`, (output, errors, input) =>
-        openStream(cluster, call, pod, output, errors, input),
-      );
-      this.forwards.set(pod.uid, forward);
-      // The next list tries again.
-      forward.catch(() => this.forwards.delete(pod.uid));
-    }
     const { name, uid, ready, started } = pod;
-    const { url } = await forward;
+    const { agent } = this.options;
+    const { url } = await this.forward(cluster, pod, pod.port);
+    const agentForward = agent && pod.hasAgent ? await this.forward(cluster, pod, agent.port) : undefined;
     // The Deployment recreates a deleted pod.
     return {
       name,
       uid,
       url,
+      ...(agentForward && { agentUrl: agentForward.url }),
       ready,
       started,
       restart: this.kubectl('delete', 'pod', name),
       log: this.kubectl('logs', name),
     };
+  }
+
+  private forward(cluster: Cluster, pod: ServingPod, port: number): Promise<PodForward> {
+    const id = `${pod.uid} ${port}`;
+    let forward = this.forwards.get(id);
+    if (forward === undefined) {
+      const call = this.describeCall(cluster, `forward port ${port} of pod ${pod.name}`);
+      forward = PodForward.listen(`pod ${pod.name}`, (output, errors, input) =>
+        openStream(cluster, call, pod.name, port, output, errors, input),
+      );
+      this.forwards.set(id, forward);
+      // The next list tries again.
+      forward.catch(() => this.forwards.delete(id));
+    }
+    return forward;
   }
 
   private kubectl(...words: string[]): string {
@@ -168,13 +186,14 @@ function connect(options: KubernetesReplicaOptions): Cluster {
 async function openStream(
   cluster: Cluster,
   call: ClusterCall,
-  pod: ServingPod,
+  pod: string,
+  port: number,
   output: Writable,
   errors: Writable,
   input: Readable,
 ): Promise<PodStream> {
   // Without retries portForward returns the WebSocket itself.
-  const opening = cluster.forward.portForward(call.namespace, pod.name, [pod.port], output, errors, input);
+  const opening = cluster.forward.portForward(call.namespace, pod, [port], output, errors, input);
   return inTime(opening as Promise<PodStream>, (late) => late.terminate());
 }
 

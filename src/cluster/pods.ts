@@ -5,7 +5,10 @@ const HTTP_PORT_NAME = 'http';
 /** The fields of a pod that are used. */
 export interface ApiPod {
   metadata?: { name?: string; uid?: string; deletionTimestamp?: Date };
-  spec?: { containers: { ports?: { name?: string; containerPort: number }[] }[] };
+  spec?: {
+    initContainers?: { name: string }[];
+    containers: { ports?: { name?: string; containerPort: number }[] }[];
+  };
   status?: {
     phase?: string;
     conditions?: { type: string; status: string }[];
@@ -21,12 +24,17 @@ export interface ServingPod {
   /** Its HTTP port. */
   port: number;
   ready: boolean;
+  /** Whether it has the container of an agent. */
+  hasAgent: boolean;
   /** Whether at least one of its containers runs. */
   started: boolean;
 }
 
-/** The pods that count as replicas, sorted by name. Terminating and terminated pods do not count. */
-export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[] {
+/**
+ * The pods that count as replicas, sorted by name. Terminating and terminated pods do not count.
+ * @param agent name of the container of an agent, which is an init container that goes on running
+ */
+export function servingPods(pods: readonly ApiPod[], port?: number, agent?: string): ServingPod[] {
   return pods
     .filter((pod) => pod.metadata?.deletionTimestamp === undefined && !hasEnded(pod))
     .map((pod) => ({
@@ -34,6 +42,7 @@ export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[
       uid: pod.metadata?.uid ?? '',
       port: port ?? httpPort(pod) ?? DEFAULT_PORT,
       ready: pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
+      hasAgent: pod.spec?.initContainers?.some(({ name }) => name === agent) ?? false,
       started: pod.status?.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));

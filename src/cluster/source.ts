@@ -10,6 +10,8 @@ export interface Replica {
   name: string;
   /** Its HTTP API: `http://127.0.0.1:PORT` of a port-forward, or the given address. */
   url: string;
+  /** The control API of its agent, if it has one. */
+  agentUrl?: string;
   /** False while a pod is starting. A starting server loads what the repository holds at that time. */
   ready: boolean;
   /** False for a pod whose server does not run yet, so it has not yet read what it will load. */

@@ -15,6 +15,7 @@ import {
 import { getWeightKind } from '../publish/release/list';
 import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
+import { findMode } from '../publish/trial/mode';
 import type { Encryption } from '../s3/store';
 import { NAME_SERVERS, withTargetFlags, type CommandTarget, type StoreFlags } from './target';
 import { ProgressMeter } from '../cli/progress-meter';
@@ -23,6 +24,7 @@ import { ProgressMeter } from '../cli/progress-meter';
 export const PUBLISH_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
+  untried: { type: 'boolean', default: false },
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
   'lock-timeout': { type: 'string', default: '600' },
@@ -37,6 +39,8 @@ export const PUBLISH_FLAGS = {
 
 export const PUBLISH_HELP = `  --no-load                  publish to the repository only; do not load models on the replicas
   --no-ask                   do not send each model its golden requests (or zeros, if it has none)
+  --untried                  of replicas with agents: make the release the current one although no replica has tried it;
+                             --no-load does the same
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
   --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
@@ -57,6 +61,7 @@ Credentials are read from the same places as by the AWS tools: environment, prof
 export interface PublishFlags {
   'no-load': boolean;
   'no-ask': boolean;
+  untried: boolean;
   message?: string;
   'load-timeout': string;
   'lock-timeout': string;
@@ -114,10 +119,14 @@ export async function runPublishCommand(
   let changed: ApplyResult;
   try {
     changed = await withInterrupts((signal) =>
-      progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
+      progress.run(flags['dry-run'] ? `plan: ${what}` : what, async (step) => {
+        const agents = await findMode(target.store, target.location, target.replicas);
         let transfer = new ProgressMeter(0);
         let warned = false;
         return work({
+          agents,
+          commitStore: target.commitStore,
+          untried: flags.untried || flags['no-load'],
           store: target.store,
           location: target.location,
           replicas: flags['no-load'] ? undefined : target.replicas,
@@ -237,7 +246,9 @@ function describeResult(
   if (flags['dry-run']) return 'Dry run: nothing was written.';
   const servers = flags['no-load']
     ? 'No replica was updated, because of --no-load.'
-    : describeServers(replicas, target);
+    : flags.untried
+      ? 'No replica has tried it, because of --untried.'
+      : describeServers(replicas, target);
   if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
   const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [

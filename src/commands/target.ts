@@ -5,6 +5,7 @@ import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
+import { AGENT_CONTAINER, AGENT_PORTS } from '../release/agent-api';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store, type StoreOptions } from '../s3/store';
@@ -42,6 +43,8 @@ export const STORE_HELP = `  --local                    the bucket and the repli
   --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)
 `;
+
+const COMMIT_MS = 10_000;
 
 const DEFAULT_NAMESPACE = 'default';
 
@@ -87,6 +90,8 @@ export interface CommandTarget {
   stack?: string;
   location: RepositoryLocation;
   store: S3Store;
+  /** The same bucket, for a commit: each request ends within ten seconds. */
+  commitStore: S3Store;
   /** Undefined if no replicas were given. */
   replicas: ReplicaSource | undefined;
   close(): Promise<void>;
@@ -158,21 +163,20 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
   const found = await openReplicas(given);
   const replicas =
     found === undefined || modelControlKey === undefined ? found : guardedReplicas(found, modelControlKey);
-  const store = new S3Store({
-    bucket: location.bucket,
-    region: given.region,
-    endpointUrl,
-    ...options,
-  });
+  const bucket = { bucket: location.bucket, region: given.region, endpointUrl, ...options };
+  const store = new S3Store(bucket);
+  const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
   return {
     flags,
     name: flags.stack === undefined ? formatLocation(location) : `${flags.stack} (${formatLocation(location)})`,
     stack: flags.stack,
     location,
     store,
+    commitStore,
     replicas,
     close: async () => {
       store.close();
+      commitStore.close();
       await replicas?.close();
     },
   };
@@ -187,13 +191,9 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
   const stack = findLocalStack(flags.repo === undefined ? undefined : resolve(flags.repo));
   const location = parseLocation(stack.bucket);
   const { endpointUrl, region, credentials } = stack;
-  const store = new S3Store({
-    bucket: location.bucket,
-    endpointUrl,
-    region,
-    credentials,
-    ...options,
-  });
+  const bucket = { bucket: location.bucket, endpointUrl, region, credentials, ...options };
+  const store = new S3Store(bucket);
+  const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
   return {
     flags,
     name: `the local stack of ${stack.repository}`,
@@ -201,9 +201,11 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
     adapt: withShortWarmUp,
     location,
     store,
+    commitStore,
     replicas: localReplica(stack),
     close: () => {
       store.close();
+      commitStore.close();
       return Promise.resolve();
     },
   };
@@ -249,6 +251,7 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     namespace: flags.namespace ?? DEFAULT_NAMESPACE,
     kubeconfig: flags.kubeconfig,
     context: flags.context,
+    agent: { container: AGENT_CONTAINER, port: AGENT_PORTS.control },
   });
 }
 

@@ -1,15 +1,18 @@
 import { UserError } from '../core/errors';
 import { S3Error, type S3Store } from '../s3/store';
-import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
+import { change } from './change';
 import { isReplaceable } from './keys';
+import { FORMAT } from '../release/format';
 import { formatLocation, archiveKey, type RepositoryLocation } from '../release/location';
 import type { Provenance } from '../release/released';
-import { readHead, type ReleasedObject } from './release/release';
+import type { ReleaseArchive } from './release/archive';
+import { readHead } from './release/release';
+import { readFormat } from './trial/mode';
+import { RetainedReleases } from './trial/snapshot';
 import { requirePretrained } from './require-pretrained';
-import { carriedProvenance, findRelease, getModels } from './rollback';
+import { carriedProvenance, directArchive, getModels } from './rollback';
 import { selectModels } from './plan/select-models';
-import type { DesiredObject } from './plan/desired';
 
 export interface PromoteOptions extends ApplyOptions {
   from: { store: S3Store; location: RepositoryLocation };
@@ -28,25 +31,18 @@ export interface PromoteOptions extends ApplyOptions {
 export async function promote(options: PromoteOptions): Promise<ApplyResult> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
-  const head = await readHead(from.store, from.location).catch((error: unknown) => {
-    // A release that was requested by id does not need a readable current manifest.
-    if (options.release === undefined || error instanceof S3Error) throw error;
-    return undefined;
-  });
-  const current = head?.release;
-  const release =
-    options.release === undefined ? current : await findRelease(from.store, from.location, options.release, current);
+  const archive = await openArchive(from, options);
+  const release = options.release === undefined ? archive.current : await archive.find(options.release);
   if (release === undefined) {
     throw new UserError(`cannot promote from ${where}: the repository has no release`, {
       hint: 'publish to that repository first: npm run sync-models',
     });
   }
-  const getSource = (key: string, { checksum }: ReleasedObject): Pick<DesiredObject, 'source'> => {
-    const kept = { store: from.store, key: archiveKey(from.location, checksum) };
-    const there = { store: from.store, key: `${from.location.prefix}/${key}` };
-    return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
-  };
-  const models = selectModels(getModels(release, getSource, from), selection, { release, where });
+  const models = selectModels(
+    getModels(release, (key, object) => archive.origin(release, key, object), from),
+    selection,
+    { release, where },
+  );
   if (options.requirePretrained === true) requirePretrained(models, release.id);
   for (const object of models.flatMap(({ objects }) => objects)) {
     // The object was found in the bucket by the first release and never compared since, so its checksum is unknown.
@@ -57,5 +53,27 @@ export async function promote(options: PromoteOptions): Promise<ApplyResult> {
   const origin = `promoted from ${where}, release ${release.id}`;
   const provenance = (): Promise<Provenance> => Promise.resolve(carriedProvenance(release, options));
   const target = { models, remove: [], archiveRemoved: true, prune: false, origin, provenance };
-  return applyChange(() => Promise.resolve(target), options);
+  return change(() => Promise.resolve(target), options);
+}
+
+/** The releases of the repository to promote from, of either format. */
+async function openArchive(
+  from: PromoteOptions['from'],
+  { release }: Pick<PromoteOptions, 'release'>,
+): Promise<ReleaseArchive> {
+  const { store, location } = from;
+  if ((await readFormat(store, location)) === FORMAT) return RetainedReleases.read(from);
+  const head = await readHead(store, location).catch((error: unknown) => {
+    // A release that was requested by id does not need a readable current manifest.
+    if (release === undefined || error instanceof S3Error) throw error;
+    return undefined;
+  });
+  return {
+    ...directArchive(store, location, head?.release),
+    origin: (_, key, { checksum }) => {
+      const kept = { store, key: archiveKey(location, checksum) };
+      const there = { store, key: `${location.prefix}/${key}` };
+      return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
+    },
+  };
 }

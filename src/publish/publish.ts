@@ -3,8 +3,8 @@ import { join, resolve } from 'node:path';
 import { traceCommand } from '../core/next-command';
 import { readValidRepository, staleTraces, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
-import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
+import { change } from './change';
 import { readSnapshot } from './plan/snapshot';
 import { hashAhead } from './plan/plan';
 import { readProvenance } from './release/provenance';
@@ -39,15 +39,15 @@ export async function publish(options: PublishOptions): Promise<Published> {
   // Read the bucket while the folder is read. Nothing is written before both are known.
   let headIsKnown: (release: Release | undefined) => void = () => undefined;
   const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
-  const firstSnapshot = readSnapshot(store, location, headIsKnown);
-  firstSnapshot.catch(() => headIsKnown(undefined));
+  const firstSnapshot = options.agents === undefined ? readSnapshot(store, location, headIsKnown) : undefined;
+  firstSnapshot?.catch(() => headIsKnown(undefined));
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   const { onWarning } = options;
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
   const models = await desiredModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
   void head.then((release) => hashAhead(models, release));
-  const changed = await applyChange(
+  const changed = await change(
     (release) => {
       const absent = Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name));
       const gone = prune ? absent : [];
@@ -78,7 +78,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
         provenance: () => readProvenance(repository, options.message),
       });
     },
-    { ...options, firstSnapshot },
+    { ...options, ...(firstSnapshot !== undefined && { firstSnapshot }) },
   );
   return { ...changed, models };
 }

@@ -2,9 +2,10 @@ import { UserError } from '../core/errors';
 import { firstLines } from '../core/format';
 import { nextCommand } from '../core/next-command';
 import type { S3Store, StoredObject } from '../s3/store';
-import { applyChange } from './apply/apply';
 import type { ApplyResult, ApplyOptions } from './apply/options';
+import { change } from './change';
 import type { Plan } from './plan/plan';
+import type { ReleaseArchive } from './release/archive';
 import { releaseHistory, wasReleased } from './release/history';
 import { storedGolden } from './release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from './keys';
@@ -36,18 +37,14 @@ export interface RollbackOptions extends ApplyOptions {
 export async function rollBack(id: string | undefined, options: RollbackOptions): Promise<ApplyResult> {
   const { store, location, models: selection } = options;
   let announced: string | undefined;
-  return applyChange(async (current) => {
-    const goal = id ?? (await releaseBefore(store, location, current));
-    const release = await findRelease(store, location, goal, current);
+  return change(async (current, archive = directArchive(store, location, current)) => {
+    const goal = id ?? (await releaseBefore(store, location, current, archive));
+    const release = await archive.find(goal);
     const { createdAt, by, origin } = release;
     if (announced !== release.id)
       options.onStage?.(`roll back to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
-    const all = getModels(
-      release,
-      (key, object) => ({ source: { stored: getPlaces(location, key, object) }, etag: object.etag }),
-      { store, location },
-    );
+    const all = getModels(release, (key, object) => archive.origin(release, key, object), { store, location });
     const models = selectModels(all, selection, { release, where: formatLocation(location) });
     const shared = {
       models,
@@ -69,6 +66,18 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
     };
   }, options);
 }
+
+/** The releases of a repository without agents. */
+export const directArchive = (
+  store: S3Store,
+  location: RepositoryLocation,
+  current: Release | undefined,
+): ReleaseArchive => ({
+  current,
+  find: (id) => findRelease(store, location, id, current),
+  read: (id) => readRelease(store, location, id),
+  origin: (_, key, object) => ({ source: { stored: getPlaces(location, key, object) }, etag: object.etag }),
+});
 
 /**
  * Verifies before anything is written that the bytes of the release still exist.
@@ -157,6 +166,7 @@ async function releaseBefore(
   store: S3Store,
   location: RepositoryLocation,
   release: Release | undefined,
+  archive: ReleaseArchive,
 ): Promise<string> {
   const where = formatLocation(location);
   if (release === undefined) {
@@ -166,8 +176,8 @@ async function releaseBefore(
   }
   const { restores } = release;
   if (restores !== undefined) {
-    const restored = await readRelease(store, location, restores);
-    if (restored !== undefined) return releaseBefore(store, location, restored);
+    const restored = await archive.read(restores);
+    if (restored !== undefined) return releaseBefore(store, location, restored, archive);
     const manifest = `s3://${store.bucket}/${releaseKey(location, restores)}`;
     throw new UserError(
       `cannot determine the release before ${release.id}: it restored ${restores}, and ${manifest} is missing`,

@@ -35,8 +35,9 @@ export async function listObjects(
   bucket: Bucket,
   prefix: string,
   expected: Promise<readonly string[]> = Promise.resolve([]),
+  withTimes = false,
 ): Promise<ListedObject[]> {
-  const lister = new Lister(bucket, prefix);
+  const lister = new Lister(bucket, prefix, withTimes);
   const first = await lister.page({});
   const last = first.objects.at(-1)?.key;
   if (first.token === undefined) return lister.whole(first.objects);
@@ -80,6 +81,7 @@ class Lister {
   constructor(
     private readonly bucket: Bucket,
     private readonly prefix: string,
+    private readonly withTimes: boolean,
   ) {
     this.what = `list ${getName(bucket, prefix)}`;
   }
@@ -89,7 +91,7 @@ class Lister {
       what: this.what,
       method: 'GET',
       query: { 'list-type': '2', 'encoding-type': 'url', 'max-keys': String(PAGE_KEYS), prefix: this.prefix, ...from },
-      read: (answer) => readPage(answer, this.prefix),
+      read: (answer) => readPage(answer, this.prefix, this.withTimes),
     });
   }
 
@@ -123,7 +125,7 @@ class Lister {
 }
 
 /** Rejects a page that lacks anything, so that an incomplete page is never taken for a short one. */
-function readPage(answer: WireResponse, prefix: string): Page {
+function readPage(answer: WireResponse, prefix: string, withTimes: boolean): Page {
   const root = readXml(answer, 'ListBucketResult');
   const encoded = childText(root, 'EncodingType') === 'url';
   const recently = timeBefore(answer);
@@ -135,7 +137,8 @@ function readPage(answer: WireResponse, prefix: string): Page {
     if (!Number.isSafeInteger(bytes) || bytes < 0) throw new MalformedXmlError(`the listing has no size for "${key}"`);
     const etag = quoted(required(entry, 'ETag'));
     const isRecent = (childText(entry, 'LastModified') ?? '') >= recently;
-    return isRecent ? { key, bytes, etag, recent: true as const } : { key, bytes, etag };
+    const listed = isRecent ? { key, bytes, etag, recent: true as const } : { key, bytes, etag };
+    return withTimes ? { ...listed, modified: new Date(required(entry, 'LastModified')) } : listed;
   });
   const count = childText(root, 'KeyCount');
   if (count !== undefined && Number(count) !== objects.length) {

@@ -116,6 +116,11 @@ export class S3Store {
     return listObjects(this.at, prefix, expected);
   }
 
+  /** The same with the time at which each object was written. */
+  async listWithTimes(prefix: string): Promise<(ListedObject & { modified: Date })[]> {
+    return (await listObjects(this.at, prefix, undefined, true)) as (ListedObject & { modified: Date })[];
+  }
+
   /**
    * The object's bytes, or undefined if the object does not exist. `ageMs` is the time since it was written, by the
    * server's clock.

@@ -41,6 +41,8 @@ export interface ListedObject {
   etag: string;
   /** Set if the object was written in the seconds before the listing, by the server's clock. */
   recent?: true;
+  /** Only if the listing was asked for it: when the object was written, by the server's clock. */
+  modified?: Date;
 }
 
 /** An object to delete. With an ETag, only the object that has this ETag. */

@@ -93,6 +93,25 @@ export class VersionedStore {
     return this.putBytes(key, readFileSync(file.path), options.condition);
   }
 
+  async checksum(key: string): Promise<string | undefined> {
+    const found = await this.get(key);
+    return found && checksumOfBytes(found.body);
+  }
+
+  async copy(
+    from: { key: string; versionId?: string },
+    key: string,
+    options: { condition?: PutCondition },
+  ): Promise<Written> {
+    const found = this.shared.objects.get(from.key)?.find(({ id }) => id === from.versionId);
+    if (found === undefined) throw new Error(`version ${from.versionId} of ${from.key} does not exist`);
+    return this.putBytes(key, found.body, options.condition);
+  }
+
+  async delete(objects: readonly { key: string }[]): Promise<void> {
+    await this.send(() => objects.forEach(({ key }) => this.shared.objects.delete(key)), true);
+  }
+
   /** Sends a request, and repeats it as S3Store does. */
   private async send<T>(apply: () => T, isWrite = false): Promise<T> {
     for (let tries = 1; ; tries += 1) {

@@ -7,6 +7,8 @@ import type { Plan } from '../plan/plan';
 import type { Provenance } from '../../release/released';
 import type { Asked } from '../../release/ask';
 import type { Release } from '../release/release';
+import type { AgentMode } from '../trial/mode';
+import type { TrialOptions } from '../trial/trials';
 import type { RolloutOptions, RolloutResult, StillLoaded } from './rollout';
 import type { DesiredModel } from '../plan/desired';
 
@@ -38,6 +40,14 @@ export interface DesiredState {
 export interface ApplyOptions extends RolloutOptions {
   store: S3Store;
   location: RepositoryLocation;
+  /** Set if the replicas have agents. Without it they read the bucket themselves. */
+  agents?: AgentMode | undefined;
+  /** With agents: the same bucket, whose requests end within ten seconds. So no commit is under way for long. */
+  commitStore?: S3Store | undefined;
+  /** With agents: make the release the current one although no replica has tried it. */
+  untried?: boolean;
+  /** With agents: times that tests shorten. */
+  trials?: Partial<TrialOptions>;
   /** Undefined: there is no rollout. */
   replicas: ReplicaSource | undefined;
   /**

@@ -9,6 +9,8 @@ export interface AgentAddress {
   url: string;
   /** Differs if the pod was recreated under the same name. */
   uid: string;
+  /** Whether the pod gets requests. Only such pods are asked to try a release. Default: true. */
+  ready?: boolean;
 }
 
 /** Finds the agents of all replicas of a repository. */

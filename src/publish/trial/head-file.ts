@@ -20,6 +20,8 @@ export class OvertakenError extends UserError {
   override readonly name = 'OvertakenError';
 }
 
+const RUN_AGAIN = 'run the command again; it then starts from the release of the other publisher';
+
 /** Time to find out whether a request that was not answered has changed head.json. */
 const SETTLE_MS = 60_000;
 const RETRY_MS = 500;
@@ -56,13 +58,19 @@ export class HeadFile {
     }
   }
 
+  /** Replaces the base, or throws: then it may have been replaced or not. */
+  async replaceOnce(base: Base, next: Head): Promise<void> {
+    await this.put(next, base.condition);
+  }
+
   private async settle(base: Base, next: Omit<Head, 'generation'>, reason: unknown): Promise<number> {
     const deadline = Date.now() + SETTLE_MS;
     while (Date.now() < deadline) {
       try {
         const now = await this.read();
         if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
-        if (now.generation !== base.generation) throw new OvertakenError(overtaken(now.head), { cause: reason });
+        if (now.generation !== base.generation)
+          throw new OvertakenError(overtaken(now.head), { hint: RUN_AGAIN, cause: reason });
         if (base.head === undefined) {
           // Before the first release there is nothing else to write: the same request, sent again, settles it.
           await this.put({ ...next, generation: base.generation + 1 }, base.condition);
@@ -78,7 +86,7 @@ export class HeadFile {
     }
     throw new PartialFailureError(
       `it is unknown whether release ${next.release} is the current one: ${(reason as Error).message}`,
-      { hint: 'run "status" when S3 is reachable again', cause: reason },
+      { hint: 'run "npm run status" when S3 is reachable again', cause: reason },
     );
   }
 

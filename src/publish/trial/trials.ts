@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
 import { PartialFailureError, UserError } from '../../core/errors';
+import { formatDuration } from '../../core/format';
 import type { AgentState } from '../../release/agent-api';
 import { AgentClient, AgentError, type AgentAddress, type AgentSource } from './agent-client';
 
@@ -23,10 +24,10 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
+  /** Whether each replica sends the models their golden requests before it reports the release as served. */
+  ask?: boolean;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
   leftMs?: number;
-  /** Whether the pods send the models their golden requests. Default: true. */
-  ask?: boolean;
   /** Time between two looks at a pod. */
   pollMs?: number;
   signal?: AbortSignal | undefined;
@@ -49,6 +50,7 @@ const LEFT_MS = 20_000;
 export class Trials {
   private readonly asked = new Map<string, Asked>();
   private readonly renewing: NodeJS.Timeout;
+  private announced: string | undefined;
 
   constructor(
     private readonly release: TriedRelease,
@@ -57,24 +59,40 @@ export class Trials {
     this.renewing = setInterval(() => void this.renew(), (options.ttlSeconds * 1000) / 6).unref();
   }
 
-  /** Names of the pods that were asked. */
-  get names(): string[] {
-    return [...this.asked.values()].map(({ client }) => client.name);
-  }
-
   /**
-   * Returns when every replica serves the release, with leases that last until a commit is done.
-   * @returns the number of replicas
+   * Returns when every replica that gets requests serves the release, with leases that last until a commit is done.
+   * @returns the names of these replicas, at least one
    * @throws UserError with the reason of the first pod that does not serve it
    */
-  async run(): Promise<number> {
+  async run(): Promise<string[]> {
+    const deadline = Date.now() + this.options.timeoutMs;
     for (;;) {
       this.options.signal?.throwIfAborted();
       const agents = await this.list();
-      const next = agents.find(({ uid }) => this.asked.get(uid)?.served !== true);
+      // A pod that switches may be not ready for a moment.
+      const due = agents.filter(({ uid, ready }) => ready !== false || this.asked.has(uid));
+      const next = due.find(({ uid }) => this.asked.get(uid)?.served !== true);
       if (next !== undefined) await this.tryOn(next);
-      else if (await this.areAllServed()) return agents.length;
+      else if (due.length === 0) await this.waitForFirst(agents, deadline);
+      else if (await this.areAllServed()) return due.map(({ name }) => name);
     }
+  }
+
+  private async waitForFirst(agents: readonly AgentAddress[], deadline: number): Promise<void> {
+    const names = agents.length === 0 ? this.options.agents.describe() : agents.map(({ name }) => name).join(', ');
+    if (Date.now() > deadline) {
+      throw new UserError(`no replica is ready: ${names}`, {
+        hint: 'run "npm run status" to see why; a release that no replica can try is committed with --untried',
+      });
+    }
+    this.announce(`no replica is ready, waiting: ${names}`);
+    await abortable(sleep(this.options.pollMs ?? POLL_MS), this.options.signal);
+  }
+
+  /** Reports a reason for waiting once. */
+  private announce(text: string): void {
+    if (text !== this.announced) this.options.onStage?.(text);
+    this.announced = text;
   }
 
   /** Forgets pods that are gone. */
@@ -86,6 +104,7 @@ export class Trials {
 
   private async tryOn(address: AgentAddress): Promise<void> {
     const { timeoutMs, signal, onStage } = this.options;
+    const started = Date.now();
     const client = new AgentClient(address);
     const deadline = Date.now() + timeoutMs;
     let asked: Asked | undefined;
@@ -94,10 +113,11 @@ export class Trials {
       try {
         const state = await client.getState();
         if (asked === undefined) {
-          onStage?.(`${client.name} loads the release`);
+          this.announce(`${client.name} loads the release`);
           asked = await this.begin(address, client, state);
         } else if (isServed(state, asked.trial, this.release.id)) {
           asked.served = true;
+          onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
           throw new UserError(
@@ -108,11 +128,11 @@ export class Trials {
         if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
         if (!(await this.options.agents.list()).some(({ uid }) => uid === address.uid)) return;
         if (Date.now() > deadline) throw error;
-        onStage?.(error.message);
+        this.announce(error.message);
       }
       if (Date.now() > deadline) {
         throw new UserError(`${client.name} did not load the release within ${timeoutMs / 1000} s`, {
-          hint: 'allow more time with --timeout, or read the log of its agent',
+          hint: 'allow more time with --load-timeout, or read the log of its agent',
         });
       }
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
@@ -135,17 +155,7 @@ export class Trials {
     // Also if no answer comes: a failure then ends this trial too.
     this.asked.set(address.uid, asked);
     try {
-      await client.begin({
-        id: trial,
-        release,
-        manifestSha256,
-        base,
-        secret,
-        ttlSeconds,
-        by,
-        stateTag,
-        ...(ask !== undefined && { ask }),
-      });
+      await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag, ask });
     } catch (error) {
       // An earlier request of ours began a trial, and its answer was lost.
       const running = error instanceof AgentError && error.status === 409 ? String(error.body['id']) : '';
@@ -191,7 +201,7 @@ export class Trials {
       (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
       (names) =>
         new PartialFailureError(`the release is the current one, but this is not confirmed by ${names}`, {
-          hint: 'run "status" to see what each replica serves',
+          hint: 'run "npm run status" to see what each replica serves',
         }),
     );
   }
@@ -212,7 +222,7 @@ export class Trials {
         state.trial?.release !== this.release.id && state.release !== this.release.id && state.release !== null,
       (names) =>
         new PartialFailureError(`it is not confirmed that ${names} went back to the release before`, {
-          hint: 'run "status" to see what each replica serves; a trial ends by itself when its time is over',
+          hint: 'run "npm run status" to see what each replica serves; a trial ends by itself when its time is over',
         }),
     );
   }

@@ -1,15 +1,26 @@
 import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
-import { configText, stepModels, type ModelConfig, type RepositoryModel, type SourceFile } from '../../model';
-import type { Manifest, ReleasedFile, ReleasedModel } from '../../release/manifest';
-import { checksumOfFile, PreconditionFailedError, type ListedObject, type S3Store } from '../../s3/store';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
+import type { ReleasedFile, ReleasedModel } from '../../release/manifest';
+import {
+  PreconditionFailedError,
+  S3Error,
+  type PutCondition,
+  type S3Store,
+  type UploadOptions,
+  type Written,
+} from '../../s3/store';
+import { getVersion } from '../keys';
+import { computeChecksum } from '../plan/plan';
+import type { DesiredObject } from '../plan/desired';
+import { putGolden } from '../release/golden-object';
+import type { ReleasePlan } from './plan-release';
 
 export interface UploadTarget {
   store: S3Store;
   location: RepositoryLocation;
-  /** Manifests of the releases that are kept. Their objects are used again. */
-  retained: readonly Manifest[];
+  signal?: AbortSignal | undefined;
+  /** Called while bytes are sent: `bytes` more of `key`. */
   onBytes?: ((key: string, bytes: number) => void) | undefined;
 }
 
@@ -17,96 +28,88 @@ export interface UploadTarget {
 const TRIES = 5;
 
 /**
- * Uploads what no retained release has. Files of versions have the keys of a Triton model repository; files beside the
+ * Writes what no retained release has. Files of versions have the keys of a Triton model repository; files beside the
  * versions are stored by content, so that they change nothing for servers that read the repository before the commit.
- * @returns the models as a manifest names them
- * @throws UserError if a retained release has other bytes under the number of a version
+ * @returns the planned models as a manifest names them
  */
 export async function uploadModels(
-  models: readonly RepositoryModel[],
+  { plan, released, configs }: ReleasePlan,
   target: UploadTarget,
 ): Promise<Record<string, ReleasedModel>> {
-  const { store, location, retained } = target;
-  const known = new Map<string, ReleasedFile[]>();
-  for (const file of retained.flatMap((manifest) => Object.values(manifest.models).flatMap(({ files }) => files))) {
-    known.set(file.key, [...(known.get(file.key) ?? []), file]);
-  }
-  const listed = new Map((await store.list(`${location.prefix}/`)).map((object) => [object.key, object]));
-  const files: { model: string; file: SourceFile; inVersion: boolean }[] = models.flatMap((model) => [
-    ...model.versions.flatMap((version) => version.files.map((file) => ({ model: model.name, file, inVersion: true }))),
-    ...model.extraFiles.map((file) => ({ model: model.name, file, inVersion: false })),
-  ]);
-  const uploads: (() => Promise<void>)[] = [];
-  const released = new Map<string, ReleasedFile[]>();
-  const conflicts: string[] = [];
-  const add = (model: string, file: ReleasedFile): void => {
-    released.set(model, [...(released.get(model) ?? []), file]);
-  };
-  for (const { model, file, inVersion } of files) {
-    const checksum = await checksumOfFile(file.path, file.bytes);
-    const key = inVersion ? `${location.prefix}/${model}/${file.key}` : archiveKey(location, checksum);
-    const same = known.get(key)?.find((one) => one.checksum === checksum);
-    if (same !== undefined) add(model, { ...same, path: file.key });
-    else if (inVersion && known.has(key)) conflicts.push(`${model}/${file.key}`);
-    else {
-      uploads.push(async () => {
-        const versionId = await put(target, key, { ...file, checksum }, listed.get(key));
-        add(model, { path: file.key, key, versionId, bytes: file.bytes, checksum });
-      });
-    }
-  }
-  if (conflicts.length > 0) {
-    throw new UserError(`cannot change published versions: ${conflicts.sort().join(', ')}`, {
-      hint: 'publish the changed files as a new version',
-    });
-  }
-  await forEachLimited(uploads, store.concurrency, (upload) => upload());
+  const { store, location, signal } = target;
+  const written = new Map<DesiredObject, ReleasedFile>(released);
+  const objects = plan.models.flatMap(({ objects }) => objects).filter(({ action }) => action !== 'keep');
+  await forEachLimited(objects, store.concurrency, async ({ object }) => {
+    signal?.throwIfAborted();
+    const path = object.key.slice(object.key.indexOf('/') + 1);
+    const key =
+      getVersion(object.key) === undefined
+        ? archiveKey(location, (await computeChecksum(object)) ?? '')
+        : `${location.prefix}/${object.key}`;
+    const { versionId, checksum } = await put(target, key, object);
+    written.set(object, { path, key, versionId, bytes: object.bytes, checksum });
+  });
+  await forEachLimited(plan.models, store.concurrency, async ({ model }) => {
+    if (model.golden !== undefined) await putGolden(store, location, model.golden);
+  });
   return Object.fromEntries(
-    models.map((model) => {
-      const own = released.get(model.name) ?? [];
+    plan.models.map(({ model }): [string, ReleasedModel] => {
+      const { name, served, composedOf, weights, weightKinds, golden } = model;
+      const files = model.objects.flatMap((object) => {
+        const file = written.get(object);
+        return file === undefined ? [] : [{ ...file, path: object.key.slice(name.length + 1) }];
+      });
       return [
-        model.name,
-        describeModel(
-          model,
-          own.sort((a, b) => (a.path < b.path ? -1 : 1)),
-        ),
+        name,
+        {
+          ...{ served, composedOf, weights, weightKinds },
+          config: configs.get(name) ?? '',
+          files: files.sort((a, b) => (a.path < b.path ? -1 : 1)),
+          golden: golden && { sha256: golden.sha256, bytes: golden.bytes, requests: golden.requests },
+        },
       ];
     }),
   );
 }
 
 /** Creates the object, or replaces one that no retained release names. Earlier versions of it stay in the bucket. */
-async function put(
-  { store, onBytes }: UploadTarget,
-  key: string,
-  file: { path: string; bytes: number; checksum: string },
-  seen: Pick<ListedObject, 'etag'> | undefined,
-): Promise<string> {
-  let present = seen;
+async function put(target: UploadTarget, key: string, object: DesiredObject): Promise<Written & { versionId: string }> {
+  const { store } = target;
+  let sent = 0;
+  const onBytes = (bytes: number): void => {
+    target.onBytes?.(object.key, bytes - sent);
+    sent = bytes;
+  };
+  let condition: PutCondition = { ifAbsent: true };
   for (let tries = 1; ; tries += 1) {
     try {
-      const { versionId } = await store.putFile(key, file, {
-        condition: present === undefined ? { ifAbsent: true } : { ifEtag: present.etag },
-        checksum: file.checksum,
-        onBytes: (sent) => onBytes?.(key, sent),
-      });
-      if (versionId !== undefined) return versionId;
+      const { versionId, ...written } = await send(store, key, object, { condition, onBytes });
+      onBytes(object.bytes);
+      if (versionId !== undefined) return { ...written, versionId };
       throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
         hint: 'turn on versioning of the bucket: a release names the version of each object',
       });
     } catch (error) {
       if (!(error instanceof PreconditionFailedError) || tries === TRIES) throw error;
-      present = (await store.list(key)).find((object) => object.key === key);
+      const present = (await store.list(key)).find((listed) => listed.key === key);
+      condition = present === undefined ? { ifAbsent: true } : { ifEtag: present.etag };
     }
   }
 }
 
-function describeModel({ config, served }: RepositoryModel, files: ReleasedFile[]): ReleasedModel {
-  return { served, composedOf: stepModels(config), config: configText(withoutPolicy(config)), files };
-}
-
-function withoutPolicy(config: ModelConfig): ModelConfig {
-  const copy = { ...config };
-  delete copy.version_policy;
-  return copy;
+async function send(store: S3Store, key: string, object: DesiredObject, options: UploadOptions): Promise<Written> {
+  const { source, bytes } = object;
+  if ('body' in source) return store.putBytes(key, source.body, options.condition);
+  if ('file' in source) return store.putFile(key, { path: source.file, bytes }, options);
+  const checksum = await computeChecksum(object);
+  if (checksum === undefined) throw new UserError(`cannot copy ${object.key}: it is not in the bucket of the release`);
+  for (const [i, place] of source.stored.entries()) {
+    try {
+      return await store.copy(place, key, { ...options, bytes, checksum });
+    } catch (error) {
+      const isMissing = error instanceof S3Error && error.status === 404;
+      if (!isMissing || i === source.stored.length - 1) throw error;
+    }
+  }
+  throw new UserError(`cannot copy ${object.key}: the release names no place of it`);
 }

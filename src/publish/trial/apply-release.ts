@@ -1,0 +1,258 @@
+import { randomBytes } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { abortable } from '../../core/abort';
+import { PartialFailureError, UserError } from '../../core/errors';
+import { FORMAT } from '../../release/format';
+import { formatLocation, releaseKey } from '../../release/location';
+import { encodeManifest, sha256Hex, type Manifest } from '../../release/manifest';
+import type { ApplyOptions, ApplyResult, DesiredState } from '../apply/options';
+import { requireNoConflict, requireRemovable } from '../apply/preconditions';
+import { reverseTopologicalOrder } from '../apply/served';
+import { ourName } from '../lock';
+import type { ReleaseArchive } from '../release/archive';
+import type { Release } from '../release/release';
+import { AgentClient, AgentError } from './agent-client';
+import { HeadFile } from './head-file';
+import { migrate } from './migrate';
+import { mixedPods, type AgentMode } from './mode';
+import { newId } from './new-id';
+import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
+import { planPrune, prune } from './prune';
+import { asRelease, readSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { Trials } from './trials';
+import { uploadModels } from './upload';
+import { repairView } from './view';
+
+/** A trial ends after this time if its publisher is gone. */
+const TTL_SECONDS = 60;
+const POLL_MS = 500;
+
+/**
+ * Publishes a release through agents, or leaves everything as it was:
+ *
+ * 1. read head.json; every decision refers to this content of it
+ * 2. upload what no retained release has, and write the manifest
+ * 3. have every replica that gets requests try the release, the first as a canary
+ * 4. replace head.json if it still is the content that was read: the only commit point
+ * 5. wait until every replica has noticed; then repair the view and prune
+ *
+ * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/spec/Publish.tla specifies this.
+ *
+ * @param getTarget returns the desired state, given the current release
+ */
+export async function applyRelease(
+  getTarget: (release: Release | undefined, archive: ReleaseArchive) => Promise<DesiredState>,
+  mode: AgentMode,
+  options: ApplyOptions,
+): Promise<ApplyResult> {
+  const { store, location } = options;
+  const where = formatLocation(location);
+  if (mode.migrate) {
+    if (options.dryRun === true) {
+      throw new UserError(`${where} is not migrated for agents yet, so there is no plan`, {
+        hint: 'the next publish migrates it; docs/publishing.md describes the migration',
+      });
+    }
+    await migrate(options);
+  }
+  if (mode.plain.length > 0) throw mixedPods(mode.plain);
+  const head = new HeadFile(options.commitStore ?? store, location);
+  const snapshot = await readSnapshot(head, where);
+  const { current } = snapshot;
+  const target = await getTarget(current, new RetainedReleases(snapshot, head, options));
+  requireRemovable(target, current);
+  const remove = reverseTopologicalOrder(target.remove, current);
+  const planned = await planRelease(target.models, snapshot, { store, location, remove });
+  const { plan } = planned;
+  if (target.prune) {
+    const used = new Set([...planned.released.values()].map(({ key }) => key));
+    plan.prune = (await planPrune(snapshot, store, location, used)).orphans;
+  }
+  options.onPlan?.(plan);
+  requireNoConflict(plan, target);
+  await target.check?.(plan);
+  await requireReaders(mode, options);
+  if (options.dryRun === true) return { plan, release: current, isNew: false };
+  if (plan.prune.length > 0 && (await options.confirmPrune?.(plan)) === false) {
+    throw new UserError('nothing was published, because the deletion was not confirmed', {
+      hint: 'omit --prune, or confirm the deletion with --yes',
+    });
+  }
+  const isNew = needsRelease(plan, snapshot);
+  const { release, replicas } = isNew
+    ? await commit(planned, { target, snapshot, head, mode, options })
+    : { release: current, replicas: options.untried === true ? [] : await untilServed(current, mode, options) };
+  // The release is current now, whatever fails below.
+  await repairView(head, store, location).catch((error: unknown) => {
+    const message = `the files that servers without an agent read are not up to date: ${(error as Error).message}`;
+    options.onWarning?.({ file: where, message, hint: 'the next publish repairs them' });
+  });
+  if (target.prune) await pruneAfter(new Set(plan.prune), head, options);
+  return {
+    plan,
+    release,
+    isNew,
+    replicas: mode.agents === undefined || options.untried === true ? undefined : { settled: replicas, starting: [] },
+    asked: new Map(
+      isNew && options.noAsk !== true && replicas.length > 0
+        ? plan.models.flatMap(({ model }) => (model.golden === undefined ? [] : [[model.name, 'golden' as const]]))
+        : [],
+    ),
+  };
+}
+
+async function pruneAfter(confirmed: ReadonlySet<string>, head: HeadFile, options: ApplyOptions): Promise<void> {
+  const { store, location } = options;
+  try {
+    const snapshot = await readSnapshot(head, formatLocation(location));
+    await prune(snapshot, await planPrune(snapshot, store, location), confirmed, { head, store, writer: newId() });
+  } catch (error) {
+    throw new PartialFailureError(`the release is current, but the prune failed: ${(error as Error).message}`, {
+      hint: 'run the command again',
+      cause: error,
+    });
+  }
+}
+
+/** @throws UserError if an agent cannot read what this version writes */
+async function requireReaders({ agents }: AgentMode, { onStage, untried }: ApplyOptions): Promise<void> {
+  const found = (await agents?.list()) ?? [];
+  if (agents !== undefined && found.length === 0 && untried !== true) {
+    throw new UserError(`no replica is running that could try the release: ${agents.describe()}`, {
+      hint: 'start one; or add --untried: replicas that start later then load the release without a trial',
+    });
+  }
+  for (const address of found.filter(({ ready }) => ready !== false)) {
+    const { format } = await new AgentClient(address).getState().catch((error: unknown) => {
+      if (!(error instanceof AgentError)) throw error;
+      onStage?.(error.message);
+      return { format: FORMAT };
+    });
+    if (format >= FORMAT) continue;
+    throw new UserError(
+      `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
+      {
+        hint: 'update the stack first: pulumi up',
+      },
+    );
+  }
+}
+
+interface Change {
+  target: DesiredState;
+  snapshot: AgentSnapshot;
+  head: HeadFile;
+  mode: AgentMode;
+  options: ApplyOptions;
+}
+
+/** @returns the release and the replicas that tried it */
+async function commit(
+  planned: ReleasePlan,
+  { target, snapshot: { base, current }, head, mode, options }: Change,
+): Promise<{ release: AgentRelease; replicas: string[] }> {
+  const { store, location, signal, onStage, onBytes, noAsk, untried } = options;
+  if (mode.agents === undefined && untried !== true) {
+    throw new UserError('no replicas were given, so no replica would try the release', {
+      hint: 'add --selector or --stack; or add --untried: replicas then load the release without a trial',
+    });
+  }
+  const uploaded = await uploadModels(planned, { store, location, signal, onBytes });
+  const models = Object.fromEntries(
+    Object.entries({ ...current?.manifest.models, ...uploaded })
+      .filter(([name]) => !planned.plan.remove.includes(name))
+      .sort(([a], [b]) => (a < b ? -1 : 1)),
+  );
+  const secret = randomBytes(24).toString('base64url');
+  const id = newId();
+  const manifest: Manifest = {
+    id,
+    createdAt: new Date().toISOString(),
+    previous: base.head?.release,
+    base: base.generation,
+    origin: target.origin,
+    by: ourName(),
+    ...(await target.provenance?.()),
+    restores: target.restores,
+    notAsked: noAsk === true || untried === true ? true : undefined,
+    trialKey: sha256Hex(secret),
+    models,
+  };
+  const body = encodeManifest(manifest);
+  const manifestSha256 = sha256Hex(body);
+  signal?.throwIfAborted();
+  await store.putBytes(releaseKey(location, id), body, { ifAbsent: true });
+  const next = {
+    release: id,
+    manifestSha256,
+    retained: [...(base.head?.retained ?? []), id],
+    sweptBefore: base.head?.sweptBefore ?? new Date(0).toISOString(),
+    writer: id,
+  };
+  if (untried === true || mode.agents === undefined) {
+    await head.replace(base, next);
+    return { release: asRelease(manifest), replicas: [] };
+  }
+  const trials = new Trials(
+    { id, manifestSha256, base: base.generation, secret },
+    {
+      ...{ agents: mode.agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
+      ask: noAsk !== true,
+      timeoutMs: options.loadTimeoutMs * Math.max(1, planned.plan.models.length),
+      ...options.trials,
+    },
+  );
+  try {
+    const replicas = await trials.run();
+    signal?.throwIfAborted();
+    const generation = await head.replace(base, next);
+    await trials.untilAcknowledged(generation);
+    return { release: asRelease(manifest), replicas };
+  } catch (error) {
+    // Where the outcome is unknown, the replicas go on serving the release until the trials end by themselves.
+    if (!(error instanceof PartialFailureError)) await endTrials(trials, error, options);
+    throw error;
+  } finally {
+    trials.stop();
+  }
+}
+
+/** @throws PartialFailureError with the reason of the failure, if a replica does not confirm that it went back */
+async function endTrials(trials: Trials, reason: unknown, { onStage }: ApplyOptions): Promise<void> {
+  onStage?.('end the trials: the replicas go back to the current release');
+  try {
+    await trials.end();
+  } catch (error) {
+    const { message, hint } = error as UserError;
+    throw new PartialFailureError(`${(reason as Error).message}\nThen ${message}`, { hint, cause: reason });
+  }
+}
+
+/** Waits until every replica that gets requests serves the current release. */
+async function untilServed(
+  current: Release | undefined,
+  { agents }: AgentMode,
+  { loadTimeoutMs, signal }: ApplyOptions,
+): Promise<string[]> {
+  const deadline = Date.now() + loadTimeoutMs;
+  for (;;) {
+    signal?.throwIfAborted();
+    const due = ((await agents?.list()) ?? []).filter(({ ready }) => ready !== false);
+    const late: string[] = [];
+    for (const address of due) {
+      const state = await new AgentClient(address).getState().catch(() => undefined);
+      if (state !== undefined && (current === undefined || state.release === current.id)) continue;
+      late.push(`${address.name}${state?.problem == null ? '' : ` (${state.problem})`}`);
+    }
+    if (late.length === 0) return due.map(({ name }) => name);
+    if (Date.now() > deadline) {
+      throw new PartialFailureError(
+        `nothing was to be published, but the current release is not served by ${late.join(', ')}`,
+        {
+          hint: '"npm run status" shows what each replica serves',
+        },
+      );
+    }
+    await abortable(sleep(POLL_MS), signal);
+  }
+}

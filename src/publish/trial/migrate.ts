@@ -1,0 +1,128 @@
+import { randomBytes } from 'node:crypto';
+import { forEachLimited } from '../../core/concurrency';
+import { UserError } from '../../core/errors';
+import { encodeHead } from '../../release/head';
+import { archiveKey, headKey, releaseKey } from '../../release/location';
+import { encodeManifest, sha256Hex, type Manifest, type ReleasedFile } from '../../release/manifest';
+import type { ApplyOptions } from '../apply/options';
+import { isUnfinished } from '../apply/intent';
+import { recover } from '../apply/recover';
+import { WaitForLock } from '../apply/wait-for-lock';
+import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
+import { Lock, NO_INTENT, ourName } from '../lock';
+import { readSnapshot } from '../plan/snapshot';
+import type { Head, ReleasedModel, ReleasedObject } from '../release/release';
+import { manifestConfig } from './config-texts';
+import { newId } from './new-id';
+
+/**
+ * Turns a repository that publishers changed under a lock into one for agents: waits for the lock, undoes what a killed
+ * publisher had begun, writes a manifest of format 3 for the current release, and then head.json. From then on earlier
+ * versions of this tool refuse the repository. The objects stay where they are, so servers without an agent go on reading
+ * it. Earlier releases are not retained, because their objects may have been replaced in place.
+ */
+export async function migrate(options: ApplyOptions): Promise<void> {
+  const { store, location } = options;
+  const waiting = new WaitForLock(options);
+  for (;;) {
+    options.signal?.throwIfAborted();
+    const seen = await readSnapshot(store, location);
+    if (await waiting.isHeld(seen)) continue;
+    if (isUnfinished(seen.lock.unfinished)) {
+      await recover(seen, { ...options, replicas: undefined });
+      continue;
+    }
+    if (seen.head === undefined) return;
+    const lock = await Lock.take(store, location, seen.lock, NO_INTENT);
+    if (lock === undefined) continue;
+    try {
+      await rewrite(seen.head, lock, options);
+      return;
+    } finally {
+      await lock.release();
+    }
+  }
+}
+
+async function rewrite({ release, etag }: Head, lock: Lock, options: ApplyOptions): Promise<void> {
+  const { store, location, onStage } = options;
+  const models: Manifest['models'] = {};
+  for (const [name, model] of Object.entries(release.models)) models[name] = await convert(name, model, options);
+  const { commit, message, notAsked } = release;
+  const manifest: Manifest = {
+    id: newId(),
+    createdAt: new Date().toISOString(),
+    base: 0,
+    origin: `migration of release ${release.id}`,
+    by: ourName(),
+    ...{ commit, message, notAsked },
+    // No trial of it is ever asked for.
+    trialKey: sha256Hex(randomBytes(24)),
+    models,
+  };
+  const body = encodeManifest(manifest);
+  await store.putBytes(releaseKey(location, manifest.id), body, { ifAbsent: true });
+  await lock.confirm();
+  const head = {
+    generation: 1,
+    release: manifest.id,
+    manifestSha256: sha256Hex(body),
+    retained: [manifest.id],
+    sweptBefore: new Date(0).toISOString(),
+    writer: manifest.id,
+  };
+  await store.putBytes(headKey(location), encodeHead(head), { ifEtag: etag }, { urgent: true });
+  onStage?.(`migrated release ${release.id} for agents, as ${manifest.id}; earlier releases are no longer retained`);
+}
+
+async function convert(name: string, model: ReleasedModel, options: ApplyOptions): Promise<Manifest['models'][string]> {
+  const { served, composedOf, weights, weightKinds, golden } = model;
+  const objects = Object.entries(model.objects).filter(([key]) => {
+    const version = getVersion(key);
+    return !isTraceRecord(key) && (version === undefined || served.includes(version));
+  });
+  const configKey = `${name}/${CONFIG_FILE}`;
+  const files: ReleasedFile[] = [];
+  await forEachLimited(
+    objects.filter(([key]) => key !== configKey),
+    options.store.concurrency,
+    async ([key, object]) => {
+      files.push(await convertFile(name, key, object, options));
+    },
+  );
+  const config = await options.store.get(`${options.location.prefix}/${configKey}`);
+  if (config === undefined) throw missing(configKey);
+  return {
+    ...{ served, composedOf, weights, weightKinds, golden },
+    config: manifestConfig(config.body.toString('utf8')),
+    files: files.sort((a, b) => (a.path < b.path ? -1 : 1)),
+  };
+}
+
+/**
+ * Files beside the versions, which earlier publishers replaced in place, and objects without a version id are copied to
+ * keys by content.
+ */
+async function convertFile(
+  name: string,
+  key: string,
+  { bytes, checksum: known, versionId }: ReleasedObject,
+  { store, location }: ApplyOptions,
+): Promise<ReleasedFile> {
+  const path = key.slice(name.length + 1);
+  const there = `${location.prefix}/${key}`;
+  const checksum = known === '' ? await store.checksum(there, bytes) : known;
+  if (checksum === undefined) throw missing(key);
+  if (getVersion(key) !== undefined && versionId !== undefined) return { path, key: there, versionId, bytes, checksum };
+  const copy = archiveKey(location, checksum);
+  const written = await store.copy({ key: there }, copy, { bytes, checksum });
+  if (written.versionId !== undefined) return { path, key: copy, versionId: written.versionId, bytes, checksum };
+  throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
+    hint: 'turn on versioning of the bucket: a release for agents names the version of each object',
+  });
+}
+
+const missing = (key: string): UserError =>
+  new UserError(`cannot migrate the current release: ${key} is missing in the bucket`, {
+    hint: 'restore that object, or publish the model again with --triton before its pods get an agent',
+  });

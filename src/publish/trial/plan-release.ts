@@ -1,0 +1,151 @@
+import { forEachLimited } from '../../core/concurrency';
+import { UserError } from '../../core/errors';
+import type { RepositoryLocation } from '../../release/location';
+import { archiveKey } from '../../release/location';
+import type { ReleasedFile } from '../../release/manifest';
+import type { S3Store } from '../../s3/store';
+import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
+import type { DesiredModel, DesiredObject } from '../plan/desired';
+import {
+  computeChecksum,
+  isChanged,
+  isGoldenChanged,
+  type Plan,
+  type PlannedModel,
+  type PlannedObject,
+} from '../plan/plan';
+import { manifestConfig } from './config-texts';
+import type { AgentSnapshot } from './snapshot';
+
+/** A plan, and what the manifest needs beyond it. */
+export interface ReleasePlan {
+  plan: Plan;
+  /** Objects that a retained release has, so that they are not uploaded. */
+  released: ReadonlyMap<DesiredObject, ReleasedFile>;
+  /** Model -> text of config.pbtxt in the manifest. */
+  configs: ReadonlyMap<string, string>;
+}
+
+export interface PlanReleaseOptions {
+  store: S3Store;
+  location: RepositoryLocation;
+  /** Models of the current release that the next one does not have. */
+  remove: readonly string[];
+}
+
+/**
+ * Compares the desired models with the retained releases by content. An object has the action
+ *
+ * | a retained release names its key | content | action                                              |
+ * | -------------------------------- | ------- | --------------------------------------------------- |
+ * | no                               |         | `upload` (it replaces an object that none names)    |
+ * | yes                              | same    | `keep`                                              |
+ * | yes                              | other   | `conflict`, because numbers of versions are for one content |
+ *
+ * Files beside the versions have keys by content, so they are never in conflict. Versions that are not served, and trace
+ * records, are left out, because no replica needs them.
+ */
+export async function planRelease(
+  desired: readonly DesiredModel[],
+  { current, retained }: AgentSnapshot,
+  { store, location, remove }: PlanReleaseOptions,
+): Promise<ReleasePlan> {
+  const known = new Map<string, ReleasedFile[]>();
+  for (const { manifest } of retained) {
+    for (const file of Object.values(manifest.models).flatMap(({ files }) => files)) {
+      known.set(file.key, [...(known.get(file.key) ?? []), file]);
+    }
+  }
+  const models = desired.map((model) => ({
+    ...model,
+    objects: model.objects.filter((object) => isNeeded(model, object)),
+  }));
+  const released = new Map<DesiredObject, ReleasedFile>();
+  const planned = new Map<DesiredObject, PlannedObject>();
+  await forEachLimited(
+    models.flatMap(({ objects }) => objects),
+    store.concurrency,
+    async (object) => {
+      const inVersion = getVersion(object.key) !== undefined;
+      const candidates = inVersion
+        ? (known.get(`${location.prefix}/${object.key}`) ?? [])
+        : (known.get(archiveKey(location, (await computeChecksum(object)) ?? '')) ?? []);
+      // A file of another size is not read.
+      const checksum = candidates.some(({ bytes }) => bytes === object.bytes)
+        ? await computeChecksum(object)
+        : undefined;
+      const same = candidates.find((file) => file.checksum === checksum);
+      if (same !== undefined) released.set(object, same);
+      const action = same !== undefined ? 'keep' : inVersion && candidates.length > 0 ? 'conflict' : 'upload';
+      planned.set(object, { object, action });
+    },
+  );
+  const configs = new Map<string, string>();
+  for (const model of models) configs.set(model.name, manifestConfig(await readText(model.config)));
+  const plan: Plan = {
+    models: models.map((model): PlannedModel => {
+      const before = current?.manifest.models[model.name];
+      const own = model.objects.map((object) => planned.get(object) as PlannedObject);
+      const isSame =
+        before !== undefined &&
+        before.config === configs.get(model.name) &&
+        before.served.join() === model.served.join() &&
+        own.every(({ action }) => action === 'keep') &&
+        pathsOf(before.files) === pathsOf(model.objects.flatMap((object) => released.get(object) ?? []));
+      return {
+        model,
+        before: before?.served,
+        objects: own,
+        config: { object: model.config, action: isSame ? 'keep' : before === undefined ? 'upload' : 'replace' },
+        extraneous: missingFiles(model, before?.files ?? []),
+        orphaned: [],
+        unmanaged: false,
+      };
+    }),
+    remove: [...remove],
+    prune: [],
+    archivePruned: false,
+    lost: [],
+  };
+  return { plan, released, configs };
+}
+
+/** Whether the next release would differ from the current one. */
+export const needsRelease = ({ models, remove }: Plan, { current }: AgentSnapshot): boolean =>
+  remove.length > 0 ||
+  models.some((planned) => isChanged(planned) || isGoldenChanged(planned.model, current?.models[planned.model.name]));
+
+function isNeeded({ served, name }: DesiredModel, { key }: DesiredObject): boolean {
+  const version = getVersion(key);
+  if (key === `${name}/${CONFIG_FILE}` || isTraceRecord(key)) return false;
+  return version === undefined || served.includes(version);
+}
+
+const pathsOf = (files: readonly ReleasedFile[]): string =>
+  files
+    .map(({ path, checksum }) => `${path}\0${checksum}`)
+    .sort()
+    .join('\n');
+
+/** Files of a released version that the desired version of that number does not have. */
+function missingFiles({ name, objects }: DesiredModel, before: readonly ReleasedFile[]): string[] {
+  const keys = new Set(objects.map(({ key }) => key));
+  const versions = new Set(objects.map(({ key }) => getVersion(key)));
+  return before
+    .map(({ path }) => `${name}/${path}`)
+    .filter((key) => getVersion(key) !== undefined && versions.has(getVersion(key)) && !keys.has(key));
+}
+
+/** The text of a configuration, which the first place that has it gives. */
+async function readText({ key, source }: DesiredObject): Promise<string> {
+  if ('body' in source) return source.body.toString('utf8');
+  if ('stored' in source) {
+    for (const place of source.stored) {
+      const found = await place.store?.get(place.key);
+      if (found !== undefined) return found.body.toString('utf8');
+    }
+  }
+  throw new UserError(`cannot read ${key} of the release: it is not in the bucket`, {
+    hint: 'choose another release of "npm run releases"',
+  });
+}

@@ -1,0 +1,92 @@
+import { archiveKey, goldenKey, headKey, type RepositoryLocation } from '../../release/location';
+import type { Head } from '../../release/head';
+import type { S3Store } from '../../s3/store';
+import { getVersion } from '../keys';
+import type { HeadFile } from './head-file';
+import type { AgentRelease, AgentSnapshot } from './snapshot';
+
+/** The newest releases that a prune retains, and the time for which it retains every release. */
+const RELEASES = 5;
+const DAY_MS = 24 * 3600 * 1000;
+const RETAINED_MS = 7 * DAY_MS;
+
+/** What a prune would do. */
+export interface PrunePlan {
+  /** Ids, oldest first. */
+  retained: string[];
+  sweptBefore: string;
+  /** Full keys of objects that no retained release names. */
+  orphans: string[];
+}
+
+/**
+ * Chooses the releases to retain: the current one, the newest ones, and those of the last week. Objects that none of
+ * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
+ * uploaded them for its release.
+ * @param used full keys that the next release will name
+ */
+export async function planPrune(
+  { base, retained, current }: AgentSnapshot,
+  store: S3Store,
+  location: RepositoryLocation,
+  used: ReadonlySet<string> = new Set(),
+): Promise<PrunePlan> {
+  const now = await serverTime(store, location);
+  const listed = [
+    ...(await store.listWithTimes(`${location.prefix}/`)).filter(
+      ({ key }) => getVersion(key.slice(location.prefix.length + 1)) !== undefined,
+    ),
+    ...(await store.listWithTimes(archiveKey(location, ''))),
+    ...(await store.listWithTimes(goldenKey(location, '').replace(/\.json$/, ''))),
+  ];
+  const kept = retained.filter(
+    ({ id, createdAt }, i) => id === current?.id || i < RELEASES || Date.parse(createdAt) > now - RETAINED_MS,
+  );
+  const sweptBefore = new Date(
+    Math.max(now - DAY_MS, Date.parse(base.head?.sweptBefore ?? '1970-01-01')),
+  ).toISOString();
+  const named = new Set([...kept.flatMap((release) => namedKeys(release, location)), ...used]);
+  return {
+    retained: kept.map(({ id }) => id).reverse(),
+    sweptBefore,
+    orphans: listed
+      .filter(({ key, modified }) => !named.has(key) && modified.toISOString() < sweptBefore)
+      .map(({ key }) => key),
+  };
+}
+
+/** The time by S3's clock: when head.json was written, and its age. */
+async function serverTime(store: S3Store, location: RepositoryLocation): Promise<number> {
+  const [listed] = await store.listWithTimes(headKey(location));
+  const found = await store.get(headKey(location));
+  return (listed?.modified.getTime() ?? 0) + (found?.ageMs ?? 0);
+}
+
+const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): string[] =>
+  Object.values(manifest.models).flatMap(({ files, golden }) => [
+    ...files.map(({ key }) => key),
+    ...(golden === undefined ? [] : [goldenKey(location, golden.sha256)]),
+  ]);
+
+/**
+ * Deletes what a plan names. head.json first says which releases are retained and from when on an object may be named,
+ * so that a publisher that has planned with others cannot commit. Only the newest versions are deleted, so the prune can
+ * be undone while the bucket keeps earlier versions.
+ * @param confirmed full keys; others are not deleted
+ */
+export async function prune(
+  { base }: AgentSnapshot,
+  plan: PrunePlan,
+  confirmed: ReadonlySet<string>,
+  { head, store, writer }: { head: HeadFile; store: S3Store; writer: string },
+): Promise<number> {
+  const now = base.head as Head;
+  const keys = plan.orphans.filter((key) => confirmed.has(key));
+  const isSame = plan.retained.join() === now.retained.join();
+  if (keys.length === 0 && isSame) return 0;
+  const { retained, sweptBefore } = plan;
+  const next = { ...now, retained, sweptBefore, writer, generation: base.generation + 1 };
+  await head.replaceOnce(base, next);
+  await store.delete(keys.map((key) => ({ key })));
+  return keys.length;
+}

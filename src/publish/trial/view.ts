@@ -1,0 +1,76 @@
+import { forEachLimited } from '../../core/concurrency';
+import { formatLocation, type RepositoryLocation } from '../../release/location';
+import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
+import { CONFIG_FILE, getModelName, getVersion } from '../keys';
+import type { HeadFile } from './head-file';
+import { isBeside, readSnapshot, viewConfig, type AgentRelease } from './snapshot';
+
+/** Times that the view is compared with head.json, while other publishers change both. */
+const ROUNDS = 5;
+
+/** What an object of the view should be. */
+interface Desired {
+  checksum: string;
+  bytes: number;
+  write: (condition: PutCondition) => Promise<unknown>;
+}
+
+/**
+ * Makes PREFIX/MODEL/config.pbtxt and the files beside the versions those of the current release, so that the prefix is
+ * an ordinary model repository for people and for servers without an agent. Agents never read it. A publisher that is
+ * interrupted here leaves an older view, which the next one repairs.
+ */
+export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    const { current } = await readSnapshot(head, formatLocation(location));
+    if (current === undefined || (await write(current, store, location))) return;
+  }
+}
+
+/** @returns whether nothing was to be done: only then was the view not older than head.json */
+async function write(release: AgentRelease, store: S3Store, location: RepositoryLocation): Promise<boolean> {
+  const folder = `${location.prefix}/`;
+  const desired = desiredView(release, store, folder);
+  const listed = (await store.list(folder)).filter(({ key }) => {
+    const path = key.slice(folder.length);
+    return getModelName(path) !== '' && getVersion(path) === undefined;
+  });
+  const present = new Map(listed.map((object) => [object.key, object]));
+  let isDone = true;
+  try {
+    await forEachLimited([...desired], store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
+      const found = present.get(key);
+      if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
+      isDone = false;
+      await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
+    });
+    const extraneous = listed.filter(({ key }) => !desired.has(key));
+    if (extraneous.length > 0) await store.delete(extraneous);
+    return isDone && extraneous.length === 0;
+  } catch (error) {
+    if (error instanceof PreconditionFailedError) return false;
+    throw error;
+  }
+}
+
+function desiredView(release: AgentRelease, store: S3Store, folder: string): Map<string, Desired> {
+  const desired = new Map<string, Desired>();
+  for (const [name, { files }] of Object.entries(release.manifest.models)) {
+    const config = viewConfig(release, name);
+    const key = `${folder}${name}/${CONFIG_FILE}`;
+    desired.set(key, {
+      checksum: checksumOfBytes(config),
+      bytes: config.byteLength,
+      write: (condition) => store.putBytes(key, config, condition),
+    });
+    for (const file of files.filter(isBeside)) {
+      const { checksum, bytes, versionId } = file;
+      const to = `${folder}${name}/${file.path}`;
+      desired.set(to, {
+        ...{ checksum, bytes },
+        write: (condition) => store.copy({ key: file.key, versionId }, to, { bytes, checksum, condition }),
+      });
+    }
+  }
+  return desired;
+}
