@@ -154,4 +154,5 @@ const describe = (versions: readonly Version[]): { bytes: number; etag: string }
   return { bytes: body.byteLength, etag: getEtag(body) };
 };
 
-const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
+/** The ETag of these bytes. */
+export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

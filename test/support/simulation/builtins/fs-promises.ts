@@ -1,0 +1,31 @@
+import { disk } from '../memory-disk';
+
+/** `node:fs/promises` in memory: the functions that the agent calls. Each is done at once. */
+export * from 'fs/promises';
+
+export const mkdir = async (path: string, options?: { recursive?: boolean }): Promise<void> =>
+  disk.makeFolder(path, options?.recursive === true);
+export const readdir = async (path: string): Promise<string[]> => disk.list(path);
+export const rename = async (from: string, to: string): Promise<void> => disk.rename(from, to);
+export const rm = async (path: string, options: { recursive?: boolean; force?: boolean } = {}): Promise<void> =>
+  disk.remove(path, options);
+export const stat = async (path: string): Promise<ReturnType<typeof disk.stat>> => disk.stat(path, true);
+export const writeFile = async (path: string, body: string | Uint8Array): Promise<void> =>
+  void disk.write(path, Buffer.from(body as string));
+
+interface MemoryHandle {
+  write(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>;
+  close(): Promise<void>;
+}
+
+/** Opens a new file for writing. */
+export async function open(path: string): Promise<MemoryHandle> {
+  const file = disk.write(path, Buffer.alloc(0), true);
+  return {
+    write: async (buffer, offset, length, position) => {
+      disk.writeInto(file, buffer.subarray(offset, offset + length), position);
+      return { bytesWritten: length };
+    },
+    close: async () => undefined,
+  };
+}

@@ -1,0 +1,66 @@
+import fc from 'fast-check';
+import { installClock } from './clock';
+import { describeScenario, scenarios, type Scenario } from './scenario';
+import { simulate } from './world';
+
+/** What this program is asked for, as JSON on its command line. */
+export interface SimulationRequest {
+  seed: number;
+  runs: number;
+  /** Whether a failure is reduced to few events. */
+  shrink: boolean;
+  /** Runs this scenario only. */
+  scenario?: Scenario;
+}
+
+/** What it prints, as JSON. */
+export interface SimulationReport {
+  runs: number;
+  seconds: number;
+  events: number;
+  /** Of all schedules. */
+  hash: number;
+  counts: Record<string, number>;
+  failure?: { wrong: string[]; scenario: Scenario; lines: string[]; log: string[] };
+}
+
+/** One of these schedules also has hours of quiet. */
+const HOURS_EVERY = 100;
+
+async function main({ seed, runs, shrink, scenario }: SimulationRequest): Promise<SimulationReport> {
+  const begun = process.hrtime.bigint();
+  const report: SimulationReport = { runs: 0, seconds: 0, events: 0, hash: 0, counts: {} };
+  const run = async (one: Scenario): Promise<string[]> => {
+    const outcome = await simulate(one, { hours: one.seed % HOURS_EVERY === 0 });
+    report.runs += 1;
+    report.events += outcome.events;
+    report.hash = (Math.imul(report.hash, 31) + outcome.hash) >>> 0;
+    for (const { code } of outcome.runs) report.counts[`exit ${code}`] = (report.counts[`exit ${code}`] ?? 0) + 1;
+    return outcome.wrong;
+  };
+  const property = fc.asyncProperty(scenarios, async (one) => (await run(one)).length === 0);
+  const failed =
+    scenario ??
+    (await fc.check(property, { seed, numRuns: runs, endOnFailure: !shrink, verbose: 0 })).counterexample?.[0];
+  if (failed !== undefined) {
+    const { wrong, log } = await simulate(failed, { log: true, hours: failed.seed % HOURS_EVERY === 0 });
+    report.failure = { wrong, scenario: failed, lines: describeScenario(failed), log };
+  }
+  report.seconds = Number(process.hrtime.bigint() - begun) / 1e9;
+  return report;
+}
+
+installClock();
+// An error that no code waits for is an error of the product, unless its program has died.
+process.on('unhandledRejection', (error) => {
+  if ((error as Error).name === 'DiedError') return;
+  process.stderr.write(`${(error as Error).stack}\n`);
+  process.exit(1);
+});
+main(JSON.parse(process.argv[2] ?? '{}') as SimulationRequest).then(
+  (report) => process.stdout.write(`${JSON.stringify(report)}\n`),
+  (error: unknown) => {
+    process.stderr.write(`${(error as Error).stack}\n`);
+    process.exitCode = 1;
+  },
+);

@@ -1,0 +1,272 @@
+import { PartialFailureError, UserError } from '../../../src/core/errors';
+import type { AgentAddress } from '../../../src/publish/trial/agent-client';
+import { Program, Clock, hashText, useClock } from './clock';
+import { Checks, type Run } from './checks';
+import { disk } from './memory-disk';
+import { modelOf, writeFirstRelease } from './models';
+import { Network, TRITON_REQUESTS } from './network';
+import { freeze, Pod } from './pod';
+import { publish } from './publish';
+import { VersionedBucket } from '../versioned-store';
+import type { Happening, Publish, Scenario } from './scenario';
+import { SimulatedStore } from './simulated-store';
+
+const LOCATION = { bucket: 'bucket', prefix: 'models' };
+const TTL_SECONDS = 30;
+/** A commit is sent within this time before a lease ends. */
+const LEFT_MS = 12_000;
+const AGENT = { location: LOCATION, pollMs: 10_000, spreadMs: 15_000, watchMs: 5000, retryMs: 5000 };
+/** Latest end of a publish, by its own timeouts. */
+const LONGEST_MS = 1_800_000;
+/** Without faults, every pod serves head after this time. */
+const SETTLED_MS = 300_000;
+const QUIET_MS = 15_000;
+const HOURS_MS = 2 * 3_600_000;
+
+export interface Outcome {
+  wrong: string[];
+  runs: Run[];
+  events: number;
+  hash: number;
+  log: string[];
+}
+
+/** Runs one scenario. The same scenario gives the same hash. */
+export async function simulate(scenario: Scenario, options: { log?: boolean; hours?: boolean } = {}): Promise<Outcome> {
+  const world = new World(scenario, options.log === true);
+  try {
+    await world.run(options.hours === true);
+  } finally {
+    useClock(undefined);
+  }
+  const { wrong, runs } = world.checks;
+  return { wrong: [...new Set(wrong)], runs, events: world.clock.events, hash: world.hash, log: world.log };
+}
+
+class World {
+  readonly clock: Clock;
+  readonly checks: Checks;
+  readonly log: string[] = [];
+  hash = 0;
+  private readonly bucket = new VersionedBucket();
+  private readonly network: Network;
+  private readonly s3 = new Program('s3', 0);
+  private readonly outside = new Program('outside', 0);
+  private readonly publishers: { program: Program; stop: AbortController; store: SimulatedStore; commit: SimulatedStore; run: Run }[] = [];
+  private pods: Pod[] = [];
+  private created = 0;
+  private busyUntil = 0;
+
+  constructor(
+    private readonly scenario: Scenario,
+    private readonly isLogged: boolean,
+  ) {
+    const { seed } = scenario;
+    this.clock = new Clock(this.outside);
+    useClock(this.clock);
+    disk.clear();
+    this.network = new Network(this.clock, seed, (text) => this.note(text));
+    this.checks = new Checks(this.clock, this.bucket, LOCATION);
+    writeFirstRelease(this.bucket, LOCATION);
+    Object.assign(globalThis, {
+      fetch: (url: string, init: Parameters<Network['fetch']>[1]) =>
+        this.network.fetch(url, init, (name) => this.pods.find(({ uid, agent }) => uid === name && agent !== undefined)?.program),
+    });
+  }
+
+  async run(hours: boolean): Promise<void> {
+    const { pods, publishes, happenings } = this.scenario;
+    for (let i = 0; i < pods; i += 1) this.addPod(`pod-${i}`);
+    // Without faults until every pod serves the first release.
+    await this.clock.run(60_000, () => this.pods.every((pod) => this.checks.servesHead(pod)));
+    const start = this.clock.now;
+    this.network.begin(this.scenario.faults);
+    publishes.forEach((one, i) => this.prepare(one, i, start));
+    for (const happening of happenings) {
+      const end = happening.at + ('ms' in happening ? Math.max(0, happening.ms) : 0);
+      this.busyUntil = Math.max(this.busyUntil, start + end);
+      this.clock.deliver(this.outside, happening.at, () => this.happen(happening));
+    }
+    const watch = (): void => {
+      for (const pod of this.pods) this.checks.watch(pod);
+      this.clock.deliver(this.outside, 5000, watch);
+    };
+    watch();
+    await this.clock.run(start + LONGEST_MS, () => this.isQuiet);
+    if (!this.isQuiet) this.checks.report('the publishers did not end');
+    const isSettled = (): boolean => this.pods.every((pod) => this.checks.servesHead(pod)) && this.network.underWay === 0;
+    for (const { program } of this.pods) program.writesLeft = undefined;
+    await this.clock.run(this.clock.now + SETTLED_MS, isSettled);
+    await this.clock.run(this.clock.now + QUIET_MS, () => false);
+    if (hours) {
+      const { hash } = this.checks;
+      await this.clock.run(this.clock.now + HOURS_MS, () => false);
+      if (isSettled() && hash !== this.checks.hash) this.checks.report('pods changed what they serve in hours without faults');
+    }
+    this.clock.current = this.outside;
+    this.checks.finish(this.pods);
+    this.hash = hashText(JSON.stringify([this.checks.runs, this.checks.wrong]), this.hash ^ this.checks.hash);
+  }
+
+  /** Whether all faults are over and every publisher has ended. */
+  private get isQuiet(): boolean {
+    return (
+      this.clock.now >= this.busyUntil &&
+      this.publishers.every(({ run, program }) => run.code !== undefined || program.isDead) &&
+      this.pods.every(({ agent }) => agent !== undefined)
+    );
+  }
+
+  private note(text: string): void {
+    const line = `${this.clock.now} ${text}`;
+    this.hash = hashText(line, this.hash);
+    if (this.isLogged) this.log.push(line);
+  }
+
+  private newStore(deadlineMs: number): SimulatedStore {
+    const { bucket, network, clock, s3 } = this;
+    return new SimulatedStore({ bucket, location: LOCATION, network, clock, s3, deadlineMs });
+  }
+
+  private addPod(name: string): void {
+    const { clock, network, scenario } = this;
+    this.created += 1;
+    const uid = `${name}-${this.created}`;
+    const seed = hashText(uid, scenario.seed);
+    const pod = new Pod(name, uid, clock.now, seed, clock, network, this.newStore(30_000), AGENT, {
+      onEvent: (which, event) => {
+        this.note(`${which.uid} ${JSON.stringify(event)}`);
+        this.checks.onEvent(which, event);
+      },
+      onDeath: (which) => this.checks.onDeath(which),
+      onLoad: (which, model, before) => this.checks.onLoad(which, model, before),
+      onCrash: (error) => this.checks.report(`the agent of ${uid} threw ${(error as Error).stack}`),
+    });
+    this.checks.add(pod);
+    if (this.isDisturbed(name)) this.checks.disturb(pod);
+    this.pods.push(pod);
+    pod.start();
+  }
+
+  /** Whether a fault or a happening may make the pod load again what it has loaded. */
+  private isDisturbed(name: string): boolean {
+    const { faults, happenings } = this.scenario;
+    return (
+      faults.some(({ client, request }) => client === name && (TRITON_REQUESTS as readonly string[]).includes(request)) ||
+      happenings.some((what) => 'program' in what && what.program === name && what.kind !== 'lose S3')
+    );
+  }
+
+  private happen(what: Happening): void {
+    this.note(`${what.kind} ${JSON.stringify(what)}`);
+    const { clock } = this;
+    const publisher = 'publisher' in what ? this.publishers[what.publisher] : undefined;
+    const pod = 'pod' in what ? this.pods[what.pod] : undefined;
+    switch (what.kind) {
+      case 'kill':
+        publisher?.program.die();
+        break;
+      case 'interrupt':
+        if (publisher !== undefined && publisher.run.code === undefined) {
+          clock.deliver(publisher.program, 0, () => publisher.stop.abort(new UserError('interrupted')));
+        }
+        break;
+      case 'restart agent':
+        if (pod === undefined) break;
+        pod.downMs = what.ms;
+        pod.program.die();
+        break;
+      case 'agent dies at a write':
+        if (pod === undefined) break;
+        pod.downMs = what.ms;
+        pod.program.writesLeft = what.writes;
+        break;
+      case 'restart Triton':
+        if (pod === undefined) break;
+        this.checks.disturb(pod);
+        pod.restartTriton(what.ms);
+        break;
+      case 'set clock':
+        if (pod === undefined) break;
+        this.checks.disturb(pod);
+        pod.program.wallOffset += what.ms;
+        break;
+      case 'lose S3':
+        for (const store of this.storesOf(what.program)) store.cutUntil = clock.now + what.ms;
+        break;
+      case 'freeze':
+      case 'suspend':
+        this.pods.find(({ name }) => name === what.program)?.freeze(what.ms, what.kind === 'suspend');
+        for (const { program } of this.publishers)
+          if (program.name === what.program) freeze(program, clock.now, what.ms, what.kind === 'suspend');
+        break;
+      case 'replace pod':
+        if (pod === undefined) break;
+        pod.delete();
+        this.pods = this.pods.filter((one) => one !== pod);
+        this.addPod(pod.name);
+        break;
+      case 'add pod':
+        if (this.pods.length < 3) this.addPod(`pod-${this.pods.length}`);
+        break;
+    }
+  }
+
+  private storesOf(name: string): SimulatedStore[] {
+    return [
+      ...this.pods.filter((pod) => pod.name === name).map(({ store }) => store),
+      ...this.publishers.filter(({ program }) => program.name === name).flatMap(({ store, commit }) => [store, commit]),
+    ];
+  }
+
+  private prepare({ at, a, b }: Publish, index: number, start: number): void {
+    const name = `publisher-${index}`;
+    const program = new Program(name, this.scenario.seed);
+    const store = this.newStore(30_000);
+    // Its requests end within ten seconds.
+    const commit = this.newStore(10_000);
+    const stop = new AbortController();
+    const run: Run = { by: name, release: undefined, code: undefined, reason: '', at: 0, pods: [] };
+    this.publishers.push({ program, stop, store, commit, run });
+    this.checks.runs.push(run);
+    program.onDeath = (): void => {
+      run.code ??= 9;
+    };
+    const models = [modelOf('a', a), modelOf('b', b)];
+    this.checks.watchPublisher(run, store, commit, () => this.pods);
+    this.clock.deliver(program, start + at - this.clock.now, () => {
+      const end = (code: Run['code'], reason = ''): void => {
+        this.note(`${name} ends with ${code} ${reason}`);
+        this.checks.onEnd(run, code, reason, this.pods);
+      };
+      publish(models, {
+        store: store.store,
+        commitStore: commit.store,
+        location: LOCATION,
+        agents: { describe: () => 'pods', list: () => this.list() },
+        by: name,
+        ttlSeconds: TTL_SECONDS,
+        leftMs: LEFT_MS,
+        pollMs: 1000,
+        timeoutMs: 60_000,
+        signal: stop.signal,
+      }).then(
+        () => end(0),
+        (error: unknown) => {
+          if (!(error instanceof UserError)) this.checks.report(`${name} threw ${(error as Error).stack}`);
+          end(error instanceof PartialFailureError ? 3 : 1, (error as Error).message);
+        },
+      );
+    });
+  }
+
+  /** The pods, as the API of Kubernetes lists them. */
+  private list(): Promise<AgentAddress[]> {
+    return this.network.call({
+      request: 'pods',
+      to: () => this.s3,
+      apply: () => this.pods.map(({ name, uid }) => ({ name, uid, url: `http://${uid}` })),
+      timeoutMs: 10_000,
+    });
+  }
+}
