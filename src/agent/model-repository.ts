@@ -43,10 +43,9 @@ export class ModelRepository {
     const isLoaded = ({ name, content }: Unit): boolean => isSure && note.units[name] === content;
     const desired = new Set(units.map(({ name }) => name));
     const present = namesIn(folder);
-    // Triton does not notice that a file beside the versions is gone.
-    const gone = [...present, ...Object.keys(note?.units ?? {})].filter(
-      (name) => !desired.has(name) && !isVersion(name),
-    );
+    const isExtra = (name: string): boolean => !desired.has(name) && !isVersion(name);
+    // Triton does not notice that a file beside the versions is gone. It never had the files of a load that it refused.
+    const gone = [...(isSure ? [] : present), ...Object.keys(note?.units ?? {})].filter(isExtra);
     let changed = gone.length > 0;
     for (const unit of units) {
       const path = join(folder, unit.name);
@@ -56,7 +55,7 @@ export class ModelRepository {
       changed ||= isNew || linkTarget(path) !== target;
       if (linkTarget(path) !== target) replace(path, (temporary) => symlinkSync(target, temporary));
     }
-    for (const name of gone) rmSync(join(folder, name), { recursive: true, force: true });
+    for (const name of present.filter(isExtra)) rmSync(join(folder, name), { recursive: true, force: true });
     const configPath = join(folder, CONFIG_FILE);
     changed ||=
       !isSure || note.config !== config || !existsSync(configPath) || readFileSync(configPath, 'utf8') !== config;
@@ -111,8 +110,7 @@ class LaterClock {
   private newest: bigint;
 
   constructor(folder: string) {
-    const times = [folder, ...readdirSync(folder).map((name) => join(folder, name))].map(timeOf);
-    this.newest = times.reduce((a, b) => (a > b ? a : b), 0n);
+    this.newest = timeOf(folder);
   }
 
   touch(path: string): void {
@@ -124,9 +122,16 @@ class LaterClock {
   }
 }
 
-/** The time by which Triton compares a file or folder, in ns. 0 if it is gone. */
+/** The time by which Triton compares a file, or a folder with all that is in it, in ns. 0 if it is gone. */
 function timeOf(path: string): bigint {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (stat === undefined) return 0n;
-  return stat.mtimeNs > stat.ctimeNs ? stat.mtimeNs : stat.ctimeNs;
+  const own = later(stat.mtimeNs, stat.ctimeNs);
+  if (!stat.isDirectory()) return own;
+  // The files of a folder can be newer than the folder: the clock may have been set back after their download.
+  return readdirSync(path)
+    .map((name) => timeOf(join(path, name)))
+    .reduce(later, own);
 }
+
+const later = (a: bigint, b: bigint): bigint => (a > b ? a : b);

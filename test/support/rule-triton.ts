@@ -118,7 +118,7 @@ export class RuleTriton implements AgentTriton {
   }
 
   private async answer(): Promise<void> {
-    await sleep(this.faults.random.fraction() * this.slowestMs);
+    if (this.slowestMs > 0) await sleep(this.faults.random.fraction() * this.slowestMs);
     if (!this.up) throw new TritonError('connection refused', { status: 'unreachable' });
   }
 }

@@ -18,7 +18,7 @@ export interface Run {
   reason: string;
   /** Time of the end. */
   at: number;
-  /** Unique names of the pods at the end. */
+  /** Unique names of the pods that it asked, as far as they are there at the end. */
   pods: string[];
 }
 
@@ -133,7 +133,8 @@ export class Checks {
   }
 
   onEnd(run: Run, code: Run['code'], reason: string, pods: readonly Pod[]): void {
-    Object.assign(run, { code, reason, at: this.clock.now, pods: pods.map(({ uid }) => uid) });
+    const asked = pods.filter((pod) => this.of(pod).tried.has(run.release ?? ''));
+    Object.assign(run, { code, reason, at: this.clock.now, pods: asked.map(({ uid }) => uid) });
     const wasHead = this.wasHead(run.release);
     if (code === 0 && !wasHead) this.report(`${run.by} ended with 0, and its release never was head`);
     if (code === 1 && wasHead) this.report(`${run.by} ended with 1, and its release was head`);

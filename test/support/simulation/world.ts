@@ -15,11 +15,13 @@ const LOCATION = { bucket: 'bucket', prefix: 'models' };
 const TTL_SECONDS = 30;
 /** A commit is sent within this time before a lease ends. */
 const LEFT_MS = 12_000;
-const AGENT = { location: LOCATION, pollMs: 10_000, spreadMs: 15_000, watchMs: 5000, retryMs: 5000 };
+const AGENT = { location: LOCATION, pollMs: 10_000, spreadMs: 15_000, watchMs: 10_000, retryMs: 5000 };
 /** Latest end of a publish, by its own timeouts. */
 const LONGEST_MS = 1_800_000;
 /** Without faults, every pod serves head after this time. */
 const SETTLED_MS = 300_000;
+/** An agent notices within this time that its Triton has restarted. */
+const NOTICED_MS = 25_000;
 const QUIET_MS = 15_000;
 const HOURS_MS = 2 * 3_600_000;
 
@@ -32,10 +34,10 @@ export interface Outcome {
 }
 
 /** Runs one scenario. The same scenario gives the same hash. */
-export async function simulate(scenario: Scenario, options: { log?: boolean; hours?: boolean } = {}): Promise<Outcome> {
+export async function simulate(scenario: Scenario, options: { log?: boolean } = {}): Promise<Outcome> {
   const world = new World(scenario, options.log === true);
   try {
-    await world.run(options.hours === true);
+    await world.run();
   } finally {
     useClock(undefined);
   }
@@ -74,8 +76,8 @@ class World {
     });
   }
 
-  async run(hours: boolean): Promise<void> {
-    const { pods, publishes, happenings } = this.scenario;
+  async run(): Promise<void> {
+    const { pods, publishes, happenings, hours } = this.scenario;
     for (let i = 0; i < pods; i += 1) this.addPod(`pod-${i}`);
     // Without faults until every pod serves the first release.
     await this.clock.run(60_000, () => this.pods.every((pod) => this.checks.servesHead(pod)));
@@ -89,15 +91,22 @@ class World {
     }
     const watch = (): void => {
       for (const pod of this.pods) this.checks.watch(pod);
-      this.clock.deliver(this.outside, 5000, watch);
+      this.clock.deliver(this.outside, 10_000, watch);
     };
     watch();
     await this.clock.run(start + LONGEST_MS, () => this.isQuiet);
     if (!this.isQuiet) this.checks.report('the publishers did not end');
-    const isSettled = (): boolean => this.pods.every((pod) => this.checks.servesHead(pod)) && this.network.underWay === 0;
+    const isSettled = (): boolean => this.network.underWay === 0 && this.pods.every((pod) => pod.isUpFor(NOTICED_MS) && this.checks.servesHead(pod));
+    // The faults are over.
+    this.network.begin([]);
     for (const { program } of this.pods) program.writesLeft = undefined;
-    await this.clock.run(this.clock.now + SETTLED_MS, isSettled);
-    await this.clock.run(this.clock.now + QUIET_MS, () => false);
+    const end = this.clock.now + SETTLED_MS;
+    let isStable = false;
+    while (!isStable && this.clock.now < end) {
+      await this.clock.run(end, isSettled);
+      await this.clock.run(this.clock.now + QUIET_MS, () => !isSettled());
+      isStable = isSettled();
+    }
     if (hours) {
       const { hash } = this.checks;
       await this.clock.run(this.clock.now + HOURS_MS, () => false);
