@@ -96,7 +96,8 @@ export class Checks {
     const before = this.heads.at(-1);
     this.heads.push(head);
     if (before === undefined) return;
-    if (head.generation !== before.generation + 1) this.report(`head.json went from generation ${before.generation} to ${head.generation}`);
+    if (head.generation !== before.generation + 1)
+      this.report(`head.json went from generation ${before.generation} to ${head.generation}`);
     if (head.release !== before.release && this.manifests.get(head.release)?.previous !== before.release) {
       this.report(`${head.release} replaced ${before.release}, which it was not built on`);
     }
@@ -163,8 +164,20 @@ export class Checks {
       if (history.trial !== undefined) this.report(`${pod.uid} began a trial during another one`);
       history.trial = String(event['release']);
       history.tried.set(history.trial, this.clock.now);
-    } else if (event.event === 'trial end') this.endTrial(history);
+    } else if (event.event === 'trial end') {
+      this.endTrial(history);
+      // To remove the labels, the agent gave versions a later time, which it cannot take back.
+      if (event['outcome'] === 'refused' && this.removesLabels(pod, String(event['release']))) this.disturb(pod);
+    }
     this.check(pod);
+  }
+
+  private removesLabels(pod: Pod, release: string): boolean {
+    const models = this.manifests.get(release)?.models ?? {};
+    return Object.entries(models).some(
+      ([name, { files }]) =>
+        pod.triton.models.get(name)?.labels !== undefined && !files.some(({ path }) => path === 'labels.txt'),
+    );
   }
 
   onDeath(pod: Pod): void {
@@ -208,7 +221,8 @@ export class Checks {
     if (now - (history.strayedSince ?? now) > PATIENCE_MS) {
       this.report(`${pod.uid} serves for long what neither head nor a trial names`);
     }
-    if (now - (history.unreadySince ?? now) > PATIENCE_MS) this.report(`${pod.uid} has a home, and serves nothing for long`);
+    if (now - (history.unreadySince ?? now) > PATIENCE_MS)
+      this.report(`${pod.uid} has a home, and serves nothing for long`);
   }
 
   check(pod: Pod): void {
@@ -267,11 +281,13 @@ export class Checks {
         }
         const [file] = files;
         const desired = file && this.text(file.key, file.versionId);
-        if (found.content !== desired) this.report(`${pod.uid} serves "${found.content}" instead of "${desired}" as ${model}/${version}`);
+        if (found.content !== desired)
+          this.report(`${pod.uid} serves "${found.content}" instead of "${desired}" as ${model}/${version}`);
         if (found.labels !== label) this.report(`${pod.uid} serves ${model}/${version} with other labels`);
       }
       for (const version of loaded?.keys() ?? []) {
-        if (!released.served.includes(Number(version))) this.report(`${pod.uid} serves ${model}/${version}, which the release does not have`);
+        if (!released.served.includes(Number(version)))
+          this.report(`${pod.uid} serves ${model}/${version}, which the release does not have`);
       }
     }
   }
@@ -290,7 +306,9 @@ export class Checks {
       this.check(pod);
       if (this.servesHead(pod)) continue;
       const { release, ready, trial, problem } = pod.state ?? {};
-      this.report(`${pod.uid} does not serve head in the end: ${JSON.stringify({ release, ready, trial: trial?.release, problem })}`);
+      this.report(
+        `${pod.uid} does not serve head in the end: ${JSON.stringify({ release, ready, trial: trial?.release, problem })}`,
+      );
     }
     for (const { by, code, release } of this.runs) {
       if (code === 1 && this.wasHead(release)) this.report(`${by} ended with 1, and its release was head`);

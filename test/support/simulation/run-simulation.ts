@@ -57,7 +57,9 @@ const mutate = ({ file, replace }: Mutant): Plugin => ({
 
 /** Runs a built simulation in a process of its own. */
 export async function runSimulation(program: string, request: SimulationRequest): Promise<SimulationReport> {
-  const child = spawn(process.execPath, ['--max-semi-space-size=32', program, JSON.stringify(request)], { stdio: ['ignore', 'pipe', 'pipe'] });
+  const child = spawn(process.execPath, ['--max-semi-space-size=32', program, JSON.stringify(request)], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
   let output = '';
   let errors = '';
   child.stdout.on('data', (chunk: Buffer) => (output += chunk.toString()));

@@ -88,7 +88,13 @@ const fault: fc.Arbitrary<Fault> = fc.oneof(
     effect,
     ms: duration,
   }),
-  fc.record({ client: podName, request: fc.constantFrom(...S3_REQUESTS, ...TRITON_REQUESTS), nth: fc.nat(6), effect, ms: duration }),
+  fc.record({
+    client: podName,
+    request: fc.constantFrom(...S3_REQUESTS, ...TRITON_REQUESTS),
+    nth: fc.nat(6),
+    effect,
+    ms: duration,
+  }),
   fc.record({
     client: podName,
     request: fc.constant('read object'),
@@ -111,13 +117,18 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
 /** One line for each thing that happens, in the order of time. */
 export function describeScenario({ seed, pods, publishes, happenings, faults, hours }: Scenario): string[] {
   const timed = [
-    ...publishes.map(({ at, a, b }, i) => ({ at, text: `publisher-${i} publishes a ${describeModel(a)}, b ${describeModel(b)}` })),
+    ...publishes.map(({ at, a, b }, i) => ({
+      at,
+      text: `publisher-${i} publishes a ${describeModel(a)}, b ${describeModel(b)}`,
+    })),
     ...happenings.map(({ kind, at, ...rest }) => ({ at, text: `${kind} ${JSON.stringify(rest)}` })),
   ];
   return [
     `seed ${seed}, ${pods} pods`,
     ...timed.sort((x, y) => x.at - y.at).map(({ at, text }) => `${at / 1000} s: ${text}`),
-    ...faults.map(({ client, request, nth, effect: what, ms }) => `${client}: "${request}" number ${nth} ${what} (${ms} ms)`),
+    ...faults.map(
+      ({ client, request, nth, effect: what, ms }) => `${client}: "${request}" number ${nth} ${what} (${ms} ms)`,
+    ),
     ...(hours ? ['hours without faults'] : []),
   ];
 }

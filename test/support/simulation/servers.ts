@@ -1,7 +1,11 @@
 import { clock, type Program } from './clock';
 
 /** Answers one request of the control API. */
-export type Handler = (request: { method: string; url: string; body: string }) => Promise<{ status: number; body: string }>;
+export type Handler = (request: {
+  method: string;
+  url: string;
+  body: string;
+}) => Promise<{ status: number; body: string }>;
 
 const handlers = new WeakMap<Program, Handler>();
 

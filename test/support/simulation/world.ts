@@ -54,7 +54,13 @@ class World {
   private readonly network: Network;
   private readonly s3 = new Program('s3', 0);
   private readonly outside = new Program('outside', 0);
-  private readonly publishers: { program: Program; stop: AbortController; store: SimulatedStore; commit: SimulatedStore; run: Run }[] = [];
+  private readonly publishers: {
+    program: Program;
+    stop: AbortController;
+    store: SimulatedStore;
+    commit: SimulatedStore;
+    run: Run;
+  }[] = [];
   private pods: Pod[] = [];
   private created = 0;
   private busyUntil = 0;
@@ -72,7 +78,11 @@ class World {
     writeFirstRelease(this.bucket, LOCATION);
     Object.assign(globalThis, {
       fetch: (url: string, init: Parameters<Network['fetch']>[1]) =>
-        this.network.fetch(url, init, (name) => this.pods.find(({ uid, agent }) => uid === name && agent !== undefined)?.program),
+        this.network.fetch(
+          url,
+          init,
+          (name) => this.pods.find(({ uid, agent }) => uid === name && agent !== undefined)?.program,
+        ),
     });
   }
 
@@ -96,7 +106,8 @@ class World {
     watch();
     await this.clock.run(start + LONGEST_MS, () => this.isQuiet);
     if (!this.isQuiet) this.checks.report('the publishers did not end');
-    const isSettled = (): boolean => this.network.underWay === 0 && this.pods.every((pod) => pod.isUpFor(NOTICED_MS) && this.checks.servesHead(pod));
+    const isSettled = (): boolean =>
+      this.network.underWay === 0 && this.pods.every((pod) => pod.isUpFor(NOTICED_MS) && this.checks.servesHead(pod));
     // The faults are over.
     this.network.begin([]);
     for (const { program } of this.pods) program.writesLeft = undefined;
@@ -110,7 +121,8 @@ class World {
     if (hours) {
       const { hash } = this.checks;
       await this.clock.run(this.clock.now + HOURS_MS, () => false);
-      if (isSettled() && hash !== this.checks.hash) this.checks.report('pods changed what they serve in hours without faults');
+      if (isSettled() && hash !== this.checks.hash)
+        this.checks.report('pods changed what they serve in hours without faults');
     }
     this.clock.current = this.outside;
     this.checks.finish(this.pods);
@@ -161,8 +173,9 @@ class World {
   private isDisturbed(name: string): boolean {
     const { faults, happenings } = this.scenario;
     return (
-      faults.some(({ client, request }) => client === name && (TRITON_REQUESTS as readonly string[]).includes(request)) ||
-      happenings.some((what) => 'program' in what && what.program === name && what.kind !== 'lose S3')
+      faults.some(
+        ({ client, request }) => client === name && (TRITON_REQUESTS as readonly string[]).includes(request),
+      ) || happenings.some((what) => 'program' in what && what.program === name && what.kind !== 'lose S3')
     );
   }
 
@@ -256,7 +269,7 @@ class World {
         by: name,
         ttlSeconds: TTL_SECONDS,
         leftMs: LEFT_MS,
-        pollMs: 1000,
+        pollMs: 2500,
         timeoutMs: 60_000,
         signal: stop.signal,
       }).then(

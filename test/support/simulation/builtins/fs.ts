@@ -49,7 +49,10 @@ export const rmSync = choose(
   (path: string, options?: { recursive?: boolean; force?: boolean }) => disk.remove(path, options ?? {}),
   real.rmSync,
 );
-export const utimesSync = choose((path: string, _: number, seconds: number) => disk.setTime(path, seconds), real.utimesSync);
+export const utimesSync = choose(
+  (path: string, _: number, seconds: number) => disk.setTime(path, seconds),
+  real.utimesSync,
+);
 export const statfsSync = choose(() => ({ bavail: 1e9, bsize: 4096, blocks: 1e9, bfree: 1e9 }), real.statfsSync);
 export const openSync = choose((path: string) => disk.open(path), real.openSync);
 export const readSync: typeof disk.readFrom = (descriptor, ...rest) => disk.readFrom(descriptor, ...rest);

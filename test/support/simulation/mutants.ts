@@ -1,0 +1,177 @@
+import type { Mutant } from './run-simulation';
+
+const agent = 'src/agent/agent.ts';
+const control = 'src/publish/trial/head-file.ts';
+const trials = 'src/publish/trial/trials.ts';
+
+/** Each removes one guard of the protocol (test/spec/Publish.tla and Switch.tla) from the code. The first ones are found soonest. */
+export const MUTANTS: Record<string, Mutant> = {
+  'versions are not checked against the manifest': {
+    file: 'src/agent/content-store.ts',
+    replace: [['if (checksum !== file.checksum)', 'if (false as boolean)']],
+  },
+  'a trial does not expire': { file: agent, replace: [['if (this.trial?.leftMs === 0)', 'if (false as boolean)']] },
+  'a publisher that fails does not end its trials': {
+    file: trials,
+    replace: [
+      ['async end(): Promise<void> {', 'async end(): Promise<void> {\n    if (true as boolean) return this.stop();'],
+    ],
+  },
+  'only the first pod is asked': {
+    file: trials,
+    replace: [['const next = agents.find(', 'const next = agents.slice(0, 1).find(']],
+  },
+  'head.json is replaced without a condition': {
+    file: control,
+    replace: [['encodeHead(head), condition,', 'encodeHead(head), condition && undefined,']],
+  },
+  'the base is read when the commit is sent': {
+    file: control,
+    replace: [
+      [
+        'const generation = base.generation + 1;\n',
+        'base = await this.read();\n    const generation = base.generation + 1;\n',
+      ],
+    ],
+  },
+  'a request for head.json without an answer is a failure': {
+    file: control,
+    replace: [['return await this.settle(base, next, error);', 'throw new UserError((error as Error).message);']],
+  },
+  'a failed commit is not fenced': {
+    file: control,
+    replace: [['await this.put({ ...base.head, writer', 'if (false as boolean) await this.put({ ...base.head, writer']],
+  },
+  'a fence writes the same bytes': {
+    file: control,
+    replace: [
+      [
+        'await this.put({ ...base.head, writer: next.writer, generation: base.generation + 1 }, base.condition);',
+        'await this.put(base.head, base.condition);',
+      ],
+    ],
+  },
+  'only head.json is searched for the release': {
+    file: control,
+    replace: [['id = (await this.readManifest(id))?.previous;', 'id = undefined;']],
+  },
+  'a second trial takes the place of the first': {
+    file: agent,
+    replace: [
+      [
+        'if (this.trial === undefined) return;\n      const { id, by',
+        'if (true as boolean) return;\n      const { id, by, leftMs } = this.trial as unknown as Trial;\n      if (false as boolean) throw id;\n      void { id, by',
+      ],
+    ],
+  },
+  'a trial may be built on an older head': {
+    file: agent,
+    replace: [['if (generation > request.base) {', 'if (false as boolean) {']],
+  },
+  'a late request may begin a trial': {
+    file: agent,
+    replace: [['if (tag !== this.tag || performance.now() - Number(given) > TAG_MS)', 'if (tag === given)']],
+  },
+  'a renewal begins an ended trial again': {
+    file: agent,
+    replace: [
+      [
+        'const trial = this.getTrial(id, secret);',
+        'const trial = this.getTrial(id, secret) ?? (this.ended?.id === id ? (this.trial = this.ended) : undefined);',
+      ],
+      [
+        '    this.trial = undefined;\n    const { id',
+        '    this.ended = trial;\n    this.trial = undefined;\n    const { id',
+      ],
+      ['private trial: Trial | undefined;', 'private trial: Trial | undefined;\n  private ended: Trial | undefined;'],
+    ],
+  },
+  'leases are not checked before the commit': {
+    file: trials,
+    replace: [
+      [
+        'private async areAllServed(): Promise<boolean> {',
+        'private async areAllServed(): Promise<boolean> {\n    if (true as boolean) return true;',
+      ],
+    ],
+  },
+  'a commit is not acknowledged by the pods': {
+    file: trials,
+    replace: [
+      [
+        'async untilAcknowledged(generation: number): Promise<void> {',
+        'async untilAcknowledged(generation: number): Promise<void> {\n    if (true as boolean) return;',
+      ],
+    ],
+  },
+  'two publishers turn each other away': {
+    file: trials,
+    replace: [["if (status === 409 && String(body['id']) < this.options.runId)", 'if (status === 409)']],
+  },
+  'a trial that ends does not return home first': {
+    file: agent,
+    replace: [
+      [
+        'if (home !== undefined && served !== undefined && (!served.whole',
+        'if (home === release0 && served !== undefined && (!served.whole',
+      ],
+      ['const newTag =', "const release0 = 'no release';\nconst newTag ="],
+    ],
+  },
+  'the files of home are deleted during a trial': {
+    file: agent,
+    replace: [['if (this.trial === undefined && target === this.home) await this.tidy();', 'await this.tidy();']],
+  },
+  'a pod that starts without S3 does not serve home': {
+    file: agent,
+    replace: [
+      [
+        'else if (this.served === undefined && this.home !== undefined && id !== this.home)',
+        'else if (false as boolean)',
+      ],
+    ],
+  },
+  'the release of a trial becomes home': {
+    file: agent,
+    replace: [['if (this.head?.release === release.id) this.noteFile', 'this.noteFile']],
+  },
+  'an older head.json is believed': {
+    file: agent,
+    replace: [['generation <= notes.head.generation) return;', 'generation === notes.head.generation) return;']],
+  },
+  'a restart of Triton is not noticed': {
+    file: agent,
+    replace: [['if (lost.length === 0) return;', 'if (lost.length >= 0) return;']],
+  },
+  'a load without an answer counts as loaded': {
+    file: 'src/agent/model-repository.ts',
+    replace: [['const isSure = note?.sure === true;', 'const isSure = note !== undefined;']],
+  },
+  'the notes do not say that a load is under way': {
+    file: 'src/agent/switch-models.ts',
+    replace: [["loads[model] = { ...(before ?? { units: {}, config: '' }), sure: false };", '']],
+  },
+  'times of files only follow the clock': {
+    file: 'src/agent/model-repository.ts',
+    replace: [['this.newest = (this.newest > now ? this.newest : now) + STEP_NS;', 'this.newest = now + STEP_NS;']],
+  },
+  'a label file that is removed is not noticed': {
+    file: 'src/agent/model-repository.ts',
+    replace: [
+      ['const isNew = !isLoaded(unit) || (unit.isVersion && gone.length > 0);', 'const isNew = !isLoaded(unit);'],
+    ],
+  },
+  'a label file of a refused release counts as loaded': {
+    file: 'src/agent/model-repository.ts',
+    replace: [['...(isSure ? [] : present)', '...present']],
+  },
+  'files in folders have no times': {
+    file: 'src/agent/model-repository.ts',
+    replace: [
+      [
+        'if (!stat.isDirectory()) return own;',
+        'if (!stat.isDirectory() || /\\/store\\//.test(path) || /\\d$/.test(path)) return own;',
+      ],
+    ],
+  },
+};
