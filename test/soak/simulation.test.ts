@@ -14,7 +14,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 /** 100,000 with the factor of `npm run test:soak`. */
-const SCHEDULES = IS_LONG ? repetitions(4000) : 2000;
+const SCHEDULES = repetitions(IS_LONG ? 4000 : 2000);
 const AT_A_TIME = IS_LONG ? 2 : 1;
 /** Within this many schedules the simulation finds each mutant. */
 const MUTANT_SCHEDULES = 5000;

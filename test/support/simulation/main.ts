@@ -37,8 +37,7 @@ async function main({ seed, runs, shrink, scenario }: SimulationRequest): Promis
   };
   const property = fc.asyncProperty(scenarios, async (one) => (await run(one)).length === 0);
   const failed =
-    scenario ??
-    (await fc.check(property, { seed, numRuns: runs, endOnFailure: !shrink, verbose: 0 })).counterexample?.[0];
+    scenario ?? (await fc.check(property, { seed, numRuns: runs, endOnFailure: !shrink })).counterexample?.[0];
   if (failed !== undefined) {
     const { wrong, log } = await simulate(failed, { log: true });
     report.failure = { wrong, scenario: failed, lines: describeScenario(failed), log };

@@ -88,7 +88,7 @@ export class Pod {
         ...this.options,
         store: this.store.store,
         directory: this.directory,
-        triton: new TritonClient(this.network, this.tritonProgram, this.triton) as unknown as AgentOptions['triton'],
+        triton: new TritonClient(this.network, this.tritonProgram, this.triton),
         onEvent: (event) => {
           if (!program.isDead) this.hooks.onEvent(this, event);
         },

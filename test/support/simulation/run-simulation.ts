@@ -41,9 +41,9 @@ export async function buildSimulation(outfile: string, mutant?: Mutant): Promise
 
 const mutate = ({ file, replace }: Mutant): Plugin => ({
   name: 'mutate',
-  setup: ({ onLoad }): void => {
+  setup: (building): void => {
     const path = resolve(paths.root, file);
-    onLoad({ filter: new RegExp(`${file.replace(/[.]/g, '\\.')}$`) }, ({ path: loaded }) => {
+    building.onLoad({ filter: new RegExp(`${file.replace(/[.]/g, '\\.')}$`) }, ({ path: loaded }) => {
       if (loaded !== path) return undefined;
       let contents = readFileSync(path, 'utf8');
       for (const [text, by] of replace) {
