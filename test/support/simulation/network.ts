@@ -105,7 +105,7 @@ export class Network {
         this.log(id);
         void (async () => apply(fault))().then(
           (result) => respond(() => resolve(result)),
-          (error: unknown) => respond(() => reject(error)),
+          (error: Error) => respond(() => reject(error)),
         );
       };
       const send = (ms: number): void => {
