@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { benchClient } from './bench/client';
+import { benchColdStart } from './bench/coldstart';
 import { benchDistance } from './bench/distance';
 import { benchGolden } from './bench/golden';
 import { benchBatching, benchEnsemble } from './bench/gfpgan';
@@ -30,12 +31,14 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     client: requests per second of our client and of NVIDIA's tritonclient and perf_analyzer
                     sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
                     distance: sync-models, s5cmd and rclone over TLS with round-trip times of 1, 30 and 150 ms
+                    coldstart: start of a replica with the release agent, with Triton's own S3 loader, and s5cmd
                     Default: all
   --repetitions N   rounds of each comparison (default 7)
   --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, ready, start;
                     distance: cold-1000, cold-10000, large, no-op, changed;
-                    client: http, grpc; precision: names of models
-  --quick           sync, distance: a tenth of the files, to test the benchmark
+                    client: http, grpc; precision: names of models; coldstart: one, twenty, small,
+                    changes, publish
+  --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
   --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or
                     --quick none)
   --help
@@ -75,11 +78,14 @@ async function bench(argv: readonly string[]): Promise<number> {
   }
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
   const isPartial = flags.rows !== undefined || flags.quick;
-  if (flags.quick && !['sync', 'distance'].includes(flags.only ?? '')) {
-    throw new UsageError('--quick is for --only sync and --only distance');
+  if (flags.quick && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
+    throw new UsageError('--quick is for --only sync, distance and coldstart');
   }
-  if (flags.rows !== undefined && !['sync', 'distance', 'client', 'precision'].includes(flags.only ?? '')) {
-    throw new UsageError('--rows is for --only sync, distance, client and precision');
+  if (
+    flags.rows !== undefined &&
+    !['sync', 'distance', 'client', 'precision', 'coldstart'].includes(flags.only ?? '')
+  ) {
+    throw new UsageError('--rows is for --only sync, distance, client, precision and coldstart');
   }
   const rows = parseList('rows', flags.rows);
   // A partial run must not replace the complete results.
@@ -93,6 +99,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     precision: () => benchPrecision(repetitions, rows),
     preview: () => benchPreview(repetitions),
     client: () => benchClient(repetitions, rows),
+    coldstart: () => benchColdStart({ repetitions, rows, quick: flags.quick }),
     distance: () => benchDistance({ repetitions, rows, quick: flags.quick }),
     sync: () =>
       benchSync({

@@ -181,7 +181,7 @@ interface ProcessUsage {
  * @param logFile file for the output of the command
  * @throws UserError with the last lines of the output if the command fails
  */
-async function measure(python: string, command: Command, logFile: string): Promise<Sample> {
+export async function measure(python: string, command: Command, logFile: string): Promise<Sample> {
   const program = join(paths.tools, 'bench', 'measure.py');
   const { stdout } = await exec(python, ['-I', '-S', program, logFile, ...command.argv], { env: command.env });
   const { exitCode, seconds, userSeconds, systemSeconds, peakBytes } = JSON.parse(stdout) as ProcessUsage;

@@ -21,8 +21,13 @@ export interface Relay {
  * Starts a relay on 127.0.0.1 that forwards TCP connections, also those with TLS, to a port on 127.0.0.1 as if the
  * server were far away. Bytes from the client arrive a whole round trip later and bytes to the client without delay,
  * which a client cannot distinguish from half a round trip each way, and needs fewer timers.
+ * @param onChunk called with all bytes that arrive
  */
-export async function startRelay(targetPort: number, initial: Distance = {}): Promise<Relay> {
+export async function startRelay(
+  targetPort: number,
+  initial: Distance = {},
+  onChunk: (chunk: Buffer, from: 'client' | 'server') => void = () => undefined,
+): Promise<Relay> {
   let distance = initial;
   let connections = 0;
   const open = new Set<Socket>();
@@ -32,6 +37,8 @@ export async function startRelay(targetPort: number, initial: Distance = {}): Pr
     const { roundTripMs = 0, bytesPerSecond = Infinity } = distance;
     new Lane(client, behind, { delayMs: roundTripMs, firstDelayMs: 2 * roundTripMs, bytesPerSecond });
     new Lane(behind, client, { delayMs: 0, firstDelayMs: 0, bytesPerSecond });
+    client.on('data', (chunk: Buffer) => onChunk(chunk, 'client'));
+    behind.on('data', (chunk: Buffer) => onChunk(chunk, 'server'));
     for (const [socket, other] of [
       [client, behind],
       [behind, client],
