@@ -38,7 +38,12 @@ const DIRECT = 'direct mode';
 export async function publishToThree(context: Context): Promise<object> {
   const { directory, endpoint, programs, repetitions, onRun } = context;
   const undo = new Cleanup();
-  const store = new S3Store({ bucket: BUCKET, endpointUrl: endpoint, region: LOCAL_REGION, credentials: LOCAL_CREDENTIALS });
+  const store = new S3Store({
+    bucket: BUCKET,
+    endpointUrl: endpoint,
+    region: LOCAL_REGION,
+    credentials: LOCAL_CREDENTIALS,
+  });
   undo.defer(() => store.close());
   const bytes = Math.ceil(VERSION_BYTES / context.reduction);
   const sources = { [AGENTS]: join(directory, 'source-agents'), [DIRECT]: join(directory, 'source-direct') };
@@ -98,7 +103,9 @@ export async function publishToThree(context: Context): Promise<object> {
       (await Promise.all(clients.map((client) => client.modelReady(MODEL, number)))).every(Boolean);
     const agentsServe = async (number: number): Promise<boolean> => {
       const states = await Promise.all(agents.map((replica) => replica.getState()));
-      return states.every((state) => typeof state?.release === 'string' && state.models[0]?.versions.includes(number) === true);
+      return states.every(
+        (state) => typeof state?.release === 'string' && state.models[0]?.versions.includes(number) === true,
+      );
     };
     const samples = await rounds<Published>(
       new Map([
@@ -126,10 +133,14 @@ export async function publishToThree(context: Context): Promise<object> {
       ]),
     );
     const ratio = (what: keyof Published): number => medianRatio(column(AGENTS, what), column(DIRECT, what));
-    print('agents / direct mode', ['until', 'ratio'], [
-      ['READY', ratio('ready').toFixed(2)],
-      ['finished', ratio('finished').toFixed(2)],
-    ]);
+    print(
+      'agents / direct mode',
+      ['until', 'ratio'],
+      [
+        ['READY', ratio('ready').toFixed(2)],
+        ['finished', ratio('finished').toFixed(2)],
+      ],
+    );
     return { versionBytes: bytes, samples: Object.fromEntries(samples) };
   } finally {
     await undo.run();
@@ -143,17 +154,17 @@ async function time(
 ): Promise<Published> {
   const started = performance.now();
   const seconds = (): number => (performance.now() - started) / 1000;
-  let isRunning = true;
+  const publisher = { isRunning: true };
   let ready = NaN;
   const watching = (async () => {
     while (Number.isNaN(ready)) {
       if (await serves(version)) ready = seconds();
-      else if (isRunning) await sleep(POLL_MS);
+      else if (publisher.isRunning) await sleep(POLL_MS);
       else throw new Error(`version ${version} is not READY after the publication`);
     }
   })();
   watching.catch(() => undefined);
-  await work().finally(() => (isRunning = false));
+  await work().finally(() => (publisher.isRunning = false));
   const finished = seconds();
   await watching;
   return { ready, finished };
