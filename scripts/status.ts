@@ -7,7 +7,7 @@ import {
   targetCommand,
   type CommandTarget,
 } from '../src/commands/target';
-import { firstLines, formatTable } from '../src/core/format';
+import { firstLines, formatBytes, formatDuration, formatTable } from '../src/core/format';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
 const HELP = `Compares the models that each replica serves with the current release. Changes nothing.
@@ -79,6 +79,7 @@ export function describeStatus(
     ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
     ...(source === undefined ? [`No replica was checked: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
+    ...(replicas.some(({ agent }) => agent !== undefined) ? ['', agentsTable(replicas)] : []),
     ...restOfCells(replicas),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
     ...(differences(replicas).length === 0 ? [] : ['', differencesTable(replicas), '', ABOUT_TF32]),
@@ -91,6 +92,8 @@ function nextSteps({ release, replicas }: RepositoryStatus, target: CommandTarge
   const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
   const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
   if (missing.size === 0 || release === undefined) return [];
+  // Replicas with agents load the release by themselves.
+  if (replicas.some(({ agent }) => agent !== undefined)) return [];
   // sync-models would publish the present files of the folder. A rollback to the current release loads what is missing.
   const command = targetCommand('rollback', target, release.id);
   return [`  -> load ${[...missing].join(', ')} as released: ${command}`];
@@ -134,6 +137,28 @@ const table = (replicas: readonly ReplicaStatus[]): string =>
             firstLine(verdict),
           ])
         : [[replica, '-', '-', '-', firstLine(problem)]],
+    ),
+  );
+
+/** What the agents report: the release, and the phases of the start with their times. */
+const agentsTable = (replicas: readonly ReplicaStatus[]): string =>
+  formatTable(
+    ['replica', 'release', 'trial', 'models', 'on disk', 'start'],
+    replicas.flatMap(({ replica, agent }) =>
+      agent === undefined
+        ? []
+        : [
+            [
+              replica,
+              agent.release ?? '-',
+              agent.trial === null ? '-' : `${agent.trial.release} of ${agent.trial.by}, ${agent.trial.phase}`,
+              agent.models.map(({ name, versions }) => `${name} ${versions.join(' ')}`).join(', '),
+              formatBytes(agent.bytesOnDisk),
+              Object.entries(agent.startMs)
+                .map(([phase, ms]) => `${phase} ${formatDuration(ms)}`)
+                .join(', '),
+            ],
+          ],
     ),
   );
 

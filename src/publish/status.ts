@@ -1,6 +1,7 @@
 import { UserError } from '../core/errors';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import { replicaClient, type Replica, type ReplicaSource } from '../cluster/source';
+import { FORMAT } from '../release/format';
 import type { S3Store } from '../s3/store';
 import { withoutFrames } from '../triton/load-failure';
 import type { RepositoryLocation } from '../release/location';
@@ -8,6 +9,8 @@ import { askModel, WrongAnswerError } from '../release/ask';
 import { readRequests, storedGolden } from './release/golden-object';
 import { readSnapshot } from './plan/snapshot';
 import type { Release, ReleasedModel } from './release/release';
+import { readFormat } from './trial/mode';
+import { agentStatus, type ReportedState } from './trial/status';
 import { servedModel, withFailedSteps } from './apply/served';
 import { loadedDigest, readIndex, getStates, type ServedModel, type ServedVersion } from './apply/rollout';
 
@@ -36,6 +39,8 @@ export interface ReplicaStatus {
   problem?: string;
   hint?: string;
   versions: ReplicaVersion[];
+  /** What its agent reports, if it has one. */
+  agent?: ReportedState;
   /** With `ask`: one entry for each model that the replica serves as released. */
   answers?: ModelAnswer[];
 }
@@ -58,6 +63,27 @@ export async function repositoryStatus(
   source: ReplicaSource | undefined,
   { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
 ): Promise<RepositoryStatus> {
+  const isForAgents = (await readFormat(store, location)) === FORMAT;
+  const status = isForAgents ? await agentStatus(store, location, source) : await directStatus(store, location, source);
+  if (ask || differences) {
+    const models = status.release?.models ?? {};
+    const golden = goldenReader(store, location, models);
+    const found = (await source?.list()) ?? [];
+    // One replica after the other, because requests to all at once would slow down clients.
+    for (const one of status.replicas) {
+      const replica = found.find(({ name }) => name === one.replica);
+      if (replica !== undefined)
+        one.answers = await askReplica(replica, one, Object.entries(models), golden, differences);
+    }
+  }
+  return status;
+}
+
+async function directStatus(
+  store: S3Store,
+  location: RepositoryLocation,
+  source: ReplicaSource | undefined,
+): Promise<RepositoryStatus> {
   const { head, lock, objects } = await readSnapshot(store, location);
   const released = Object.entries(head?.release.models ?? {});
   // A model that another publisher is activating right now is not drift.
@@ -72,13 +98,6 @@ export async function repositoryStatus(
   const models = released.map(([name, model]) => servedModel(name, model));
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
-  if (ask || differences) {
-    const golden = goldenReader(store, location, head?.release.models ?? {});
-    // One replica after the other, because requests to all at once would slow down clients.
-    for (const [i, status] of replicas.entries()) {
-      status.answers = await askReplica(found[i] as Replica, status, released, golden, differences);
-    }
-  }
   return {
     release: head?.release,
     publishing: lock.heldBy,

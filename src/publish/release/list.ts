@@ -1,5 +1,8 @@
 import type { Asked } from '../../release/ask';
+import { FORMAT } from '../../release/format';
 import type { S3Store } from '../../s3/store';
+import { readFormat } from '../trial/mode';
+import { RetainedReleases } from '../trial/snapshot';
 import { releaseHistory } from './history';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
@@ -44,12 +47,25 @@ export async function listReleases(
   location: RepositoryLocation,
   limit: number,
 ): Promise<ListedRelease[]> {
+  if ((await readFormat(store, location)) === FORMAT) {
+    const { newestFirst, current } = await RetainedReleases.read({ store, location });
+    return describeReleases(newestFirst, limit, current?.id, () => []);
+  }
   const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
   const releases: Release[] = [];
   // One more than requested, to compute the changes of the last one.
   const history = releaseHistory(store, location, { head: head?.release, ids, most: limit + 1 });
   for await (const release of history) releases.push(release);
   const getLost = await lostVersions(store, location, head?.release);
+  return describeReleases(releases, limit, releases[0]?.id, getLost);
+}
+
+function describeReleases(
+  releases: readonly Release[],
+  limit: number,
+  current: string | undefined,
+  getLost: (release: Release) => string[],
+): ListedRelease[] {
   return releases.slice(0, limit).map((release, i) => ({
     id: release.id,
     createdAt: release.createdAt,
@@ -58,7 +74,7 @@ export async function listReleases(
     commit: release.commit,
     message: release.message,
     notAsked: release.notAsked,
-    isCurrent: i === 0,
+    isCurrent: release.id === current,
     serves: ofModels(release, ({ served }) => served),
     weights: ofModels(release, getWeightKind),
     asked: ofModels(release, ({ asked }) => asked ?? 'no'),

@@ -242,7 +242,7 @@ async function untilServed(
     for (const address of due) {
       const state = await new AgentClient(address).getState().catch(() => undefined);
       if (state !== undefined && (current === undefined || state.release === current.id)) continue;
-      late.push(`${address.name}${state?.problem == null ? '' : ` (${state.problem})`}`);
+      late.push(`${address.name}${(state?.problem ?? '') === '' ? '' : ` (${state?.problem})`}`);
     }
     if (late.length === 0) return due.map(({ name }) => name);
     if (Date.now() > deadline) {

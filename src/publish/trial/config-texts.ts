@@ -11,9 +11,9 @@ import { DIGEST_PARAMETER } from '../plan/desired';
 export function manifestConfig(published: string): string {
   const config = { ...parse(published) };
   delete config.version_policy;
-  const parameters = { ...config.parameters };
-  delete parameters[DIGEST_PARAMETER];
-  if (Object.keys(parameters).length > 0) config.parameters = parameters;
+  const others = Object.entries(config.parameters ?? {}).filter(([name]) => name !== DIGEST_PARAMETER);
+  const parameters = Object.fromEntries(others);
+  if (others.length > 0) config.parameters = parameters;
   else delete config.parameters;
   return configText(config);
 }

@@ -36,17 +36,17 @@ async function write(release: AgentRelease, store: S3Store, location: Repository
     return getModelName(path) !== '' && getVersion(path) === undefined;
   });
   const present = new Map(listed.map((object) => [object.key, object]));
-  let isDone = true;
+  const due: string[] = [];
   try {
     await forEachLimited([...desired], store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
       const found = present.get(key);
       if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
-      isDone = false;
+      due.push(key);
       await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
     });
     const extraneous = listed.filter(({ key }) => !desired.has(key));
     if (extraneous.length > 0) await store.delete(extraneous);
-    return isDone && extraneous.length === 0;
+    return due.length === 0 && extraneous.length === 0;
   } catch (error) {
     if (error instanceof PreconditionFailedError) return false;
     throw error;

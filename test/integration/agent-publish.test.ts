@@ -1,0 +1,300 @@
+import { rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
+import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
+import { UsageError, type UserError } from '../../src/core/errors';
+import { promote } from '../../src/publish/promote';
+import { publish, type PublishOptions } from '../../src/publish/publish';
+import { listReleases } from '../../src/publish/release/list';
+import { readHead } from '../../src/publish/release/release';
+import { rollBack } from '../../src/publish/rollback';
+import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import { agentsOf } from '../../src/publish/trial/mode';
+import { HeadFile } from '../../src/publish/trial/head-file';
+import { parseHead, type Head } from '../../src/release/head';
+import { headKey } from '../../src/release/location';
+import type { S3Store } from '../../src/s3/store';
+import { writeRepository } from '../support/repository';
+import { podSource, RulePod } from '../support/rule-pod';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const location = { bucket: 'agents', prefix: 'models' };
+const repository = join(scratch.directory, 'repository');
+let store: S3Store;
+let pods: RulePod[];
+let replicas: ReplicaSource;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, location.bucket);
+  await store.enableVersioning();
+  pods = await Promise.all(['pod-a', 'pod-b'].map((name) => RulePod.start(scratch, name, store, location)));
+  replicas = podSource(() => pods);
+}, 120_000);
+
+const CONFIG = 'backend: "anything"\ninstance_group [{ kind: KIND_CPU }]\nversion_policy { all {} }\n';
+
+/** A folder of models: content by `MODEL/VERSION`. */
+function write(contents: Record<string, string>, more: Record<string, string> = {}): void {
+  rmSync(repository, { recursive: true, force: true });
+  const models = [...new Set(Object.keys(contents).map((key) => key.split('/')[0]))];
+  writeRepository(repository, {
+    ...Object.fromEntries(models.map((name) => [`${name}/config.pbtxt`, CONFIG])),
+    ...Object.fromEntries(Object.entries(contents).map(([key, text]) => [`${key}/weights`, text])),
+    ...more,
+  });
+}
+
+interface Ran {
+  code: number;
+  json: Record<string, unknown> & { release: string };
+}
+
+/** Runs a command with --json as the scripts do. */
+async function run(
+  work: Parameters<typeof runPublishCommand>[3],
+  flags: Partial<PublishFlags> = {},
+  source: ReplicaSource | null = replicas,
+  at = location,
+): Promise<Ran> {
+  const defaults = Object.fromEntries(
+    Object.entries(PUBLISH_FLAGS).flatMap(([name, flag]) => ('default' in flag ? [[name, flag.default]] : [])),
+  ) as unknown as PublishFlags;
+  const target = {
+    ...{ name: 'test', flags: {}, location: at, store, commitStore: store, replicas: source ?? undefined },
+    close: () => Promise.resolve(),
+  };
+  let output = '';
+  const spy = jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    output += String(text);
+    return true;
+  });
+  const quiet = jest.spyOn(process.stderr, 'write').mockReturnValue(true);
+  try {
+    const code = await runPublishCommand(
+      'test',
+      { ...defaults, 'load-timeout': '20', ...flags, json: true },
+      target,
+      work,
+    );
+    return { code, json: JSON.parse(output) as Ran['json'] };
+  } finally {
+    spy.mockRestore();
+    quiet.mockRestore();
+  }
+}
+
+const sync = (flags: Partial<PublishFlags> = {}, more: Partial<PublishOptions> = {}, source = replicas): Promise<Ran> =>
+  run((options) => publish({ ...options, repository, ...more }), flags, source);
+
+const readHeadFile = async (): Promise<Head> =>
+  parseHead((await store.get(headKey(location)))?.body ?? Buffer.alloc(0), 'head.json');
+
+const view = async (): Promise<string[]> =>
+  (await store.list('models/')).map(({ key }) => key.slice('models/'.length)).filter((key) => !/\/\d+\//.test(key));
+
+test('sync-models has every replica try a release; a dry run changes nothing', async () => {
+  write({ 'a/1': 'A', 'b/1': 'B' }, { 'a/labels.txt': 'x\n' });
+  const plan = await sync({ 'dry-run': true });
+  expect(plan.json).toMatchObject({ release: null, isNew: false, changed: ['a', 'b'] });
+  expect(await store.get(headKey(location))).toBeUndefined();
+  const { code, json } = await sync({ message: 'first' });
+  expect({ code, ...json }).toMatchObject({ code: 0, isNew: true, replicas: { settled: ['pod-a', 'pod-b'] } });
+  expect(pods.map(({ state, served }) => [state.release, served])).toEqual([
+    [json.release, { 'a/1': 'A', 'b/1': 'B' }],
+    [json.release, { 'a/1': 'A', 'b/1': 'B' }],
+  ]);
+  expect(await view()).toEqual(['a/config.pbtxt', 'a/labels.txt', 'b/config.pbtxt']);
+  expect(await listReleases(store, location, 9)).toMatchObject([
+    {
+      id: json.release,
+      isCurrent: true,
+      message: 'first',
+      serves: { a: [1], b: [1] },
+      changes: ['new a 1', 'new b 1'],
+    },
+  ]);
+});
+
+test('the same folder again publishes nothing', async () => {
+  const { json } = await sync();
+  expect(json).toMatchObject({ isNew: false, written: [], replicas: { settled: ['pod-a', 'pod-b'] } });
+});
+
+test('a refused release changes nothing, and its number can be used again', async () => {
+  const before = await readHeadFile();
+  write({ 'a/1': 'A', 'a/2': 'bad', 'b/1': 'B' }, { 'a/labels.txt': 'x\n' });
+  await expect(sync()).rejects.toThrow(/pod-a does not serve the release: .*version 2: bad/);
+  expect(await readHeadFile()).toEqual(before);
+  expect(pods.map(({ served }) => served)).toEqual([
+    { 'a/1': 'A', 'b/1': 'B' },
+    { 'a/1': 'A', 'b/1': 'B' },
+  ]);
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  const { json } = await sync();
+  expect(json).toMatchObject({ changed: ['a'] });
+  expect(pods.map(({ served }) => served['a/2'])).toEqual(['A2', 'A2']);
+  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+});
+
+test('status names the release of each replica', async () => {
+  const status = await repositoryStatus(store, location, replicas);
+  expect(isAsReleased(status)).toBe(true);
+  expect(status.replicas.map(({ agent }) => agent?.release)).toEqual([status.release?.id, status.release?.id]);
+});
+
+test('a rollback writes a new release, and accepts only retained ones', async () => {
+  const [, first] = await listReleases(store, location, 9);
+  const { json } = await run((options) => rollBack(undefined, options));
+  expect(json).toMatchObject({ isNew: true, written: [{ key: 'a/config.pbtxt' }] });
+  expect(pods.map(({ served }) => served)).toEqual([
+    { 'a/1': 'A', 'b/1': 'B' },
+    { 'a/1': 'A', 'b/1': 'B' },
+  ]);
+  const [now] = await listReleases(store, location, 9);
+  expect(now).toMatchObject({ origin: `rollback to ${first?.id}`, message: 'first' });
+  await expect(run((options) => rollBack('nothing', options))).rejects.toThrow('retains no release whose id contains');
+  // Back to the release before the rollback, one model only.
+  const [, second] = await listReleases(store, location, 9);
+  await run((options) => rollBack(second?.id, { ...options, models: ['a'] }));
+  expect(pods[0]?.served).toEqual({ 'a/2': 'A2', 'b/1': 'B' });
+});
+
+test('files beside versions that a publisher did not write are repaired by the next one', async () => {
+  await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
+  await store.putBytes('models/gone/config.pbtxt', Buffer.from('other'));
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+  const config = (await store.get('models/b/config.pbtxt'))?.body.toString();
+  expect(config).toContain('specific');
+});
+
+test('a release that no replica can try needs --untried or --no-load', async () => {
+  write({ 'a/3': 'A3', 'b/1': 'B' });
+  await expect(
+    sync(
+      {},
+      {},
+      podSource(() => []),
+    ),
+  ).rejects.toThrow('no replica is running that could try the release');
+  const without = (flags: Partial<PublishFlags>): Promise<Ran> =>
+    run(
+      (options) => publish({ ...options, repository, replicas: undefined }),
+      flags,
+      podSource(() => []),
+    );
+  await expect(without({})).rejects.toThrow('no replica is running');
+  const { json } = await without({ untried: true });
+  await until('the replicas follow', () => pods.every(({ state }) => state.release === json.release));
+});
+
+const WAYS: [string, () => ReplicaSource, RegExp, number][] = [
+  ['a pod without an agent beside others', () => podSource(() => pods, ['old']), /have no agent yet: old/, 2],
+  ['pods without agents', () => podSource(() => [], ['old']), /is published through agents, and old has none/, 1],
+  ['--triton URL', () => fixedReplicas(['http://127.0.0.1:9']), /is published through agents, and http/, 1],
+];
+
+test.each(WAYS)('a repository for agents refuses %s', async (_, source, message, code) => {
+  write({ 'a/4': 'A4', 'b/1': 'B' });
+  const error = await sync({}, {}, source()).catch((reason: unknown) => reason as UserError);
+  expect((error as UserError).message).toMatch(message);
+  expect(error instanceof UsageError ? 2 : 1).toBe(code);
+});
+
+test('a publisher of the direct way refuses a repository for agents', async () => {
+  await expect(readHead(store, location, [])).rejects.toThrow(/its format is 3, and this version .* reads format 2/);
+});
+
+test('Ctrl-C ends the trials, and the replicas go back', async () => {
+  const before = await readHeadFile();
+  const stop = new AbortController();
+  write({ 'a/5': 'A5', 'b/1': 'B' });
+  const publishing = run((options) =>
+    publish({
+      ...options,
+      repository,
+      signal: stop.signal,
+      onStage: (text) => {
+        if (/pod-a: serves/.test(text)) stop.abort(new UsageError('stopped'));
+      },
+    }),
+  );
+  await expect(publishing).rejects.toThrow('stopped');
+  expect(await readHeadFile()).toEqual(before);
+  expect(pods.map(({ state }) => [state.release, state.trial])).toEqual([
+    [before.release, null],
+    [before.release, null],
+  ]);
+});
+
+test('of two publishers one commits, and the other changes nothing', async () => {
+  write({ 'a/6': 'A6', 'b/1': 'B' });
+  const agents = { agents: agentsOf(replicas), migrate: false, plain: [] };
+  const options = { store, location, agents, replicas: undefined, loadTimeoutMs: 20_000, lockTimeoutMs: 0, repository };
+  const both = await Promise.allSettled([publish(options), publish(options)]);
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  const { release } = await readHeadFile();
+  expect(pods.map(({ state }) => state.release)).toEqual([release, release]);
+});
+
+test('promote copies a release to a repository of the other format, and back', async () => {
+  const direct = { bucket: location.bucket, prefix: 'direct' };
+  const { json } = await run((options) => promote({ ...options, from: { store, location } }), {}, null, direct);
+  expect(json).toMatchObject({ isNew: true, changed: ['a', 'b'] });
+  expect((await store.get('direct/a/6/weights'))?.body.toString()).toBe('A6');
+  const before = await readHeadFile();
+  const back = await run((options) => promote({ ...options, from: { store, location: direct } }));
+  expect(back.json).toMatchObject({ isNew: false });
+  expect(await readHeadFile()).toEqual(before);
+});
+
+test('a prune retains the newest releases, and forgets the others', async () => {
+  const head = new HeadFile(store, location);
+  for (const version of [11, 12, 13, 14, 15]) {
+    write({ [`a/${version}`]: `A${version}`, 'b/1': 'B' });
+    await sync();
+  }
+  const { retained } = await readHeadFile();
+  expect(retained.length).toBeGreaterThan(5);
+  // Everything is younger than a week.
+  await sync({ yes: true }, { prune: true });
+  expect((await readHeadFile()).retained).toEqual(retained);
+  expect((await head.read()).generation).toBe((await readHeadFile()).generation);
+});
+
+test('a repository of the direct way is migrated by its first publish through agents', async () => {
+  const old = { bucket: location.bucket, prefix: 'old' };
+  write({ 'a/1': 'A', 'b/1': 'B' }, { 'b/labels.txt': 'x\n' });
+  const before = await run((options) => publish({ ...options, repository }), {}, null, old);
+  const pod = await RulePod.start(scratch, 'pod-c', store, old);
+  await expect(
+    run(
+      (options) => publish({ ...options, repository }),
+      {},
+      podSource(() => [pod], ['plain']),
+      old,
+    ),
+  ).rejects.toThrow('these pods have no agent yet: plain');
+  // The pod serves the same release, so the roll-out can go on.
+  await until('it serves', () => pod.state.ready && pod.state.release !== 'none' && pod.state.release !== null);
+  expect(pod.served).toEqual({ 'a/1': 'A', 'b/1': 'B' });
+  write({ 'a/2': 'A2', 'b/1': 'B' }, { 'b/labels.txt': 'x\n' });
+  const { json } = await run(
+    (options) => publish({ ...options, repository }),
+    {},
+    podSource(() => [pod]),
+    old,
+  );
+  expect(json).toMatchObject({ isNew: true, changed: ['a'] });
+  expect(pod.served).toEqual({ 'a/2': 'A2', 'b/1': 'B' });
+  const [, migrated] = await listReleases(store, old, 9);
+  expect(migrated?.origin).toBe(`migration of release ${before.json.release}`);
+  await expect(readHead(store, old, [])).rejects.toThrow('its format is 3');
+});
