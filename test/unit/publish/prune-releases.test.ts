@@ -1,0 +1,71 @@
+import { planPrune } from '../../../src/publish/trial/prune';
+import { asRelease, type AgentSnapshot } from '../../../src/publish/trial/snapshot';
+import type { S3Store } from '../../../src/s3/store';
+
+const DAY_MS = 24 * 3600 * 1000;
+const NOW = Date.parse('2026-11-24T12:00:00.000Z');
+const LOCATION = { bucket: 'b', prefix: 'm' };
+const daysAgo = (days: number): string => new Date(NOW - days * DAY_MS).toISOString();
+
+/** Releases by number, the newest first. Release N names the object m/a/N/weights. */
+function getSnapshot(ages: readonly number[], current = ages.length): AgentSnapshot {
+  const retained = ages.map((days, i) => {
+    const number = ages.length - i;
+    const file = { path: `${number}/weights`, key: `m/a/${number}/weights`, versionId: 'v', bytes: 1, checksum: '' };
+    return asRelease({
+      ...{ id: `r${number}`, createdAt: daysAgo(days), base: 0, origin: '', by: '', trialKey: '' },
+      models: { a: { served: [number], composedOf: [], config: 'backend: "x"', files: [file] } },
+    });
+  });
+  const release = `r${current}`;
+  const head = { generation: 9, release, manifestSha256: '', retained: [], sweptBefore: daysAgo(30), writer: '' };
+  return {
+    base: { head, condition: undefined, generation: 9 },
+    current: retained.find(({ id }) => id === release),
+    retained,
+  };
+}
+
+/** A bucket whose head.json was written an hour ago. */
+function getStore(objects: Record<string, number>): S3Store {
+  const all = Object.entries({ ...objects, 'm.releases/head.json': 1 / 24 });
+  return {
+    get: () => Promise.resolve({ ageMs: DAY_MS / 24 }),
+    listWithTimes: (prefix: string) =>
+      Promise.resolve(
+        all
+          .filter(([key]) => key.startsWith(prefix))
+          .map(([key, days]) => ({ key, modified: new Date(daysAgo(days)) })),
+      ),
+  } as unknown as S3Store;
+}
+
+const OLD = [10, 11, 12, 13, 14, 15, 16];
+
+test.each([
+  ['the last five', getSnapshot(OLD), ['r3', 'r4', 'r5', 'r6', 'r7']],
+  ['the current one, however old', getSnapshot(OLD, 1), ['r1', 'r3', 'r4', 'r5', 'r6', 'r7']],
+  ['those of the last week', getSnapshot([1, 2, 3, 4, 5, 6, 9]), ['r2', 'r3', 'r4', 'r5', 'r6', 'r7']],
+])('a prune retains %s', async (_, snapshot, retained) => {
+  expect((await planPrune(snapshot, getStore({}), LOCATION)).retained).toEqual(retained);
+});
+
+test('a prune deletes objects of versions that no retained release names and that are older than a day', async () => {
+  const objects = {
+    'm/a/1/weights': 9,
+    'm/a/2/weights': 9,
+    'm/a/7/weights': 9,
+    'm/a/8/weights': 0.5,
+    'm/a/9/weights': 9,
+    'm/a/config.pbtxt': 9,
+    'm.releases/kept/x': 9,
+    'm.releases/golden/y.json': 9,
+    'm.releases/r1.json': 9,
+  };
+  const used = new Set(['m/a/2/weights']);
+  const plan = await planPrune(getSnapshot(OLD), getStore(objects), LOCATION, used);
+  expect(plan).toMatchObject({
+    orphans: ['m/a/1/weights', 'm/a/9/weights', 'm.releases/kept/x', 'm.releases/golden/y.json'],
+    sweptBefore: daysAgo(1),
+  });
+});
