@@ -13,6 +13,7 @@ const HELP = `Checks types, lint and format of TypeScript and Python, imports be
   npm run check [-- options]
 
   --only A,B  only checks whose name contains one of these words, such as format or Python
+  --static    all checks but the unit tests
   --fix       formatters and linters repair files
   --help
 
@@ -21,6 +22,8 @@ Your own models in model-repo/ are excluded; npm run validate checks them.
 Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
 `;
 
+const UNIT_TESTS = 'unit tests';
+
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => check(argv));
 }
@@ -28,6 +31,7 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function check(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     only: { type: 'string' },
+    static: { type: 'boolean', default: false },
     fix: { type: 'boolean', default: false },
     help: { type: 'boolean', default: false },
   });
@@ -83,9 +87,11 @@ async function check(argv: readonly string[]): Promise<number> {
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
     py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),
-    node('unit tests', 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
+    node(UNIT_TESTS, 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
   ];
-  const chosen = checks.filter(({ name }) => words?.some((word) => name.includes(word)) ?? true);
+  const chosen = checks.filter(
+    ({ name }) => (words?.some((word) => name.includes(word)) ?? true) && !(flags.static && name === UNIT_TESTS),
+  );
   if (chosen.length === 0) {
     const names = checks.map(({ name }) => name).join(', ');
     throw new UsageError(`--only ${flags.only}: unknown check`, { hint: `the checks are: ${names}` });

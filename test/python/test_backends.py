@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, save
 from torch.utils.dlpack import from_dlpack
 
 from fake_triton import FakeRequest, LoadBackend, arguments, tensor
+from tracing.interface import DATA_TYPES
 
 
 class Doubler:
@@ -101,21 +102,7 @@ class TestBatcher:
         assert str(result) == message
 
 
-TORCH_TYPES = {
-    "BOOL": torch.bool,
-    "UINT8": torch.uint8,
-    "UINT16": torch.uint16,
-    "UINT32": torch.uint32,
-    "UINT64": torch.uint64,
-    "INT8": torch.int8,
-    "INT16": torch.int16,
-    "INT32": torch.int32,
-    "INT64": torch.int64,
-    "FP16": torch.float16,
-    "FP32": torch.float32,
-    "FP64": torch.float64,
-    "BF16": torch.bfloat16,
-}
+TORCH_TYPES = {name.removeprefix("TYPE_"): torch_type for torch_type, name in DATA_TYPES.items()}
 
 
 class TestDLPackExport:

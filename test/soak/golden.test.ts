@@ -18,8 +18,8 @@ afterAll(() => scratch.clean());
 const random = new SeededRandom(SOAK_SEED);
 const folder = join(scratch.directory, 'repository');
 const kinds = Object.entries(MUTANTS);
-/** Number of mutants, and number of re-traces. */
-const ATTEMPTS = IS_LONG ? 100 : 20;
+/** Number of mutants, and number of re-traces. The short form has each kind of mutant, and each model, at least once. */
+const ATTEMPTS = IS_LONG ? 100 : kinds.length;
 const PATIENCE_MS = 3_600_000;
 let store: S3Store;
 let place: Place;
