@@ -237,46 +237,36 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('lets only the service account of the replicas assume their role', () => {
-    const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
-    expect(json(made.only('aws:iam/role:Role', `server`).inputs['assumeRolePolicy'])).toEqual({
+  /** Checks who may assume a role: tokens of the issuer under these conditions, and no others. */
+  function expectTrust(role: string, issuer: string, conditions: Record<string, unknown>): void {
+    expect(json(made.only('aws:iam/role:Role', role).inputs['assumeRolePolicy'])).toEqual({
       Version: '2012-10-17',
       Statement: [
         {
           Effect: 'Allow',
           Principal: { Federated: `arn:aws:iam::${ACCOUNT}:oidc-provider/${issuer}` },
           Action: 'sts:AssumeRoleWithWebIdentity',
-          Condition: {
-            StringEquals: {
-              [`${issuer}:aud`]: 'sts.amazonaws.com',
-              [`${issuer}:sub`]: 'system:serviceaccount:triton:triton',
-            },
-          },
+          Condition: conditions,
         },
       ],
+    });
+  }
+
+  test('lets only the service account of the replicas assume their role', () => {
+    const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
+    expectTrust('server', issuer, {
+      StringEquals: {
+        [`${issuer}:aud`]: 'sts.amazonaws.com',
+        [`${issuer}:sub`]: 'system:serviceaccount:triton:triton',
+      },
     });
   });
 
   test('lets only tokens of publisherSubjects assume the publisher role', () => {
     const issuer = 'token.actions.githubusercontent.com';
-    expect(json(made.only('aws:iam/role:Role', `publisher`).inputs['assumeRolePolicy'])).toEqual({
-      Version: '2012-10-17',
-      Statement: [
-        {
-          Effect: 'Allow',
-          Principal: { Federated: `arn:aws:iam::${ACCOUNT}:oidc-provider/${issuer}` },
-          Action: 'sts:AssumeRoleWithWebIdentity',
-          Condition: {
-            StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
-            StringLike: { [`${issuer}:sub`]: [`repo:-your-organisation-/triton-serving:environment:${stack}`] },
-          },
-        },
-      ],
-    });
-    const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['kubernetesGroups']);
-    expect(entry?.inputs).toMatchObject({
-      principalArn: roleArn(`publisher`),
-      kubernetesGroups: ['triton-publishers'],
+    expectTrust('publisher', issuer, {
+      StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
+      StringLike: { [`${issuer}:sub`]: [`repo:-your-organisation-/triton-serving:environment:${stack}`] },
     });
   });
 
