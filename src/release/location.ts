@@ -23,6 +23,11 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
   if (match === null) {
     throw new UsageError(`--${flag} ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
   }
+  if (text.startsWith('s3://arn:')) {
+    throw new UsageError(`--${flag} ${text}: ARNs of access points are not supported`, {
+      hint: 'write the name of the bucket, or the alias of the access point, which ends with -s3alias',
+    });
+  }
   if (!BUCKET.test(bucket) || bucket.includes('..')) {
     throw new UsageError(`--${flag} ${text}: "${bucket}" cannot be a bucket name`, {
       hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',

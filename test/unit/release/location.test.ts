@@ -13,6 +13,7 @@ describe('parseLocation', () => {
     ['models-prod/models', /not an S3 location/],
     ['https://models-prod/models', /not an S3 location/],
     ['s3://Models/models', /"Models" cannot be a bucket name/],
+    ['s3://arn:aws:s3:eu-west-1:123456789012:accesspoint/a/models', /ARNs of access points are not supported/],
     ['s3://ab/models', /"ab" cannot be a bucket name/],
     ['s3://a..b/models', /"a..b" cannot be a bucket name/],
     ['s3://m--use1-az4--x-s3/models', /"m--use1-az4--x-s3" is a directory bucket/],
