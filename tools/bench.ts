@@ -30,12 +30,13 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     preview: "pulumi preview" of the stack staging and of an empty program
                     client: requests per second of our client and of NVIDIA's tritonclient and perf_analyzer
                     sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
-                    distance: sync-models, s5cmd and rclone over TLS with round-trip times of 1, 30 and 150 ms
+                    distance: sync-models, downloads of the agent, s5cmd and rclone over TLS with round-trip times of 1, 30
+                    and 150 ms
                     coldstart: start of a replica with the release agent, with Triton's own S3 loader, and s5cmd
                     Default: all
   --repetitions N   rounds of each comparison (default 7)
   --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, ready, start;
-                    distance: cold-1000, cold-10000, large, no-op, changed;
+                    distance: cold-1000, cold-10000, large, no-op, changed, download-1000, download-large;
                     client: http, grpc; precision: names of models; coldstart: one, twenty, small,
                     changes, publish
   --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark

@@ -1,7 +1,12 @@
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { UserError } from '../../src/core/errors';
+import { checksumOfFile } from '../../src/s3/store';
+import type { DownloadList } from '../bench-download';
 import type { Distance } from '../network/relay';
 import { rounds } from './compare';
-import type { Context } from './sync-environment';
-import { evaluate, getBest, measurementJson, measurementText, ratioTo, type Goal } from './sync-report';
+import { BUCKET, type Context } from './sync-environment';
+import { evaluate, getBest, measurementJson, measurementText, ratioTo, type Goal, type Sample } from './sync-report';
 import {
   ANY_OTHER,
   cold,
@@ -12,6 +17,7 @@ import {
   timeRatio,
   type Measured,
 } from './sync-scenarios';
+import type { SyncTool } from './tools';
 import { chooseRows, withSyncTools } from './sync-setup';
 
 export interface DistanceBenchOptions {
@@ -67,7 +73,67 @@ const SCENARIOS: readonly FarScenario[] = [
     title: '1 of 10,000 files changed: same size, older time',
     run: (context) => again(context, 'changed'),
   },
+  {
+    name: 'download-1000',
+    title: '1,000 files of 64 KiB to this machine',
+    run: (context, name) => download(name, context, context.source('thousand', thousandFiles(context))),
+  },
+  {
+    name: 'download-large',
+    title: '4 files of 500 MB to this machine',
+    run: (context, name) => download(name, context, context.source('large', largeFiles(context))),
+  },
 ];
+
+/** Downloads a folder that was uploaded before, into an empty folder for each run. */
+async function download(name: string, context: FarContext, source: string): Promise<Measured> {
+  const { environment, repetitions, onRun, distance } = context;
+  environment.relay?.setDistance({});
+  const [, uploader] = environment.tools as [SyncTool, SyncTool];
+  await environment.sync(uploader, source, name);
+  environment.relay?.setDistance(distance);
+  const list = join(environment.directory, `${name}.json`);
+  const files = await listFiles(source, name);
+  writeFileSync(list, JSON.stringify({ bucket: BUCKET, files } satisfies DownloadList));
+  const bytes = files.reduce((sum, file) => sum + file.bytes, 0);
+  const entries = environment.downloadTools.map((tool): [string, () => Promise<Sample>] => [
+    tool.name,
+    async () => {
+      const directory = join(environment.directory, 'downloaded');
+      const command = tool.download({ bucket: BUCKET, prefix: name, list, directory });
+      const sample = await environment.measure(command);
+      const got = filesIn(directory).reduce((sum, path) => sum + statSync(path).size, 0);
+      if (got !== bytes) throw new UserError(`${tool.name} downloaded ${got} of ${bytes} bytes`);
+      rmSync(directory, { recursive: true });
+      return sample;
+    },
+  ]);
+  const samples = await rounds(new Map(entries), repetitions, onRun);
+  environment.remove(name);
+  return { samples };
+}
+
+const filesIn = (directory: string): string[] =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+
+/** The files of a folder as a manifest names them. versitygw keeps no versions, so the id is empty. */
+async function listFiles(source: string, prefix: string): Promise<DownloadList['files']> {
+  return Promise.all(
+    filesIn(source).map(async (path) => {
+      const bytes = statSync(path).size;
+      const name = relative(source, path);
+      return {
+        path: name,
+        key: `${prefix}/${name}`,
+        versionId: '',
+        bytes,
+        checksum: await checksumOfFile(path, bytes),
+      };
+    }),
+  );
+}
 
 /** Publishes a repository that is in the bucket already, without or with a change before each run. */
 async function again(context: FarContext, what: 'no-op' | 'changed'): Promise<Measured> {

@@ -13,10 +13,12 @@ import type { RequestCounts, Sample } from './sync-report';
 import { makeRepository, type RepositoryShape } from './sync-repository';
 import {
   baseEnvironment,
+  downloadTools,
   farSyncTools,
   SYNC_MODELS,
   syncTools,
   type Command,
+  type DownloadTool,
   type SyncPrograms,
   type SyncTool,
 } from './tools';
@@ -34,6 +36,7 @@ export class Environment {
     readonly tools: readonly SyncTool[],
     /** Environment variables of the tools. */
     readonly env: NodeJS.ProcessEnv,
+    readonly downloadTools: readonly DownloadTool[],
     /** Between the tools and the server, if these are far apart. */
     readonly relay: Relay | undefined,
   ) {}
@@ -66,7 +69,8 @@ export class Environment {
     const options = { endpoint, python, programs, home, caFile: tls?.authority };
     const tools = far ? farSyncTools(options) : syncTools(options);
     const env = baseEnvironment(options);
-    const environment = new Environment(directory, python, programs, server, endpoint, tools, env, relay);
+    const downloads = downloadTools(options);
+    const environment = new Environment(directory, python, programs, server, endpoint, tools, env, downloads, relay);
     try {
       const makeBucket = [programs.s5cmd, `--endpoint-url=${endpoint}`, 'mb', `s3://${BUCKET}`];
       await environment.measure({ argv: makeBucket, env: environment.env });

@@ -18,7 +18,7 @@ export type RequestCounts = Record<string, number>;
 export interface Measurement {
   name: string;
   title: string;
-  /** One sample for each round, by tool; sync-models is SYNC_MODELS. */
+  /** One sample for each round, by tool; our tool is the first one. */
   samples: Map<string, Sample[]>;
   /** Requests of one run, by tool. */
   requests?: Record<string, RequestCounts>;
@@ -68,7 +68,7 @@ export function getBest(measurement: Measurement, names: RegExp): string {
 
 /** Median ratio of our values to those of another tool in the same round. */
 export function ratioTo(measurement: Measurement, what: keyof Sample, tool: string): number {
-  return medianRatio(getValues(measurement, SYNC_MODELS, what), getValues(measurement, tool, what));
+  return medianRatio(getValues(measurement, getOurs(measurement), what), getValues(measurement, tool, what));
 }
 
 /** Number of requests with operations that start with `beginning`. */
@@ -77,6 +77,8 @@ export function getCount(counts: RequestCounts, beginning: string): number {
     .filter(([operation]) => operation.startsWith(beginning))
     .reduce((sum, [, count]) => sum + count, 0);
 }
+
+const getOurs = ({ samples }: Measurement): string => [...samples.keys()][0] ?? '';
 
 function getValues(measurement: Measurement, tool: string, what: keyof Sample): number[] {
   return (measurement.samples.get(tool) ?? []).map((sample) => sample[what]);
@@ -94,7 +96,8 @@ export function measurementText(measurement: EvaluatedMeasurement): string {
 }
 
 function toolTable(measurement: EvaluatedMeasurement): string {
-  const headings = ['program', 'time', 'processor time', 'peak memory', 'sync-models takes'];
+  const ours = getOurs(measurement);
+  const headings = ['program', 'time', 'processor time', 'peak memory', `${ours} takes`];
   if (measurement.requests !== undefined) headings.push('requests');
   if (measurement.detected !== undefined) headings.push('detected the change');
   const rows = [...measurement.samples.keys()].map((name) => {
@@ -103,7 +106,7 @@ function toolTable(measurement: EvaluatedMeasurement): string {
       formatSeconds(getMedian(measurement, name, 'seconds')),
       formatSeconds(getMedian(measurement, name, 'cpuSeconds')),
       formatBytes(getPeak(measurement, name)),
-      name === SYNC_MODELS ? '' : `${ratioTo(measurement, 'seconds', name).toFixed(2)} x`,
+      name === ours ? '' : `${ratioTo(measurement, 'seconds', name).toFixed(2)} x`,
     ];
     if (measurement.requests !== undefined) values.push(formatCounts(measurement.requests[name]));
     if (measurement.detected !== undefined) values.push(formatDetected(measurement.detected[name]));

@@ -66,6 +66,16 @@ export interface SyncOptions {
 /** Name of our tool. */
 export const SYNC_MODELS = 'sync-models';
 
+/** Name of the program that downloads as the agent of a replica does. */
+export const AGENT = 'agent';
+
+/** A tool that downloads everything under a prefix. */
+export interface DownloadTool {
+  name: string;
+  /** @param place `list`: file with the objects and their checksums, which the agent takes from a manifest */
+  download: (place: { bucket: string; prefix: string; list: string; directory: string }) => Command;
+}
+
 const RCLONE_TUNING = ['--transfers=32', '--checkers=32', '--fast-list'];
 
 /** More requests in flight, for a server at a distance. */
@@ -132,6 +142,38 @@ function rcloneTool(options: SyncOptions, name: string, flags: readonly string[]
 export function farSyncTools(options: SyncOptions): SyncTool[] {
   const [ours, s5cmd] = syncTools(options) as [SyncTool, SyncTool];
   return [ours, s5cmd, rcloneTool(options, 'rclone, tuned', RCLONE_FAR)];
+}
+
+/** Programs that download everything under a prefix into a folder, with the settings for a server far away. */
+export function downloadTools({ endpoint, python, programs, home, caFile }: SyncOptions): DownloadTool[] {
+  const env = baseEnvironment({ home, caFile });
+  const [, , tuned] = farSyncTools({ endpoint, python, programs, home, caFile }) as [SyncTool, SyncTool, SyncTool];
+  return [
+    {
+      name: AGENT,
+      download: ({ list, directory }) => ({
+        argv: [process.execPath, join(paths.root, 'scripts', 'run.mjs'), 'bench-download', endpoint, list, directory],
+        env,
+      }),
+    },
+    {
+      name: 's5cmd',
+      download: ({ bucket, prefix, directory }) => ({
+        argv: [programs.s5cmd, `--endpoint-url=${endpoint}`, 'cp', `s3://${bucket}/${prefix}/*`, `${directory}/`],
+        env,
+      }),
+    },
+    {
+      name: 'rclone, tuned',
+      download: ({ bucket, prefix, directory }) => {
+        // The source and the target of the upload change places.
+        const { argv, env: variables } = tuned.sync(directory, bucket, prefix);
+        const [program = '', , ...rest] = argv;
+        const flags = [...rest.slice(0, -2), '--multi-thread-streams=8', '--multi-thread-cutoff=16M'];
+        return { argv: [program, 'copy', ...flags, `target:${bucket}/${prefix}`, directory], env: variables };
+      },
+    },
+  ];
 }
 
 /** The command of `npm run sync-models`, without npm. */

@@ -1,0 +1,27 @@
+import { mkdirSync, readFileSync } from 'node:fs';
+import { ContentStore } from '../src/agent/content-store';
+import type { ReleasedFile } from '../src/release/manifest';
+import { S3Store } from '../src/s3/store';
+
+/** The objects that `bench-download` reads. */
+export interface DownloadList {
+  bucket: string;
+  files: ReleasedFile[];
+}
+
+/** Parts that the agent reads at a time. */
+const PARTS = 8;
+
+/** Downloads and verifies objects as the agent does, for `npm run bench -- --only distance`. */
+export async function main([endpointUrl = '', list = '', directory = '']: readonly string[]): Promise<number> {
+  const { bucket, files } = JSON.parse(readFileSync(list, 'utf8')) as DownloadList;
+  mkdirSync(directory, { recursive: true });
+  const store = new S3Store({ bucket, endpointUrl });
+  const unit = { name: 'files', isVersion: false, content: 'content', files };
+  await new ContentStore(directory).fill([unit], {
+    read: (file, part) => store.readPart(file.key, file.versionId, part),
+    concurrency: PARTS,
+  });
+  store.close();
+  return 0;
+}
