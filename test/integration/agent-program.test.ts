@@ -95,6 +95,21 @@ test('it serves head, also after it was killed, and leaves Triton alone when it 
   await once(first, 'exit');
   const second = start();
   await until('it is ready', async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status === 200);
+  const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+  for (const line of [
+    'triton_agent_serves_head 1',
+    'triton_agent_head_generation 1',
+    'triton_agent_trial_active 0',
+    'triton_agent_disk_bytes 1',
+    // The files are still there, and Triton still serves them.
+    'triton_agent_download_bytes_total 0',
+    'triton_agent_loads_total{result="ok"} 0',
+    `triton_agent_release_info{release="${release.id}",home="${release.id}"} 1`,
+  ]) {
+    expect(metrics.split('\n')).toContain(line);
+  }
+  expect(metrics).toMatch(/^triton_agent_start_seconds\{phase="total"\} /m);
+  expect(metrics).toMatch(/^triton_agent_last_head_read_timestamp_seconds \d/m);
   second.kill('SIGTERM');
   expect(await once(second, 'exit')).toEqual([0, null]);
   expect(await triton.client.modelReady('a', 1)).toBe(true);

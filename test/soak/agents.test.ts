@@ -293,10 +293,12 @@ class Round {
 
   /** Restarts Triton when the agent asks for it, as its start script does. */
   private async runStartScript(pod: Pod, over: AbortSignal): Promise<void> {
-    for (let seen = pod.restartRequest; !over.aborted; await sleep(20)) {
+    let seen = pod.restartRequest;
+    while (!over.aborted) {
       const request = pod.restartRequest;
       if (request !== seen) await pod.triton.restart(300);
       seen = request;
+      await sleep(20);
     }
   }
 

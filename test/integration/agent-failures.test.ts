@@ -1,0 +1,240 @@
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { RESTART_FILE } from '../../src/agent/restart-request';
+import type { GoldenRequest } from '../../src/model/golden';
+import type { S3Store } from '../../src/s3/store';
+import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { answeringProgram } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+/** An agent and a real Triton with models in Python: wrong answers, processes that end, memory that is missing. */
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+let store: S3Store;
+let agent: TestAgent;
+let releases: ReleaseWriter;
+let first: WrittenRelease;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'failures');
+  await store.enableVersioning();
+  agent = await TestAgent.create(scratch, 'pod');
+  releases = new ReleaseWriter(store);
+  await agent.start(store);
+  first = await releases.write({ a: model(1, { golden: [golden(1)] }) });
+  await releases.commit(first);
+  await until('the first release', serves(first));
+}, 300_000);
+
+const CONFIG =
+  'backend: "python" max_batch_size: 0\n' +
+  'input { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n';
+const ON_CPU = 'instance_group { kind: KIND_CPU count: 1 }\n';
+
+/** Answers x + version. */
+const model = (version: number, more: Partial<TestModel> = {}, prelude = ''): TestModel => ({
+  served: [version],
+  files: {
+    [`${version}/model.py`]: `${prelude}${answeringProgram('x', 'y', `x + np.float32(${version})`)}`,
+    // A file in its place, so that Python changes no time of the folder: a pod mounts it read-only.
+    [`${version}/__pycache__`]: '',
+  },
+  config: CONFIG + ON_CPU,
+  ...more,
+});
+
+const tensor = (name: string, value: number) =>
+  ({ name, datatype: 'FP32', shape: [1], data: Float32Array.of(value) }) as const;
+const golden = (answer: number): GoldenRequest => ({
+  name: 'zero',
+  inputs: [tensor('x', 0)],
+  outputs: [{ name: 'y', tensor: tensor('y', answer), tolerance: { absolute: 0, relative: 0 } }],
+  parameters: {},
+});
+
+const serves = (release: WrittenRelease) => (): boolean => agent.state.release === release.id;
+const isTried = (): boolean => agent.state.trial?.phase === 'served';
+
+/** Has the agent try a release that is refused. */
+async function refusal(
+  release: WrittenRelease,
+  change: object = { ask: true },
+): Promise<{ reason?: string; hint?: string }> {
+  await agent.try(release, change);
+  await until('refused', () => agent.state.lastTrial?.release === release.id);
+  expect(agent.state.lastTrial?.outcome).toBe('refused');
+  await until('home', serves(first));
+  return agent.state.lastTrial ?? {};
+}
+
+async function endTrial({ id }: { id: string }, { secret }: WrittenRelease): Promise<void> {
+  await agent.send('DELETE', `/v1/trials/${id}`, { secret });
+  await until('home', serves(first));
+}
+
+test('models that changed are asked from inside the pod, and the others are not', async () => {
+  const release = await releases.write({
+    a: model(1, { golden: [golden(1)] }),
+    b: model(2, { golden: [golden(2)] }),
+    c: model(3),
+  });
+  const trial = await agent.try(release, { ask: true });
+  await until('the trial', isTried);
+  expect(agent.events.filter(({ event }) => event === 'asked')).toEqual([
+    { event: 'asked', model: 'b', result: 'answered 1 golden request' },
+    { event: 'asked', model: 'c', result: 'answered zeros' },
+  ]);
+  expect(agent.state.models).toEqual([
+    { name: 'a', versions: [1], device: 'CPU', asked: null },
+    { name: 'b', versions: [2], device: 'CPU', asked: 'golden' },
+    { name: 'c', versions: [3], device: 'CPU', asked: 'zeros' },
+  ]);
+  await endTrial(trial, release);
+});
+
+test('a wrong answer ends the trial, with the message of a publisher', async () => {
+  const release = await releases.write({ a: model(1, { golden: [golden(7)] }) });
+  const { reason, hint } = await refusal(release);
+  expect(reason).toMatch(/^a version 1 gives a wrong answer to golden request zero: /);
+  expect(hint).toMatch(/^fix a and publish it again/);
+  expect(await agent.try(release, { ask: false })).toMatchObject({ status: 202 });
+  await until('the trial without questions', isTried);
+  await releases.commit(release);
+  await until('home', () => agent.state.home === release.id);
+  first = release;
+});
+
+test('golden requests that are missing in the bucket end the trial before a model is loaded', async () => {
+  const release = await releases.write({ a: model(1), b: model(2, { golden: [golden(2)] }) }, undefined);
+  const { body } = (await store.get(`models.releases/${release.id}.json`)) as { body: Buffer };
+  const { models } = JSON.parse(body.toString()) as { models: { b: { golden: { sha256: string } } } };
+  await store.putBytes(`models.releases/golden/${models.b.golden.sha256}.json`, Buffer.from('other'));
+  agent.events = [];
+  expect((await refusal(release)).reason).toMatch(/has SHA-256 .* but the release records/);
+  expect(agent.loads()).toEqual([]);
+});
+
+test('a model on the CPU that should be on a GPU is refused', async () => {
+  await agent.stop();
+  await agent.start(store, { gpus: 1 });
+  await until('ready', serves(first));
+  const open = model(2, { config: CONFIG });
+  const { reason, hint } = await refusal(await releases.write({ b: open, c: model(3) }), {});
+  expect(reason).toBe('Triton serves b on the CPU, although this pod should have 1 GPU: Triton sees no GPU');
+  expect(hint).toContain('KIND_CPU');
+  await agent.stop();
+  await agent.start(store);
+  await until('ready', serves(first));
+});
+
+test('a server that dies during a load ends the trial, and home is loaded when it is back', async () => {
+  const release = await releases.write({ a: model(1), b: model(2, {}, 'import time\ntime.sleep(3)\n') });
+  await agent.try(release);
+  await until('b is being loaded', () =>
+    agent.events.some(({ event, model: name }) => event === 'load' && name === 'b'),
+  );
+  await agent.restartTriton();
+  await until('refused', () => agent.state.lastTrial?.release === release.id);
+  expect(agent.state.lastTrial?.reason).toMatch(/^Triton ended while it loaded b, or does not answer: /);
+  await until('home', () => serves(first)() && agent.state.ready);
+  expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
+});
+
+test('an agent that restarts during a trial serves home, and the publisher has to ask again', async () => {
+  const release = await releases.write({ a: model(4) });
+  const { id } = await agent.try(release);
+  await until('the trial', isTried);
+  await agent.stop();
+  await agent.start(store);
+  await until('home', serves(first));
+  expect(agent.state).toMatchObject({ trial: null, lastTrial: null, ready: true });
+  expect(await agent.triton.client.modelReady('a', 4)).toBe(false);
+  expect(await agent.send('PUT', `/v1/trials/${id}`, { secret: release.secret, ttlSeconds: 60 })).toMatchObject({
+    status: 404,
+  });
+  const again = await agent.try(release);
+  await until('the trial', isTried);
+  await endTrial(again, release);
+});
+
+describe('a model that does not fit into memory twice', () => {
+  let lock: string;
+  /** Its process holds a lock on a file: the memory that exists once. */
+  const large = (version: number, before = ''): TestModel =>
+    model(
+      version,
+      {},
+      `import fcntl\nheld = open("${lock}")\n${before}try:\n    fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)\nexcept OSError:\n    raise RuntimeError("CUDA out of memory. Tried to allocate 9.00 GiB")\n`,
+    );
+
+  beforeAll(async () => {
+    lock = join(scratch.directory, 'memory');
+    writeFileSync(lock, '');
+    const release = await releases.write({ a: model(1), large: large(1) });
+    await releases.commit(release);
+    await until('the large model', serves(release));
+    first = release;
+  });
+
+  test('is refused, with the memory that is missing and what to do', async () => {
+    const { reason, hint } = await refusal(await releases.write({ a: model(1), large: large(2) }), {});
+    expect(reason).toMatch(/^Triton cannot load large: .*CUDA out of memory\. Tried to allocate 9\.00 GiB/);
+    expect(hint).toContain('--activation drain');
+  });
+
+  test('is replaced with drain while the pod is not Ready, and no request fails that goes to Ready pods only', async () => {
+    const release = await releases.write({ a: model(1), large: large(2) }, undefined, { drainSeconds: 1 });
+    const stop = new AbortController();
+    const failed: unknown[] = [];
+    let answers = 0;
+    const load = Promise.all(
+      Array.from({ length: 3 }, async () => {
+        while (!stop.signal.aborted) {
+          if (agent.state.ready) {
+            await agent.triton.client.infer('large', [tensor('x', 0)]).then(
+              () => (answers += 1),
+              (error: unknown) => failed.push(error),
+            );
+          }
+          await sleep(10);
+        }
+      }),
+    );
+    let wasClosed = false;
+    const { id } = await agent.try(release);
+    await until('the trial', () => {
+      wasClosed ||= !agent.state.ready;
+      return isTried();
+    });
+    expect([wasClosed, agent.state.ready]).toEqual([true, true]);
+    await endTrial({ id }, release); // Back to home, which has to be drained too.
+    stop.abort();
+    await load;
+    expect(failed).toEqual([]);
+    expect(answers).toBeGreaterThan(0);
+    expect(await agent.triton.client.modelReady('large', 1)).toBe(true);
+  });
+
+  test('Triton is restarted if home cannot be loaded any more', async () => {
+    // Version 3 takes the lock, fails, and leaves a process behind which holds the lock: memory that is lost.
+    const leak = `import os, sys, time\nif os.fork() == 0:\n    fcntl.flock(held, fcntl.LOCK_EX)\n    time.sleep(600)\n    os._exit(0)\ntime.sleep(1)\n`;
+    const release = await releases.write({ a: model(1), large: large(3, leak) }, undefined, { drainSeconds: 0 });
+    const request = join(agent.directory, RESTART_FILE);
+    await agent.try(release);
+    await until('the agent asks for a restart', () => existsSync(request));
+    expect(agent.state.ready).toBe(false);
+    // What the end of the container does.
+    for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
+      const command = existsSync(`/proc/${pid}/cmdline`) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : '';
+      if (command.includes(`${agent.directory}/models/large/3`)) process.kill(Number(pid), 'SIGKILL');
+    }
+    await agent.restartTriton();
+    await until('home', () => serves(first)() && agent.state.ready);
+  });
+});
