@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import {
+  formatGiB,
   gpuMemoryFault,
   MAIN_MEMORY_HINT,
   mainMemoryFault,
@@ -7,12 +8,13 @@ import {
   serverMemory,
   type ServerMemory,
 } from '../src/model';
+import { defined } from './defined';
 import { getFacts, getGpuMemory } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS } from './triton/limits';
 
 /**
- * Returns warnings if the models of this checkout do not fit into the pods of a stack or onto its GPUs. Models that
+ * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks. Models that
  * were published from elsewhere are unknown here.
  * @param repository folder of the models. A missing folder, or models that are not traced yet, give no warnings
  */
@@ -22,11 +24,25 @@ export async function memoryWarnings(settings: Settings, repository: string): Pr
   const hasGpu = triton.gpusPerPod > 0;
   const { models } = await readRepository(repository);
   const memory = serverMemory(models, hasGpu);
-  const { memoryGiB } = { ...DEFAULTS.resources, ...triton.resources };
+  const { memoryGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
   const fault = mainMemoryFault(memory, memoryGiB);
   return [
     ...(fault === undefined ? [] : [`${fault}: ${MAIN_MEMORY_HINT}`]),
+    ...diskWarning(settings, memory),
     ...(hasGpu ? gpuNodePools.flatMap((pool) => gpuWarning(pool, memory) ?? []) : []),
+  ];
+}
+
+/**
+ * The disk of an agent holds the release that the pod returns to and the one that is published, whose files may all differ.
+ */
+function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
+  if (triton.agent === undefined) return [];
+  const { scratchGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
+  const bytes = 2 * models.reduce((sum, { weights }) => sum + weights, 0);
+  if (bytes <= scratchGiB * 2 ** 30) return [];
+  return [
+    `two releases of the models need ${formatGiB(bytes)} of disk, but resources.scratchGiB is ${scratchGiB}, so pods would refuse a release in which all files change: raise resources.scratchGiB`,
   ];
 }
 

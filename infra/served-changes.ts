@@ -1,3 +1,4 @@
+import { AGENT_CONTAINER } from '../src/release/agent-api';
 import { readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
@@ -84,6 +85,13 @@ const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
 export function isLoadBalancerClassChanged(state: StateResources, settings: Settings): boolean {
   const live = liveClass(new LiveStack(state));
   return live !== undefined && live !== nextClass(settings);
+}
+
+/** Whether the pods of a Deployment have a release agent. */
+function hasAgent({ spec }: Record<string, unknown>): boolean {
+  const containers = (spec as { template?: { spec?: { initContainers?: { name: string }[] | null } } } | undefined)
+    ?.template?.spec?.initContainers;
+  return containers?.some(({ name }) => name === AGENT_CONTAINER) ?? false;
 }
 
 const SERVED: readonly ServedSetting[] = [
@@ -177,6 +185,16 @@ const SERVED: readonly ServedSetting[] = [
     next: ({ triton }) => triton.namespace.name,
     effect:
       'creates all objects and replicas in the new namespace, and then deletes the old ones: both sets need GPUs, and clients and publishers need the new addresses',
+  },
+  {
+    setting: 'agent',
+    live: (state) => {
+      const [deployment] = state.all(DEPLOYMENT);
+      return deployment === undefined ? undefined : String(hasAgent(deployment));
+    },
+    next: ({ triton }) => String(triton.agent !== undefined),
+    effect:
+      'replaces every replica, and the new ones only serve what was published in the same way: publish nothing until all replicas are replaced',
   },
   {
     setting: 'exposure',

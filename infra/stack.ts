@@ -238,6 +238,7 @@ function getCredentials(
       oidcProviderArn,
       namespace: triton.namespace.name,
       serviceAccount: COMPONENT_NAME,
+      agent: triton.agent !== undefined,
     },
     options,
   );

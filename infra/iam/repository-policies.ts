@@ -42,6 +42,24 @@ export function serverStatements(place: RepositoryRef): PolicyStatement[] {
   ];
 }
 
+/**
+ * Permissions of an agent beside Triton, which reads the versions of objects that a release names. It lists nothing:
+ * without the permission to list, S3 reports a missing object as forbidden.
+ */
+export function agentStatements(place: RepositoryRef): PolicyStatement[] {
+  const prefixes = withReleases(place);
+  return [
+    listing(place, prefixes),
+    {
+      Sid: 'Read',
+      Effect: 'Allow',
+      Action: ['s3:GetObject', 's3:GetObjectVersion'],
+      Resource: prefixes.map((prefix) => objects(place, prefix)),
+    },
+    ...useKey(place, ['kms:Decrypt']),
+  ];
+}
+
 /** Permissions of the publisher (src/s3) on the repository and the releases beside it. */
 export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
   const prefixes = withReleases(place);

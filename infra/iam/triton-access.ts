@@ -1,7 +1,7 @@
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 import { federatedTrust, policyDocument } from './policy-document';
-import { serverStatements, type RepositoryRef } from './repository-policies';
+import { agentStatements, serverStatements, type RepositoryRef } from './repository-policies';
 
 export interface TritonAccessArgs {
   /** Name in tags and descriptions. Default: the name of the component. */
@@ -12,6 +12,8 @@ export interface TritonAccessArgs {
   namespace: string;
   /** Service account of Triton's pods. */
   serviceAccount: string;
+  /** Whether agents read the repository, not Triton itself. Default: false. */
+  agent?: boolean;
 }
 
 /**
@@ -26,6 +28,7 @@ export class TritonAccess extends pulumi.ComponentResource {
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonAccess', name, {}, options);
     const { namespace, serviceAccount } = args;
+    const statements = args.agent === true ? agentStatements : serverStatements;
     const condition = getIssuer(args.oidcProviderArn).apply((issuer) => ({
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
@@ -42,7 +45,7 @@ export class TritonAccess extends pulumi.ComponentResource {
     );
     const policy = new iam.RolePolicy(
       name,
-      { role: role.id, policy: policyDocument(serverStatements(args.repository)) },
+      { role: role.id, policy: policyDocument(statements(args.repository)) },
       { parent: role },
     );
     this.roleArn = role.arn;

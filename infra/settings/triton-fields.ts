@@ -33,6 +33,15 @@ export const TRITON_FIELDS = {
   image: text(
     'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
   ),
+  agent: {
+    kind: 'flag',
+    default: false,
+    description:
+      'Whether a release agent runs beside each Triton: it downloads the current release in parallel, verifies it, and loads it, and only its container has AWS permissions. A change replaces every replica, and needs a repository that was published in the same way.',
+  },
+  agentImage: text(
+    `Image of the agent's container, with Node.js 20 or newer and a shell, and a version or digest. Empty: the official image of Node.js, from AWS's public registry.`,
+  ),
   replicas: {
     kind: 'integer',
     ...LIMITS.replicas,
@@ -81,7 +90,10 @@ export const TRITON_FIELDS = {
       cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Limit of CPU cores.' },
       memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory in GiB, which is both request and limit.'),
       sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, 'Size of /dev/shm in GiB, a part of memoryGiB.'),
-      scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models in GiB.'),
+      scratchGiB: integer(
+        LIMITS.resources.scratchGiB,
+        'Disk for downloaded models in GiB; with agent, for two releases.',
+      ),
     },
     description: `Resources of one replica. Defaults: ${describeDefaults({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
   },

@@ -1,6 +1,6 @@
 import * as pulumi from '@pulumi/pulumi';
-import { ProblemList } from '../../src/core/problems';
-import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
+import { describe, ProblemList } from '../../src/core/problems';
+import type { AgentArgs, Exposure, IngressAuthentication, IngressTls } from '../triton/args';
 import { addProblems } from '../triton/validate';
 import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
@@ -42,6 +42,7 @@ export function tritonSettings(
     rollout: values.rollout,
     autoscaling: values.autoscaling,
     monitoring: values.monitoring,
+    agent: agent(values, problems),
     modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
   };
   checkOptions(settings, problems);
@@ -51,6 +52,7 @@ export function tritonSettings(
 /** Paths in TritonOptions whose settings have another name in a stack file. */
 const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
+  'agent.image': 'agentImage',
   'network.egressCidrs': 'egressCidrs',
   'network.egressPorts': 'egressPorts',
   'exposure.clientCidrs': 'clientCidrs',
@@ -68,6 +70,16 @@ function checkOptions(settings: TritonSettings, problems: ProblemList): void {
   for (const { field = '', message, allowed, hint } of found.problems) {
     problems.add(KEYS[field] ?? field, message, { hint, allowed });
   }
+}
+
+function agent({ agent: isOn, agentImage: image }: ConfigValues, problems: ProblemList): AgentArgs | undefined {
+  if (isOn) return { image };
+  if (image !== undefined) {
+    problems.add('agentImage', `is ${describe(image)}, but agent is false`, {
+      hint: 'set agent to true, or remove agentImage',
+    });
+  }
+  return undefined;
 }
 
 /** An empty list in a stack file stands for the default of TritonServer. */

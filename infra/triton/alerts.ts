@@ -1,4 +1,5 @@
 import {
+  agentSeries,
   gpuMemoryShare,
   loadedOn,
   meanQueueMilliseconds,
@@ -16,6 +17,8 @@ export interface AlertLimits {
   /** Whether there is an autoscaler, which may reach its maximum. */
   autoscaled: boolean;
   gpus: boolean;
+  /** Whether a release agent runs beside each Triton. */
+  agents: boolean;
   /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;
 }
@@ -111,6 +114,50 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     },
     ...(limits.gpus ? [gpuMemory(of)] : []),
     ...(limits.autoscaled ? [atMaximum(of)] : []),
+    ...(limits.agents ? agentAlerts(of, limits) : []),
+  ];
+}
+
+/** An agent reads head.json every 10 s. */
+const HEAD_UNREAD_SECONDS = 300;
+
+/** Alerts about the release agents. */
+function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
+  const series = agentSeries(of);
+  return [
+    {
+      name: 'TritonAgentDown',
+      severity: 'warning',
+      forSeconds: 300,
+      expression: `up${series} == 0`,
+      summary: 'The release agent of pod {{ $labels.pod }} does not answer.',
+    },
+    {
+      name: 'TritonReleaseNotServed',
+      severity: 'warning',
+      // A pod that starts downloads and loads the release within this time.
+      forSeconds: limits.podReadySeconds,
+      // During a trial, a pod serves a release that is not yet the current one.
+      expression: `triton_agent_serves_head${series} == 0 unless triton_agent_trial_active${series} == 1`,
+      summary: 'The replica {{ $labels.pod }} does not serve the current release.',
+    },
+    {
+      name: 'TritonHeadUnread',
+      severity: 'warning',
+      forSeconds: 60,
+      expression: `time() - triton_agent_last_head_read_timestamp_seconds${series} > ${HEAD_UNREAD_SECONDS}`,
+      summary:
+        'The replica {{ $labels.pod }} has not read the current release from S3 for {{ $value | humanizeDuration }}.',
+    },
+    {
+      name: 'TritonDownloadFailing',
+      severity: 'warning',
+      forSeconds: 0,
+      // Each attempt counts, and a failed one is repeated after some seconds.
+      expression: `increase(triton_agent_download_failures_total${series}[15m]) > 3`,
+      summary:
+        'The replica {{ $labels.pod }} cannot download a release: {{ $value | humanize }} failures in 15 minutes.',
+    },
   ];
 }
 

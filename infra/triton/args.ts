@@ -46,15 +46,19 @@ export interface PodResources {
   memoryGiB?: number;
   /** GiB of /dev/shm, through which the python backend passes tensors; part of the memory. Default: 1. */
   sharedMemoryGiB?: number;
-  /** GiB of disk for downloaded models: room for all models and twice the largest. Default: 20. */
+  /**
+   * GiB of disk for downloaded models: room for all models and twice the largest; with `agent`, room for two releases,
+   * the one that the pod serves and the one that is published. Default: 20.
+   */
   scratchGiB?: number;
 }
 
 /**
  * Time from the start of the container until it opens its HTTP port after loading all models. Excludes the image pull.
+ * With `agent`, downloads run while the image is pulled, and no time limit restarts the container.
  */
 export interface StartupBudget {
-  /** For downloading all models, one file after the other. Default: 300 s. */
+  /** For downloading all models, one file after the other; with `agent`, in parallel. Default: 300 s. */
   downloadSeconds?: number;
   /** For loading them into memory and onto the GPU. Default: 180 s. */
   loadSeconds?: number;
@@ -235,6 +239,15 @@ export interface ModelControlArgs {
   key: pulumi.Input<string>;
 }
 
+/** The release agent, which runs beside each Triton and has it serve the current release of the model repository. */
+export interface AgentArgs {
+  /**
+   * Image with Node.js 20 or newer and a shell, with a digest or a tag other than latest. The program is not part of it:
+   * pods mount it. Default: the official image of Node.js.
+   */
+  image?: string;
+}
+
 /** Options of TritonServer. */
 export interface TritonOptions {
   namespace?: NamespaceArgs;
@@ -263,8 +276,10 @@ export interface TritonOptions {
   autoscaling?: AutoscalingArgs;
   /** Default: none. */
   monitoring?: MonitoringArgs;
-  /** Default: a random key. */
+  /** Default: a random key. Not used with `agent`, which makes a key for each pod. */
   modelControl?: ModelControlArgs;
+  /** Default: none, so that Triton reads the model repository by itself. */
+  agent?: AgentArgs;
   /** Kubernetes group that may list the pods and forward ports to them, as publishing requires. Default: none. */
   publisherGroup?: string;
   /** Further arguments of tritonserver. Default: none. */

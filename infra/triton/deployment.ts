@@ -1,13 +1,23 @@
 import { Deployment } from '@pulumi/kubernetes/apps/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
-import { type SecretNames, VOLUME_MOUNTS, environment, serverArguments, volumes } from './server-container';
+import { agentContainer, agentVolumes } from './agent/container';
+import {
+  type SecretNames,
+  environment,
+  serverArguments,
+  startCommand,
+  volumeMounts,
+  volumes,
+} from './server-container';
 import { hasDigest } from './image';
 import { PORTS, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
+  AGENT_STARTUP_PERIOD_SECONDS,
   MIN_READY_SECONDS,
+  SERVER_START_SECONDS,
   STARTUP_PERIOD_SECONDS,
   graceSeconds,
   podReadySeconds,
@@ -18,19 +28,15 @@ import {
 type PodSpec = input.core.v1.PodSpec;
 type Container = input.core.v1.Container;
 
-/**
- * Triton requires an empty download folder, but a restarted container finds the files of its predecessor in the pod.
- * `exec`, so that the stop signal reaches the server.
- */
-const START = ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'];
-
 /** NVIDIA's entry point of the image, which selects the libraries that match the driver. */
 const PROGRAM = ['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver'];
 
-/** Secrets and service account of the pods, which must exist before the Deployment. */
+/** Objects of the pods, which must exist before the Deployment. */
 export interface DeploymentNeeds {
   serviceAccount: pulumi.Input<string>;
   secrets: SecretNames;
+  /** The ConfigMap with the program of the agent, if pods have one. */
+  agentProgram?: pulumi.Input<string>;
 }
 
 export function createDeployment(part: ComponentContext, needs: DeploymentNeeds): Deployment {
@@ -74,7 +80,8 @@ function rollingUpdate({ rollout }: ResolvedTritonArgs): { maxSurge: number; max
     : { maxSurge: 0, maxUnavailable: rollout.maxUnavailable };
 }
 
-function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets }: DeploymentNeeds): PodSpec {
+function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentProgram }: DeploymentNeeds): PodSpec {
+  const { agent, credentials } = settings;
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
@@ -92,8 +99,9 @@ function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets }: Depl
       seccompProfile: { type: 'RuntimeDefault' },
     },
     ...scheduling(settings),
+    ...(agent && { initContainers: [agentContainer(settings, agent, secrets)] }),
     containers: [container(settings, secrets)],
-    volumes: volumes(settings),
+    volumes: [...volumes(settings), ...(agentProgram === undefined ? [] : agentVolumes(credentials, agentProgram))],
   };
 }
 
@@ -104,7 +112,7 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
     // A tag can be moved, so every start pulls it, which keeps all pods on the same image. A digest cannot, so a
     // restart does not need the registry.
     imagePullPolicy: hasDigest(settings.image) ? 'IfNotPresent' : 'Always',
-    command: START,
+    command: startCommand(settings),
     args: [...PROGRAM, ...serverArguments(settings)],
     env: environment(settings, secrets),
     ports: Object.entries(PORTS).map(([portName, containerPort]) => ({ name: portName, containerPort })),
@@ -118,7 +126,7 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
       readOnlyRootFilesystem: true,
       capabilities: { drop: ['ALL'] },
     },
-    volumeMounts: VOLUME_MOUNTS,
+    volumeMounts: volumeMounts(settings),
   };
 }
 
@@ -128,17 +136,24 @@ const READY = { path: '/v2/health/ready', port: 'http' };
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
 /** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
-function probes(settings: Pick<ResolvedTritonArgs, 'startup'>): Probes {
+function probes(settings: ResolvedTritonArgs): Probes {
   return {
-    // The HTTP port opens only after the initial models are loaded; the other probes start after this one succeeded.
-    startupProbe: {
-      httpGet: READY,
-      periodSeconds: STARTUP_PERIOD_SECONDS,
-      timeoutSeconds: 5,
-      failureThreshold: Math.ceil(startupSeconds(settings) / STARTUP_PERIOD_SECONDS),
-    },
+    // The other probes start after this one succeeded.
+    startupProbe:
+      settings.agent === undefined
+        ? // The HTTP port opens only after the initial models are loaded.
+          startupProbe(READY, STARTUP_PERIOD_SECONDS, startupSeconds(settings))
+        : // Triton starts without models. The agent loads them, and its own probe makes the pod Ready.
+          startupProbe(LIVE, AGENT_STARTUP_PERIOD_SECONDS, SERVER_START_SECONDS),
     readinessProbe: { httpGet: READY, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
     // Slower than readiness, because restarting a server that is only busy would reload all of its models.
     livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
   };
 }
+
+const startupProbe = (httpGet: typeof READY, periodSeconds: number, totalSeconds: number): Probes['startupProbe'] => ({
+  httpGet,
+  periodSeconds,
+  timeoutSeconds: 5,
+  failureThreshold: Math.ceil(totalSeconds / periodSeconds),
+});

@@ -4,7 +4,7 @@ import { alerts, type Alert } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
 import { DEFAULTS } from './limits';
-import { labels, selectorLabels } from './names';
+import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
@@ -25,6 +25,7 @@ export function createMonitoring(part: ComponentContext): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
   if (monitoring.serviceMonitor) createServiceMonitor(part, monitoring);
+  if (monitoring.serviceMonitor && part.settings.agent !== undefined) createAgentMonitor(part, monitoring);
   if (monitoring.alerts) createRules(part, monitoring);
   if (monitoring.dashboard) createDashboard(part);
 }
@@ -44,6 +45,37 @@ function createServiceMonitor(
         selector: { matchLabels: selectorLabels(name) },
         endpoints: [
           { port: 'metrics', path: '/metrics', interval: `${monitoring.scrapeSeconds}s`, scrapeTimeout: '10s' },
+        ],
+      },
+    },
+    options,
+  );
+}
+
+/**
+ * Makes Prometheus scrape the agents. A PodMonitor, because no Service has their port, which is for probes and metrics.
+ * Its job is NAMESPACE/NAME-agent (promql.ts).
+ */
+function createAgentMonitor(
+  { settings, namespace, options }: ComponentContext,
+  monitoring: Required<MonitoringArgs>,
+): void {
+  const name = `${settings.name}-agent`;
+  new CustomResource(
+    `${name}-monitor`,
+    {
+      apiVersion: API,
+      kind: 'PodMonitor',
+      metadata: { name, namespace, labels: { ...labels(settings.name), ...monitoring.selectorLabels } },
+      spec: {
+        selector: { matchLabels: selectorLabels(settings.name) },
+        podMetricsEndpoints: [
+          {
+            port: AGENT_PORT.name,
+            path: '/metrics',
+            interval: `${monitoring.scrapeSeconds}s`,
+            scrapeTimeout: '10s',
+          },
         ],
       },
     },
@@ -78,6 +110,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? DEFAULTS.queueMilliseconds,
     autoscaled: settings.autoscaling !== undefined,
     gpus: settings.gpusPerPod > 0,
+    agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
   };
   return [

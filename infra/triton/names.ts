@@ -1,8 +1,12 @@
 import type * as pulumi from '@pulumi/pulumi';
+import { AGENT_PORTS } from '../../src/release/agent-api';
 import type { ResolvedTritonArgs } from './settings';
 
 /** Ports of the container and its Services. Probes, policies and the publisher use these names. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
+
+/** The port of the agent's container for probes and Prometheus. Its control port is on loopback of the pod only. */
+export const AGENT_PORT = { name: 'agent', containerPort: AGENT_PORTS.read } as const;
 
 /**
  * UID of the pods. A number, because runAsNonRoot cannot verify a name. Not 1000, the user of Triton's image, because

@@ -2,7 +2,7 @@ import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { ANYWHERE } from './limits';
-import { labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
+import { AGENT_PORT, labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import type { ResolvedTritonArgs } from './settings';
 
@@ -51,10 +51,11 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
 function ingressRules(settings: ResolvedTritonArgs): IngressRule[] {
   const { network } = settings;
   const ownNamespace: Peer = { podSelector: {} };
+  const metricsPorts = [PORTS.metrics, ...(settings.agent === undefined ? [] : [AGENT_PORT.containerPort])];
   return [
     { from: [ownNamespace, ...network.clientNamespaces.map(namespaceNamed)], ports: tcp(PORTS.http, PORTS.grpc) },
     ...outsideRules(settings.exposure),
-    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(PORTS.metrics) },
+    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(...metricsPorts) },
   ];
 }
 

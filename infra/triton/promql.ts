@@ -14,6 +14,11 @@ export function series({ namespace, name }: SeriesOf, ...more: string[]): string
   return `{${[`namespace="${namespace}"`, `job="${name}"`, ...more].join(',')}}`;
 }
 
+/** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
+export function agentSeries({ namespace, name }: SeriesOf): string {
+  return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
+}
+
 /** Long enough for a rate, even if one scrape is lost. */
 function rateWindow({ scrapeSeconds }: SeriesOf): string {
   return `${Math.max(120, 4 * scrapeSeconds)}s`;

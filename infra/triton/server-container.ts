@@ -3,6 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
+import { readScript } from './agent/program';
 import type { ResolvedTritonArgs } from './settings';
 
 type EnvVar = input.core.v1.EnvVar;
@@ -11,38 +12,45 @@ type EnvVar = input.core.v1.EnvVar;
 export interface SecretNames {
   /** Secret with accessKeyId and secretAccessKey, for static keys only. */
   credentials?: pulumi.Input<string>;
-  /** Secret with key. */
+  /** Secret with key. With an agent, no container reads it. */
   modelControl: pulumi.Input<string>;
   /** Secret with a key for each variable of `secretEnvironment`, if there are any. */
   environment?: pulumi.Input<string>;
 }
 
-/** Environment variables of the container. With a role, EKS adds the path of its token. */
+/** Environment variables of Triton's container. With an agent, the container has no access to AWS. */
 export function environment(settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] {
   return [
+    ...(settings.agent === undefined
+      ? plain({ TRITON_AWS_MOUNT_DIRECTORY: SCRATCH_DIRECTORY, AWS_DEFAULT_REGION: settings.region, ...NO_METADATA })
+      : []),
     ...plain({
-      TRITON_AWS_MOUNT_DIRECTORY: SCRATCH_DIRECTORY,
-      AWS_DEFAULT_REGION: settings.region,
-      // Triton must use the role or keys of the pod, never the credentials of the node.
-      AWS_EC2_METADATA_DISABLED: 'true',
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
       ...(settings.gpusPerPod === 0 ? CPU_VARIABLES : {}),
     }),
-    ...(secrets.credentials === undefined
-      ? []
-      : [
-          fromSecret('AWS_ACCESS_KEY_ID', secrets.credentials, 'accessKeyId'),
-          fromSecret('AWS_SECRET_ACCESS_KEY', secrets.credentials, 'secretAccessKey'),
-        ]),
-    fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key'),
+    ...(settings.agent === undefined
+      ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]
+      : []),
     ...plain(settings.environment),
     ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
   ];
 }
 
-function plain(variables: Record<string, pulumi.Input<string>>): EnvVar[] {
+/** A container must use the role or keys of the pod, never the credentials of the node. */
+export const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' } as const;
+
+/** The access key, if the repository has one. With a role, EKS adds the path of its token to Triton's container. */
+export const staticKeys = ({ credentials }: SecretNames): EnvVar[] =>
+  credentials === undefined
+    ? []
+    : [
+        fromSecret('AWS_ACCESS_KEY_ID', credentials, 'accessKeyId'),
+        fromSecret('AWS_SECRET_ACCESS_KEY', credentials, 'secretAccessKey'),
+      ];
+
+export function plain(variables: Record<string, pulumi.Input<string>>): EnvVar[] {
   return Object.entries(variables).map(([name, value]) => ({ name, value }));
 }
 
@@ -53,18 +61,32 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): En
 /** Environment variable with the model control key. A variable, so that the Deployment does not contain the key. */
 const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
 
+/**
+ * The program of the container. Triton requires an empty download folder, but a restarted container finds the files of its
+ * predecessor in the pod. `exec`, so that the stop signal reaches the server.
+ */
+export function startCommand({ agent }: ResolvedTritonArgs): string[] {
+  return agent === undefined
+    ? ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start']
+    : ['/bin/sh', '-c', readScript('start-triton.sh'), SCRATCH_DIRECTORY];
+}
+
 /** The arguments of tritonserver. */
 export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<string>[] {
+  const { agent } = settings;
   const repository = pulumi
     .all([settings.modelRepository, settings.endpointUrl])
     .apply(([location, endpoint]) => withEndpoint(location, endpoint));
   return [
-    pulumi.interpolate`--model-repository=${repository}`,
+    agent === undefined
+      ? pulumi.interpolate`--model-repository=${repository}`
+      : `--model-repository=${SCRATCH_DIRECTORY}/models`,
     ...SERVING_FLAGS,
-    LOAD_ALL_FLAG,
+    // An agent loads the models of its release.
+    ...(agent === undefined ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
-    // Kubernetes substitutes the key when it starts the container.
-    ...guardFlags(`$(${SERVER_CONTROL_KEY_VARIABLE})`),
+    // Kubernetes substitutes the key when it starts the container, or start-triton.sh that of the agent.
+    ...guardFlags(agent === undefined ? `$(${SERVER_CONTROL_KEY_VARIABLE})` : '{control-key}'),
     ...settings.extraArguments,
   ];
 }
@@ -72,13 +94,13 @@ export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<stri
 type Volume = input.core.v1.Volume;
 type VolumeMount = input.core.v1.VolumeMount;
 
-/** Download folder for models from S3, the same as in the Dockerfile. */
-const SCRATCH_DIRECTORY = '/var/cache/triton';
+/** Folder for models from S3, the same as in the Dockerfile. With an agent, its folder in both containers. */
+export const SCRATCH_DIRECTORY = '/var/cache/triton';
 
 /** Space for other files of the python backend and of libraries: an environment, compiled kernels. */
 export const TEMPORARY_GIB = 2;
 
-/** Writable volumes of the container, whose root file system is read-only. They are deleted with the pod. */
+/** Writable volumes of the containers, whose root file systems are read-only. They are deleted with the pod. */
 export function volumes({ resources }: ResolvedTritonArgs): Volume[] {
   return [
     { name: 'scratch', emptyDir: { sizeLimit: `${resources.scratchGiB}Gi` } },
@@ -88,8 +110,11 @@ export function volumes({ resources }: ResolvedTritonArgs): Volume[] {
   ];
 }
 
-export const VOLUME_MOUNTS: VolumeMount[] = [
-  { name: 'scratch', mountPath: SCRATCH_DIRECTORY },
-  { name: 'tmp', mountPath: '/tmp' },
-  { name: 'shared-memory', mountPath: '/dev/shm' },
-];
+export function volumeMounts({ agent }: ResolvedTritonArgs): VolumeMount[] {
+  return [
+    // Read-only beside an agent: Python would write __pycache__ into the folders of models, and Triton then reloads them.
+    { name: 'scratch', mountPath: SCRATCH_DIRECTORY, ...(agent !== undefined && { readOnly: true }) },
+    { name: 'tmp', mountPath: '/tmp' },
+    { name: 'shared-memory', mountPath: '/dev/shm' },
+  ];
+}

@@ -2,6 +2,7 @@ import { Namespace, ServiceAccount } from '@pulumi/kubernetes/core/v1';
 import { PodDisruptionBudget } from '@pulumi/kubernetes/policy/v1';
 import * as pulumi from '@pulumi/pulumi';
 import { toRunError } from '../run-error';
+import { createAgentProgram } from './agent/container';
 import type { TritonServerArgs } from './args';
 import { createAutoscaling } from './autoscaling';
 import { checkArguments } from './validate';
@@ -45,7 +46,8 @@ export class TritonServer extends pulumi.ComponentResource {
     createPublisherAccess(part);
     const serviceAccount = createServiceAccount(part);
     const secrets = createSecrets(part);
-    const deployment = createDeployment(part, { serviceAccount, secrets: secrets.names });
+    const agentProgram = settings.agent && createAgentProgram(part);
+    const deployment = createDeployment(part, { serviceAccount, secrets: secrets.names, agentProgram });
     this.modelControlKey = secrets.modelControlKey;
     createDisruptionBudget(part);
     createService(part);
@@ -67,12 +69,15 @@ export class TritonServer extends pulumi.ComponentResource {
 
 /**
  * The service account of the pods. Its Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
- * EKS mounts a different token for the AWS role because of the annotation.
+ * EKS mounts a different token for the AWS role into all containers because of the annotation, which a pod with an agent
+ * therefore must not have.
  */
 export function createServiceAccount({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
-  const { name, credentials } = settings;
+  const { agent, name, credentials } = settings;
   const role =
-    credentials.kind === 'role' ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } } : {};
+    credentials.kind === 'role' && agent === undefined
+      ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } }
+      : {};
   return new ServiceAccount(
     name,
     { metadata: { name, namespace, labels: labels(name), ...role }, automountServiceAccountToken: false },

@@ -1,5 +1,6 @@
 import { defined } from '../defined';
 import type {
+  AgentArgs,
   AutoscalingArgs,
   MonitoringArgs,
   NamespaceArgs,
@@ -13,7 +14,7 @@ import type {
   TritonServerArgs,
 } from './args';
 import { ANYWHERE, DEFAULTS } from './limits';
-import { defaultImage } from './image';
+import { AGENT_IMAGE, defaultImage } from './image';
 
 /** The options with every default filled in. */
 export interface CompleteOptions extends TritonOptions {
@@ -32,6 +33,7 @@ export interface CompleteOptions extends TritonOptions {
   network: Required<Omit<NetworkAccess, 'egressPorts'>> & Pick<NetworkAccess, 'egressPorts'>;
   autoscaling?: Required<AutoscalingArgs>;
   monitoring?: Required<MonitoringArgs>;
+  agent?: Required<AgentArgs>;
   extraArguments: string[];
   environment: NonNullable<TritonOptions['environment']>;
   secretEnvironment: NonNullable<TritonOptions['secretEnvironment']>;
@@ -54,7 +56,7 @@ export function withDefaults(name: string, args: TritonServerArgs): ResolvedTrit
 
 /** The same for options without the location of the models. */
 export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
-  const { autoscaling, monitoring, namespace, ...rest } = options;
+  const { agent, autoscaling, monitoring, namespace, ...rest } = options;
   const network = {
     clientNamespaces: [],
     monitoringNamespace: DEFAULTS.monitoringNamespace,
@@ -79,6 +81,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},
     secretEnvironment: options.secretEnvironment ?? {},
+    agent: agent && { image: agent.image ?? AGENT_IMAGE },
     autoscaling: autoscaling && {
       queueMilliseconds: DEFAULTS.queueMilliseconds,
       prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,

@@ -2,12 +2,18 @@ import type { ResolvedTritonArgs } from './settings';
 
 /** Interval of the startup probe. */
 export const STARTUP_PERIOD_SECONDS = 10;
+/** The same with an agent, when Triton starts within seconds: until the probe succeeds, the pod is not Ready. */
+export const AGENT_STARTUP_PERIOD_SECONDS = 2;
+/** Longest time from the start of Triton without models until it answers: it waits for the agent's key and finds the GPUs. */
+export const SERVER_START_SECONDS = 120;
 /** Time in which Triton unloads its models after --exit-timeout-secs. */
 const TAKE_DOWN_SECONDS = 15;
 /** Time until a new GPU node has started and pods are bound to it. */
 const NODE_SECONDS = 300;
 /** Time to pull the image of about 9 GB onto a new node. */
 const IMAGE_PULL_SECONDS = 300;
+/** Time to pull the agent's image of about 80 MB. */
+const AGENT_IMAGE_PULL_SECONDS = 30;
 /** How long a pod must be ready before it counts as available. */
 export const MIN_READY_SECONDS = 10;
 
@@ -21,12 +27,22 @@ export function graceSeconds({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>)
   return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;
 }
 
+type OfStart = Pick<ResolvedTritonArgs, 'startup' | 'agent'>;
+
 /** Time from the creation of a pod until it is available, including the start of a node. */
-export function podReadySeconds(settings: Pick<ResolvedTritonArgs, 'startup'>): number {
-  return NODE_SECONDS + IMAGE_PULL_SECONDS + startupSeconds(settings) + MIN_READY_SECONDS;
+export function podReadySeconds(settings: OfStart): number {
+  return NODE_SECONDS + servingSeconds(settings) + MIN_READY_SECONDS;
 }
 
-type OfRollout = Pick<ResolvedTritonArgs, 'startup' | 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
+/** Time from the placement of a pod until it serves. An agent downloads while the kubelet pulls Triton's image. */
+function servingSeconds(settings: OfStart): number {
+  const { downloadSeconds, loadSeconds, warmUpSeconds } = settings.startup;
+  if (settings.agent === undefined) return IMAGE_PULL_SECONDS + startupSeconds(settings);
+  const untilTritonAnswers = IMAGE_PULL_SECONDS + SERVER_START_SECONDS;
+  return AGENT_IMAGE_PULL_SECONDS + Math.max(untilTritonAnswers, downloadSeconds) + loadSeconds + warmUpSeconds;
+}
+
+type OfRollout = OfStart & Pick<ResolvedTritonArgs, 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
 
 /** Time to replace all pods, as many at once as the rollout allows. */
 function rolloutSeconds(settings: OfRollout): number {

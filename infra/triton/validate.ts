@@ -26,7 +26,7 @@ export function addProblems(options: CompleteOptions, problems: ProblemList): vo
 
 const RULES: readonly Rule[] = [
   names,
-  image,
+  images,
   numbers,
   resources,
   startup,
@@ -57,11 +57,13 @@ function names({ name, namespace }: CompleteOptions, problems: ProblemList): voi
   }
 }
 
-function image({ image: given }: CompleteOptions, problems: ProblemList): void {
-  if (isPinned(given)) return;
-  problems.add('image', `is ${describe(given)}, which may be another image at the next start`, {
-    allowed: 'IMAGE:VERSION (not latest) or IMAGE@sha256:...',
-  });
+function images({ image, agent }: CompleteOptions, problems: ProblemList): void {
+  for (const [field, given] of Object.entries({ image, 'agent.image': agent?.image })) {
+    if (given === undefined || isPinned(given)) continue;
+    problems.add(field, `is ${describe(given)}, which may be another image at the next start`, {
+      allowed: 'IMAGE:VERSION (not latest) or IMAGE@sha256:...',
+    });
+  }
 }
 
 /** Checks that whole numbers are within their limits. */

@@ -32,6 +32,14 @@ export const TRITON_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
+/** All permissions that a release agent needs. The objects are those of the repository and those beside it. */
+export const AGENT_PERMISSIONS: readonly Permission[] = [
+  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
+  { action: 's3:GetObject', of: 'object', why: 'head.json and manifests, and objects without a version id' },
+  { action: 's3:GetObjectVersion', of: 'object', why: 'the files of a release, by their version ids' },
+  { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
+];
+
 /** All permissions that the publisher needs, as recorded from publish, resume, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.

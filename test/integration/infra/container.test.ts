@@ -217,7 +217,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
 
     test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
       const of = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
-      const limits = { queueMilliseconds: 50, autoscaled: true, gpus: true, podReadySeconds: 600 };
+      const limits = { queueMilliseconds: 50, autoscaled: true, gpus: true, agents: true, podReadySeconds: 600 };
       const queries = [
         ...alerts(of, limits).map(({ expression }) => expression),
         ...panels(of, true).flatMap(({ queries: all }) => all.map(({ expression }) => expression)),

@@ -1,4 +1,10 @@
-import { getCalls, PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../../support/aws-permissions';
+import {
+  AGENT_PERMISSIONS,
+  getCalls,
+  PUBLISHER_PERMISSIONS,
+  READER_PERMISSIONS,
+  TRITON_PERMISSIONS,
+} from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 
@@ -94,6 +100,37 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
   function isOfTheBucketItself({ resource, context }: Call): boolean {
     return resource === `arn:aws:s3:::${at.bucket}` && context?.['s3:prefix'] === undefined;
   }
+});
+
+describe('the role of pods with an agent', () => {
+  test('allows what the agent reads, and nothing else', async () => {
+    const { resources, outputs } = await registeredStack('staging', { agent: true });
+    const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(outputs['modelRepository'] as string) ?? [];
+    const policy = getPolicy(resources, 'server');
+    const key = [policy.Statement].flat().find(({ Sid }) => Sid === 'UseKey')?.Resource as string;
+    const at = { bucket, prefix, key, region: 'us-east-1' };
+    const places = [prefix, `${prefix}.releases`];
+    const isAllowed = (call: Call): boolean => decide([policy], call) === 'allowed';
+    const needed = getCalls(AGENT_PERMISSIONS, at, places);
+    expect(needed.filter((call) => !isAllowed(call))).toEqual([]);
+    // The agent lists nothing, but the permission to list decides about 404 or 403.
+    const parts = smallerPolicies(policy).filter(({ without }) => !without.startsWith('List: StringLike'));
+    expect(parts.length).toBeGreaterThan(3);
+    for (const { without, policy: smaller } of parts) {
+      expect([without, needed.every((call) => decide([smaller], call) === 'allowed')]).toEqual([without, false]);
+    }
+    const objects = [...places, 'other', `${prefix}2`].map(
+      (place) => `arn:aws:s3:::${bucket}/${place}/bert/1/model.pt`,
+    );
+    const more = ['PutObject', 'DeleteObject', 'DeleteObjectVersion'].flatMap((action) =>
+      objects.map((resource) => ({ action: `s3:${action}`, resource })),
+    );
+    const elsewhere = objects.slice(2).flatMap((resource) => [
+      { action: 's3:GetObject', resource },
+      { action: 's3:GetObjectVersion', resource },
+    ]);
+    expect([...more, ...elsewhere].filter(isAllowed)).toEqual([]);
+  });
 });
 
 describe('bucketReaders', () => {

@@ -92,6 +92,7 @@ test.each<[string, Record<string, unknown>, string[]]>([
     ['autoMode true -> false replaces all nodes', 'gpuNodePools no longer has a10g of this mechanism'],
   ],
   ['a way in where none was', BALANCED, []],
+  ['agent', { agent: true }, ['agent false -> true replaces every replica']],
 ])('getServedChanges reports %s', (_, values, expected) => {
   const found = changes(kept('staging'), 'staging', values);
   expect(found).toEqual(expected.map((text) => expect.stringContaining(text) as string));
@@ -141,6 +142,23 @@ test('getServedChanges reports another region, another load balancer, and one th
   expect(getServedChanges(kept('staging'), elsewhere)).toEqual([
     expect.stringMatching(/^aws:region us-east-1 -> eu-west-1 replaces every resource/),
   ]);
+});
+
+test('getServedChanges reports an agent that is removed', () => {
+  const state = (names: string[]): StateResources => ({
+    deployment: {
+      type: 'kubernetes:apps/v1:Deployment',
+      outputs: {
+        metadata: { namespace: 'triton' },
+        spec: { template: { spec: { initContainers: names.map((name) => ({ name })) } } },
+      },
+    },
+  });
+  expect(changes(state(['agent']), 'local', { ...EXISTING, agent: true })).toEqual([]);
+  expect(changes(state(['agent']), 'local', EXISTING)).toEqual([
+    expect.stringContaining('agent true -> false replaces every replica'),
+  ]);
+  expect(changes(state(['other']), 'local', EXISTING)).toEqual([]);
 });
 
 test('getServedChanges reports publisherOidcProviderArn only for the provider that the stack created for publishers', () => {

@@ -43,6 +43,22 @@ test('the ServiceMonitor selects the metrics port of the Service', async () => {
   expect(labels).toMatchObject(SELECTOR);
 });
 
+test('the PodMonitor selects the port of the agents', async () => {
+  const { only, kinds } = await render({ agent: {}, monitoring: { scrapeSeconds: 30 } });
+  expect(only('PodMonitor')).toEqual({
+    apiVersion: 'monitoring.coreos.com/v1',
+    kind: 'PodMonitor',
+    metadata: { name: 'triton-agent', namespace: 'triton', labels: { ...LABELS, release: 'kube-prometheus-stack' } },
+    spec: {
+      selector: { matchLabels: SELECTOR },
+      podMetricsEndpoints: [{ port: 'agent', path: '/metrics', interval: '30s', scrapeTimeout: '10s' }],
+    },
+  });
+  expect(kinds()).toContain('ServiceMonitor');
+  expect((await render({ agent: {}, monitoring: { serviceMonitor: false } })).kinds()).not.toContain('PodMonitor');
+  expect((await render({ monitoring: {} })).kinds()).not.toContain('PodMonitor');
+});
+
 test('selectorLabels are set on monitors and rules', async () => {
   const { only } = await render({ monitoring: { selectorLabels: { prometheus: 'serving' } } });
   for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
@@ -64,16 +80,23 @@ describe('alerts', () => {
   ];
   const names = (rules: Rule[]): string[] => rules.map(({ alert }) => alert ?? '');
 
-  test('include those of GPUs and autoscaling only if these are configured', async () => {
+  test('include those of GPUs, autoscaling and agents only if these are configured', async () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual(ALWAYS);
     expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMemoryFull']);
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([...ALWAYS, 'TritonAtMaximumReplicas']);
+    expect(names(await alerts({ agent: {}, gpusPerPod: 0 }))).toEqual([
+      ...ALWAYS,
+      'TritonAgentDown',
+      'TritonReleaseNotServed',
+      'TritonHeadUnread',
+      'TritonDownloadFailing',
+    ]);
   });
 
   test('have a severity, labels, and a link to a section of the runbook', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    const rules = await alerts({ autoscaling });
+    const rules = await alerts({ autoscaling, agent: {} });
     const sections = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8').match(/^### Triton\w+$/gm) ?? [];
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({

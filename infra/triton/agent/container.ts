@@ -1,0 +1,122 @@
+import { ConfigMap } from '@pulumi/kubernetes/core/v1';
+import type { input } from '@pulumi/kubernetes/types';
+import * as pulumi from '@pulumi/pulumi';
+import { AGENT_CONTAINER } from '../../../src/release/agent-api';
+import type { RepositoryCredentials } from '../args';
+import { hasDigest } from '../image';
+import { AGENT_PORT, type ComponentContext, labels } from '../names';
+import { NO_METADATA, plain, SCRATCH_DIRECTORY, staticKeys, type SecretNames } from '../server-container';
+import type { ResolvedTritonArgs } from '../settings';
+import { agentProgram, hashOf, type AgentProgram } from './program';
+
+type Container = input.core.v1.Container;
+type EnvVar = input.core.v1.EnvVar;
+type Volume = input.core.v1.Volume;
+
+const PROGRAM_DIRECTORY = '/opt/agent';
+const TOKEN_DIRECTORY = '/var/run/secrets/aws';
+
+/**
+ * Creates the ConfigMap with the program of the agent. Its name has a hash of the content, so a changed program rolls the
+ * pods out, and pods that still run keep the ConfigMap that they started with until the rollout has succeeded.
+ * @returns its name
+ */
+export function createAgentProgram(
+  { settings, namespace, options }: ComponentContext,
+  files: AgentProgram = agentProgram(),
+): pulumi.Output<string> {
+  const metadata = { name: `${settings.name}-agent-${hashOf(files)}`, namespace, labels: labels(settings.name) };
+  return new ConfigMap(`${settings.name}-agent`, { metadata, data: { ...files }, immutable: true }, options).metadata
+    .name;
+}
+
+/**
+ * The agent as a native sidecar: it starts before Triton and ends after it. Without a startup probe, so that the kubelet
+ * pulls Triton's image while the agent downloads models. Without a liveness probe, because supervise.sh restarts the
+ * program if it ends, and a slow download is not a fault.
+ *
+ * The readiness probe is here and not in Triton's container, because a pod is Ready only if all its containers are, and
+ * each container keeps its own probe: Triton's checks that Triton answers, this one that it serves a whole release. It
+ * fails only after three attempts, so a program that ended and was restarted does not take the pod out of service.
+ */
+export function agentContainer(
+  settings: ResolvedTritonArgs,
+  { image }: NonNullable<ResolvedTritonArgs['agent']>,
+  secrets: SecretNames,
+): Container {
+  const { credentials, endpointUrl, modelRepository, region } = settings;
+  return {
+    name: AGENT_CONTAINER,
+    image,
+    imagePullPolicy: hasDigest(image) ? 'IfNotPresent' : 'Always',
+    restartPolicy: 'Always',
+    command: ['/bin/sh', `${PROGRAM_DIRECTORY}/supervise.sh`],
+    args: [
+      'node',
+      `${PROGRAM_DIRECTORY}/agent.cjs`,
+      '--bucket',
+      modelRepository,
+      '--directory',
+      SCRATCH_DIRECTORY,
+      '--load-timeout',
+      String(loadTimeoutSeconds(settings)),
+    ],
+    env: [
+      ...plain({ HOME: '/', AWS_REGION: region, ...NO_METADATA }),
+      ...(endpointUrl === undefined ? [] : plain({ AWS_ENDPOINT_URL_S3: endpointUrl })),
+      ...(credentials.kind === 'role' ? roleVariables(credentials) : staticKeys(secrets)),
+    ],
+    ports: [AGENT_PORT],
+    readinessProbe: {
+      httpGet: { path: '/ready', port: AGENT_PORT.name },
+      periodSeconds: 5,
+      timeoutSeconds: 5,
+      failureThreshold: 3,
+    },
+    resources: AGENT_RESOURCES,
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    },
+    volumeMounts: [
+      { name: 'agent', mountPath: PROGRAM_DIRECTORY, readOnly: true },
+      { name: 'scratch', mountPath: SCRATCH_DIRECTORY },
+      ...(credentials.kind === 'role' ? [{ name: 'aws-token', mountPath: TOKEN_DIRECTORY, readOnly: true }] : []),
+    ],
+  };
+}
+
+/**
+ * The program takes about 120 MB. The rest is for files that were just written, which count as memory of the container
+ * until the disk has them. It may use idle cores to verify what it downloads; if Triton needs them, Triton has the larger
+ * share. Its disk is that of Triton's container, but for its log.
+ */
+const AGENT_RESOURCES = {
+  requests: { cpu: '250m', memory: '256Mi', 'ephemeral-storage': '128Mi' },
+  limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
+};
+
+/** The agent's default, which is generous for one model. */
+const LEAST_LOAD_SECONDS = 600;
+
+/** Time to load one model, with its warm-up. */
+const loadTimeoutSeconds = ({ startup }: ResolvedTritonArgs): number =>
+  Math.max(LEAST_LOAD_SECONDS, startup.loadSeconds + startup.warmUpSeconds);
+
+const roleVariables = ({ roleArn }: { roleArn: pulumi.Input<string> }): EnvVar[] =>
+  plain({ AWS_ROLE_ARN: roleArn, AWS_WEB_IDENTITY_TOKEN_FILE: `${TOKEN_DIRECTORY}/token` });
+
+/**
+ * The program, and the token for the AWS role. EKS would give a token to every container of a service account with an
+ * annotation; this volume is only in the agent's container, because models are code.
+ */
+export function agentVolumes(credentials: RepositoryCredentials, program: pulumi.Input<string>): Volume[] {
+  const token = { audience: 'sts.amazonaws.com', expirationSeconds: 3600, path: 'token' };
+  return [
+    { name: 'agent', configMap: { name: program } },
+    ...(credentials.kind === 'role'
+      ? [{ name: 'aws-token', projected: { sources: [{ serviceAccountToken: token }] } }]
+      : []),
+  ];
+}

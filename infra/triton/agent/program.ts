@@ -1,0 +1,41 @@
+import { buildSync } from 'esbuild';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { paths } from '../../../src/core/paths';
+
+/** The entry point of src/agent, as a program. */
+const ENTRY = `import { main } from './src/agent/main';
+main(process.argv.slice(2)).then((code) => (process.exitCode = code));`;
+
+/** A file of this folder. By its path in the package, because Pulumi runs this code as one bundle. */
+export const readScript = (name: string): string =>
+  readFileSync(join(paths.root, 'infra', 'triton', 'agent', name), 'utf8');
+
+/** File name -> text. */
+export type AgentProgram = Readonly<Record<'agent.cjs' | 'supervise.sh', string>>;
+
+let built: AgentProgram | undefined;
+
+/** The program of the agent as one file without dependencies, and the script that keeps it running. */
+export function agentProgram(): AgentProgram {
+  return (built ??= { 'agent.cjs': bundle(), 'supervise.sh': readScript('supervise.sh') });
+}
+
+function bundle(): string {
+  const { outputFiles } = buildSync({
+    stdin: { contents: ENTRY, resolveDir: paths.root },
+    bundle: true,
+    minify: true,
+    platform: 'node',
+    // The oldest version that an image of `agentImage` may have.
+    target: 'node20',
+    logLevel: 'error',
+    write: false,
+  });
+  return outputFiles.map(({ text }) => text).join('');
+}
+
+/** Identifies the content of files, in as few characters as a name has room for. */
+export const hashOf = (files: AgentProgram): string =>
+  createHash('sha256').update(JSON.stringify(files)).digest('hex').slice(0, 12);

@@ -1,0 +1,218 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { AGENT_IMAGE, hasDigest } from '../../../../infra/triton/image';
+import { createAgentProgram } from '../../../../infra/triton/agent/container';
+import { agentProgram } from '../../../../infra/triton/agent/program';
+import { withDefaults } from '../../../../infra/triton/settings';
+import { paths } from '../../../../src/core/paths';
+import { registered } from '../../../support/registered-stack';
+import { ARGS, LABELS, render } from '../../../support/render';
+
+interface Container {
+  args: string[];
+  env: { name: string }[];
+  volumeMounts: { name: string }[];
+  [field: string]: unknown;
+}
+
+interface Pod {
+  initContainers?: [Container];
+  containers: [Container];
+  volumes: { name: string }[];
+}
+
+interface Deployment {
+  spec: { progressDeadlineSeconds: number; template: { spec: Pod } };
+}
+
+async function pod(more: Parameters<typeof render>[0] = {}): Promise<{
+  all: Awaited<ReturnType<typeof render>>;
+  agent: Container;
+  triton: Container;
+  volumes: Pod['volumes'];
+  deadline: number;
+}> {
+  const all = await render({ agent: {}, ...more });
+  const { progressDeadlineSeconds: deadline, template } = (all.only('Deployment') as unknown as Deployment).spec;
+  const { initContainers: [agent] = [], containers, volumes } = template.spec;
+  expect(agent).toBeDefined();
+  return { all, agent: agent as Container, triton: containers[0], volumes, deadline };
+}
+
+const programName = (all: { only: (kind: string, name: string) => Record<string, unknown> }): string =>
+  (all.only('ConfigMap', 'triton-agent')['metadata'] as { name: string }).name;
+
+test('the container of the agent is a native sidecar without startup and liveness probes', async () => {
+  const { agent, all } = await pod();
+  expect(agent).toEqual({
+    name: 'agent',
+    image: AGENT_IMAGE,
+    imagePullPolicy: 'IfNotPresent',
+    restartPolicy: 'Always',
+    command: ['/bin/sh', '/opt/agent/supervise.sh'],
+    args: [
+      'node',
+      '/opt/agent/agent.cjs',
+      '--bucket',
+      's3://models-prod/models',
+      '--directory',
+      '/var/cache/triton',
+      '--load-timeout',
+      '600',
+    ],
+    env: [
+      { name: 'HOME', value: '/' },
+      { name: 'AWS_REGION', value: 'eu-central-1' },
+      { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
+      { name: 'AWS_ROLE_ARN', value: 'arn:aws:iam::123456789012:role/triton' },
+      { name: 'AWS_WEB_IDENTITY_TOKEN_FILE', value: '/var/run/secrets/aws/token' },
+    ],
+    ports: [{ name: 'agent', containerPort: 8091 }],
+    readinessProbe: {
+      httpGet: { path: '/ready', port: 'agent' },
+      periodSeconds: 5,
+      timeoutSeconds: 5,
+      failureThreshold: 3,
+    },
+    resources: {
+      requests: { cpu: '250m', memory: '256Mi', 'ephemeral-storage': '128Mi' },
+      limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
+    },
+    securityContext: {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ['ALL'] },
+    },
+    volumeMounts: [
+      { name: 'agent', mountPath: '/opt/agent', readOnly: true },
+      { name: 'scratch', mountPath: '/var/cache/triton' },
+      { name: 'aws-token', mountPath: '/var/run/secrets/aws', readOnly: true },
+    ],
+  });
+  expect((await pod({ startup: { loadSeconds: 900, warmUpSeconds: 60 } })).agent.args.at(-1)).toBe('960');
+  expect(programName(all)).toMatch(/^triton-agent-[0-9a-f]{12}$/);
+});
+
+test('Triton starts without models, with the key of the agent, from a folder that it cannot write to', async () => {
+  const { triton } = await pod();
+  const guard = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key={control-key}';
+  expect(triton.args).toEqual([
+    '/opt/nvidia/nvidia_entrypoint.sh',
+    'tritonserver',
+    '--model-repository=/var/cache/triton/models',
+    '--model-control-mode=explicit',
+    '--exit-on-error=false',
+    '--strict-readiness=false',
+    '--exit-timeout-secs=30',
+    `--http-restricted-api=${guard}`,
+    `--grpc-restricted-protocol=${guard}`,
+  ]);
+  expect(triton['command']).toEqual(['/bin/sh', '-c', expect.stringContaining('exec "$@"'), '/var/cache/triton']);
+  expect(triton.volumeMounts).toEqual([
+    { name: 'scratch', mountPath: '/var/cache/triton', readOnly: true },
+    { name: 'tmp', mountPath: '/tmp' },
+    { name: 'shared-memory', mountPath: '/dev/shm' },
+  ]);
+  expect(triton).toMatchObject({
+    startupProbe: { httpGet: { path: '/v2/health/live', port: 'http' }, periodSeconds: 2, failureThreshold: 60 },
+    readinessProbe: { httpGet: { path: '/v2/health/ready', port: 'http' } },
+  });
+});
+
+describe.each([
+  ['a role', { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
+  [
+    'static keys',
+    { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
+  ],
+] as const)('with %s', (_, credentials, variables) => {
+  test('only the container of the agent has credentials', async () => {
+    const { agent, triton, volumes, all } = await pod({
+      credentials,
+      environment: { OTEL_SERVICE_NAME: 'triton' },
+      endpointUrl: 'http://minio.storage.svc:9000',
+    });
+    expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
+    expect(triton.env.map(({ name }) => name)).toEqual(['HOME', 'USER', 'OTEL_SERVICE_NAME']);
+    const mounted = triton.volumeMounts.map(({ name }) => name);
+    const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
+    expect(secret).toEqual(credentials.kind === 'role' ? ['agent', 'aws-token'] : ['agent']);
+    expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
+    // EKS gives a token to each container of a service account with a role.
+    expect(all.only('ServiceAccount')).toMatchObject({ automountServiceAccountToken: false });
+    expect(all.only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+  });
+});
+
+test('the token is only valid for AWS', async () => {
+  const { volumes } = await pod();
+  expect(volumes.find(({ name }) => name === 'aws-token')).toEqual({
+    name: 'aws-token',
+    projected: {
+      sources: [{ serviceAccountToken: { audience: 'sts.amazonaws.com', expirationSeconds: 3600, path: 'token' } }],
+    },
+  });
+});
+
+describe('the program', () => {
+  const create = async (text: string): Promise<Record<string, unknown>> => {
+    const settings = withDefaults('triton', { ...ARGS, agent: {} });
+    const part = { settings, namespace: 'triton', options: {} };
+    const files = { ...agentProgram(), 'agent.cjs': text };
+    const made = await registered(() => ({ name: createAgentProgram(part, files) }), 'test');
+    return made.only('kubernetes:core/v1:ConfigMap').inputs;
+  };
+
+  test('is in an immutable ConfigMap, which fits into the limit of Kubernetes', async () => {
+    const { all, volumes } = await pod();
+    const map = all.only('ConfigMap', 'triton-agent');
+    expect(map).toEqual({
+      apiVersion: 'v1',
+      kind: 'ConfigMap',
+      metadata: { name: programName(all), namespace: 'triton', labels: LABELS },
+      data: agentProgram(),
+      immutable: true,
+    });
+    expect(JSON.stringify(map).length).toBeLessThan(1024 * 1024);
+    expect(volumes).toContainEqual({ name: 'agent', configMap: { name: programName(all) } });
+  });
+
+  test('with other content has another name', async () => {
+    const { metadata } = await create('a');
+    expect((await create('b'))['metadata']).not.toEqual(metadata);
+    expect((await create('a'))['metadata']).toEqual(metadata);
+  });
+
+  test('runs in an image with the digest of its content and the version in .node-version', () => {
+    const version = readFileSync(join(paths.root, '.node-version'), 'utf8').trim();
+    expect(AGENT_IMAGE).toContain(`/node:${version}.`);
+    expect(hasDigest(AGENT_IMAGE)).toBe(true);
+  });
+
+  test('runs in another image if there is one in the arguments', async () => {
+    const { agent } = await pod({ agent: { image: 'registry.example/node:24.1.0' } });
+    expect(agent).toMatchObject({ image: 'registry.example/node:24.1.0', imagePullPolicy: 'Always' });
+    await expect(pod({ agent: { image: 'node:latest' } })).rejects.toThrow(/agent\.image: is "node:latest"/);
+  });
+});
+
+test('a pod has the time to download while the image is pulled, and to load', async () => {
+  // A node 300, the agent's image 30, counting as ready 10; the one before ends 15 + 30 + 15.
+  const around = 300 + 30 + 10 + 60;
+  // Triton's image 300 and its start 120, longer than the download of 300 s; loading 180, warm-up 120.
+  expect((await pod()).deadline).toBe(around + 420 + 300);
+  expect((await pod({ startup: { downloadSeconds: 1000, loadSeconds: 10, warmUpSeconds: 0 } })).deadline).toBe(
+    around + 1000 + 10,
+  );
+});
+
+test('the network policy admits Prometheus to the port of the agent, and nobody else', async () => {
+  const { all } = await pod();
+  const { ingress } = all.only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };
+  const { ingress: without } = (await render()).only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };
+  expect(ingress).toHaveLength(without.length);
+  expect(ingress.slice(0, -1)).toEqual(without.slice(0, -1));
+  const { ports } = ingress.at(-1) as { ports: { port: number }[] };
+  expect(ports.map(({ port }) => port)).toEqual([8002, 8091]);
+});
