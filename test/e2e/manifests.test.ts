@@ -38,6 +38,13 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
     resources: { cpu: 3.5, memoryGiB: 14, scratchGiB: 100 },
     network: { clientNamespaces: ['web'], egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 9000] },
   },
+  'agents with a role, monitoring': { agent: {}, monitoring: {} },
+  'agents with keys': {
+    agent: { image: 'registry.example/node:24.1.0' },
+    gpusPerPod: 0,
+    endpointUrl: 'http://minio.storage.svc:9000',
+    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+  },
   'KEDA, monitoring': {
     autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
     monitoring: {},
@@ -166,14 +173,27 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
     ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
     ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
+    ['PodMonitor', { podMetricsEndpoints: [{ port: 'agent', interval: 'often' }] }, /interval/],
   ])('the API server rejects a %s with %j', async (kind, wrong, reason) => {
-    const { only } = await render({ ...CHOICES['KEDA, monitoring'] });
+    const { only } = await render({ ...CHOICES['KEDA, monitoring'], agent: {} });
     const manifest = only(kind) as Manifest;
     const spec = { ...(manifest['spec'] as object), ...wrong };
     const { status, message } = await create({ ...manifest, spec }, true);
     expect(status).toBeGreaterThanOrEqual(400);
     expect(message).toMatch(reason);
   });
+
+  test.each(['containers', 'initContainers'] as const)(
+    'the namespace warns of a pod whose %s violate its PodSecurity profile',
+    async (kind) => {
+      const { only } = await render({ agent: {} });
+      const invalid = structuredClone(only('Deployment')) as Manifest & {
+        spec: { template: { spec: Record<typeof kind, [{ securityContext: object }]> } };
+      };
+      invalid.spec.template.spec[kind][0].securityContext = {};
+      expect((await create(invalid, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
+    },
+  );
 
   test('the namespace warns of a pod that violates its PodSecurity profile', async () => {
     const { only } = await render();

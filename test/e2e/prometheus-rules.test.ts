@@ -18,6 +18,7 @@ const settings = withDefaults('triton', {
   ...ARGS,
   autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
   monitoring: {},
+  agent: {},
 } satisfies TritonServerArgs);
 const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
 
@@ -42,6 +43,12 @@ const requests = (pod: string, count: number, milliseconds: number, model = 'ber
   ofModel('nv_inference_count', pod, `0+${count}x400`, model),
   ofModel('nv_inference_pending_request_count', pod, '0x400', model),
 ];
+
+/** A series of the agent of a pod. */
+const ofAgent = (metric: string, values: string, pod = POD): Series => ({
+  series: `${metric.startsWith('up') ? metric : `triton_agent_${metric}`}{namespace="triton",job="triton/triton-agent",pod="${pod}"}`,
+  values,
+});
 
 const POD = 'triton-6d5f7c9b8-x2x4z';
 const OTHER = 'triton-6d5f7c9b8-abcde';
@@ -99,7 +106,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await exec(promtool, ['check', 'rules', '--lint=all', '--lint-fatal', rules]);
-    expect(stdout).toMatch(/SUCCESS: 11 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 15 rules found/);
   });
 
   test('promtool accepts every query of the dashboard', async () => {
@@ -111,9 +118,60 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settings).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(10);
+    expect(names).toHaveLength(14);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
+  });
+
+  describe('alerts about agents', () => {
+    const OF_POD = { namespace: 'triton', job: 'triton/triton-agent', pod: POD };
+    /** Series of an agent that serves head, with some replaced. */
+    const agent = (changed: Record<string, string> = {}): Series[] =>
+      Object.entries({
+        up: '1x400',
+        serves_head: '1x400',
+        trial_active: '0x400',
+        last_head_read_timestamp_seconds: '0+15x400',
+        download_failures_total: '0x400',
+        ...changed,
+      }).map(([metric, values]) => ofAgent(metric, values));
+
+    test('none fires for an agent that serves head', async () => {
+      const names = ['TritonAgentDown', 'TritonReleaseNotServed', 'TritonHeadUnread', 'TritonDownloadFailing'];
+      const none = names.map((name) => alertTest(name, 90, []));
+      expect(await check({ input_series: agent(), alert_rule_test: none })).toBe('');
+    });
+
+    test('TritonAgentDown fires after five minutes without an answer', async () => {
+      const input = agent({ up: '0x400' });
+      expect(await fires('TritonAgentDown', 4, input, [])).toBe('');
+      const summary = `The release agent of pod ${POD} does not answer.`;
+      expect(await fires('TritonAgentDown', 6, input, [{ ...OF_POD, summary }])).toBe('');
+    });
+
+    test('TritonReleaseNotServed fires after the time of a start, but not during a trial', async () => {
+      const summary = `The replica ${POD} does not serve the current release.`;
+      const input = agent({ serves_head: '0x400' });
+      expect(await fires('TritonReleaseNotServed', 15, input, [])).toBe('');
+      expect(await fires('TritonReleaseNotServed', 20, input, [{ ...OF_POD, summary }])).toBe('');
+      const trial = agent({ serves_head: '0x400', trial_active: '1x400' });
+      expect(await fires('TritonReleaseNotServed', 90, trial, [])).toBe('');
+    });
+
+    test('TritonHeadUnread fires if S3 was not read for five minutes', async () => {
+      const input = agent({ last_head_read_timestamp_seconds: '0+15x40 600x400' });
+      const summary = `The replica ${POD} has not read the current release from S3 for 7m 0s.`;
+      expect(await fires('TritonHeadUnread', 14, input, [])).toBe('');
+      expect(await fires('TritonHeadUnread', 17, input, [{ ...OF_POD, summary }])).toBe('');
+    });
+
+    test('TritonDownloadFailing fires if attempts fail repeatedly, but not for one failure', async () => {
+      const once = agent({ download_failures_total: '0x20 1x400' });
+      expect(await fires('TritonDownloadFailing', 10, once, [])).toBe('');
+      const often = agent({ download_failures_total: '0+1x400' });
+      const summary = `The replica ${POD} cannot download a release: 60 failures in 15 minutes.`;
+      expect(await fires('TritonDownloadFailing', 30, often, [{ ...OF_POD, summary }])).toBe('');
+    });
   });
 
   describe('alerts', () => {

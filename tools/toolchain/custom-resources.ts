@@ -12,6 +12,10 @@ const DEFINITIONS = {
     'github.com/prometheus-operator/prometheus-operator',
     'example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml',
   ],
+  PodMonitor: [
+    'github.com/prometheus-operator/prometheus-operator',
+    'example/prometheus-operator-crd/monitoring.coreos.com_podmonitors.yaml',
+  ],
   PrometheusRule: [
     'github.com/prometheus-operator/prometheus-operator',
     'example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml',

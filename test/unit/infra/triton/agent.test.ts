@@ -207,7 +207,7 @@ test('a pod has the time to download while the image is pulled, and to load', as
   );
 });
 
-test('the network policy admits Prometheus to the port of the agent, and nobody else', async () => {
+test('the network policy admits only Prometheus to the port of the agent', async () => {
   const { all } = await pod();
   const { ingress } = all.only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };
   const { ingress: without } = (await render()).only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };

@@ -1,0 +1,228 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
+import { ManagedProcess } from '../../../src/local/process/managed-process';
+import { freePorts } from '../../../src/local/process/ports';
+import { Progress } from '../../../src/cli/progress';
+import { KEY_FILE } from '../../../src/agent/main';
+import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
+import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
+import type { AgentState } from '../../../src/release/agent-api';
+import { TritonHttpClient } from '../../../src/triton/http';
+import { ReleaseWriter, type TestModel } from '../../support/agent';
+import { emptyBackend } from '../../support/empty-backend';
+import { openBucket, testS3 } from '../../support/s3';
+import { Scratch } from '../../support/temp-dir';
+import { render } from '../../support/render';
+import { until } from '../../support/wait-for';
+
+const BUCKET = 'agent-pod';
+
+interface Container {
+  command: string[];
+  args: string[];
+  env: { name: string; value?: string }[];
+}
+
+/** Runs both containers of a pod with an agent as processes on this machine, with their commands and environments. */
+describe('the pod with an agent, with a real tritonserver and S3', () => {
+  const scratch = new Scratch();
+  /** The shared volume, the same folder in both containers. */
+  const volume = join(scratch.directory, 'volume');
+  /** The mounted ConfigMap. */
+  const program = join(scratch.directory, 'agent');
+  let python: PythonEnvironment;
+  let installation: TritonInstallation;
+  let triton: Container;
+  let agent: Container;
+  let releases: ReleaseWriter;
+  let ports: { http: number; grpc: number; metrics: number; read: number; control: number };
+
+  beforeAll(async () => {
+    python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+    installation = await ensureTriton(python);
+    const { endpoint } = await testS3(scratch);
+    const store = await openBucket(scratch, endpoint, BUCKET);
+    await store.enableVersioning();
+    releases = new ReleaseWriter(store);
+    const { only } = await render({
+      modelRepository: `s3://${BUCKET}/models`,
+      region: LOCAL_REGION,
+      endpointUrl: endpoint,
+      credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
+      gpusPerPod: 0,
+      shutdown: { exitTimeoutSeconds: 5 },
+      agent: {},
+    });
+    const { spec } = (
+      only('Deployment')['spec'] as {
+        template: { spec: { containers: [Container]; initContainers: [Container] } };
+      }
+    ).template;
+    triton = spec.containers[0];
+    agent = spec.initContainers[0];
+    mkdirSync(program);
+    const files = only('ConfigMap', 'triton-agent')['data'] as Record<string, string>;
+    for (const [name, text] of Object.entries(files)) writeFileSync(join(program, name), text);
+    const [http = 0, grpc = 0, metrics = 0, read = 0, control = 0] = await freePorts(5);
+    ports = { http, grpc, metrics, read, control };
+    mkdirSync(volume);
+    const backends = join(scratch.directory, 'backends');
+    assembleBackends(installation, backends);
+    mkdirSync(join(backends, 'empty'));
+    writeFileSync(join(backends, 'empty', 'libtriton_empty.so'), emptyBackend());
+  }, 300_000);
+  afterAll(() => scratch.clean());
+
+  /** Runs a container, except that folders and ports are those of this machine. */
+  function run(
+    name: string,
+    { command, args, env }: Container,
+    more: string[],
+    variables: NodeJS.ProcessEnv,
+  ): ManagedProcess {
+    const here = (text: string): string =>
+      text.replaceAll('/var/cache/triton', volume).replaceAll('/opt/agent', program);
+    const [first = '', ...rest] = [...command, ...args].map(here);
+    const given = env.flatMap(({ name: variable, value }) => (value === undefined ? [] : [[variable, value] as const]));
+    const process = new ManagedProcess({
+      name,
+      command: first,
+      args: [...rest, ...more],
+      env: { ...Object.fromEntries(given), ...variables },
+      logFile: join(scratch.directory, `${name}.log`),
+      python: python.python,
+    });
+    scratch.defer(() => process.stop(20_000));
+    return process;
+  }
+
+  const runAgent = (): ManagedProcess =>
+    run(
+      'agent',
+      agent,
+      ['--triton', `http://127.0.0.1:${ports.http}`, '--host', '127.0.0.1', '--port', String(ports.read)].concat([
+        '--control-port',
+        String(ports.control),
+      ]),
+      {
+        PATH: [dirname(process.execPath), process.env['PATH'] ?? ''].join(delimiter),
+        AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+      },
+    );
+
+  function runTriton(name: string): ManagedProcess {
+    const [entryPoint, binary, ...flags] = triton.args as [string, string, ...string[]];
+    expect([entryPoint, binary]).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver']);
+    const own = [
+      `--backend-directory=${join(scratch.directory, 'backends')}`,
+      ...['http', 'grpc', 'metrics'].map((one) => `--${one}-address=127.0.0.1`),
+      ...(['http', 'grpc', 'metrics'] as const).map((one) => `--${one}-port=${ports[one]}`),
+    ];
+    return run(name, { ...triton, args: [installation.binary, ...flags] }, own, {
+      PATH: [python.bin, process.env['PATH'] ?? ''].join(delimiter),
+      LD_LIBRARY_PATH: [installation.libraries, python.libraries].filter((path) => path !== undefined).join(delimiter),
+    });
+  }
+
+  const isOk = async (port: number, path: string): Promise<boolean> =>
+    (await fetch(`http://127.0.0.1:${port}${path}`)).ok;
+  /** Whether both readiness probes of the pod succeed. */
+  const isReady = async (): Promise<boolean> =>
+    (await isOk(ports.http, '/v2/health/ready')) && (await isOk(ports.read, '/ready'));
+  const getState = async (): Promise<AgentState> =>
+    (await (await fetch(`http://127.0.0.1:${ports.read}/state`)).json()) as AgentState;
+
+  async function commit(models: Record<string, TestModel>): Promise<string> {
+    const release = await releases.write(models);
+    await releases.commit(release);
+    return release.id;
+  }
+
+  async function isServed(model: string): Promise<boolean> {
+    const client = new TritonHttpClient(`http://127.0.0.1:${ports.http}`);
+    try {
+      return await client.modelReady(model);
+    } finally {
+      client.close();
+    }
+  }
+
+  /** Kills the program of the agent, not the process that restarts it. */
+  function killProgram(): void {
+    const lines = execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' }).split('\n');
+    const [line = ''] = lines.filter(
+      (text) => / node /.test(text) && text.includes(join(program, 'agent.cjs')) && !text.includes('supervise.sh'),
+    );
+    const pid = Number(/^\s*(\d+)/.exec(line)?.[1]);
+    expect(pid).toBeGreaterThan(1);
+    process.kill(pid, 'SIGKILL');
+  }
+
+  test('Triton waits for the key of the agent, the pod serves head, and heals after each kind of kill', async () => {
+    const id = await commit({ a: { served: [1], files: { '1/weights': 'A' } } });
+    const first = runTriton('triton');
+    // The shell waits, so no port is open yet.
+    await expect(isOk(ports.http, '/v2/health/live')).rejects.toThrow();
+    const sidecar = runAgent();
+    await until('both probes succeed', isReady);
+    expect(await isServed('a')).toBe(true);
+    expect((await getState()).release).toBe(id);
+
+    const url = `http://127.0.0.1:${ports.http}/v2/repository/index`;
+    const key = readFileSync(join(volume, KEY_FILE), 'utf8').trim();
+    const index = (value: string): Promise<Response> =>
+      fetch(url, { method: 'POST', headers: { 'triton-model-control-key': value } });
+    expect((await index(key)).status).toBe(200);
+    expect((await index('{control-key}')).status).toBe(403);
+
+    killProgram();
+    await until('the program is gone', async () => !(await isOk(ports.read, '/ready').catch(() => false)));
+    await until('the program was restarted', isReady);
+    expect(await isServed('a')).toBe(true);
+
+    first.killGroup();
+    await first.ended;
+    const second = runTriton('triton-again');
+    await until(
+      'the agent loads the models into the restarted Triton',
+      async () => (await isReady()) && (await isServed('a')),
+    );
+
+    await sidecar.stop(20_000);
+    expect(await sidecar.ended).toMatch(/exit code 0/);
+    expect(await isServed('a')).toBe(true);
+    await second.stop(20_000);
+    expect(await second.ended).toMatch(/exit code 0/);
+  }, 300_000);
+
+  test('Triton ends on SIGTERM while it waits for the key', async () => {
+    const waiting = run(
+      'waiting',
+      { ...triton, command: [...triton.command.slice(0, -1), '/no/such/folder'], args: ['true'] },
+      [],
+      {
+        PATH: process.env['PATH'] ?? '',
+      },
+    );
+    // Until the shell has its handler of the signal.
+    await sleep(1000);
+    await waiting.stop(20_000);
+    expect(await waiting.ended).toMatch(/143/);
+  });
+
+  test('the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits', async () => {
+    const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] }, [], {
+      PATH: process.env['PATH'] ?? '',
+    });
+    const log = (): string => readFileSync(sidecar.logFile, 'utf8');
+    const line = (seconds: number): string => `{"event":"agent ended","code":7,"restartSeconds":${seconds}}`;
+    await until('the third wait has begun', () => log().includes(line(4)));
+    expect(log().trim().split('\n')).toEqual([line(1), line(2), line(4)]);
+    await sidecar.stop(20_000);
+    expect(await sidecar.ended).toMatch(/exit code 0/);
+  });
+});
