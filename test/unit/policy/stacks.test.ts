@@ -50,6 +50,7 @@ describe.each([
   ['staging', {}],
   ['prod', {}],
   ['staging', GROUPS],
+  ['staging', { agent: true }],
   ['staging', { bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
 ])('%s %j', (name, changes) => {
   let resources: RegisteredResource[];
