@@ -7,6 +7,7 @@ import { withDefaults } from '../../../../infra/triton/settings';
 import { paths } from '../../../../src/core/paths';
 import { registered } from '../../../support/registered-stack';
 import { ARGS, LABELS, render } from '../../../support/render';
+import { getProblems } from '../settings-problems';
 
 interface Container {
   args: string[];
@@ -215,4 +216,11 @@ test('the network policy admits only Prometheus to the port of the agent', async
   expect(ingress.slice(0, -1)).toEqual(without.slice(0, -1));
   const { ports } = ingress.at(-1) as { ports: { port: number }[] };
   expect(ports.map(({ port }) => port)).toEqual([8002, 8091]);
+});
+
+test.each([
+  [{ agentImage: 'node:24.1.0' }, /^agentImage: is "node:24\.1\.0", but agent is false/],
+  [{ agent: true, agentImage: 'node:latest' }, /^agentImage: is "node:latest", which may be another image/],
+])('the settings %j are refused', (values, reason) => {
+  expect(getProblems(values)).toEqual([expect.stringMatching(reason)]);
 });
