@@ -5,8 +5,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fixedReplicas } from '../../src/cluster/source';
 import { Cleanup } from '../../src/core/cleanup';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { readValidRepository } from '../../src/model';
-import { publishRelease } from '../../src/publish/trial/publish-release';
 import { publish } from '../../src/publish/publish';
 import { S3Store } from '../../src/s3/store';
 import { CONTROL_HEADER, generateControlKey } from '../../src/triton/control-key';
@@ -60,15 +58,20 @@ export async function publishToThree(context: Context): Promise<object> {
     const agents = Array.from({ length: REPLICAS }, (_, i) => newReplica(context, 'agents', `agent-${i}`));
     agents.forEach((replica) => undo.defer(() => replica.stop()));
     const toAgents = async (to: typeof agents): Promise<void> => {
-      const { models } = await readValidRepository(sources[AGENTS], {}, 'published');
-      await publishRelease(models, {
+      await publish({
+        repository: sources[AGENTS],
         store,
-        commitStore: store,
         location: { bucket: BUCKET, prefix: 'agents' },
-        agents: { describe: () => AGENTS, list: () => Promise.resolve(to.map(({ address }) => address)) },
-        by: 'bench',
-        ttlSeconds: 60,
-        timeoutMs: 120_000,
+        replicas: undefined,
+        agents: {
+          agents: { describe: () => AGENTS, list: () => Promise.resolve(to.map(({ address }) => address)) },
+          migrate: false,
+          plain: [],
+        },
+        // The first release makes the repository, before a replica starts.
+        untried: to.length === 0,
+        loadTimeoutMs: 120_000,
+        lockTimeoutMs: 120_000,
       });
     };
     write(sources[AGENTS]);

@@ -69,6 +69,8 @@ export class BenchRepository {
       createdAt: new Date().toISOString(),
       previous: head?.release,
       base: head?.generation ?? 0,
+      origin: 'bench',
+      by: 'bench',
       trialKey: sha256Hex(secret),
       models: Object.fromEntries(
         Object.entries(models).map(([name, model]) => [

@@ -1,4 +1,4 @@
-import type { AgentEvent } from '../../../src/agent/agent';
+import type { AgentEvent } from '../../../src/agent/events';
 import { unitsOf } from '../../../src/agent/content-store';
 import type { AgentState } from '../../../src/release/agent-api';
 import { parseHead, type Head } from '../../../src/release/head';

@@ -58,6 +58,8 @@ export function writeFirstRelease(bucket: VersionedBucket, location: RepositoryL
     createdAt: new Date(0).toISOString(),
     previous: undefined,
     base: 0,
+    origin: 'first',
+    by: 'first',
     trialKey: sha256Hex(''),
     models: { a: model('a'), b: model('b') },
   });

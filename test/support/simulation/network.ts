@@ -1,4 +1,5 @@
-import { TritonError, type ModelControl, type ModelIndexEntry } from '../../../src/triton/client';
+import type { AgentTriton } from '../../../src/agent/agent';
+import { TritonError, type ModelIndexEntry } from '../../../src/triton/client';
 import type { RuleTriton } from '../rule-triton';
 import { hashText, type Clock, type Program, type TimeoutSignal } from './clock';
 import { servers } from './servers';
@@ -168,7 +169,7 @@ const CONTROL_NAMES: Record<string, string> = {
 };
 
 /** An agent's client of its Triton. */
-export class TritonClient implements ModelControl {
+export class TritonClient implements AgentTriton {
   constructor(
     private readonly network: Network,
     private readonly program: Program,
@@ -185,6 +186,18 @@ export class TritonClient implements ModelControl {
 
   unloadModel(model: string): Promise<void> {
     return this.send('unload', 10_000, () => this.triton.unloadModel(model));
+  }
+
+  modelReady(model: string, version?: number): Promise<boolean> {
+    return this.send('ready', 10_000, () => this.triton.modelReady(model, version));
+  }
+
+  modelConfig(): ReturnType<AgentTriton['modelConfig']> {
+    return this.send('config', 10_000, () => this.triton.modelConfig());
+  }
+
+  infer(...args: Parameters<AgentTriton['infer']>): ReturnType<AgentTriton['infer']> {
+    return this.send('infer', 10_000, () => this.triton.infer(...args));
   }
 
   private async send<T>(request: string, timeoutMs: number, apply: () => Promise<T>): Promise<T> {

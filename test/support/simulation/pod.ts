@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs';
-import { Agent, type AgentEvent, type AgentOptions } from '../../../src/agent/agent';
+import { Agent, type AgentOptions } from '../../../src/agent/agent';
+import type { AgentEvent } from '../../../src/agent/events';
 import { startControlApi } from '../../../src/agent/control-api';
 import type { AgentState } from '../../../src/release/agent-api';
 import { RuleTriton } from '../rule-triton';

@@ -266,11 +266,7 @@ class World {
         commitStore: commit.store,
         location: LOCATION,
         agents: { describe: () => 'pods', list: () => this.list() },
-        by: name,
-        ttlSeconds: TTL_SECONDS,
-        leftMs: LEFT_MS,
-        pollMs: 2500,
-        timeoutMs: 60_000,
+        trials: { by: name, ttlSeconds: TTL_SECONDS, leftMs: LEFT_MS, pollMs: 2500, timeoutMs: 60_000 },
         signal: stop.signal,
       }).then(
         () => end(0),
