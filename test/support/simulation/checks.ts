@@ -53,15 +53,16 @@ export class Checks {
   private readonly heads: Head[] = [];
   private readonly manifests = new Map<string, Manifest>();
   private readonly histories = new Map<string, History>();
+  private readonly manifestKey: RegExp;
 
   constructor(
     private readonly clock: Clock,
     private readonly bucket: VersionedBucket,
     private readonly location: RepositoryLocation,
   ) {
-    const manifest = new RegExp(`^${releasesPrefix(location)}/(2[^/]*)\\.json$`);
+    this.manifestKey = new RegExp(`^${releasesPrefix(location)}/(2[^/]*)\\.json$`);
     bucket.onWrite = (key, body): void => {
-      const id = manifest.exec(key)?.[1];
+      const id = this.manifestKey.exec(key)?.[1];
       if (key === headKey(location)) this.onHead(parseHead(body, key));
       else if (id !== undefined) this.manifests.set(id, parseManifest(body, key));
     };
@@ -108,10 +109,10 @@ export class Checks {
 
   /** Sees what a publisher sends. */
   watchPublisher(run: Run, store: SimulatedStore, commit: SimulatedStore, pods: () => readonly Pod[]): void {
-    const manifest = store.putBytes.bind(store);
-    store.putBytes = (key, ...rest): ReturnType<typeof manifest> => {
-      run.release = key.slice(releasesPrefix(this.location).length + 1, -'.json'.length);
-      return manifest(key, ...rest);
+    const put = store.putBytes.bind(store);
+    store.putBytes = (key, ...rest): ReturnType<typeof put> => {
+      run.release = this.manifestKey.exec(key)?.[1] ?? run.release;
+      return put(key, ...rest);
     };
     const head = commit.putBytes.bind(commit);
     let isSent = false;
@@ -137,7 +138,10 @@ export class Checks {
     const asked = pods.filter((pod) => this.of(pod).tried.has(run.release ?? ''));
     Object.assign(run, { code, reason, at: this.clock.now, pods: asked.map(({ uid }) => uid) });
     const wasHead = this.wasHead(run.release);
-    if (code === 0 && !wasHead) this.report(`${run.by} ended with 0, and its release never was head`);
+    // Without a release of its own there was nothing to publish.
+    if (code === 0 && run.release !== undefined && !wasHead) {
+      this.report(`${run.by} ended with 0, and its release never was head`);
+    }
     if (code === 1 && wasHead) this.report(`${run.by} ended with 1, and its release was head`);
     for (const pod of pods) this.check(pod);
     const other = /refuses: (\S+) tries another release/.exec(reason)?.[1];

@@ -1,6 +1,7 @@
 import type { Mutant } from './run-simulation';
 
 const agent = 'src/agent/agent.ts';
+const desk = 'src/agent/trial-desk.ts';
 const control = 'src/publish/trial/head-file.ts';
 const trials = 'src/publish/trial/trials.ts';
 
@@ -13,7 +14,7 @@ export const MUTANTS: Record<string, Mutant> = {
     file: 'src/agent/content-store.ts',
     replace: [['if (checksum !== file.checksum)', 'if (false as boolean)']],
   },
-  'a trial does not expire': { file: agent, replace: [['if (this.trial?.leftMs === 0)', 'if (false as boolean)']] },
+  'a trial does not expire': { file: desk, replace: [['if (this.current?.leftMs === 0)', 'if (false as boolean)']] },
   'a publisher that fails does not end its trials': {
     file: trials,
     replace: [
@@ -22,7 +23,7 @@ export const MUTANTS: Record<string, Mutant> = {
   },
   'only the first pod is asked': {
     file: trials,
-    replace: [['const next = agents.find(', 'const next = agents.slice(0, 1).find(']],
+    replace: [['const next = due.find(', 'const next = due.slice(0, 1).find(']],
   },
   'head.json is replaced without a condition': {
     file: control,
@@ -82,29 +83,29 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
     replace: [['id = (await this.readManifest(id))?.previous;', 'id = undefined;']],
   },
   'a second trial takes the place of the first': {
-    file: agent,
-    replace: [['if (this.trial === undefined) return;', 'if (Date.now() > 0) return;']],
+    file: desk,
+    replace: [['if (this.current === undefined) return;', 'if (Date.now() > 0) return;']],
   },
   'a trial may be built on an older head': {
-    file: agent,
-    replace: [['if (generation > request.base) {', 'if (false as boolean) {']],
+    file: desk,
+    replace: [['if (generation > base) {', 'if (false as boolean) {']],
   },
   'a late request may begin a trial': {
-    file: agent,
+    file: desk,
     replace: [['if (tag !== this.tag || performance.now() - Number(given) > TAG_MS)', 'if (tag === undefined)']],
   },
   'a renewal begins an ended trial again': {
-    file: agent,
+    file: desk,
     replace: [
       [
-        'const trial = this.getTrial(id, secret);',
-        'const trial = this.getTrial(id, secret) ?? (this.ended?.id === id ? (this.trial = this.ended) : undefined);',
+        'const trial = this.find(id, secret);',
+        'const trial = this.find(id, secret) ?? (this.ended?.id === id ? (this.current = this.ended) : undefined);',
       ],
       [
-        '    this.trial = undefined;\n    const { id',
-        '    this.ended = trial;\n    this.trial = undefined;\n    const { id',
+        '    this.current = undefined;\n    const { id',
+        '    this.ended = current;\n    this.current = undefined;\n    const { id',
       ],
-      ['private trial: Trial | undefined;', 'private trial: Trial | undefined;\n  private ended: Trial | undefined;'],
+      ['current: Trial | undefined;', 'current: Trial | undefined;\n  private ended: Trial | undefined;'],
     ],
   },
   'leases are not checked before the commit': {
@@ -122,28 +123,23 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
   },
   'a trial that ends does not return home first': {
     file: agent,
-    replace: [['if (home !== undefined && served !== undefined && (', "if (home === '' && served !== undefined && ("]],
+    replace: [['if (home !== undefined && now !== undefined && (', "if (home === '' && now !== undefined && ("]],
   },
   'the files of home are deleted during a trial': {
     file: agent,
-    replace: [['if (this.trial === undefined && target === this.home) await this.tidy();', 'await this.tidy();']],
+    replace: [[' && this.desk.current === undefined && target === this.home) {', ') {']],
   },
   'a pod that starts without S3 does not serve home': {
     file: agent,
-    replace: [
-      [
-        'else if (this.served === undefined && this.home !== undefined && id !== this.home)',
-        'else if (false as boolean)',
-      ],
-    ],
+    replace: [['else if (this.serving.release === undefined && id !== this.home)', 'else if (false as boolean)']],
   },
   'the release of a trial becomes home': {
     file: agent,
-    replace: [['if (this.head?.release === release.id) this.noteFile', 'this.noteFile']],
+    replace: [['if (this.head?.release === release.id) this.setHome', 'this.setHome']],
   },
   'an older head.json is believed': {
     file: agent,
-    replace: [['generation <= notes.head.generation) return;', 'generation === notes.head.generation) return;']],
+    replace: [['generation <= before.generation) return;', 'generation === before.generation) return;']],
   },
   'a restart of Triton is not noticed': {
     file: agent,
