@@ -58,7 +58,7 @@ export class Checks {
   constructor(
     private readonly clock: Clock,
     private readonly bucket: VersionedBucket,
-    private readonly location: RepositoryLocation,
+    location: RepositoryLocation,
   ) {
     this.manifestKey = new RegExp(`^${releasesPrefix(location)}/(2[^/]*)\\.json$`);
     bucket.onWrite = (key, body): void => {

@@ -106,7 +106,7 @@ export class Network {
         this.log(id);
         void (async () => apply(fault))().then(
           (result) => respond(() => resolve(result)),
-          (error: Error) => respond(() => reject(error)),
+          (error: unknown) => respond(() => reject(error instanceof Error ? error : new Error(String(error)))),
         );
       };
       const send = (ms: number): void => {
