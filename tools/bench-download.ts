@@ -10,7 +10,7 @@ export interface DownloadList {
 }
 
 /** Parts that the agent reads at a time. */
-const PARTS = 8;
+const PARTS = 24;
 
 /** Downloads and verifies objects as the agent does, for `npm run bench -- --only distance`. */
 export async function main([endpointUrl = '', list = '', directory = '']: readonly string[]): Promise<number> {
@@ -19,7 +19,7 @@ export async function main([endpointUrl = '', list = '', directory = '']: readon
   const store = new S3Store({ bucket, endpointUrl });
   const unit = { name: 'files', isVersion: false, content: 'content', files };
   await new ContentStore(directory).fill([unit], {
-    read: (file, part) => store.readPart(file.key, file.versionId, part),
+    read: (file, start, buffer) => store.readInto(file.key, file.versionId, start, buffer),
     concurrency: PARTS,
   });
   store.close();

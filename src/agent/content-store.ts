@@ -1,11 +1,11 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { sha256Hex, type Manifest, type ReleasedFile, type ReleasedModel } from '../release/manifest';
-import { checksumOfParts, sha256, splitIntoParts, type PartRange } from '../s3/checksum';
+import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
 
 /**
  * A file or folder of a model that Triton loads as a whole: a version, or a file or folder beside the versions. The
@@ -20,8 +20,11 @@ export interface Unit {
   files: readonly ReleasedFile[];
 }
 
-/** Reads one part of an object, or throws. */
-export type ReadPart = (file: ReleasedFile, part: PartRange) => Promise<Buffer>;
+/**
+ * Reads bytes of an object, from `start` on, into `buffer`, or throws.
+ * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object
+ */
+export type ReadInto = (file: ReleasedFile, start: number, buffer: Buffer) => Promise<number>;
 
 /** The bytes in S3 are not those that the manifest names. */
 export class WrongBytesError extends UserError {
@@ -54,14 +57,17 @@ function contentOf(model: string, unit: string, files: readonly ReleasedFile[]):
 }
 
 export interface FillOptions {
-  read: ReadPart;
-  /** Parts that are read at a time. */
+  read: ReadInto;
+  /** Parts that are read at a time. Each takes a buffer of PIECE_BYTES. */
   concurrency: number;
   signal?: AbortSignal | undefined;
   onBytes?: ((bytes: number) => void) | undefined;
 }
 
 const TEMPORARY = 'incomplete-';
+
+/** A part is read, hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
+const PIECE_BYTES = 2 * 1024 * 1024;
 
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
 export class ContentStore {
@@ -95,6 +101,8 @@ export class ContentStore {
     const parts: (() => Promise<void>)[] = [];
     const targets: Target[] = [];
     const unfinished = new Set<string>();
+    // Used again, because memory that is allocated for each part stays in use until garbage collection.
+    const free: Buffer[] = [];
     try {
       for (const unit of this.missing(units)) {
         const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
@@ -112,10 +120,10 @@ export class ContentStore {
           targets.push(target);
           for (const part of splitIntoParts(file.bytes)) {
             parts.push(async () => {
-              signal?.throwIfAborted();
-              const body = file.bytes === 0 ? Buffer.alloc(0) : await read(file, part);
-              onBytes?.(body.byteLength);
-              if (!(await target.write(part, body))) return;
+              const buffer = free.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES);
+              const isComplete = await target.copy(part, buffer, { read, signal, onBytes });
+              free.push(buffer);
+              if (!isComplete) return;
               left -= 1;
               if (left === 0) await finish();
             });
@@ -151,22 +159,43 @@ class Target {
     this.left = splitIntoParts(file.bytes).length;
   }
 
-  /** @returns whether the file is complete */
-  async write(part: PartRange, body: Buffer): Promise<boolean> {
+  /**
+   * Reads and writes one part, piece by piece.
+   * @returns whether the file is complete
+   */
+  async copy(
+    part: PartRange,
+    buffer: Buffer,
+    { read, signal, onBytes }: Pick<FillOptions, 'read' | 'signal' | 'onBytes'>,
+  ): Promise<boolean> {
     const { file } = this;
-    if (body.byteLength !== part.bytes) this.refuse(`${body.byteLength} instead of ${part.bytes} bytes`);
-    this.digests[part.number - 1] = sha256(body);
-    this.opened ??= mkdir(dirname(this.path), { recursive: true }).then(() => open(this.path, 'wx', 0o644));
-    const handle = await this.opened;
-    for (let at = 0; at < body.byteLength;) {
-      at += (await handle.write(body, at, body.byteLength - at, part.start + at)).bytesWritten;
+    const hash = createHash('sha256');
+    for (let at = 0; at < part.bytes;) {
+      signal?.throwIfAborted();
+      const piece = buffer.subarray(0, Math.min(buffer.byteLength, part.bytes - at));
+      const count = await read(file, part.start + at, piece);
+      onBytes?.(count);
+      if (count !== piece.byteLength) this.refuse(`it ends after ${part.start + at + count} of ${file.bytes} bytes`);
+      hash.update(piece);
+      const handle = await this.open();
+      for (let done = 0; done < count;) {
+        done += (await handle.write(piece, done, count - done, part.start + at + done)).bytesWritten;
+      }
+      at += count;
     }
+    if (part.bytes === 0) await this.open();
+    this.digests[part.number - 1] = hash.digest();
     this.left -= 1;
     if (this.left > 0) return false;
     await this.close();
     const checksum = checksumOfParts(this.digests);
     if (checksum !== file.checksum) this.refuse(`checksum ${checksum} instead of ${file.checksum}`);
     return true;
+  }
+
+  private open(): Promise<FileHandle> {
+    this.opened ??= mkdir(dirname(this.path), { recursive: true }).then(() => open(this.path, 'wx', 0o644));
+    return this.opened;
   }
 
   async close(): Promise<void> {

@@ -11,8 +11,8 @@ import type { Report } from './events';
 import { Releases } from './releases';
 import { RequestRefusedError } from './request-refused';
 
-/** Parts of objects in flight. With 8 MiB each they take 64 MiB of memory. */
-const PARTS = 8;
+/** Parts of objects that are read at a time, with a buffer of 2 MiB each. */
+const PARTS = 24;
 
 export interface DownloadOptions {
   store: S3Store;
@@ -82,7 +82,7 @@ export class Downloads {
   private fill(release: Manifest, signal: AbortSignal): Promise<void> {
     const { store } = this.options;
     return this.content.fill(unitsOfRelease(release), {
-      read: (file, part) => store.readPart(file.key, file.versionId, part),
+      read: (file, start, buffer) => store.readInto(file.key, file.versionId, start, buffer),
       concurrency: PARTS,
       signal,
       onBytes: (more) => (this.total.bytes += more),

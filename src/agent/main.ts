@@ -77,8 +77,8 @@ async function run(argv: readonly string[]): Promise<number> {
   return EXIT.ok;
 }
 
-/** Requests to S3 in flight. Parts of 8 MiB each. */
-const CONCURRENCY = 16;
+/** Requests to S3 in flight: those of a download, and some for head.json and manifests. */
+const CONCURRENCY = 32;
 
 function required(value: string | undefined, flag: string): string {
   if (value !== undefined) return value;

@@ -1,7 +1,7 @@
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import type { Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, splitIntoParts, sha256, type PartRange } from './checksum';
+import { checksumOfParts, PART_BYTES, splitIntoParts, sha256 } from './checksum';
 import { copyObject, copyThroughHere, type CopyOptions } from './copy';
 import { deleteObjects } from './delete';
 import { S3Error } from './errors';
@@ -147,12 +147,6 @@ export class S3Store {
     const count = await readRange(this.at, key, start, buffer, { versionId });
     if (count === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
     return count;
-  }
-
-  /** The same for one part of the object, in memory of its own. */
-  async readPart(key: string, versionId: string, { start, bytes }: PartRange): Promise<Buffer> {
-    const buffer = Buffer.allocUnsafeSlow(bytes);
-    return buffer.subarray(0, await this.readInto(key, versionId, start, buffer));
   }
 
   /**
