@@ -186,6 +186,7 @@ export class Agent {
   /** @throws RequestRefusedError */
   renewTrial(id: string, renewal: TrialRenewal): void {
     this.desk.renew(id, renewal);
+    if (renewal.committed === true) this.pollAlarm.ring();
   }
 
   /** @throws RequestRefusedError */
@@ -243,7 +244,12 @@ export class Agent {
   // ------------------------------------------------------------------ what Triton serves
 
   private async follow(signal: AbortSignal): Promise<void> {
+    const waiting = new AbortController();
+    const early = this.fetchEarly(AbortSignal.any([signal, waiting.signal]));
     await this.untilTritonAnswers(signal);
+    // If S3 has not answered, the pod serves home at once.
+    if (this.headReadAt === undefined) waiting.abort();
+    else await early;
     while (!signal.aborted) {
       const isDone = await this.step(signal).catch((error: unknown) => {
         if (!signal.aborted) this.report({ event: 'failed', reason: (error as Error).message });
@@ -394,6 +400,16 @@ export class Agent {
     this.problem = message;
     this.desk.changed({ event: 'lost', models: lost });
     this.desk.finish('refused', { message, hint: 'read the log of Triton' });
+  }
+
+  /** Fetches the release of head.json while the image of Triton is pulled. What fails here is tried again later. */
+  private async fetchEarly(signal: AbortSignal): Promise<void> {
+    try {
+      await this.readHead();
+      if (this.head !== undefined && !signal.aborted) await this.fetch(this.head.release, undefined, signal);
+    } catch (error) {
+      if (!signal.aborted) this.report({ event: 'not fetched', reason: (error as Error).message });
+    }
   }
 
   private noteStart(phase: StartPhase, begun: number): void {

@@ -120,7 +120,11 @@ async function readTrialRequest(request: IncomingMessage): Promise<TrialRequest>
 
 async function readRenewal(request: IncomingMessage): Promise<TrialRenewal> {
   const fields = await readJson(request);
-  return { secret: requireText(fields, 'secret'), ttlSeconds: requireNumber(fields, 'ttlSeconds', 1) };
+  return {
+    secret: requireText(fields, 'secret'),
+    ttlSeconds: requireNumber(fields, 'ttlSeconds', 1),
+    committed: fields['committed'] === true,
+  };
 }
 
 function requireText(fields: Fields, name: string, pattern = /./): string {

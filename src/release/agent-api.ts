@@ -35,6 +35,8 @@ export interface TrialRequest {
 export interface TrialRenewal {
   secret: string;
   ttlSeconds: number;
+  /** Whether head.json names the release now: the agent reads it at once. */
+  committed?: boolean;
 }
 
 export type TrialPhase = 'downloading' | 'loading' | 'asking' | 'served';

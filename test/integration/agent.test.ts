@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import type { ReleasedFile } from '../../src/release/manifest';
+import { TritonHttpClient } from '../../src/triton/http';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -185,4 +186,33 @@ test('models come back after Triton has restarted', async () => {
   await agent.restartTriton();
   await until('the models are loaded again', () => agent.triton.client.modelReady('a', 2));
   await until('ready', () => agent.state.ready);
+});
+
+test('files arrive while Triton does not answer yet', async () => {
+  await agent.stop();
+  agent.events = [];
+  const release = await releases.write({ a: model({ 3: 'A3' }) });
+  await releases.commit(release);
+  const triton = new TritonHttpClient('http://127.0.0.1:9');
+  await agent.start(store, { triton });
+  await until('the download', () => agent.events.some(({ event }) => event === 'downloaded'));
+  expect(agent.state.release).toBeNull();
+  await agent.stop();
+  triton.close();
+});
+
+test('an agent reads head.json at once when its publisher has committed', async () => {
+  await agent.start(store, { pollMs: 3_600_000 });
+  await until('ready', () => agent.state.ready);
+  const release = await releases.write({ a: model({ 4: 'A4' }) });
+  const { id } = await agent.try(release);
+  await until('the trial', serves(release));
+  const before = agent.state.head?.generation ?? 0;
+  await releases.commit(release);
+  const renewal = { secret: release.secret, ttlSeconds: 60 };
+  await agent.send('PUT', `/v1/trials/${id}`, renewal);
+  expect(agent.state.head?.generation).toBe(before);
+  await agent.send('PUT', `/v1/trials/${id}`, { ...renewal, committed: true });
+  await until('the new generation', () => agent.state.head?.generation === before + 1);
+  expect(agent.state).toMatchObject({ home: release.id, trial: null });
 });

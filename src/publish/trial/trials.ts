@@ -120,9 +120,8 @@ export class Trials {
           onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
-          throw new UserError(
-            `${client.name} does not serve the release: ${state.lastTrial.reason ?? state.lastTrial.outcome}`,
-          );
+          const { reason, outcome, hint } = state.lastTrial;
+          throw new UserError(`${client.name} does not serve the release: ${reason ?? outcome}`, { hint });
         } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
       } catch (error) {
         if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
@@ -165,13 +164,13 @@ export class Trials {
     return asked;
   }
 
-  private async renew(): Promise<void> {
+  private async renew(committed = false): Promise<void> {
     const { ttlSeconds } = this.options;
     await Promise.all(
       [...this.asked.values()].map(async (asked) => {
         const sent = Date.now();
         try {
-          await asked.client.renew(asked.trial, { secret: this.release.secret, ttlSeconds });
+          await asked.client.renew(asked.trial, { secret: this.release.secret, ttlSeconds, committed });
           asked.leaseEnds = sent + ttlSeconds * 1000;
         } catch (error) {
           // The trial has ended: the pod is asked again.
@@ -197,6 +196,7 @@ export class Trials {
    * @throws PartialFailureError
    */
   async untilAcknowledged(generation: number): Promise<void> {
+    await this.renew(true);
     await this.untilAll(
       (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
       (names) =>
