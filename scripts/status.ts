@@ -8,6 +8,7 @@ import {
   type CommandTarget,
 } from '../src/commands/target';
 import { firstLines, formatBytes, formatDuration, formatTable } from '../src/core/format';
+import type { ServedModelState } from '../src/release/agent-api';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
 const HELP = `Compares the models that each replica serves with the current release. Changes nothing.
@@ -140,6 +141,10 @@ const table = (replicas: readonly ReplicaStatus[]): string =>
     ),
   );
 
+/** `resnet 1 2 (GPU)` */
+const describeModel = ({ name, versions, device }: ServedModelState): string =>
+  `${name} ${versions.join(' ')}${device === null ? '' : ` (${device})`}`;
+
 /** What the agents report: the release, and the phases of the start with their times. */
 const agentsTable = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(
@@ -152,7 +157,7 @@ const agentsTable = (replicas: readonly ReplicaStatus[]): string =>
               replica,
               agent.release ?? '-',
               agent.trial === null ? '-' : `${agent.trial.release} of ${agent.trial.by}, ${agent.trial.phase}`,
-              agent.models.map(({ name, versions }) => `${name} ${versions.join(' ')}`).join(', '),
+              agent.models.map(describeModel).join(', '),
               formatBytes(agent.bytesOnDisk),
               Object.entries(agent.startMs)
                 .map(([phase, ms]) => `${phase} ${formatDuration(ms)}`)

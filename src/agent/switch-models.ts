@@ -33,7 +33,7 @@ const AT_A_TIME = 8;
 /** Messages of CUDA, PyTorch, ONNX Runtime and Python about memory. */
 const OUT_OF_MEMORY = /out of memory|failed to allocate|MemoryError|bad_alloc|cannot allocate memory/i;
 const MEMORY_HINT =
-  'the pod holds the model twice while it switches: publish with --activation drain, which unloads the old one first, or use a larger machine';
+  'the pod holds the model twice while it switches: publish with --drain 30, which unloads the old one first while the pod gets no requests, or use a larger machine';
 const POLL_MS = 100;
 
 /** Has Triton serve a release from a local folder. test/spec/Switch.tla specifies the order. */

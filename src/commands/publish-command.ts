@@ -25,6 +25,7 @@ export const PUBLISH_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
   untried: { type: 'boolean', default: false },
+  drain: { type: 'string' },
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
   'lock-timeout': { type: 'string', default: '600' },
@@ -41,6 +42,8 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --no-ask                   do not send each model its golden requests (or zeros, if it has none)
   --untried                  of replicas with agents: make the release the current one although no replica has tried it;
                              --no-load does the same
+  --drain SECONDS            of replicas with agents, for models that do not fit into memory twice: each replica leaves the
+                             Service, waits this time for open requests, and unloads changed models before it loads them
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
   --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
@@ -62,6 +65,7 @@ export interface PublishFlags {
   'no-load': boolean;
   'no-ask': boolean;
   untried: boolean;
+  drain?: string;
   message?: string;
   'load-timeout': string;
   'lock-timeout': string;
@@ -104,6 +108,7 @@ export async function runPublishCommand(
   work: (options: ApplyOptions) => Promise<ApplyResult>,
   source = target,
 ): Promise<number> {
+  const drainSeconds = flags.drain === undefined ? undefined : parseInteger('drain', flags.drain, 0, 3600);
   const timeouts = {
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
     lockTimeoutMs: parseInteger('lock-timeout', flags['lock-timeout'], 0, 86_400) * 1000,
@@ -121,12 +126,18 @@ export async function runPublishCommand(
     changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, async (step) => {
         const agents = await findMode(target.store, target.location, target.replicas);
+        if (agents === undefined && drainSeconds !== undefined) {
+          throw new UsageError(`--drain ${drainSeconds}: only replicas with an agent can drain, and there are none`, {
+            hint: 'omit --drain, or set "agent" in the settings of the stack',
+          });
+        }
         let transfer = new ProgressMeter(0);
         let warned = false;
         return work({
           agents,
           commitStore: target.commitStore,
           untried: flags.untried || flags['no-load'],
+          drainSeconds,
           store: target.store,
           location: target.location,
           replicas: flags['no-load'] ? undefined : target.replicas,

@@ -1,5 +1,6 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { describeStatus } from '../../scripts/status';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
 import { UsageError, type UserError } from '../../src/core/errors';
@@ -142,9 +143,10 @@ test('a refused release changes nothing, and its number can be used again', asyn
   expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
 });
 
-test('status names the release of each replica', async () => {
+test('status names the release of each replica, and the device of each model', async () => {
   const status = await repositoryStatus(store, location, replicas);
   expect(isAsReleased(status)).toBe(true);
+  expect(describeStatus({ name: 'test', replicas }, status)).toMatch(/pod-a .* a 2 \(CPU\), b 1 \(CPU\) /);
   expect(status.replicas.map(({ agent }) => agent?.release)).toEqual([status.release?.id, status.release?.id]);
 });
 
@@ -193,6 +195,18 @@ test('a release that no replica can try needs --untried or --no-load', async () 
   await expect(without({})).rejects.toThrow('no replica is running');
   const { json } = await without({ untried: true });
   await until('the replicas follow', () => pods.every(({ state }) => state.release === json.release));
+});
+
+test('--drain is recorded in the release, and refused for replicas without an agent', async () => {
+  write({ 'a/3': 'A3', 'b/2': 'B2' });
+  const { json } = await sync({ drain: '0' });
+  const manifest = await store.get(`models.releases/${json.release}.json`);
+  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ drainSeconds: 0 });
+  const direct = { bucket: location.bucket, prefix: 'direct' };
+  const work = jest.fn<never, []>();
+  const refused = run(work, { drain: '30' }, fixedReplicas(['http://127.0.0.1:9']), direct);
+  await expect(refused).rejects.toThrow(/^--drain 30: only replicas with an agent can drain/);
+  expect(work).not.toHaveBeenCalled();
 });
 
 const WAYS: [string, () => ReplicaSource, RegExp, number][] = [

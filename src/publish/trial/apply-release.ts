@@ -151,7 +151,7 @@ async function commit(
   planned: ReleasePlan,
   { target, snapshot: { base, current }, head, mode, options }: Change,
 ): Promise<{ release: AgentRelease; replicas: string[] }> {
-  const { store, location, signal, onStage, onBytes, noAsk, untried } = options;
+  const { store, location, signal, onStage, onBytes, noAsk, untried, drainSeconds } = options;
   if (mode.agents === undefined && untried !== true) {
     throw new UserError('no replicas were given, so no replica would try the release', {
       hint: 'add --selector or --stack; or add --untried: replicas then load the release without a trial',
@@ -176,6 +176,7 @@ async function commit(
     restores: target.restores,
     notAsked: noAsk === true || untried === true ? true : undefined,
     trialKey: sha256Hex(secret),
+    drainSeconds,
     models,
   };
   const body = encodeManifest(manifest);

@@ -135,6 +135,7 @@ test('a model on the CPU that should be on a GPU is refused', async () => {
 
 test('a server that dies during a load ends the trial, and home is loaded when it is back', async () => {
   const release = await releases.write({ a: model(1), b: model(2, {}, 'import time\ntime.sleep(3)\n') });
+  agent.events = [];
   await agent.try(release);
   await until('b is being loaded', () =>
     agent.events.some(({ event, model: name }) => event === 'load' && name === 'b'),
@@ -185,7 +186,7 @@ describe('a model that does not fit into memory twice', () => {
   test('is refused, with the memory that is missing and what to do', async () => {
     const { reason, hint } = await refusal(await releases.write({ a: model(1), large: large(2) }), {});
     expect(reason).toMatch(/^Triton cannot load large: .*CUDA out of memory\. Tried to allocate 9\.00 GiB/);
-    expect(hint).toContain('--activation drain');
+    expect(hint).toContain('--drain 30');
   });
 
   test('is replaced with drain while the pod is not Ready, and no request fails that goes to Ready pods only', async () => {
