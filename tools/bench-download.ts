@@ -10,7 +10,7 @@ export interface DownloadList {
 }
 
 /** Parts that the agent reads at a time. */
-const PARTS = 24;
+const PARTS = 16;
 
 /** Downloads and verifies objects as the agent does, for `npm run bench -- --only distance`. */
 export async function main([endpointUrl = '', list = '', directory = '']: readonly string[]): Promise<number> {

@@ -12,7 +12,7 @@ import { Releases } from './releases';
 import { RequestRefusedError } from './request-refused';
 
 /** Parts of objects that are read at a time, with a buffer of 2 MiB each. */
-const PARTS = 24;
+const PARTS = 16;
 
 export interface DownloadOptions {
   store: S3Store;

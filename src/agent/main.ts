@@ -78,7 +78,7 @@ async function run(argv: readonly string[]): Promise<number> {
 }
 
 /** Requests to S3 in flight: those of a download, and some for head.json and manifests. */
-const CONCURRENCY = 32;
+const CONCURRENCY = 24;
 
 function required(value: string | undefined, flag: string): string {
   if (value !== undefined) return value;
