@@ -78,8 +78,8 @@ export class Agent {
   private problem: string | undefined;
   /** How the models of the served release answered. */
   private asked: AskedModels = {};
-  /** A release that Triton refused, so that it is not tried again and again. */
-  private refused: string | undefined;
+  /** A release that failed in Triton, and until when, by Date.now(), it is not loaded again. */
+  private refused: { id: string; until: number; pauseMs: number } | undefined;
   /** When this pod follows a head that it did not try, by Date.now(). */
   private followAt = 0;
 
@@ -295,7 +295,7 @@ export class Agent {
     if (home !== undefined && now !== undefined && (!serving.isWhole || (now !== home && now !== head?.release))) {
       return home;
     }
-    if (head === undefined || head.release === this.refused) return home;
+    if (head === undefined || (head.release === this.refused?.id && Date.now() < this.refused.until)) return home;
     return head.release;
   }
 
@@ -364,14 +364,28 @@ export class Agent {
   private async fail(id: string, trial: Trial | undefined, error: Error, signal: AbortSignal): Promise<void> {
     this.problem = `cannot serve release ${id}: ${error.message}`;
     this.report({ event: 'failed', release: id, reason: error.message });
-    if (error instanceof LoadRefusedError && id !== this.home) this.refused = id;
+    if (id !== this.home) this.refuse(id, error);
     // A manifest or an object may be gone because head.json has moved on.
-    if (error instanceof WrongBytesError || isMissing(error)) await this.readHead().catch(() => undefined);
+    if (isOfDownload(error)) await this.readHead().catch(() => undefined);
+    if (id === this.home && id !== this.head?.release && isOfDownload(error)) {
+      // Home is damaged on this disk, and S3 is not asked for it, because its manifest cannot be verified any more.
+      this.noteFile.notes.home = undefined;
+      this.noteFile.save();
+    }
     if (trial !== undefined) {
       if (this.desk.current === trial) this.desk.finish('refused', error);
     } else if (id === this.home && this.serving.release !== undefined && needsRestart(error)) {
       await this.serving.restart(signal);
     } else if (this.serving.release === undefined && id !== this.home) await this.startFromHome(id, signal);
+  }
+
+  /** Keeps a release that Triton refuses, or that ends Triton, from being loaded again and again. */
+  private refuse(id: string, error: Error): void {
+    const { serving, refused } = this;
+    const isRefusal = error instanceof LoadRefusedError;
+    if (!isRefusal && (serving.release === undefined || serving.isWhole)) return; // It failed before it reached Triton.
+    const pauseMs = refused?.id === id ? Math.min(2 * refused.pauseMs, LONGEST_PAUSE_MS) : FIRST_PAUSE_MS;
+    this.refused = { id, until: isRefusal ? Infinity : Date.now() + pauseMs, pauseMs };
   }
 
   /** A pod that starts and cannot fetch or load head serves home, if its files are complete. */
@@ -425,7 +439,13 @@ export class Agent {
 const needsRestart = (error: Error): boolean =>
   error instanceof LoadRefusedError || (error instanceof TritonError && error.status === 'timeout');
 
-const isMissing = (error: Error): boolean => error instanceof UserError && / does not exist/.test(error.message);
+/** Whether an object is gone, or is not what was published. */
+const isOfDownload = (error: Error): boolean =>
+  error instanceof WrongBytesError || (error instanceof UserError && / does not exist/.test(error.message));
+
+/** Pauses before a release that ended Triton, or that did not load in time, is loaded again. */
+const FIRST_PAUSE_MS = 10_000;
+const LONGEST_PAUSE_MS = 600_000;
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);

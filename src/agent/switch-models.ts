@@ -212,8 +212,10 @@ export class ModelSwitcher {
     for (;;) {
       if (!(await this.options.triton.repositoryIndex()).some(isLoaded)) return;
       if (Date.now() > deadline) {
-        throw new UserError(`Triton does not unload ${model} within ${UNLOAD_MS / 1000} s`, {
-          hint: 'restart the server: a process of the model has probably died',
+        throw new TritonError(`Triton does not unload ${model} within ${UNLOAD_MS / 1000} s`, {
+          status: 'timeout',
+          model,
+          hint: 'read the log of Triton: a process of the model has probably died, or hangs',
         });
       }
       await sleep(POLL_MS);
