@@ -1,0 +1,63 @@
+import { existsSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { TritonError } from '../../../src/triton/client';
+import { ReleaseWriter, type TestModel, type WrittenRelease } from '../../support/agent';
+import { RulePod } from '../../support/rule-pod';
+import { SeededRandom } from '../../support/soak';
+import { Scratch } from '../../support/temp-dir';
+import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
+import { until } from '../../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const bucket = new VersionedBucket();
+const { store } = new VersionedStore(bucket, { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 1 });
+const releases = new ReleaseWriter(store);
+const model = (text: string): TestModel => ({ served: [1], files: { '1/weights': text } });
+
+let pod: RulePod;
+const serves = (release: WrittenRelease) => (): boolean => pod.state.ready && pod.state.release === release.id;
+
+async function commit(models: Record<string, TestModel>): Promise<WrittenRelease> {
+  const release = await releases.write(models);
+  await releases.commit(release);
+  return release;
+}
+
+test('a pod keeps serving home if the current release, which it did not try, ends Triton', async () => {
+  pod = await RulePod.start(scratch, 'pod', store, { bucket: 'bucket', prefix: 'models' });
+  const first = await commit({ a: model('A') });
+  await until('the first release', serves(first));
+  const load = pod.triton.loadModel.bind(pod.triton);
+  let tries = 0;
+  pod.triton.loadModel = (name): Promise<void> => {
+    if (name !== 'deadly') return load(name);
+    tries += 1;
+    return Promise.reject(new TritonError('connection reset', { status: 'unreachable' }));
+  };
+  await commit({ a: model('A'), deadly: model('D') });
+  await until('the problem', () => tries === 1 && serves(first)());
+  // It would be tried again 50 ms later, again and again.
+  await new Promise((resolve) => setTimeout(resolve, 1000));
+  expect(tries).toBe(1);
+  expect(pod.state.problem).toMatch(/Triton ended while it loaded deadly/);
+  const fixed = await commit({ a: model('A2') });
+  await until('the next release', serves(fixed));
+});
+
+test('a pod whose home is damaged on its disk follows the current release', async () => {
+  const { home } = pod.state;
+  const manifest = join(pod.directory, 'releases', `${home}.json`);
+  expect(existsSync(manifest)).toBe(true);
+  const bad = await releases.write({ a: model('A3'), b: model('wrong') });
+  // A trial takes the pod away from home, whose manifest is lost meanwhile.
+  await pod.agent.beginTrial({
+    ...{ id: 'trial-12345', release: bad.id, manifestSha256: bad.manifestSha256, base: bad.base },
+    ...{ secret: bad.secret, ttlSeconds: 60, by: 'test', stateTag: pod.state.stateTag, ask: false },
+  });
+  await until('the trial', () => pod.state.trial?.phase === 'served');
+  rmSync(manifest);
+  const next = await commit({ a: model('A4') });
+  await until('the current release', serves(next));
+});
