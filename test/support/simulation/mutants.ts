@@ -7,7 +7,7 @@ const trials = 'src/publish/trial/trials.ts';
 
 /**
  * Each removes one guard of the protocol (test/spec/Publish.tla and Switch.tla) from the code, and the simulation finds it
- * within 1,000 schedules. The first ones are found soonest.
+ * within 2,500 schedules. The first ones are found soonest.
  */
 export const MUTANTS: Record<string, Mutant> = {
   'versions are not checked against the manifest': {
@@ -48,19 +48,6 @@ export const MUTANTS: Record<string, Mutant> = {
       ['if (!stat.isDirectory()) return own;', 'if (!stat.isDirectory() || /[/][0-9]+$/.test(path)) return own;'],
     ],
   },
-};
-
-/** Other guards. It is not known yet in how many schedules the simulation finds them. `SIMULATION_MUTANTS=all` tries it. */
-export const OTHER_MUTANTS: Record<string, Mutant> = {
-  'the base is read when the commit is sent': {
-    file: control,
-    replace: [
-      [
-        'const generation = base.generation + 1;\n',
-        'base = await this.read();\n    const generation = base.generation + 1;\n',
-      ],
-    ],
-  },
   'a request for head.json without an answer is a failure': {
     file: control,
     replace: [['return await this.settle(base, next, error);', 'throw new UserError((error as Error).message);']],
@@ -77,10 +64,6 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
         'await this.put(base.head, base.condition);',
       ],
     ],
-  },
-  'only head.json is searched for the release': {
-    file: control,
-    replace: [['id = (await this.readManifest(id))?.previous;', 'id = undefined;']],
   },
   'a second trial takes the place of the first': {
     file: desk,
@@ -107,6 +90,26 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
       ],
       ['current: Trial | undefined;', 'current: Trial | undefined;\n  private ended: Trial | undefined;'],
     ],
+  },
+};
+
+/**
+ * Other guards, which `SIMULATION_MUTANTS=all` removes too. The simulation did not find the first four in 2,500 schedules;
+ * the others were not tried.
+ */
+export const OTHER_MUTANTS: Record<string, Mutant> = {
+  'the base is read when the commit is sent': {
+    file: control,
+    replace: [
+      [
+        'const generation = base.generation + 1;\n',
+        'base = await this.read();\n    const generation = base.generation + 1;\n',
+      ],
+    ],
+  },
+  'only head.json is searched for the release': {
+    file: control,
+    replace: [['id = (await this.readManifest(id))?.previous;', 'id = undefined;']],
   },
   'leases are not checked before the commit': {
     file: trials,
