@@ -1,5 +1,5 @@
 # Starts Triton with the key of its model control API, which the agent makes for each pod, so that no Secret and no
-# manifest contains it.
+# manifest contains it. Ends Triton when the agent requests a restart.
 #
 #   sh -c "$(cat start-triton.sh)" DIRECTORY_OF_THE_AGENT PROGRAM [ARGUMENT...]
 
@@ -14,4 +14,18 @@ for argument do
   *) set -- "$@" "$argument" ;;
   esac
 done
+
+# Ends Triton when the agent writes another content into this file, so that the kubelet restarts the container. `exec`
+# keeps the id of this process. Its usual name is two dollar signs, of which Kubernetes would remove one.
+read -r server _ </proc/self/stat
+before=$(cat "$0/restart-triton" 2>/dev/null)
+while kill -s 0 "$server" 2>/dev/null; do
+  sleep 1
+  request=$(cat "$0/restart-triton" 2>/dev/null)
+  if [ -n "$request" ] && [ "$request" != "$before" ]; then
+    before=$request
+    echo 'The agent requested a restart.'
+    kill -s TERM "$server"
+  fi
+done &
 exec "$@"

@@ -7,6 +7,7 @@ import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { Progress } from '../../../src/cli/progress';
 import { KEY_FILE } from '../../../src/agent/main';
+import { requestRestart } from '../../../src/agent/restart-request';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import type { AgentState } from '../../../src/release/agent-api';
@@ -162,7 +163,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     process.kill(pid, 'SIGKILL');
   }
 
-  test('Triton waits for the key of the agent, the pod serves head, and heals after each kind of kill', async () => {
+  test('Triton waits for the key of the agent, the pod serves head, and heals after each kill and restart', async () => {
     const id = await commit({ a: { served: [1], files: { '1/weights': 'A' } } });
     const first = runTriton('triton');
     // The shell waits, so no port is open yet.
@@ -192,11 +193,18 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       async () => (await isReady()) && (await isServed('a')),
     );
 
+    requestRestart(volume);
+    // 1 if connections are open at the end of --exit-timeout-secs, as those of the agent are.
+    expect(await second.ended).toMatch(/exit code [01]/);
+    // As the kubelet does. The earlier request does not end it.
+    const third = runTriton('triton-on-request');
+    await until('models are loaded again', async () => (await isReady()) && (await isServed('a')));
+
     await sidecar.stop(20_000);
     expect(await sidecar.ended).toMatch(/exit code 0/);
     expect(await isServed('a')).toBe(true);
-    await second.stop(20_000);
-    expect(await second.ended).toMatch(/exit code 0/);
+    await third.stop(20_000);
+    expect(await third.ended).toMatch(/exit code 0/);
   }, 300_000);
 
   test('Triton ends on SIGTERM while it waits for the key', async () => {
@@ -212,6 +220,21 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     await sleep(1000);
     await waiting.stop(20_000);
     expect(await waiting.ended).toMatch(/143/);
+  });
+
+  test('a request of the agent ends the program once, and a later start ignores it', async () => {
+    const folder = join(scratch.directory, 'requests');
+    mkdirSync(join(folder, 'models'), { recursive: true });
+    writeFileSync(join(folder, KEY_FILE), 'key\n');
+    const start = (name: string): ManagedProcess =>
+      run(name, { ...triton, command: [...triton.command.slice(0, -1), folder], args: ['sleep', '100'] }, [], {
+        PATH: process.env['PATH'] ?? '',
+      });
+    requestRestart(folder);
+    const first = start('first-request');
+    expect(await Promise.race([first.ended, sleep(2500, 'runs')])).toBe('runs');
+    requestRestart(folder);
+    expect(await first.ended).toMatch(/SIGTERM/);
   });
 
   test('the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits', async () => {

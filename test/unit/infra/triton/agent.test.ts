@@ -109,6 +109,8 @@ test('Triton starts without models, with the key of the agent, from a folder tha
     `--grpc-restricted-protocol=${guard}`,
   ]);
   expect(triton['command']).toEqual(['/bin/sh', '-c', expect.stringContaining('exec "$@"'), '/var/cache/triton']);
+  // Kubernetes replaces two dollar signs by one.
+  expect(JSON.stringify(triton['command'])).not.toContain('$$');
   expect(triton.volumeMounts).toEqual([
     { name: 'scratch', mountPath: '/var/cache/triton', readOnly: true },
     { name: 'tmp', mountPath: '/tmp' },
