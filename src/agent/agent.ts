@@ -39,6 +39,8 @@ export interface AgentOptions {
   location: RepositoryLocation;
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;
+  /** Most bytes that the files of releases may take. */
+  diskBytes?: number | undefined;
   /** With the key of the model control API. */
   triton: AgentTriton;
   /** For one model. */
@@ -84,10 +86,10 @@ export class Agent {
   private followAt = 0;
 
   constructor(private readonly options: AgentOptions) {
-    const { directory, store, location, triton, loadTimeoutMs, restartMs = 60_000 } = options;
+    const { directory, diskBytes, store, location, triton, loadTimeoutMs, restartMs = 60_000 } = options;
     const report = (event: AgentEvent): void => this.report(event);
     mkdirSync(join(directory, 'models'), { recursive: true });
-    this.downloads = new Downloads({ store, location, directory, report });
+    this.downloads = new Downloads({ store, location, directory, diskBytes, report });
     this.noteFile = new NoteFile(join(directory, 'notes.json'));
     this.switcher = new ModelSwitcher({
       triton,

@@ -1,4 +1,4 @@
-import { statfsSync } from 'node:fs';
+import { readdirSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
 import { UserError } from '../core/errors';
@@ -19,6 +19,8 @@ export interface DownloadOptions {
   location: RepositoryLocation;
   /** The agent's disk. */
   directory: string;
+  /** Most bytes that the files of releases may take. Default: what is free on the file system. */
+  diskBytes?: number | undefined;
   report: Report;
 }
 
@@ -114,9 +116,11 @@ export class Downloads {
     return files.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
+  /** The file system of an emptyDir is that of the node, which does not show the limit of the volume. */
   private freeBytes(): number {
-    const { bavail, bsize } = statfsSync(this.options.directory);
-    return bavail * bsize;
+    const { directory, diskBytes = Infinity } = this.options;
+    const { bavail, bsize } = statfsSync(directory);
+    return Math.max(0, Math.min(bavail * bsize, diskBytes - bytesBelow(this.content.directory)));
   }
 
   /** Deletes the files of every other release. */
@@ -127,6 +131,16 @@ export class Downloads {
     this.sizes = sizesOf(release);
     this.tidied = release.id;
   }
+}
+
+/** Bytes of all files in a folder and its folders, unfinished ones too. */
+function bytesBelow(directory: string): number {
+  let sum = 0;
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    // A download can delete or rename a file meanwhile.
+    if (entry.isFile()) sum += statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return sum;
 }
 
 const sizesOf = (release: Manifest): Map<string, number> =>

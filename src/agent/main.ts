@@ -20,6 +20,7 @@ const HELP = `Has one Triton server serve the current release of a model reposit
   --control-port PORT        for publishers, on loopback (default 8090)
   --port PORT                for probes, state and metrics (default 8091)
   --host ADDRESS             where probes are answered (default 0.0.0.0: every address of the pod)
+  --disk-bytes COUNT         most bytes that models may take in DIR (default: what its file system has free)
   --load-timeout SECONDS     for one model (default 600)
   --gpus COUNT               GPUs of this pod: a release is refused if Triton serves its models on the CPU instead (default 0)
   --help                     print this text
@@ -40,6 +41,7 @@ async function run(argv: readonly string[]): Promise<number> {
     'control-port': { type: 'string', default: '8090' },
     port: { type: 'string', default: '8091' },
     host: { type: 'string', default: '0.0.0.0' },
+    'disk-bytes': { type: 'string' },
     'load-timeout': { type: 'string', default: '600' },
     gpus: { type: 'string', default: '0' },
     help: { type: 'boolean', default: false },
@@ -56,6 +58,7 @@ async function run(argv: readonly string[]): Promise<number> {
     store,
     location,
     directory,
+    diskBytes: flags['disk-bytes'] === undefined ? undefined : toNumber(flags['disk-bytes'], 'disk-bytes'),
     triton,
     loadTimeoutMs: 1000 * toNumber(flags['load-timeout'], 'load-timeout'),
     gpus: toNumber(flags.gpus, 'gpus'),
@@ -86,7 +89,7 @@ function required(value: string | undefined, flag: string): string {
 }
 
 function toNumber(text: string, flag: string): number {
-  if (/^\d{1,6}$/.test(text)) return Number(text);
+  if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new UsageError(`--${flag} ${text}: not a number`, { hint: 'write a whole number' });
 }
 
