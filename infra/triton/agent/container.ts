@@ -53,11 +53,16 @@ export function agentContainer(
     command: ['/bin/sh', `${PROGRAM_DIRECTORY}/supervise.sh`],
     args: [
       'node',
+      `--max-old-space-size=${HEAP_MIB}`,
       `${PROGRAM_DIRECTORY}/agent.cjs`,
       '--bucket',
       modelRepository,
       '--directory',
       SCRATCH_DIRECTORY,
+      '--disk-bytes',
+      String(settings.resources.scratchGiB * 2 ** 30 - RESERVED_BYTES),
+      '--gpus',
+      String(settings.gpusPerPod),
       '--load-timeout',
       String(loadTimeoutSeconds(settings)),
     ],
@@ -96,6 +101,15 @@ const AGENT_RESOURCES = {
   requests: { cpu: '250m', memory: '256Mi', 'ephemeral-storage': '128Mi' },
   limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
 };
+
+/**
+ * Most memory of JavaScript objects. A program that needs more ends, and supervise.sh restarts it. If it exceeded the limit of
+ * the container, the kernel would end all processes of the container, because Kubernetes sets memory.oom.group.
+ */
+const HEAP_MIB = 256;
+
+/** Disk for manifests and notes, and for the directories of files. */
+const RESERVED_BYTES = 64 * 2 ** 20;
 
 /** The agent's default, which is generous for one model. */
 const LEAST_LOAD_SECONDS = 600;

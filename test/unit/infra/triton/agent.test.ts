@@ -53,11 +53,16 @@ test('the container of the agent is a native sidecar without startup and livenes
     command: ['/bin/sh', '/opt/agent/supervise.sh'],
     args: [
       'node',
+      '--max-old-space-size=256',
       '/opt/agent/agent.cjs',
       '--bucket',
       's3://models-prod/models',
       '--directory',
       '/var/cache/triton',
+      '--disk-bytes',
+      String(20 * 1024 ** 3 - 64 * 1024 ** 2),
+      '--gpus',
+      '1',
       '--load-timeout',
       '600',
     ],
@@ -91,6 +96,7 @@ test('the container of the agent is a native sidecar without startup and livenes
     ],
   });
   expect((await pod({ startup: { loadSeconds: 900, warmUpSeconds: 60 } })).agent.args.at(-1)).toBe('960');
+  expect((await pod({ gpusPerPod: 0 })).agent.args.join(' ')).toContain('--gpus 0 ');
   expect(programName(all)).toMatch(/^triton-agent-[0-9a-f]{12}$/);
 });
 
