@@ -81,9 +81,14 @@ export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
       ],
       Resource: prefixes.map((prefix) => objects(place, prefix)),
     },
-    // A rollback restores object versions that later releases replaced. Objects beside the repository are never
-    // restored.
-    { Sid: 'ReadVersions', Effect: 'Allow', Action: 's3:GetObjectVersion', Resource: objects(place, place.prefix) },
+    // A rollback restores object versions that later releases replaced, and copies files beside the versions of models,
+    // which are in PREFIX.releases/kept.
+    {
+      Sid: 'ReadVersions',
+      Effect: 'Allow',
+      Action: 's3:GetObjectVersion',
+      Resource: prefixes.map((prefix) => objects(place, prefix)),
+    },
     ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
   ];
 }
@@ -99,7 +104,7 @@ export function readerStatements(place: RepositoryRef, readers: string[]): Polic
     {
       Sid: 'Read',
       Effect: 'Allow',
-      Action: 's3:GetObject',
+      Action: ['s3:GetObject', 's3:GetObjectVersion'],
       Resource: prefixes.map((prefix) => objects(place, prefix)),
     },
   ];

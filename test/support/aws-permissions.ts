@@ -14,8 +14,8 @@ interface Permission {
   action: string;
   /** Kind of resource: the bucket, a listing of the bucket, an object, or the key that encrypts objects. */
   of: 'bucket' | 'listing' | 'object' | 'key';
-  /** Needed only for objects in the repository itself, not for those that the publisher stores beside it. */
-  repositoryOnly?: true;
+  /** Needed only for releases that agents serve, which name versions of objects. */
+  forAgents?: true;
   /** Operation that needs the permission. */
   why: string;
 }
@@ -47,7 +47,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
   { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
   { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
-  { action: 's3:GetObjectVersion', of: 'object', repositoryOnly: true, why: 'a rollback to what was pruned' },
+  { action: 's3:GetObjectVersion', of: 'object', why: 'a rollback to what was pruned, and files beside versions' },
   { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
   { action: 's3:ListMultipartUploadParts', of: 'object', why: 'parts that need not be sent again' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting uploads that will not be resumed' },
@@ -62,23 +62,24 @@ export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
+  { action: 's3:GetObjectVersion', of: 'object', forAgents: true, why: 'what S3 copies, by version ids' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
 /**
  * One call for each permission and each place.
- * @param places prefixes of listings and of keys of objects; the first one is the repository
+ * @param places prefixes of listings and of keys of objects
  */
 export function getCalls(permissions: readonly Permission[], at: RepositoryArns, places: readonly string[]): Call[] {
   const bucket = `arn:aws:s3:::${at.bucket}`;
-  return permissions.flatMap(({ action, of, repositoryOnly = false }): Call[] => {
+  return permissions.flatMap(({ action, of }): Call[] => {
     switch (of) {
       case 'bucket':
         return [{ action, resource: bucket }];
       case 'listing':
         return places.map((place) => ({ action, resource: bucket, context: { 's3:prefix': `${place}/` } }));
       case 'object':
-        return (repositoryOnly ? places.slice(0, 1) : places).map((place) => ({
+        return places.map((place) => ({
           action,
           resource: `${bucket}/${place}/bert/1/model.pt`,
         }));

@@ -187,7 +187,7 @@ describe('bucketReaders', () => {
   test('denies writes, other reads, and use of the key other than through S3', () => {
     const object = `arn:aws:s3:::${AT.bucket}/models/bert/1/model.pt`;
     const more = by(READER, [
-      ...['PutObject', 'DeleteObject', 'GetObjectVersion'].map((action) => ({
+      ...['PutObject', 'DeleteObject', 'DeleteObjectVersion'].map((action) => ({
         action: `s3:${action}`,
         resource: object,
       })),
