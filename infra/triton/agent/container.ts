@@ -7,7 +7,7 @@ import { hasDigest } from '../image';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
 import { NO_METADATA, plain, SCRATCH_DIRECTORY, staticKeys, type SecretNames } from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
-import { agentProgram, hashOf, type AgentProgram } from './program';
+import { agentProgram } from './program';
 
 type Container = input.core.v1.Container;
 type EnvVar = input.core.v1.EnvVar;
@@ -17,16 +17,14 @@ const PROGRAM_DIRECTORY = '/opt/agent';
 const TOKEN_DIRECTORY = '/var/run/secrets/aws';
 
 /**
- * Creates the ConfigMap with the program of the agent. Its name has a hash of the content, so a changed program rolls the
- * pods out, and pods that still run keep the ConfigMap that they started with until the rollout has succeeded.
+ * Creates the ConfigMap with the program of the agent. Pulumi gives a changed ConfigMap a new name, so a changed program
+ * rolls the pods out, and pods that still run keep the ConfigMap that they started with until the rollout has succeeded.
+ * A name with a hash of the content would clash with that of a ConfigMap that a failed update has left behind.
  * @returns its name
  */
-export function createAgentProgram(
-  { settings, namespace, options }: ComponentContext,
-  files: AgentProgram = agentProgram(),
-): pulumi.Output<string> {
-  const metadata = { name: `${settings.name}-agent-${hashOf(files)}`, namespace, labels: labels(settings.name) };
-  return new ConfigMap(`${settings.name}-agent`, { metadata, data: { ...files }, immutable: true }, options).metadata
+export function createAgentProgram({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
+  const metadata = { namespace, labels: labels(settings.name) };
+  return new ConfigMap(`${settings.name}-agent`, { metadata, data: agentProgram(), immutable: true }, options).metadata
     .name;
 }
 

@@ -1,5 +1,4 @@
 import { buildSync } from 'esbuild';
-import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
@@ -35,7 +34,3 @@ function bundle(): string {
   });
   return outputFiles.map(({ text }) => text).join('');
 }
-
-/** Identifies the content of files, in as few characters as a name has room for. */
-export const hashOf = (files: AgentProgram): string =>
-  createHash('sha256').update(JSON.stringify(files)).digest('hex').slice(0, 12);
