@@ -2,6 +2,7 @@ import {
   agentSeries,
   gpuMemoryShare,
   loadedOn,
+  loadedPods,
   meanQueueMilliseconds,
   podSeries,
   series,
@@ -83,8 +84,9 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonModelsDiffer',
       severity: 'warning',
       forSeconds: 900,
-      // A loaded model has series, so each replica that answers should have the same ones.
-      expression: `${loadedOn(of)} < on () group_left () ${servingPods(of)}`,
+      // A loaded model has series, so each replica should have the same ones. Triton answers before its agent loads models, and
+      // other alerts are about agents that load none.
+      expression: `${loadedOn(of)} < on () group_left () ${limits.agents ? loadedPods(of) : servingPods(of)}`,
       summary:
         'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} replicas, but not on all.',
     },

@@ -52,6 +52,11 @@ export function servingPods(of: SeriesOf): string {
   return `sum(up${series(of)})`;
 }
 
+/** Number of replicas that have loaded models. No value if there are none. Beside an agent, Triton answers before that. */
+export function loadedPods(of: SeriesOf): string {
+  return `count(count by (pod) (nv_inference_count${series(of)}))`;
+}
+
 /** Share of used memory of each GPU, from 0 to 1. */
 export function gpuMemoryShare(of: SeriesOf): string {
   return `nv_gpu_memory_used_bytes${series(of)} / nv_gpu_memory_total_bytes${series(of)}`;
@@ -66,13 +71,12 @@ export function loadedOn(of: SeriesOf): string {
 
 /**
  * The query of KEDA, which divides the result by the desired queue time to get the number of pods: the queue time of
- * the slowest model times the number of serving pods. Starting pods are not counted, so waiting for them does not add
- * more. The queue time is capped, so one step at most doubles the number of serving pods. The result is 0 without
- * requests, and empty without any metrics, which KEDA treats as an error and not as an idle server.
+ * the slowest model times the number of pods with models. Starting pods are not counted, so waiting for them does not add
+ * more. The queue time is capped, so one step at most doubles the number of these pods. The result is 0 without requests, and empty without any metrics, which KEDA treats as an error and not as an idle server.
  */
 export function scalingQuery(of: SeriesOf, queueMilliseconds: number): string {
   const queue = `clamp_max(max(${meanQueueMilliseconds(of, ['model'])}), ${2 * queueMilliseconds})`;
-  return `${queue} * ${servingPods(of)} or 0 * ${servingPods(of)}`;
+  return `${queue} * ${loadedPods(of)} or 0 * ${servingPods(of)}`;
 }
 
 /** Selector for series of kube-state-metrics about the pods of one component. */

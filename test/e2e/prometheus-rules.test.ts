@@ -224,9 +224,10 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
           values: '0x400',
         })),
       );
-      const input = [...quiet, ...everywhere, ofModel('nv_inference_count', POD, '0x400', 'new')];
+      const input = [...quiet, ...everywhere, up('downloading'), ofModel('nv_inference_count', POD, '0x400', 'new')];
       const summary = 'Model new version 1 is loaded on 1 replicas, but not on all.';
       expect(await fires('TritonModelsDiffer', 16, input, [{ model: 'new', version: '1', summary }])).toBe('');
+      expect(await fires('TritonModelsDiffer', 16, [...quiet, up('downloading')], [])).toBe('');
     });
 
     test('TritonRequestsFailing fires if more than 1% of the requests fail', async () => {
@@ -294,11 +295,12 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       ).toBe('');
     });
 
-    test('the query multiplies the queue time of the slowest model by the number of serving replicas', async () => {
+    test('the query multiplies the queue time of the slowest model by the number of replicas with models', async () => {
       const input = [
         up(POD),
         up(OTHER),
         up('starting', '0x400'),
+        up('downloading'),
         ...requests(POD, 100, 80, 'slow'),
         ...requests(OTHER, 100, 80, 'slow'),
         ...requests(POD, 900, 1, 'quick'),
@@ -306,8 +308,8 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await yields(query, input, [{ labels: '{}', value: 160 }])).toBe('');
     });
 
-    test('the query requests at most twice the serving replicas', async () => {
-      const input = [up(POD), up(OTHER), ...requests(POD, 1, 60_000)];
+    test('the query requests at most twice the replicas with models', async () => {
+      const input = [up(POD), up(OTHER), ...requests(POD, 1, 60_000), ofModel('nv_inference_count', OTHER, '0x400')];
       expect(await yields(query, input, [{ labels: '{}', value: 2 * 2 * 50 }])).toBe('');
     });
 

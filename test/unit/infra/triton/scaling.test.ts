@@ -36,7 +36,7 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
             serverAddress: 'http://prometheus-operated.monitoring.svc:9090',
             query:
               `clamp_max(max(sum by (model) (rate(nv_inference_queue_duration_us${mine}[120s])) / 1000 / ` +
-              `(sum by (model) (rate(nv_inference_request_success${mine}[120s])) > 0)), 100) * sum(up${mine}) ` +
+              `(sum by (model) (rate(nv_inference_request_success${mine}[120s])) > 0)), 100) * count(count by (pod) (nv_inference_count${mine})) ` +
               `or 0 * sum(up${mine})`,
             threshold: '50',
             ignoreNullValues: 'false',
