@@ -169,12 +169,22 @@ test('a rollback writes a new release, and accepts only retained ones', async ()
 
 test('files beside versions that a publisher did not write are repaired by the next one', async () => {
   await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
-  await store.putBytes('models/gone/config.pbtxt', Buffer.from('other'));
+  // The first release had this file.
+  await store.putBytes('models/a/labels.txt', Buffer.from('other'));
   write({ 'a/2': 'A2', 'b/1': 'B' });
   expect((await sync()).json).toMatchObject({ isNew: false });
   expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
   const config = (await store.get('models/b/config.pbtxt'))?.body.toString();
   expect(config).toContain('specific');
+});
+
+test('objects of other tools under the prefix survive a publish', async () => {
+  const others = ['other/config.pbtxt', 'staging/resnet/1/model.pt'];
+  for (const key of others) await store.putBytes(`models/${key}`, Buffer.from('other'));
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  await sync();
+  for (const key of others) expect(await store.get(`models/${key}`)).toBeDefined();
+  await store.delete(others.map((key) => ({ key: `models/${key}` })));
 });
 
 test('a release that no replica can try needs --untried or --no-load', async () => {

@@ -3,7 +3,7 @@ import { formatLocation, type RepositoryLocation } from '../../release/location'
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, getModelName, getVersion } from '../keys';
 import type { HeadFile } from './head-file';
-import { isBeside, readSnapshot, viewConfig, type AgentRelease } from './snapshot';
+import { isBeside, readSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -18,19 +18,25 @@ interface Desired {
 /**
  * Makes PREFIX/MODEL/config.pbtxt and the files beside the versions those of the current release, so that the prefix is
  * an ordinary model repository for people and for servers without an agent. Agents never read it. A publisher that is
- * interrupted here leaves an older view, which the next one repairs.
+ * interrupted here leaves an older view, which the next one repairs. Objects that no retained release has in its view
+ * belong to other tools and stay as they are.
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const { current } = await readSnapshot(head, formatLocation(location));
-    if (current === undefined || (await write(current, store, location))) return;
+    if (await write(await readSnapshot(head, formatLocation(location)), store, location)) return;
   }
 }
 
 /** @returns whether nothing was to be done: only then was the view not older than head.json */
-async function write(release: AgentRelease, store: S3Store, location: RepositoryLocation): Promise<boolean> {
+async function write(
+  { current, retained }: AgentSnapshot,
+  store: S3Store,
+  location: RepositoryLocation,
+): Promise<boolean> {
+  if (current === undefined) return true;
   const folder = `${location.prefix}/`;
-  const desired = desiredView(release, store, folder);
+  const desired = desiredView(current, store, folder);
+  const ours = new Set(retained.flatMap((release) => [...desiredView(release, store, folder).keys()]));
   const listed = (await store.list(folder)).filter(({ key }) => {
     const path = key.slice(folder.length);
     return getModelName(path) !== '' && getVersion(path) === undefined;
@@ -44,7 +50,7 @@ async function write(release: AgentRelease, store: S3Store, location: Repository
       due.push(key);
       await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
     });
-    const extraneous = listed.filter(({ key }) => !desired.has(key));
+    const extraneous = listed.filter(({ key }) => ours.has(key) && !desired.has(key));
     if (extraneous.length > 0) await store.delete(extraneous);
     return due.length === 0 && extraneous.length === 0;
   } catch (error) {
