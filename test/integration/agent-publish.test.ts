@@ -13,7 +13,8 @@ import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import { agentsOf } from '../../src/publish/trial/mode';
 import { HeadFile } from '../../src/publish/trial/head-file';
 import { parseHead, type Head } from '../../src/release/head';
-import { headKey } from '../../src/release/location';
+import { headKey, releaseKey } from '../../src/release/location';
+import { parseManifest } from '../../src/release/manifest';
 import type { S3Store } from '../../src/s3/store';
 import { writeRepository } from '../support/repository';
 import { podSource, RulePod } from '../support/rule-pod';
@@ -268,11 +269,49 @@ test('of two publishers one commits, and the other changes nothing', async () =>
   expect(pods.map(({ state }) => state.release)).toEqual([release, release]);
 });
 
+test('a publisher replaces no object of a version; plain servers get the bytes of the release', async () => {
+  // As of a publisher that was killed, or that commits in the meantime.
+  const { versionId } = await store.putBytes('models/a/7/weights', Buffer.from('not released'));
+  write({ 'a/7': 'A7', 'b/1': 'B' });
+  const first = await sync();
+  expect(first.json).toMatchObject({ isNew: true, changed: ['a'] });
+  expect(pods.map(({ served }) => served['a/7'])).toEqual(['A7', 'A7']);
+  const { models } = parseManifest((await store.get(releaseKey(location, first.json.release)))?.body as Buffer, 'x');
+  const [file] = models['a']?.files ?? [];
+  expect(file?.key).toMatch(/^models\.releases\/kept\//);
+  const buffer = Buffer.alloc('not released'.length);
+  await store.readInto('models/a/7/weights', versionId ?? '', 0, buffer);
+  expect(buffer.toString()).toBe('not released');
+  expect((await store.get('models/a/7/weights'))?.body.toString()).toBe('A7');
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  write({ 'a/7': 'other', 'b/1': 'B' });
+  await expect(sync()).rejects.toThrow('cannot change published versions:\n  a/7/weights');
+});
+
+test('an object that appears between two uploads is not replaced', async () => {
+  write({ 'a/8': 'A8', 'b/1': 'B' });
+  const putFile = store.putFile.bind(store);
+  const spy = jest.spyOn(store, 'putFile').mockImplementation(async (key, ...rest) => {
+    spy.mockImplementation(putFile);
+    await store.putBytes(key, Buffer.from('of another publisher'));
+    return putFile(key, ...rest);
+  });
+  const own = jest.spyOn(store, 'copy');
+  const { json } = await sync();
+  spy.mockRestore();
+  const conditions = own.mock.calls.map(([, key, { condition }]) => [key, condition]);
+  own.mockRestore();
+  expect(json).toMatchObject({ isNew: true });
+  expect(pods.map(({ served }) => served['a/8'])).toEqual(['A8', 'A8']);
+  // Only after the commit, for servers without an agent.
+  expect(conditions).toEqual([['models/a/8/weights', { ifEtag: expect.any(String) as string }]]);
+});
+
 test('promote copies a release to a repository of the other format, and back', async () => {
   const direct = { bucket: location.bucket, prefix: 'direct' };
   const { json } = await run((options) => promote({ ...options, from: { store, location } }), {}, null, direct);
   expect(json).toMatchObject({ isNew: true, changed: ['a', 'b'] });
-  expect((await store.get('direct/a/6/weights'))?.body.toString()).toBe('A6');
+  expect((await store.get('direct/a/8/weights'))?.body.toString()).toBe('A8');
   const before = await readHeadFile();
   const back = await run((options) => promote({ ...options, from: { store, location: direct } }));
   expect(back.json).toMatchObject({ isNew: false });

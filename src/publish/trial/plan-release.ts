@@ -15,7 +15,7 @@ import {
   type PlannedObject,
 } from '../plan/plan';
 import { manifestConfig } from './config-texts';
-import type { AgentSnapshot } from './snapshot';
+import { isBeside, type AgentSnapshot } from './snapshot';
 
 /** A plan, and what the manifest needs beyond it. */
 export interface ReleasePlan {
@@ -36,11 +36,11 @@ export interface PlanReleaseOptions {
 /**
  * Compares the desired models with the retained releases by content. An object has the action
  *
- * | a retained release names its key | content | action                                              |
- * | -------------------------------- | ------- | --------------------------------------------------- |
- * | no                               |         | `upload` (it replaces an object that none names)    |
- * | yes                              | same    | `keep`                                              |
- * | yes                              | other   | `conflict`, because numbers of versions are for one content |
+ * | a retained release has its path | content | action                                                      |
+ * | ------------------------------- | ------- | ----------------------------------------------------------- |
+ * | no                              |         | `upload`                                                    |
+ * | yes                             | same    | `keep`                                                      |
+ * | yes                             | other   | `conflict`, because numbers of versions are for one content |
  *
  * Files beside the versions have keys by content, so they are never in conflict. Versions that are not served, and trace
  * records, are left out, because no replica needs them.
@@ -52,8 +52,12 @@ export async function planRelease(
 ): Promise<ReleasePlan> {
   const known = new Map<string, ReleasedFile[]>();
   for (const { manifest } of retained) {
-    for (const file of Object.values(manifest.models).flatMap(({ files }) => files)) {
-      known.set(file.key, [...(known.get(file.key) ?? []), file]);
+    for (const [name, { files }] of Object.entries(manifest.models)) {
+      for (const file of files) {
+        // The bytes of a version may be stored under another key.
+        const key = isBeside(file) ? file.key : `${location.prefix}/${name}/${file.path}`;
+        known.set(key, [...(known.get(key) ?? []), file]);
+      }
     }
   }
   const models = desired.map((model) => ({

@@ -63,8 +63,9 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
 }
 
 const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): string[] =>
-  Object.values(manifest.models).flatMap(({ files, golden }) => [
-    ...files.map(({ key }) => key),
+  Object.entries(manifest.models).flatMap(([name, { files, golden }]) => [
+    // Also the copy for servers without an agent, if a version is stored under another key.
+    ...files.flatMap(({ key, path }) => [key, `${location.prefix}/${name}/${path}`]),
     ...(golden === undefined ? [] : [goldenKey(location, golden.sha256)]),
   ]);
 

@@ -3,9 +3,10 @@ import { UserError } from '../../core/errors';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
 import type { ReleasedFile, ReleasedModel } from '../../release/manifest';
 import {
+  checksumOfBytes,
+  PART_BYTES,
   PreconditionFailedError,
   S3Error,
-  type PutCondition,
   type S3Store,
   type UploadOptions,
   type Written,
@@ -24,12 +25,12 @@ export interface UploadTarget {
   onBytes?: ((key: string, bytes: number) => void) | undefined;
 }
 
-/** Times that an object is looked at again after another program wrote it. */
-const TRIES = 5;
+type Uploaded = Pick<ReleasedFile, 'key' | 'versionId' | 'checksum'>;
 
 /**
  * Writes what no retained release has. Files of versions have the keys of a Triton model repository; files beside the
  * versions are stored by content, so that they change nothing for servers that read the repository before the commit.
+ * No object is replaced, because another publisher may name it.
  * @returns the planned models as a manifest names them
  */
 export async function uploadModels(
@@ -42,12 +43,9 @@ export async function uploadModels(
   await forEachLimited(objects, store.concurrency, async ({ object }) => {
     signal?.throwIfAborted();
     const path = object.key.slice(object.key.indexOf('/') + 1);
-    const key =
-      getVersion(object.key) === undefined
-        ? archiveKey(location, (await computeChecksum(object)) ?? '')
-        : `${location.prefix}/${object.key}`;
-    const { versionId, checksum } = await put(target, key, object);
-    written.set(object, { path, key, versionId, bytes: object.bytes, checksum });
+    const inVersion = getVersion(object.key) !== undefined;
+    const uploaded = await (inVersion ? putVersionFile(target, object) : putByContent(target, object));
+    written.set(object, { path, bytes: object.bytes, ...uploaded });
   });
   await forEachLimited(plan.models, store.concurrency, async ({ model }) => {
     if (model.golden !== undefined) await putGolden(store, location, model.golden);
@@ -72,29 +70,47 @@ export async function uploadModels(
   );
 }
 
-/** Creates the object, or replaces one that no retained release names. Earlier versions of it stay in the bucket. */
-async function put(target: UploadTarget, key: string, object: DesiredObject): Promise<Written & { versionId: string }> {
+/**
+ * Writes a file of a version under the key of a Triton model repository. If that key has other bytes, for example of a
+ * publisher that commits in the meantime, the file is stored by content, and repairView copies it after the commit.
+ */
+async function putVersionFile(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
+  const { store, location } = target;
+  const key = `${location.prefix}/${object.key}`;
+  try {
+    // A large file would be sent twice.
+    const present = object.bytes > PART_BYTES ? await store.checksum(key, object.bytes) : undefined;
+    if (present === undefined || present === (await computeChecksum(object))) return await put(target, key, object);
+  } catch (error) {
+    if (!(error instanceof PreconditionFailedError)) throw error;
+  }
+  return putByContent(target, object);
+}
+
+async function putByContent(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
+  const { source } = object;
+  const checksum = (await computeChecksum(object)) ?? ('body' in source ? checksumOfBytes(source.body) : undefined);
+  if (checksum === undefined) throw new UserError(`cannot copy ${object.key}: it is not in the bucket of the release`);
+  return put(target, archiveKey(target.location, checksum), object);
+}
+
+/**
+ * Creates the object, or accepts one with the same bytes.
+ * @throws PreconditionFailedError if the key has other bytes
+ */
+async function put(target: UploadTarget, key: string, object: DesiredObject): Promise<Uploaded> {
   const { store } = target;
   let sent = 0;
   const onBytes = (bytes: number): void => {
     target.onBytes?.(object.key, bytes - sent);
     sent = bytes;
   };
-  let condition: PutCondition = { ifAbsent: true };
-  for (let tries = 1; ; tries += 1) {
-    try {
-      const { versionId, ...written } = await send(store, key, object, { condition, onBytes });
-      onBytes(object.bytes);
-      if (versionId !== undefined) return { ...written, versionId };
-      throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
-        hint: 'turn on versioning of the bucket: a release names the version of each object',
-      });
-    } catch (error) {
-      if (!(error instanceof PreconditionFailedError) || tries === TRIES) throw error;
-      const present = (await store.list(key)).find((listed) => listed.key === key);
-      condition = present === undefined ? { ifAbsent: true } : { ifEtag: present.etag };
-    }
-  }
+  const { versionId, checksum } = await send(store, key, object, { condition: { ifAbsent: true }, onBytes });
+  onBytes(object.bytes);
+  if (versionId !== undefined) return { key, versionId, checksum };
+  throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
+    hint: 'turn on versioning of the bucket: a release names the version of each object',
+  });
 }
 
 async function send(store: S3Store, key: string, object: DesiredObject, options: UploadOptions): Promise<Written> {

@@ -1,9 +1,9 @@
 import { forEachLimited } from '../../core/concurrency';
 import { formatLocation, type RepositoryLocation } from '../../release/location';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
-import { CONFIG_FILE, getModelName, getVersion } from '../keys';
+import { CONFIG_FILE, getVersion } from '../keys';
 import type { HeadFile } from './head-file';
-import { isBeside, readSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { readSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -16,8 +16,8 @@ interface Desired {
 }
 
 /**
- * Makes PREFIX/MODEL/config.pbtxt and the files beside the versions those of the current release, so that the prefix is
- * an ordinary model repository for people and for servers without an agent. Agents never read it. A publisher that is
+ * Makes PREFIX/MODEL/config.pbtxt, the files beside the versions, and files of versions that are stored under other keys
+ * those of the current release, so that the prefix is an ordinary model repository for people and for servers without an agent. Agents never read it. A publisher that is
  * interrupted here leaves an older view, which the next one repairs. Objects that no retained release has in its view
  * belong to other tools and stay as they are.
  */
@@ -37,20 +37,22 @@ async function write(
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
   const ours = new Set(retained.flatMap((release) => [...desiredView(release, store, folder).keys()]));
-  const listed = (await store.list(folder)).filter(({ key }) => {
-    const path = key.slice(folder.length);
-    return getModelName(path) !== '' && getVersion(path) === undefined;
-  });
+  const listed = await store.list(folder);
   const present = new Map(listed.map((object) => [object.key, object]));
   const due: string[] = [];
   try {
-    await forEachLimited([...desired], store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
-      const found = present.get(key);
-      if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
-      due.push(key);
-      await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
-    });
-    const extraneous = listed.filter(({ key }) => ours.has(key) && !desired.has(key));
+    const isVersionFile = (key: string): boolean => getVersion(key.slice(folder.length)) !== undefined;
+    // A server may load a version as soon as its configuration is there.
+    for (const versions of [true, false]) {
+      const some = [...desired].filter(([key]) => isVersionFile(key) === versions);
+      await forEachLimited(some, store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
+        const found = present.get(key);
+        if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
+        due.push(key);
+        await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
+      });
+    }
+    const extraneous = listed.filter(({ key }) => ours.has(key) && !desired.has(key) && !isVersionFile(key));
     if (extraneous.length > 0) await store.delete(extraneous);
     return due.length === 0 && extraneous.length === 0;
   } catch (error) {
@@ -69,9 +71,10 @@ function desiredView(release: AgentRelease, store: S3Store, folder: string): Map
       bytes: config.byteLength,
       write: (condition) => store.putBytes(key, config, condition),
     });
-    for (const file of files.filter(isBeside)) {
+    for (const file of files) {
       const { checksum, bytes, versionId } = file;
       const to = `${folder}${name}/${file.path}`;
+      if (file.key === to) continue;
       desired.set(to, {
         ...{ checksum, bytes },
         write: (condition) => store.copy({ key: file.key, versionId }, to, { bytes, checksum, condition }),

@@ -69,3 +69,12 @@ test('a prune deletes objects of versions that no retained release names and tha
     sweptBefore: daysAgo(1),
   });
 });
+
+test('a prune keeps the copy of a version that is stored by content', async () => {
+  const snapshot = getSnapshot(OLD);
+  for (const { manifest } of snapshot.retained) {
+    for (const file of manifest.models['a']?.files ?? []) file.key = 'm.releases/kept/x';
+  }
+  const store = getStore({ 'm/a/2/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 });
+  expect((await planPrune(snapshot, store, LOCATION)).orphans).toEqual(['m/a/2/weights']);
+});
