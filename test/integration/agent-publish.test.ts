@@ -3,13 +3,14 @@ import { join } from 'node:path';
 import { describeStatus } from '../../scripts/status';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
-import { UsageError, type UserError } from '../../src/core/errors';
+import { PartialFailureError, UsageError, type UserError } from '../../src/core/errors';
 import { promote } from '../../src/publish/promote';
 import { publish, type PublishOptions } from '../../src/publish/publish';
 import { listReleases } from '../../src/publish/release/list';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import { AgentClient } from '../../src/publish/trial/agent-client';
 import { agentsOf } from '../../src/publish/trial/mode';
 import { HeadFile } from '../../src/publish/trial/head-file';
 import { parseHead, type Head } from '../../src/release/head';
@@ -257,6 +258,49 @@ test('Ctrl-C ends the trials, and the replicas go back', async () => {
     [before.release, null],
     [before.release, null],
   ]);
+});
+
+/** Calls back whenever the replicas of `source` are listed after a release other than `before` became the current one. */
+const afterCommit = (before: string, work: () => void): ReplicaSource => ({
+  ...replicas,
+  list: async () => {
+    if ((await readHeadFile()).release !== before) work();
+    return replicas.list();
+  },
+});
+
+test('replicas that cannot be listed after the commit are asked all the same', async () => {
+  const before = await readHeadFile();
+  write({ 'a/5': 'A5', 'b/1': 'B' });
+  let failed = 0;
+  const source = afterCommit(before.release, () => {
+    failed += 1;
+    throw new Error('no connection');
+  });
+  const { code, json } = await sync({}, {}, source);
+  expect([code, failed > 0]).toEqual([0, true]);
+  expect(pods.map(({ state }) => state.release)).toEqual([json.release, json.release]);
+});
+
+test('Ctrl-C after the commit ends the wait only: the release stays the current one', async () => {
+  const before = await readHeadFile();
+  const stop = new AbortController();
+  write({ 'a/1': 'A', 'b/1': 'B' });
+  const spy = jest.spyOn(AgentClient.prototype, 'getState');
+  const source = afterCommit(before.release, () => {
+    spy.mockRejectedValue(new Error('no answer'));
+    stop.abort(new UsageError('stopped'));
+  });
+  const publishing = run((options) => publish({ ...options, repository, signal: stop.signal }), {}, source);
+  const error = await publishing.catch((reason: unknown) => reason as Error);
+  spy.mockRestore();
+  expect(error).toBeInstanceOf(PartialFailureError);
+  const { release } = await readHeadFile();
+  expect(error).toMatchObject({
+    message: `release ${release} is the current one, but the command was interrupted before every replica confirmed it`,
+  });
+  expect(release).not.toBe(before.release);
+  await until('the replicas follow', () => pods.every(({ state }) => state.release === release));
 });
 
 test('of two publishers one commits, and the other changes nothing', async () => {

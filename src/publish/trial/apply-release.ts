@@ -203,19 +203,33 @@ async function commit(
       ...options.trials,
     },
   );
+  let isCommitted = false;
   try {
     const replicas = await trials.run();
     signal?.throwIfAborted();
     const generation = await head.replace(base, next);
+    isCommitted = true;
     await trials.untilAcknowledged(generation);
     return { release: asRelease(manifest), replicas };
   } catch (error) {
+    if (isCommitted) throw isCurrentBut(id, error, signal);
     // Where the outcome is unknown, the replicas go on serving the release until the trials end by themselves.
     if (!(error instanceof PartialFailureError)) await endTrials(trials, error, options);
     throw error;
   } finally {
     trials.stop();
   }
+}
+
+function isCurrentBut(id: string, reason: unknown, signal: AbortSignal | undefined): PartialFailureError {
+  const isInterrupted = signal?.aborted === true && reason === signal.reason;
+  const problem = isInterrupted
+    ? 'the command was interrupted before every replica confirmed it'
+    : (reason as Error).message;
+  return new PartialFailureError(`release ${id} is the current one, but ${problem}`, {
+    hint: 'run "npm run status" to see what each replica serves',
+    cause: reason,
+  });
 }
 
 /** @throws PartialFailureError with the reason of the failure, if a replica does not confirm that it went back */

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatDuration } from '../../core/format';
-import type { AgentState } from '../../release/agent-api';
+import type { AgentState, TrialOutcome } from '../../release/agent-api';
+import { RUN_AGAIN } from '../lock';
 import { AgentClient, AgentError, type AgentAddress, type AgentSource } from './agent-client';
 
 /** The release that pods are asked to try. */
@@ -42,6 +43,9 @@ interface Asked {
   /** When the lease ends by our clock, counted from when the request was sent. */
   leaseEnds: number;
 }
+
+/** The next step after a trial that ended for a reason that is not in the models. */
+const HINTS: Partial<Record<TrialOutcome, string>> = { overtaken: RUN_AGAIN, expired: 'run the command again' };
 
 const POLL_MS = 250;
 const LEFT_MS = 20_000;
@@ -121,7 +125,9 @@ export class Trials {
           return;
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome, hint } = state.lastTrial;
-          throw new UserError(`${client.name} does not serve the release: ${reason ?? outcome}`, { hint });
+          throw new UserError(`${client.name} does not serve the release: ${reason ?? outcome}`, {
+            hint: hint ?? HINTS[outcome],
+          });
         } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
       } catch (error) {
         if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
@@ -170,8 +176,10 @@ export class Trials {
       [...this.asked.values()].map(async (asked) => {
         const sent = Date.now();
         try {
-          await asked.client.renew(asked.trial, { secret: this.release.secret, ttlSeconds, committed });
-          asked.leaseEnds = sent + ttlSeconds * 1000;
+          const renewal = { secret: this.release.secret, ttlSeconds, committed };
+          const { trial } = await asked.client.renew(asked.trial, renewal);
+          // However often a trial is renewed, the agent ends it after a longest time.
+          asked.leaseEnds = sent + 1000 * Math.min(ttlSeconds, trial?.leftSeconds ?? 0);
         } catch (error) {
           // The trial has ended: the pod is asked again.
           if (error instanceof AgentError && error.status === 404) asked.served = false;
@@ -193,16 +201,14 @@ export class Trials {
 
   /**
    * After the commit: returns when every pod that was asked has read the new generation and serves the release.
-   * @throws PartialFailureError
+   * @throws UserError with the replicas that did not; the reason of the abort if the signal is aborted
    */
   async untilAcknowledged(generation: number): Promise<void> {
     await this.renew(true);
     await this.untilAll(
       (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
-      (names) =>
-        new PartialFailureError(`the release is the current one, but this is not confirmed by ${names}`, {
-          hint: 'run "npm run status" to see what each replica serves',
-        }),
+      (names) => new UserError(`this is not confirmed by ${names}`),
+      this.options.signal,
     );
   }
 
@@ -232,18 +238,26 @@ export class Trials {
     clearInterval(this.renewing);
   }
 
-  private async untilAll(check: (state: AgentState) => boolean, late: (names: string) => Error): Promise<void> {
+  private async untilAll(
+    check: (state: AgentState) => boolean,
+    late: (names: string) => Error,
+    signal?: AbortSignal,
+  ): Promise<void> {
     const deadline = Date.now() + this.options.timeoutMs;
+    const passed = new Set<Asked>();
     for (;;) {
-      await this.list();
-      const waiting: string[] = [];
-      for (const { client } of this.asked.values()) {
-        const state = await client.getState().catch(() => undefined);
-        if (state === undefined || !check(state)) waiting.push(client.name);
+      signal?.throwIfAborted();
+      // Without a list the pods that are known are asked.
+      await this.list().catch(() => undefined);
+      for (const asked of this.asked.values()) {
+        if (passed.has(asked)) continue;
+        const state = await asked.client.getState().catch(() => undefined);
+        if (state !== undefined && check(state)) passed.add(asked);
       }
+      const waiting = [...this.asked.values()].filter((asked) => !passed.has(asked));
       if (waiting.length === 0) return;
-      if (Date.now() > deadline) throw late(waiting.join(', '));
-      await sleep(this.options.pollMs ?? POLL_MS);
+      if (Date.now() > deadline) throw late(waiting.map(({ client }) => client.name).join(', '));
+      await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
 }
