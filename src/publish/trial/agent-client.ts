@@ -1,5 +1,6 @@
 import { UserError } from '../../core/errors';
 import type { AgentState, TrialRenewal, TrialRequest } from '../../release/agent-api';
+import { RUN_AGAIN } from '../lock';
 
 /** The agent of one replica. */
 export interface AgentAddress {
@@ -29,7 +30,7 @@ export class AgentError extends UserError {
     readonly status: number,
     readonly body: Readonly<Record<string, unknown>> = {},
   ) {
-    super(message);
+    super(message, status === 410 ? { hint: RUN_AGAIN } : {});
   }
 }
 
@@ -61,8 +62,8 @@ export class AgentClient {
 
   private async send(method: string, path: string, body?: object): Promise<AgentState> {
     const { name, url } = this.address;
-    let status = 0;
-    let content: Record<string, unknown>;
+    let status: number;
+    let text: string;
     try {
       const response = await fetch(`${url}${path}`, {
         method,
@@ -71,12 +72,26 @@ export class AgentClient {
         signal: AbortSignal.timeout(TIMEOUT_MS),
       });
       ({ status } = response);
-      content = (await response.json()) as Record<string, unknown>;
+      text = await response.text();
     } catch (cause) {
-      throw new AgentError(`the agent of ${name} does not answer: ${getReason(cause)}`, status);
+      throw new AgentError(`the agent of ${name} does not answer: ${getReason(cause)}`, 0);
+    }
+    const content = parseObject(text);
+    // A port-forward answers with a text if it does not reach the agent.
+    if (content === undefined) {
+      throw new AgentError(`the agent of ${name} does not answer: ${text.slice(0, 300).trim()}`, 0);
     }
     if (status >= 200 && status < 300) return content as unknown as AgentState;
     throw new AgentError(`the agent of ${name} refuses: ${String(content['error'])}`, status, content);
+  }
+}
+
+function parseObject(text: string): Record<string, unknown> | undefined {
+  try {
+    const content: unknown = JSON.parse(text);
+    return typeof content === 'object' && content !== null ? (content as Record<string, unknown>) : undefined;
+  } catch {
+    return undefined;
   }
 }
 

@@ -3,6 +3,7 @@ import { PartialFailureError, UserError } from '../../core/errors';
 import { encodeHead, parseHead, type Head } from '../../release/head';
 import { parseManifest, type Manifest } from '../../release/manifest';
 import type { PutCondition, S3Store } from '../../s3/store';
+import { RUN_AGAIN } from '../lock';
 import { headKey, releaseKey, type RepositoryLocation } from '../../release/location';
 
 /** A content of head.json, which a change of the repository is based on. */
@@ -19,8 +20,6 @@ export interface Base {
 export class OvertakenError extends UserError {
   override readonly name = 'OvertakenError';
 }
-
-const RUN_AGAIN = 'run the command again; it then starts from the release of the other publisher';
 
 /** Time to find out whether a request that was not answered has changed head.json. */
 const SETTLE_MS = 60_000;
