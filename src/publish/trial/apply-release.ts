@@ -66,7 +66,7 @@ export async function applyRelease(
   const { plan } = planned;
   if (target.prune) {
     const used = new Set([...planned.released.values()].map(({ key }) => key));
-    plan.prune = (await planPrune(snapshot, store, location, used)).orphans;
+    plan.prune = (await planPrune(snapshot, store, location, used)).orphans.map(({ key }) => key);
   }
   options.onPlan?.(plan);
   requireNoConflict(plan, target);

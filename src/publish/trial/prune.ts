@@ -2,21 +2,24 @@ import { archiveKey, goldenKey, headKey, type RepositoryLocation } from '../../r
 import type { Head } from '../../release/head';
 import type { S3Store } from '../../s3/store';
 import { getVersion } from '../keys';
-import type { HeadFile } from './head-file';
+import { RUN_AGAIN } from '../lock';
+import { OvertakenError, type HeadFile } from './head-file';
 import type { AgentRelease, AgentSnapshot } from './snapshot';
 
 /** The newest releases that a prune retains, and the time for which it retains every release. */
 const RELEASES = 5;
 const DAY_MS = 24 * 3600 * 1000;
 const RETAINED_MS = 7 * DAY_MS;
+/** Objects that are deleted between two looks at head.json. */
+const BATCH = 1000;
 
 /** What a prune would do. */
 export interface PrunePlan {
   /** Ids, oldest first. */
   retained: string[];
   sweptBefore: string;
-  /** Full keys of objects that no retained release names. */
-  orphans: string[];
+  /** Objects that no retained release names, by their full keys. */
+  orphans: { key: string; etag: string }[];
 }
 
 /**
@@ -51,7 +54,7 @@ export async function planPrune(
     sweptBefore,
     orphans: listed
       .filter(({ key, modified }) => !named.has(key) && modified.toISOString() < sweptBefore)
-      .map(({ key }) => key),
+      .map(({ key, etag }) => ({ key, etag })),
   };
 }
 
@@ -74,6 +77,7 @@ const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): st
  * so that a publisher that has planned with others cannot commit. Only the newest versions are deleted, so the prune can
  * be undone while the bucket keeps earlier versions.
  * @param confirmed full keys; others are not deleted
+ * @throws OvertakenError if another publisher changes head.json while objects are deleted
  */
 export async function prune(
   { base }: AgentSnapshot,
@@ -82,12 +86,19 @@ export async function prune(
   { head, store, writer }: { head: HeadFile; store: S3Store; writer: string },
 ): Promise<number> {
   const now = base.head as Head;
-  const keys = plan.orphans.filter((key) => confirmed.has(key));
+  const orphans = plan.orphans.filter(({ key }) => confirmed.has(key));
   const isSame = plan.retained.join() === now.retained.join();
-  if (keys.length === 0 && isSame) return 0;
+  if (orphans.length === 0 && isSame) return 0;
   const { retained, sweptBefore } = plan;
   const next = { ...now, retained, sweptBefore, writer, generation: base.generation + 1 };
   await head.replaceOnce(base, next);
-  await store.delete(keys.map((key) => ({ key })));
-  return keys.length;
+  for (let i = 0; i < orphans.length; i += BATCH) {
+    if ((await head.read()).generation !== next.generation) {
+      throw new OvertakenError('another publisher changed head.json, so not everything was deleted', {
+        hint: RUN_AGAIN,
+      });
+    }
+    await store.delete(orphans.slice(i, i + BATCH));
+  }
+  return orphans.length;
 }

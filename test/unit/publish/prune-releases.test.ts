@@ -1,4 +1,5 @@
-import { planPrune } from '../../../src/publish/trial/prune';
+import type { HeadFile } from '../../../src/publish/trial/head-file';
+import { planPrune, prune } from '../../../src/publish/trial/prune';
 import { asRelease, type AgentSnapshot } from '../../../src/publish/trial/snapshot';
 import type { S3Store } from '../../../src/s3/store';
 
@@ -35,7 +36,7 @@ function getStore(objects: Record<string, number>): S3Store {
       Promise.resolve(
         all
           .filter(([key]) => key.startsWith(prefix))
-          .map(([key, days]) => ({ key, modified: new Date(daysAgo(days)) })),
+          .map(([key, days]) => ({ key, etag: `"${key}"`, modified: new Date(daysAgo(days)) })),
       ),
   } as unknown as S3Store;
 }
@@ -64,8 +65,9 @@ test('a prune deletes objects of versions that no retained release names and tha
   };
   const used = new Set(['m/a/2/weights']);
   const plan = await planPrune(getSnapshot(OLD), getStore(objects), LOCATION, used);
+  const orphans = ['m/a/1/weights', 'm/a/9/weights', 'm.releases/kept/x', 'm.releases/golden/y.json'];
   expect(plan).toMatchObject({
-    orphans: ['m/a/1/weights', 'm/a/9/weights', 'm.releases/kept/x', 'm.releases/golden/y.json'],
+    orphans: orphans.map((key) => ({ key, etag: `"${key}"` })),
     sweptBefore: daysAgo(1),
   });
 });
@@ -76,5 +78,24 @@ test('a prune keeps the copy of a version that is stored by content', async () =
     for (const file of manifest.models['a']?.files ?? []) file.key = 'm.releases/kept/x';
   }
   const store = getStore({ 'm/a/2/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 });
-  expect((await planPrune(snapshot, store, LOCATION)).orphans).toEqual(['m/a/2/weights']);
+  const { orphans } = await planPrune(snapshot, store, LOCATION);
+  expect(orphans.map(({ key }) => key)).toEqual(['m/a/2/weights']);
+});
+
+test('a prune stops when another publisher changes head.json, and deletes objects only as they were listed', async () => {
+  const orphans = Array.from({ length: 1001 }, (_, i) => ({ key: `m/a/${i + 1}/weights`, etag: `"${i}"` }));
+  const deleted: unknown[] = [];
+  const store = {
+    delete: (objects: unknown[]) => Promise.resolve(void deleted.push(...objects)),
+  } as unknown as S3Store;
+  const generations = [10, 11];
+  const head = {
+    replaceOnce: () => Promise.resolve(),
+    read: () => Promise.resolve({ generation: generations.shift() }),
+  } as unknown as HeadFile;
+  const plan = { retained: [], sweptBefore: daysAgo(1), orphans };
+  const confirmed = new Set(orphans.map(({ key }) => key));
+  const pruning = prune(getSnapshot(OLD), plan, confirmed, { head, store, writer: 'w' });
+  await expect(pruning).rejects.toThrow('another publisher changed head.json');
+  expect(deleted).toEqual(orphans.slice(0, 1000));
 });
