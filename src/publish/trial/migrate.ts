@@ -1,9 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
+import { FORMAT } from '../../release/format';
 import { encodeHead } from '../../release/head';
 import { archiveKey, headKey, releaseKey } from '../../release/location';
 import { encodeManifest, sha256Hex, type Manifest, type ReleasedFile } from '../../release/manifest';
+import { checksumOfBytes } from '../../s3/store';
 import type { ApplyOptions } from '../apply/options';
 import { isUnfinished } from '../apply/intent';
 import { recover } from '../apply/recover';
@@ -13,6 +15,7 @@ import { Lock, NO_INTENT, ourName } from '../lock';
 import { readSnapshot } from '../plan/snapshot';
 import type { Head, ReleasedModel, ReleasedObject } from '../release/release';
 import { manifestConfig } from './config-texts';
+import { readFormat } from './mode';
 import { newId } from './new-id';
 
 /**
@@ -26,6 +29,8 @@ export async function migrate(options: ApplyOptions): Promise<void> {
   const waiting = new WaitForLock(options);
   for (;;) {
     options.signal?.throwIfAborted();
+    // Another publisher may have migrated it while this one waited.
+    if ((await readFormat(store, location)) === FORMAT) return;
     const seen = await readSnapshot(store, location);
     if (await waiting.isHeld(seen)) continue;
     if (isUnfinished(seen.lock.unfinished)) {
@@ -90,13 +95,24 @@ async function convert(name: string, model: ReleasedModel, options: ApplyOptions
       files.push(await convertFile(name, key, object, options));
     },
   );
-  const config = await options.store.get(`${options.location.prefix}/${configKey}`);
-  if (config === undefined) throw missing(configKey);
+  const config = await readConfig(configKey, model.objects[configKey]?.checksum ?? '', options);
   return {
     ...{ served, composedOf, weights, weightKinds, golden },
-    config: manifestConfig(config.body.toString('utf8')),
+    config: manifestConfig(config.toString('utf8')),
     files: files.sort((a, b) => (a.path < b.path ? -1 : 1)),
   };
+}
+
+/**
+ * The config.pbtxt of the release. Another program may have replaced it.
+ * @param checksum empty if the release does not name it
+ */
+async function readConfig(key: string, checksum: string, { store, location }: ApplyOptions): Promise<Buffer> {
+  for (const place of [`${location.prefix}/${key}`, archiveKey(location, checksum)]) {
+    const body = (await store.get(place))?.body;
+    if (body !== undefined && (checksum === '' || checksumOfBytes(body) === checksum)) return body;
+  }
+  throw missing(key);
 }
 
 /**
@@ -123,6 +139,6 @@ async function convertFile(
 }
 
 const missing = (key: string): UserError =>
-  new UserError(`cannot migrate the current release: ${key} is missing in the bucket`, {
+  new UserError(`cannot migrate the current release: the released ${key} is missing in the bucket`, {
     hint: 'restore that object, or publish the model again with --triton before its pods get an agent',
   });
