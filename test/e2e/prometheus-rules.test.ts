@@ -192,8 +192,8 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         },
       ];
       const summary = 'triton has 2 available replicas, fewer than desired.';
-      expect(await fires('TritonReplicasMissing', 39, missing, [])).toBe('');
-      expect(await fires('TritonReplicasMissing', 42, missing, [{ deployment: 'triton', summary }])).toBe('');
+      expect(await fires('TritonReplicasMissing', 34, missing, [])).toBe('');
+      expect(await fires('TritonReplicasMissing', 37, missing, [{ deployment: 'triton', summary }])).toBe('');
     });
 
     test('TritonRestarting fires after more than two restarts per hour, only for Triton pods', async () => {
