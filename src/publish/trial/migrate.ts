@@ -29,9 +29,14 @@ export async function migrate(options: ApplyOptions): Promise<void> {
   const waiting = new WaitForLock(options);
   for (;;) {
     options.signal?.throwIfAborted();
-    // Another publisher may have migrated it while this one waited.
-    if ((await readFormat(store, location)) === FORMAT) return;
-    const seen = await readSnapshot(store, location);
+    // Another publisher may have migrated it while this one waited, or migrates it during this read.
+    const isMigrated = async (): Promise<boolean> => (await readFormat(store, location)) === FORMAT;
+    if (await isMigrated()) return;
+    const seen = await readSnapshot(store, location).catch(async (error: unknown) => {
+      if (await isMigrated()) return undefined;
+      throw error;
+    });
+    if (seen === undefined) return;
     if (await waiting.isHeld(seen)) continue;
     if (isUnfinished(seen.lock.unfinished)) {
       await recover(seen, { ...options, replicas: undefined });
