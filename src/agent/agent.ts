@@ -381,12 +381,13 @@ export class Agent {
     } else if (this.serving.release === undefined && id !== this.home) await this.startFromHome(id, signal);
   }
 
-  /** Keeps a release that Triton refuses, or that ends Triton, from being loaded again and again. */
+  /** A release that Triton refuses is not loaded again; one that ends Triton, after pauses of 10 s to 10 min. */
   private refuse(id: string, error: Error): void {
     const { serving, refused } = this;
     const isRefusal = error instanceof LoadRefusedError;
     if (!isRefusal && (serving.release === undefined || serving.isWhole)) return; // It failed before it reached Triton.
-    const pauseMs = refused?.id === id ? Math.min(2 * refused.pauseMs, LONGEST_PAUSE_MS) : FIRST_PAUSE_MS;
+    const { retryMs = 5000 } = this.options;
+    const pauseMs = refused?.id === id ? Math.min(2 * refused.pauseMs, 120 * retryMs) : 2 * retryMs;
     this.refused = { id, until: isRefusal ? Infinity : Date.now() + pauseMs, pauseMs };
   }
 
@@ -444,10 +445,6 @@ const needsRestart = (error: Error): boolean =>
 /** Whether an object is gone, or is not what was published. */
 const isOfDownload = (error: Error): boolean =>
   error instanceof WrongBytesError || (error instanceof UserError && / does not exist/.test(error.message));
-
-/** Pauses before a release that ended Triton, or that did not load in time, is loaded again. */
-const FIRST_PAUSE_MS = 10_000;
-const LONGEST_PAUSE_MS = 600_000;
 
 async function pause(ms: number, signal: AbortSignal): Promise<void> {
   await sleep(ms, undefined, { signal }).catch(() => undefined);

@@ -37,10 +37,10 @@ test('a pod keeps serving home if the current release, which it did not try, end
     return Promise.reject(new TritonError('connection reset', { status: 'unreachable' }));
   };
   await commit({ a: model('A'), deadly: model('D') });
-  await until('the problem', () => tries === 1 && serves(first)());
-  // It would be tried again 50 ms later, again and again.
-  await new Promise((resolve) => setTimeout(resolve, 1000));
-  expect(tries).toBe(1);
+  await until('the problem', () => tries > 0 && serves(first)());
+  // Without growing pauses it would be tried every 50 ms.
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  expect(tries).toBeLessThan(8);
   expect(pod.state.problem).toMatch(/Triton ended while it loaded deadly/);
   const fixed = await commit({ a: model('A2') });
   await until('the next release', serves(fixed));
