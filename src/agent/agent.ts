@@ -155,7 +155,7 @@ export class Agent {
               id: trial.id,
               release: trial.release,
               by: trial.by,
-              leftSeconds: Math.floor(trial.leftMs / 1000),
+              leftSeconds: trial.leftMs / 1000,
               phase: trial.phase,
             },
       lastTrial: desk.last,

@@ -61,6 +61,7 @@ export interface AgentState {
   head: { generation: number; release: string } | null;
   /** The release that the pod returns to after a trial. */
   home: string | null;
+  /** `leftSeconds` is not rounded, because publishers compare it with the time that a commit takes. */
   trial: { id: string; release: string; by: string; leftSeconds: number; phase: TrialPhase } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */

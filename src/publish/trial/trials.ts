@@ -79,6 +79,8 @@ export class Trials {
       if (next !== undefined) await this.tryOn(next);
       else if (due.length === 0) await this.waitForFirst(agents, deadline);
       else if (await this.areAllServed()) return due.map(({ name }) => name);
+      // A trial with too little time left is asked for again when it has ended.
+      else await abortable(sleep(this.options.pollMs ?? POLL_MS), this.options.signal);
     }
   }
 

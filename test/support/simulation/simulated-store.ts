@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { headKey, releasesPrefix, type RepositoryLocation } from '../../../src/release/location';
-import { checksumOfBytes, PreconditionFailedError, S3Error } from '../../../src/s3/store';
+import { PreconditionFailedError, S3Error } from '../../../src/s3/store';
 import type { ListedObject, PutCondition, S3Store, Written } from '../../../src/s3/store';
-import { getEtag, type VersionedBucket } from '../versioned-store';
+import { acceptSame, getEtag, type VersionedBucket } from '../versioned-store';
 import type { Clock, Program } from './clock';
 import { NoResponseError, type Fault, type Network } from './network';
 
@@ -70,10 +70,8 @@ export class SimulatedStore {
       return await this.send(`put ${this.describe(key)}`, () => this.options.bucket.put(key, bytes, condition));
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
-      // As S3Store does: an earlier try may have been applied.
       const found = await this.send(`get ${this.describe(key)}`, () => this.options.bucket.objects.get(key)?.at(-1));
-      if (found?.body.equals(bytes) !== true) throw error;
-      return { etag: getEtag(bytes), checksum: checksumOfBytes(bytes), versionId: found.id };
+      return acceptSame(found, bytes, error);
     }
   }
 
