@@ -86,7 +86,13 @@ const BILLED: readonly (readonly [service: string, version: string, request: str
   ['ec2', '2016-11-15', 'DescribeAddresses', 'allocationId'],
   ['ec2', '2016-11-15', 'DescribeInstances&Filter.1.Name=instance-state-name&Filter.1.Value.1=running', 'instanceId'],
   ['ec2', '2016-11-15', 'DescribeVolumes', 'volumeId'],
-  ['ec2', '2016-11-15', 'DescribeVpcEndpoints', 'vpcEndpointId'],
+  // AWS and moto list an endpoint as deleted for some time.
+  [
+    'ec2',
+    '2016-11-15',
+    'DescribeVpcEndpoints&Filter.1.Name=vpc-endpoint-state&Filter.1.Value.1=available',
+    'vpcEndpointId',
+  ],
   ['ec2', '2016-11-15', 'DescribeVpcs&Filter.1.Name=is-default&Filter.1.Value.1=false', 'vpcId'],
   ['elasticloadbalancing', '2015-12-01', 'DescribeLoadBalancers', 'LoadBalancerName'],
   ['iam', '2010-05-08', 'ListRoles', 'RoleName'],
