@@ -17,7 +17,7 @@ export class AgentMetrics {
 
   constructor(read: () => { state: AgentState; counts: AgentCounts }) {
     const gauge = (name: string, help: string, value: () => number | undefined): void => {
-      this.add(name, help, [], () => [[{}, value()]]);
+      this.add(Gauge, name, help, [], () => [[{}, value()]]);
     };
     const state = (): AgentState => read().state;
     gauge('serves_head', 'Whether the pod serves the release that head.json names (0 or 1)', () =>
@@ -31,22 +31,23 @@ export class AgentMetrics {
       Number(state().trial !== null),
     );
     gauge('disk_bytes', 'Bytes of the files of releases on the disk of the pod', () => state().bytesOnDisk);
-    this.add('start_seconds', 'Duration of each phase of the start', ['phase'], () =>
+    this.add(Gauge, 'start_seconds', 'Duration of each phase of the start', ['phase'], () =>
       Object.entries(state().startMs).map(([phase, ms]) => [{ phase }, ms / 1000]),
     );
     this.add(
+      Gauge,
       'release_info',
       'The release that the pod serves, and the one that it returns to',
       ['release', 'home'],
       () => [[{ release: state().release ?? '', home: state().home ?? '' }, 1]],
     );
-    this.count('download_failures_total', 'Downloads of a release that failed', [], () => [
+    this.add(Counter, 'download_failures_total', 'Downloads of a release that failed', [], () => [
       [{}, read().counts.downloads.failures],
     ]);
-    this.count('download_bytes_total', 'Bytes of files that were downloaded', [], () => [
+    this.add(Counter, 'download_bytes_total', 'Bytes of files that were downloaded', [], () => [
       [{}, read().counts.downloads.bytes],
     ]);
-    this.count('loads_total', 'Models that Triton loaded, or refused to load', ['result'], () =>
+    this.add(Counter, 'loads_total', 'Models that Triton loaded, or refused to load', ['result'], () =>
       Object.entries(read().counts.loads).map(([result, count]) => [{ result }, count]),
     );
   }
@@ -60,26 +61,19 @@ export class AgentMetrics {
     return this.registry.metrics();
   }
 
-  private add(name: string, help: string, labelNames: string[], values: () => Values): void {
-    new Gauge({
+  private add(
+    Kind: typeof Gauge | typeof Counter,
+    name: string,
+    help: string,
+    labelNames: string[],
+    values: () => Values,
+  ): void {
+    new Kind({
       name: `${PREFIX}${name}`,
       help,
       labelNames,
       registers: [this.registry],
-      collect(): void {
-        this.reset();
-        for (const [labels, value] of values()) if (value !== undefined) this.set(labels, value);
-      },
-    });
-  }
-
-  private count(name: string, help: string, labelNames: string[], values: () => Values): void {
-    new Counter({
-      name: `${PREFIX}${name}`,
-      help,
-      labelNames,
-      registers: [this.registry],
-      collect(): void {
+      collect(this: Gauge | Counter): void {
         this.reset();
         for (const [labels, value] of values()) if (value !== undefined) this.inc(labels, value);
       },

@@ -82,7 +82,7 @@ export async function applyRelease(
   const { release, replicas } = isNew
     ? await commit(planned, { target, snapshot, head, mode, options })
     : { release: current, replicas: options.untried === true ? [] : await untilServed(current, mode, options) };
-  // The release is current now, whatever fails below.
+  // The release is current now. A failure below does not change that.
   await repairView(head, store, location).catch((error: unknown) => {
     const message = `the files that servers without an agent read are not up to date: ${(error as Error).message}`;
     options.onWarning?.({ file: where, message, hint: 'the next publish repairs them' });

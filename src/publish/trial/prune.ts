@@ -10,7 +10,7 @@ import type { AgentRelease, AgentSnapshot } from './snapshot';
 const RELEASES = 5;
 const DAY_MS = 24 * 3600 * 1000;
 const RETAINED_MS = 7 * DAY_MS;
-/** Objects that are deleted between two looks at head.json. */
+/** Objects that are deleted before head.json is read again. */
 const BATCH = 1000;
 
 /** What a prune would do. */

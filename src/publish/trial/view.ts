@@ -16,10 +16,10 @@ interface Desired {
 }
 
 /**
- * Makes PREFIX/MODEL/config.pbtxt, the files beside the versions, and files of versions that are stored under other keys
- * those of the current release, so that the prefix is an ordinary model repository for people and for servers without an agent. Agents never read it. A publisher that is
- * interrupted here leaves an older view, which the next one repairs. Objects that no retained release has in its view
- * belong to other tools and stay as they are.
+ * Writes the view of the current release: config.pbtxt, the files beside the versions, and files of versions that are
+ * stored under other keys. So the prefix is an ordinary model repository for people and for servers without an agent;
+ * agents never read the view. If a publisher is interrupted here, the next one repairs the view. Objects that are in the
+ * view of no retained release belong to other tools and stay.
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {

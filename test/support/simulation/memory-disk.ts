@@ -23,7 +23,7 @@ interface Link {
 
 type Node = File | Folder | Link;
 
-/** A program that died in the middle of its work. Whatever it does after that has no effect. */
+/** A program that died in the middle of its work. Its later calls have no effect. */
 export class DiedError extends Error {
   override readonly name = 'DiedError';
 }

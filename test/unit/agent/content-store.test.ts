@@ -58,7 +58,7 @@ function expectAll(): void {
   }
 }
 
-test('files are written as they are, whatever part arrives first', async () => {
+test('files have their bytes if parts arrive in another order', async () => {
   let waiting: (() => void)[] = [];
   const lastFirst: ReadInto = async (...asked) => {
     // All parts in flight wait, and are answered in reverse order.
