@@ -118,8 +118,9 @@ export class Downloads {
 
   /** The file system of an emptyDir is that of the node, which does not show the limit of the volume. */
   private freeBytes(): number {
-    const { directory, diskBytes = Infinity } = this.options;
+    const { directory, diskBytes } = this.options;
     const { bavail, bsize } = statfsSync(directory);
+    if (diskBytes === undefined) return bavail * bsize;
     return Math.max(0, Math.min(bavail * bsize, diskBytes - bytesBelow(this.content.directory)));
   }
 
@@ -136,9 +137,10 @@ export class Downloads {
 /** Bytes of all files in a folder and its folders, unfinished ones too. */
 function bytesBelow(directory: string): number {
   let sum = 0;
-  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+  for (const path of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
     // A download can delete or rename a file meanwhile.
-    if (entry.isFile()) sum += statSync(join(entry.parentPath, entry.name), { throwIfNoEntry: false })?.size ?? 0;
+    const stat = statSync(join(directory, path), { throwIfNoEntry: false });
+    if (stat?.isFile() === true) sum += stat.size;
   }
   return sum;
 }

@@ -157,7 +157,7 @@ export class Network {
       },
       timeoutMs: (init.signal as TimeoutSignal).timeoutMs,
     });
-    return { status, json: async () => JSON.parse(body) as unknown };
+    return { status, text: () => Promise.resolve(body) };
   };
 }
 
