@@ -10,7 +10,7 @@ import { hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from 
 
 export interface ServingOptions {
   switcher: ModelSwitcher;
-  triton: Pick<InferenceClient, 'modelConfig'>;
+  triton: Pick<InferenceClient, 'modelConfig' | 'repositoryIndex'>;
   /** The agent's folder, which Triton's start script watches. */
   directory: string;
   /** Time for Triton to end after a restart was requested. */
@@ -25,6 +25,7 @@ export interface SwitchOptions {
 }
 
 const POLL_MS = 200;
+const INDEX_MS = 5000;
 
 /** What Triton serves: takes it from release to release, and notices if it loses models. */
 export class Serving {
@@ -103,26 +104,26 @@ export class Serving {
     return lost;
   }
 
-  /** Has Triton restarted, after which it serves nothing. Returns when it answers again, or does not end in time. */
+  /**
+   * Has Triton restarted, after which it serves nothing. Returns when a server answers that has loaded nothing, or when
+   * the same one still answers after `restartMs`.
+   */
   async restart(signal: AbortSignal): Promise<void> {
-    const { switcher, directory, restartMs, report } = this.options;
+    const { switcher, triton, directory, restartMs, report } = this.options;
     this.current = undefined;
     report({ event: 'restart of Triton requested' });
     requestRestart(directory);
     const deadline = Date.now() + restartMs;
-    const answers = (): Promise<boolean> =>
-      switcher.checkNotes().then(
-        () => true,
-        () => false,
-      );
-    while (!signal.aborted && (await answers())) {
-      if (Date.now() > deadline) {
+    while (!signal.aborted) {
+      const index = await triton.repositoryIndex({ timeoutMs: INDEX_MS }).catch(() => undefined);
+      // Whether it answers says nothing: a server may end and another one start between two calls.
+      if (index?.every(({ version }) => version === '') === true) break;
+      if (index !== undefined && Date.now() > deadline) {
         report({ event: 'Triton was not restarted', withinMs: restartMs });
         break;
       }
       await sleep(POLL_MS);
     }
-    while (!signal.aborted && !(await answers())) await sleep(POLL_MS);
     switcher.forgetLoads();
   }
 }

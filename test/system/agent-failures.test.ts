@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RESTART_FILE } from '../../src/agent/restart-request';
 import type { GoldenRequest } from '../../src/model/golden';
+import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import { answeringProgram } from '../support/repository';
@@ -223,18 +224,20 @@ describe('a model that does not fit into memory twice', () => {
   });
 
   test('Triton is restarted if home cannot be loaded any more', async () => {
-    // Version 3 takes the lock, fails, and leaves a process behind which holds the lock: memory that is lost.
-    const leak = `import os, sys, time\nif os.fork() == 0:\n    fcntl.flock(held, fcntl.LOCK_EX)\n    time.sleep(600)\n    os._exit(0)\ntime.sleep(1)\n`;
+    // Version 3 leaves a process behind that holds the lock, and fails: memory that is lost. The process opens the file
+    // itself, because the processes that share an open file share its lock.
+    const leak = `import os, time\nif os.fork() == 0:\n    own = open("${lock}")\n    fcntl.flock(own, fcntl.LOCK_EX)\n    time.sleep(600)\n    os._exit(0)\ntime.sleep(1)\n`;
     const release = await releases.write({ a: model(1), large: large(3, leak) }, undefined, { drainSeconds: 0 });
     const request = join(agent.directory, RESTART_FILE);
     await agent.try(release);
     await until('the agent asks for a restart', () => existsSync(request));
+    expect(agent.state.lastTrial?.reason).toContain('CUDA out of memory');
     expect(agent.state.ready).toBe(false);
     // What the end of the container does.
-    for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
-      const command = existsSync(`/proc/${pid}/cmdline`) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : '';
-      if (command.includes(`${agent.directory}/models/large/3`)) process.kill(Number(pid), 'SIGKILL');
-    }
+    const isLeft = (pid: number) => readProcess(pid, 'cmdline')?.includes(`${agent.directory}/models/large/3`);
+    const left = processIds().filter(isLeft);
+    expect(left).not.toEqual([]);
+    for (const pid of left) process.kill(pid, 'SIGKILL');
     await agent.restartTriton();
     await until('home', () => serves(first)() && agent.state.ready);
   });
