@@ -11,7 +11,7 @@ import {
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
-import { PORTS, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
+import { AGENT_PORT, PORTS, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
@@ -143,9 +143,16 @@ function probes(settings: ResolvedTritonArgs): Probes {
       settings.agent === undefined
         ? // The HTTP port opens only after the initial models are loaded.
           startupProbe(READY, STARTUP_PERIOD_SECONDS, startupSeconds(settings))
-        : // Triton starts without models. The agent loads them, and its own probe makes the pod Ready.
+        : // Triton starts without models. The agent loads them.
           startupProbe(LIVE, AGENT_STARTUP_PERIOD_SECONDS, SERVER_START_SECONDS),
-    readinessProbe: { httpGet: READY, periodSeconds: 5, timeoutSeconds: 5, failureThreshold: 3 },
+    readinessProbe: {
+      // The agent asks Triton, and knows which models it must have.
+      httpGet: settings.agent === undefined ? READY : { path: '/ready', port: AGENT_PORT.containerPort },
+      periodSeconds: 5,
+      timeoutSeconds: 5,
+      // A program of the agent that ends and is restarted does not take the pod out of service.
+      failureThreshold: 3,
+    },
     // Slower than readiness, because restarting a server that is only busy would reload all of its models.
     livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
   };

@@ -176,8 +176,14 @@ export class Agent {
     return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt };
   }
 
+  /** By the last look at Triton. */
   get isReady(): boolean {
     return this.serving.isReady;
+  }
+
+  /** Whether the pod should get requests: asks Triton. */
+  isServing(): Promise<boolean> {
+    return this.serving.isServing();
   }
 
   /** @throws RequestRefusedError */

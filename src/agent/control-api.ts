@@ -37,7 +37,10 @@ export async function startReadOnlyApi(agent: Agent, port: number, host: string)
   const metrics = new AgentMetrics(() => ({ state: agent.getState(), counts: agent.getCounts() }));
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET') return send(response, 405, { error: 'only GET' });
-    if (url === '/ready') return send(response, agent.isReady ? 200 : 503, { ready: agent.isReady });
+    if (url === '/ready') {
+      void agent.isServing().then((ready) => send(response, ready ? 200 : 503, { ready }));
+      return;
+    }
     if (url === '/state') return send(response, 200, agent.getState());
     if (url === '/metrics') {
       void metrics.read().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text));

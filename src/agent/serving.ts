@@ -104,6 +104,12 @@ export class Serving {
     return lost;
   }
 
+  /** Whether requests find every model now: Triton may have restarted since the last look. Changes nothing. */
+  async isServing(): Promise<boolean> {
+    const lost = this.isReady ? await this.options.switcher.findLost().catch(() => undefined) : undefined;
+    return this.isReady && lost?.length === 0;
+  }
+
   /**
    * Has Triton restarted, after which it serves nothing. Returns when a server answers that has loaded nothing, or when
    * the same one still answers after `restartMs`.

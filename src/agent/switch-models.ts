@@ -75,10 +75,22 @@ export class ModelSwitcher {
   }
 
   /**
-   * Compares the notes with the server, which may have started again or lost a model.
+   * Compares the notes with the server, which may have started again or lost a model, and corrects them.
    * @returns the models that the server should serve and does not
    */
   async checkNotes(): Promise<string[]> {
+    const { notes } = this.options;
+    const lost = await this.findLost();
+    for (const model of lost) (notes.notes.loads[model] as LoadNote).sure = false;
+    if (lost.length > 0) notes.save();
+    return lost;
+  }
+
+  /**
+   * The models that the server should serve, by the notes, and does not.
+   * @throws TritonError if the server does not answer
+   */
+  async findLost(): Promise<string[]> {
     const { triton, notes } = this.options;
     const index = await triton.repositoryIndex({ timeoutMs: CHECK_MS });
     const ready = new Set(
@@ -98,8 +110,6 @@ export class ModelSwitcher {
         ready.has(`${model}/${version}`) && (await triton.modelReady(model, Number(version), { timeoutMs: CHECK_MS }));
       if (!isReady) lost.add(model);
     });
-    for (const model of lost) (notes.notes.loads[model] as LoadNote).sure = false;
-    if (lost.size > 0) notes.save();
     return [...lost];
   }
 

@@ -33,9 +33,9 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  * pulls Triton's image while the agent downloads models. Without a liveness probe, because supervise.sh restarts the
  * program if it ends, and a slow download is not a fault.
  *
- * The readiness probe is here and not in Triton's container, because a pod is Ready only if all its containers are, and
- * each container keeps its own probe: Triton's checks that Triton answers, this one that it serves a whole release. It
- * fails only after three attempts, so a program that ended and was restarted does not take the pod out of service.
+ * Without a readiness probe: that of Triton's container asks this program whether Triton serves a whole release. A
+ * container that was restarted is not Ready until its probe succeeds, so a pod whose Triton has just restarted, and has no
+ * models yet, gets no requests.
  */
 export function agentContainer(
   settings: ResolvedTritonArgs,
@@ -70,12 +70,6 @@ export function agentContainer(
       ...(credentials.kind === 'role' ? roleVariables(credentials) : staticKeys(secrets)),
     ],
     ports: [AGENT_PORT],
-    readinessProbe: {
-      httpGet: { path: '/ready', port: AGENT_PORT.name },
-      periodSeconds: 5,
-      timeoutSeconds: 5,
-      failureThreshold: 3,
-    },
     resources: AGENT_RESOURCES,
     securityContext: {
       allowPrivilegeEscalation: false,

@@ -37,7 +37,7 @@ async function pod(more: Parameters<typeof render>[0] = {}): Promise<{
   return { all, agent: agent as Container, triton: containers[0], volumes, deadline };
 }
 
-test('the container of the agent is a native sidecar without startup and liveness probes', async () => {
+test('the container of the agent is a native sidecar without probes', async () => {
   const { agent } = await pod();
   expect(agent).toEqual({
     name: 'agent',
@@ -68,12 +68,6 @@ test('the container of the agent is a native sidecar without startup and livenes
       { name: 'AWS_WEB_IDENTITY_TOKEN_FILE', value: '/var/run/secrets/aws/token' },
     ],
     ports: [{ name: 'agent', containerPort: 8091 }],
-    readinessProbe: {
-      httpGet: { path: '/ready', port: 'agent' },
-      periodSeconds: 5,
-      timeoutSeconds: 5,
-      failureThreshold: 3,
-    },
     resources: {
       requests: { cpu: '250m', memory: '256Mi', 'ephemeral-storage': '128Mi' },
       limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
@@ -117,7 +111,7 @@ test('Triton starts without models, with the key of the agent, from a folder tha
   ]);
   expect(triton).toMatchObject({
     startupProbe: { httpGet: { path: '/v2/health/live', port: 'http' }, periodSeconds: 2, failureThreshold: 60 },
-    readinessProbe: { httpGet: { path: '/v2/health/ready', port: 'http' } },
+    readinessProbe: { httpGet: { path: '/ready', port: 8091 } },
   });
 });
 
