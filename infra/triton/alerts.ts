@@ -128,6 +128,14 @@ function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const series = agentSeries(of);
   return [
     {
+      name: 'TritonNotServing',
+      severity: 'critical',
+      forSeconds: 120,
+      // Beside an agent, Triton answers Prometheus also without models. Missing metrics are as bad.
+      expression: `sum(triton_agent_ready${series}) == 0 or absent(triton_agent_ready${series})`,
+      summary: `No replica of ${of.name} serves its models.`,
+    },
+    {
       name: 'TritonAgentDown',
       severity: 'warning',
       forSeconds: 300,

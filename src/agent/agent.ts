@@ -77,6 +77,7 @@ export class Agent {
   private readonly startMs: AgentState['startMs'] = {};
   private readonly loads = { ok: 0, refused: 0 };
   private headReadAt: number | undefined;
+  private readonly startedAt = Date.now();
   private problem: string | undefined;
   /** How the models of the served release answered. */
   private asked: AskedModels = {};
@@ -173,7 +174,7 @@ export class Agent {
 
   /** For metrics. */
   getCounts(): AgentCounts {
-    return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt };
+    return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt ?? this.startedAt };
   }
 
   /** By the last look at Triton. */

@@ -5,8 +5,8 @@ import type { AgentState } from '../release/agent-api';
 export interface AgentCounts {
   downloads: { bytes: number; failures: number };
   loads: { ok: number; refused: number };
-  /** Time of the last answer to a request for head.json, by Date.now(); undefined before the first one. */
-  headReadAt: number | undefined;
+  /** Time of the last answer to a request for head.json, by Date.now(); before the first one, of the start. */
+  headReadAt: number;
 }
 
 const PREFIX = 'triton_agent_';
@@ -20,11 +20,12 @@ export class AgentMetrics {
       this.add(Gauge, name, help, [], () => [[{}, value()]]);
     };
     const state = (): AgentState => read().state;
+    gauge('ready', 'Whether the pod serves the models of a release (0 or 1)', () => Number(state().ready));
     gauge('serves_head', 'Whether the pod serves the release that head.json names (0 or 1)', () =>
       Number(state().release !== null && state().release === state().head?.release),
     );
     gauge('head_generation', 'Generation of the last head.json that was read', () => state().head?.generation);
-    gauge('last_head_read_timestamp_seconds', 'When head.json was last read', () =>
+    gauge('last_head_read_timestamp_seconds', 'When head.json was last read, or the start', () =>
       toSeconds(read().counts.headReadAt),
     );
     gauge('trial_active', 'Whether a publisher has the pod try a release (0 or 1)', () =>

@@ -14,6 +14,8 @@ export interface ObjectHead {
   /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
   sha256: string | undefined;
   versionId: string | undefined;
+  /** Last-Modified. */
+  modified: Date;
 }
 
 const MODE = { 'x-amz-checksum-mode': 'ENABLED' };
@@ -42,6 +44,7 @@ export async function headInBucket(bucket: Bucket, key: string): Promise<ObjectH
         etag: quoted(header(headers, 'etag')),
         sha256: header(headers, 'x-amz-checksum-sha256'),
         versionId: getVersionId({ headers }),
+        modified: new Date(header(headers, 'last-modified') ?? 0),
       }),
     });
   } catch (error) {
@@ -153,6 +156,7 @@ export interface Checked {
   etag: string;
   checksum: string;
   versionId: string | undefined;
+  modified: Date;
 }
 
 /**
@@ -163,13 +167,13 @@ export interface Checked {
 export async function checkObject(bucket: Bucket, key: string, expectedBytes?: number): Promise<Checked | undefined> {
   const head = await headObject(bucket, key);
   if (head === undefined) return undefined;
-  const { bytes, etag, versionId } = head;
+  const { bytes, etag, versionId, modified } = head;
   if (expectedBytes !== undefined && bytes !== expectedBytes) {
     // The content differs for sure, so its bytes are not read. This text equals no checksum.
-    return { bytes, etag, versionId, checksum: `${bytes} bytes` };
+    return { bytes, etag, versionId, modified, checksum: `${bytes} bytes` };
   }
   const kept = await comparable(bucket, key, head);
-  return { bytes, etag, versionId, checksum: kept ?? (await checksumFromBytes(bucket, key, head)) };
+  return { bytes, etag, versionId, modified, checksum: kept ?? (await checksumFromBytes(bucket, key, head)) };
 }
 
 /** The stored checksum, if the object was uploaded in the parts that S3Store uses. */

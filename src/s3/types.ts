@@ -67,11 +67,13 @@ export interface DeleteOptions {
 /** Condition of a write: the object does not exist yet, or has this ETag. */
 export type PutCondition = { ifAbsent: true } | { ifEtag: string } | undefined;
 
-/** The object that a write created. */
+/** The object that a write created, or found. */
 export interface Written {
   etag: string;
   /** As checksumOfBytes and checksumOfFile compute it. */
   checksum: string;
   /** Only in a bucket with versioning. */
   versionId?: string;
+  /** Only if an object with our content was there, which was not written again: its Last-Modified. */
+  modified?: Date;
 }

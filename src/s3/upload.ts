@@ -18,6 +18,7 @@ import {
 } from './multipart';
 import {
   checkObject,
+  type Checked,
   conditionHeaders,
   headInBucket,
   headObject,
@@ -239,7 +240,7 @@ export async function lookBeforeWriting(
   const met = 'ifAbsent' in condition ? there === undefined : there?.etag === condition.ifEtag;
   if (met) return undefined;
   const checked = there?.bytes === bytes ? await checkObject(bucket, key, bytes) : undefined;
-  if (checked?.checksum === checksum) return writtenAs(checked.etag, checksum, checked.versionId);
+  if (checked?.checksum === checksum) return foundAs(checked);
   throw preconditionFailed(bucket, key);
 }
 
@@ -252,7 +253,7 @@ export async function acceptOurs(
   error: S3Error,
 ): Promise<Written> {
   const there = await checkObject(bucket, key, bytes);
-  if (there?.checksum === checksum) return writtenAs(there.etag, checksum, there.versionId);
+  if (there?.checksum === checksum) return foundAs(there);
   throw error.code === 'NoSuchUpload' ? error : preconditionFailed(bucket, key, error);
 }
 
@@ -265,6 +266,11 @@ function refuseOtherContent(bucket: Bucket, key: string, checksum: string, expec
     },
   );
 }
+
+const foundAs = ({ etag, checksum, versionId, modified }: Checked): Written => ({
+  ...writtenAs(etag, checksum, versionId),
+  modified,
+});
 
 export function writtenAs(etag: string, checksum: string, versionId: string | undefined): Written {
   return { etag, checksum, versionId };

@@ -52,7 +52,7 @@ const ofAgent = (metric: string, values: string, pod = POD): Series => ({
 
 const POD = 'triton-6d5f7c9b8-x2x4z';
 const OTHER = 'triton-6d5f7c9b8-abcde';
-const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
+const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5), ofAgent('ready', '1x400')];
 
 /** Prometheus's promtool reads the rules and evaluates them on constructed series. */
 describeUnless(whyNoGo(['promtool']), 'the rules', () => {
@@ -106,7 +106,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await exec(promtool, ['check', 'rules', '--lint=all', '--lint-fatal', rules]);
-    expect(stdout).toMatch(/SUCCESS: 15 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 16 rules found/);
   });
 
   test('promtool accepts every query of the dashboard', async () => {
@@ -118,7 +118,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settings).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(14);
+    expect(names).toHaveLength(15);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
@@ -129,6 +129,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     const agent = (changed: Record<string, string> = {}): Series[] =>
       Object.entries({
         up: '1x400',
+        ready: '1x400',
         serves_head: '1x400',
         trial_active: '0x400',
         last_head_read_timestamp_seconds: '0+15x400',
@@ -137,9 +138,25 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       }).map(([metric, values]) => ofAgent(metric, values));
 
     test('none fires for an agent that serves head', async () => {
-      const names = ['TritonAgentDown', 'TritonReleaseNotServed', 'TritonHeadUnread', 'TritonDownloadFailing'];
+      const names = [
+        'TritonNotServing',
+        'TritonAgentDown',
+        'TritonReleaseNotServed',
+        'TritonHeadUnread',
+        'TritonDownloadFailing',
+      ];
       const none = names.map((name) => alertTest(name, 90, []));
       expect(await check({ input_series: agent(), alert_rule_test: none })).toBe('');
+    });
+
+    test('TritonNotServing fires if no replica serves its models, or none reports it', async () => {
+      const expected = { severity: 'critical', summary: 'No replica of triton serves its models.' };
+      const one = [...agent(), ofAgent('ready', '0x400', 'triton-1')];
+      expect(await fires('TritonNotServing', 90, one, [])).toBe('');
+      const none = [...agent({ ready: '1x20 0x400' }), ofAgent('ready', '0x400', 'triton-1')];
+      expect(await fires('TritonNotServing', 6, none, [])).toBe('');
+      expect(await fires('TritonNotServing', 8, none, [expected])).toBe('');
+      expect(await fires('TritonNotServing', 3, [], [{ ...expected, job: 'triton/triton-agent' }])).toBe('');
     });
 
     test('TritonAgentDown fires after five minutes without an answer', async () => {

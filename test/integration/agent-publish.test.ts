@@ -333,6 +333,35 @@ test('a publisher replaces no object of a version; plain servers get the bytes o
   await expect(sync()).rejects.toThrow('cannot change published versions:\n  a/7/weights');
 });
 
+test('an object of an abandoned publish is named, unless a prune may delete it', async () => {
+  const head = new HeadFile(store, location);
+  const sweep = async (sweptBefore: Date): Promise<void> => {
+    const base = await head.read();
+    await head.replaceOnce(base, {
+      ...(base.head as Head),
+      generation: base.generation + 1,
+      sweptBefore: sweptBefore.toISOString(),
+    });
+  };
+  const keyOf = async ({ json }: Ran): Promise<string | undefined> => {
+    const manifest = (await store.get(releaseKey(location, json.release)))?.body as Buffer;
+    return parseManifest(manifest, 'x').models['a']?.files[0]?.key;
+  };
+  for (const version of [21, 22]) await store.putBytes(`models/a/${version}/weights`, Buffer.from(`A${version}`));
+  const { sweptBefore } = await readHeadFile();
+  write({ 'a/21': 'A21', 'b/1': 'B' });
+  expect(await keyOf(await sync())).toBe('models/a/21/weights');
+  await sweep(new Date(Date.now() + 3_600_000));
+  await store.putBytes(archiveKey(location, checksumOfBytes(Buffer.from('beside'))), Buffer.from('beside'));
+  write({ 'a/22': 'A22', 'b/1': 'B' }, { 'a/labels.txt': 'beside' });
+  const second = await sync();
+  const ofItsOwn = `${archiveKey(location, checksumOfBytes(Buffer.from('A22')))}.`;
+  expect(await keyOf(second)).toMatch(new RegExp(`^${ofItsOwn}[0-9a-f]{16}$`));
+  expect(pods.map(({ served }) => served['a/22'])).toEqual(['A22', 'A22']);
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  await sweep(new Date(sweptBefore));
+});
+
 test('an object that appears between two uploads is not replaced', async () => {
   write({ 'a/8': 'A8', 'b/1': 'B' });
   const putFile = store.putFile.bind(store);

@@ -8,6 +8,7 @@ import type { SeededRandom } from './soak';
 interface Version {
   id: string;
   body: Buffer;
+  modified: Date;
 }
 
 /** A bucket with versions in memory. */
@@ -25,7 +26,7 @@ export class VersionedBucket {
       throw new PreconditionFailedError(`${key} was changed`);
     }
     const id = `v${(this.versions += 1)}`;
-    this.objects.set(key, [...before, { id, body }]);
+    this.objects.set(key, [...before, { id, body, modified: new Date() }]);
     this.onWrite(key, body);
     return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: id };
   }
@@ -166,7 +167,7 @@ const describe = (versions: readonly Version[]): { bytes: number; etag: string }
  */
 export function acceptSame(present: Version | undefined, body: Buffer, error: PreconditionFailedError): Written {
   if (present?.body.equals(body) !== true) throw error;
-  return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: present.id };
+  return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: present.id, modified: present.modified };
 }
 
 export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

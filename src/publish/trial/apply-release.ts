@@ -157,7 +157,8 @@ async function commit(
       hint: 'add --selector or --stack; or add --untried: replicas then load the release without a trial',
     });
   }
-  const uploaded = await uploadModels(planned, { store, location, signal, onBytes });
+  const sweptBefore = base.head?.sweptBefore ?? new Date(0).toISOString();
+  const uploaded = await uploadModels(planned, { store, location, sweptBefore, signal, onBytes });
   const models = Object.fromEntries(
     Object.entries({ ...current?.manifest.models, ...uploaded })
       .filter(([name]) => !planned.plan.remove.includes(name))
@@ -187,7 +188,7 @@ async function commit(
     release: id,
     manifestSha256,
     retained: [...(base.head?.retained ?? []), id],
-    sweptBefore: base.head?.sweptBefore ?? new Date(0).toISOString(),
+    sweptBefore,
     writer: id,
   };
   if (untried === true || mode.agents === undefined) {

@@ -55,7 +55,7 @@ export async function planRelease(
     for (const [name, { files }] of Object.entries(manifest.models)) {
       for (const file of files) {
         // The bytes of a version may be stored under another key.
-        const key = isBeside(file) ? file.key : `${location.prefix}/${name}/${file.path}`;
+        const key = isBeside(file) ? archiveKey(location, file.checksum) : `${location.prefix}/${name}/${file.path}`;
         known.set(key, [...(known.get(key) ?? []), file]);
       }
     }

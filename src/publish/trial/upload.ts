@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
@@ -20,6 +21,8 @@ import type { ReleasePlan } from './plan-release';
 export interface UploadTarget {
   store: S3Store;
   location: RepositoryLocation;
+  /** As in head.json: objects that no retained release names may be deleted if they are older. */
+  sweptBefore: string;
   signal?: AbortSignal | undefined;
   /** Called while bytes are sent: `bytes` more of `key`. */
   onBytes?: ((key: string, bytes: number) => void) | undefined;
@@ -95,19 +98,31 @@ async function putByContent(target: UploadTarget, object: DesiredObject): Promis
 }
 
 /**
- * Creates the object, or accepts one with the same bytes.
+ * Creates the object, or accepts one with the same bytes. Another publisher may be about to delete one that is too old,
+ * also if it were replaced, because the ETag is that of its bytes: such an object is written under a key of its own.
  * @throws PreconditionFailedError if the key has other bytes
  */
 async function put(target: UploadTarget, key: string, object: DesiredObject): Promise<Uploaded> {
+  const { uploaded, modified } = await putAt(target, key, object);
+  if (modified === undefined || modified.toISOString() >= target.sweptBefore) return uploaded;
+  const own = `${archiveKey(target.location, uploaded.checksum)}.${randomBytes(8).toString('hex')}`;
+  return (await putAt(target, own, object)).uploaded;
+}
+
+async function putAt(
+  target: UploadTarget,
+  key: string,
+  object: DesiredObject,
+): Promise<{ uploaded: Uploaded; modified: Date | undefined }> {
   const { store } = target;
   let sent = 0;
   const onBytes = (bytes: number): void => {
     target.onBytes?.(object.key, bytes - sent);
     sent = bytes;
   };
-  const { versionId, checksum } = await send(store, key, object, { condition: { ifAbsent: true }, onBytes });
+  const { versionId, checksum, modified } = await send(store, key, object, { condition: { ifAbsent: true }, onBytes });
   onBytes(object.bytes);
-  if (versionId !== undefined) return { key, versionId, checksum };
+  if (versionId !== undefined) return { uploaded: { key, versionId, checksum }, modified };
   throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
     hint: 'turn on versioning of the bucket: a release names the version of each object',
   });

@@ -87,6 +87,7 @@ describe('alerts', () => {
     expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([...ALWAYS, 'TritonAtMaximumReplicas']);
     expect(names(await alerts({ agent: {}, gpusPerPod: 0 }))).toEqual([
       ...ALWAYS,
+      'TritonNotServing',
       'TritonAgentDown',
       'TritonReleaseNotServed',
       'TritonHeadUnread',
