@@ -33,8 +33,22 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
     ...(settings.agent === undefined
       ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]
       : []),
-    ...plain(settings.environment),
-    ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
+    ...ownVariables(settings, secrets, () => true),
+  ];
+}
+
+const PROXY = /^(https_proxy|no_proxy)$/i;
+
+/** Variables of the stack with which the agent finds the proxy to S3. */
+export const proxyVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] =>
+  ownVariables(settings, secrets, (name) => PROXY.test(name));
+
+function ownVariables(settings: ResolvedTritonArgs, secrets: SecretNames, has: (name: string) => boolean): EnvVar[] {
+  return [
+    ...plain(Object.fromEntries(Object.entries(settings.environment).filter(([name]) => has(name)))),
+    ...Object.keys(settings.secretEnvironment)
+      .filter(has)
+      .map((name) => fromSecret(name, secrets.environment ?? '', name)),
   ];
 }
 

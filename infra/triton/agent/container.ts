@@ -5,7 +5,7 @@ import { AGENT_CONTAINER } from '../../../src/release/agent-api';
 import type { RepositoryCredentials } from '../args';
 import { hasDigest } from '../image';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
-import { NO_METADATA, plain, SCRATCH_DIRECTORY, staticKeys, type SecretNames } from '../server-container';
+import { NO_METADATA, plain, proxyVariables, SCRATCH_DIRECTORY, staticKeys, type SecretNames } from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
 import { agentProgram } from './program';
 
@@ -68,6 +68,7 @@ export function agentContainer(
       ...plain({ HOME: '/', AWS_REGION: region, ...NO_METADATA }),
       ...(endpointUrl === undefined ? [] : plain({ AWS_ENDPOINT_URL_S3: endpointUrl })),
       ...(credentials.kind === 'role' ? roleVariables(credentials) : staticKeys(secrets)),
+      ...proxyVariables(settings, secrets),
     ],
     ports: [AGENT_PORT],
     resources: AGENT_RESOURCES,

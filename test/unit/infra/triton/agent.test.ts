@@ -141,6 +141,21 @@ describe.each([
   });
 });
 
+test('the agent reads S3 through the proxy of the stack, and gets no other variable', async () => {
+  const { agent, triton } = await pod({
+    environment: { NO_PROXY: '10.0.0.0/8', OTEL_SERVICE_NAME: 'triton' },
+    secretEnvironment: { HTTPS_PROXY: 'http://user:password@proxy:3128', HF_TOKEN: 'token' },
+  });
+  const own = agent.env.slice(-2);
+  expect(own).toEqual([
+    { name: 'NO_PROXY', value: '10.0.0.0/8' },
+    { name: 'HTTPS_PROXY', valueFrom: { secretKeyRef: { name: expect.any(String) as string, key: 'HTTPS_PROXY' } } },
+  ]);
+  expect(triton.env).toEqual(expect.arrayContaining(own));
+  expect(agent.env.map(({ name }) => name)).not.toEqual(expect.arrayContaining(['OTEL_SERVICE_NAME']));
+  expect(agent.env.map(({ name }) => name)).not.toEqual(expect.arrayContaining(['HF_TOKEN']));
+});
+
 test('the token is only valid for AWS', async () => {
   const { volumes } = await pod();
   expect(volumes.find(({ name }) => name === 'aws-token')).toEqual({
