@@ -5,7 +5,14 @@ import { AGENT_CONTAINER } from '../../../src/release/agent-api';
 import type { RepositoryCredentials } from '../args';
 import { hasDigest } from '../image';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
-import { NO_METADATA, plain, proxyVariables, SCRATCH_DIRECTORY, staticKeys, type SecretNames } from '../server-container';
+import {
+  NO_METADATA,
+  plain,
+  proxyVariables,
+  SCRATCH_DIRECTORY,
+  staticKeys,
+  type SecretNames,
+} from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
 import { agentProgram } from './program';
 
