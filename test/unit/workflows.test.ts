@@ -180,3 +180,26 @@ test('the workflows use the Pulumi version of the programs', () => {
   expect(installed).toHaveLength(5);
   for (const settings of installed) expect(settings).toEqual({ 'pulumi-version': dependencies['@pulumi/pulumi'] });
 });
+
+interface CustomManager {
+  description: string;
+  managerFilePatterns: string[];
+  matchStrings: string[];
+  depNameTemplate?: string;
+}
+
+const MANAGERS = (JSON.parse(read('renovate.json')) as { customManagers: CustomManager[] }).customManagers;
+
+test.each(MANAGERS)('renovate finds the version of: $description', (manager) => {
+  const patterns = manager.managerFilePatterns.map((pattern) => new RegExp(pattern.slice(1, -1)));
+  const files = execFileSync('git', ['ls-files'], { cwd: paths.root, encoding: 'utf8' }).trim().split('\n');
+  const chosen = files.filter((file) => patterns.some((pattern) => pattern.test(file)));
+  const found = chosen.flatMap((file) =>
+    manager.matchStrings.flatMap((text) => [...read(file).matchAll(new RegExp(text, 'g'))]),
+  );
+  expect(found).not.toEqual([]);
+  for (const { groups } of found) {
+    expect(groups?.['currentValue']).toMatch(/^\d+\.\d+/);
+    expect(groups?.['depName'] ?? manager.depNameTemplate).toBeDefined();
+  }
+});
