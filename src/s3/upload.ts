@@ -100,12 +100,27 @@ async function resumeOrBegin(
     try {
       return await putInto(bucket, key, source, options, earlier);
     } catch (error) {
-      if (!(error instanceof S3Error) || !UNFIT.includes(error.code)) throw error;
+      if (!(error instanceof S3Error)) throw error;
+      if (!UNFIT.includes(error.code) && !(await isDamaged(bucket, key, source, earlier.id, error))) throw error;
       await abortUpload(bucket, { key, id: earlier.id });
     }
   }
   const id = await createUpload(bucket, key);
   return putInto(bucket, key, source, options, { id, parts: new Map() });
+}
+
+/**
+ * Whether S3 has all parts and yet fails to complete the upload, again and again: a server may have lost a part, and would
+ * refuse every later run too.
+ */
+async function isDamaged(
+  bucket: Bucket,
+  key: string,
+  { bytes }: UploadSource,
+  id: string,
+  { status }: S3Error,
+): Promise<boolean> {
+  return status === 500 && (await listParts(bucket, { key, id })).length === splitIntoParts(bytes).length;
 }
 
 interface Earlier {

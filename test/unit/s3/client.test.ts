@@ -128,12 +128,12 @@ const uploadAnswers =
 const COMPLETED: Reply = {
   body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>',
 };
-/** Uploads a file of two parts, which has nothing to resume. */
-function putTwoParts(store: S3Store): Promise<Written> {
+/** Uploads a file of two parts, by default one that has nothing to resume. */
+function putTwoParts(store: S3Store, resume = false): Promise<Written> {
   const path = join(scratch.directory, 'large');
   const bytes = PART_BYTES + 1;
   writeFileSync(path, Buffer.alloc(bytes));
-  return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume: false });
+  return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume });
 }
 
 test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
@@ -142,6 +142,49 @@ test('an upload in parts that has nothing to resume needs three requests besides
   expect(seen.map(({ method }) => method).sort()).toEqual(['HEAD', 'POST', 'POST', 'PUT', 'PUT']);
   expect(seen[0]?.url).toContain('?uploads=');
   expect(seen.at(-1)?.url).toContain('?uploadId=u');
+});
+
+describe('an unfinished upload that S3 fails to complete', () => {
+  const md5 = (bytes: number): string => createHash('md5').update(Buffer.alloc(bytes)).digest('hex');
+  const part = (number: number, bytes: number): string =>
+    `<Part><PartNumber>${number}</PartNumber><Size>${bytes}</Size><ETag>"${md5(bytes)}"</ETag></Part>`;
+  const ALL_PARTS = part(1, PART_BYTES) + part(2, 1);
+
+  /** A server with an unfinished upload `old`, whose completion fails; that of a new upload succeeds. */
+  const answersWith =
+    (parts: string, failed: Reply) =>
+    (request: Seen): Reply | Promise<Reply> => {
+      const { method, url } = request;
+      const isOld = url.includes('uploadId=old');
+      if (method === 'GET') {
+        return {
+          body: isOld
+            ? `<ListPartsResult>${parts}</ListPartsResult>`
+            : '<ListMultipartUploadsResult><Upload><Key>large</Key><UploadId>old</UploadId></Upload></ListMultipartUploadsResult>',
+        };
+      }
+      if (method === 'DELETE') return { status: 204 };
+      if (method === 'POST' && isOld) return failed;
+      return uploadAnswers(() => COMPLETED)(request);
+    };
+  const requests = (seen: Seen[], method: string, id: string): number =>
+    seen.filter((one) => one.method === method && one.url.includes(`uploadId=${id}`)).length;
+
+  test('is aborted, and everything is sent again, if S3 has all parts', async () => {
+    const { store, seen } = await storeWith(answersWith(ALL_PARTS, failure('InternalError', 500)));
+    expect(await putTwoParts(store, true)).toMatchObject({ etag: '"e"' });
+    expect([requests(seen, 'POST', 'old'), requests(seen, 'DELETE', 'old')]).toEqual([3, 1]);
+    expect([requests(seen, 'PUT', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 2]);
+  });
+
+  test.each([
+    { title: 'S3 is busy', parts: ALL_PARTS, failed: failure('SlowDown', 503) },
+    { title: 'S3 may lack parts', parts: part(1, PART_BYTES), failed: failure('InternalError', 500) },
+  ])('is kept for the next run if $title', async ({ parts, failed }) => {
+    const { store, seen } = await storeWith(answersWith(parts, failed));
+    await getError(putTwoParts(store, true));
+    expect([requests(seen, 'DELETE', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 0]);
+  });
 });
 
 describe('a completion of an upload', () => {
