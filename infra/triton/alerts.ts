@@ -70,7 +70,10 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonRestarting',
       severity: 'warning',
       forSeconds: 0,
-      expression: `increase(kube_pod_container_status_restarts_total${podSeries(of)}[1h]) > 2`,
+      // Kubernetes counts a native sidecar among the init containers.
+      expression: (limits.agents ? ['container', 'init_container'] : ['container'])
+        .map((kind) => `increase(kube_pod_${kind}_status_restarts_total${podSeries(of)}[1h]) > 2`)
+        .join(' or '),
       summary: 'The replica {{ $labels.pod }} was restarted {{ $value | humanize }} times within an hour.',
     },
     {

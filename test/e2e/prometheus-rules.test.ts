@@ -213,16 +213,19 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonReplicasMissing', 37, missing, [{ deployment: 'triton', summary }])).toBe('');
     });
 
-    test('TritonRestarting fires after more than two restarts per hour, only for Triton pods', async () => {
-      const restarts = (pod: string): Series => ({
-        series: `kube_pod_container_status_restarts_total{namespace="triton",pod="${pod}"}`,
-        values: '0x40 1x40 2x40 3x40 4x400',
-      });
-      const summary = `The replica ${POD} was restarted 4 times within an hour.`;
-      const input = [restarts(POD), restarts('triton-other-1')];
-      expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
-      expect(await fires('TritonRestarting', 20, input, [])).toBe('');
-    });
+    test.each(['container', 'init_container'])(
+      'TritonRestarting fires after more than two restarts per hour, only for Triton pods (%s)',
+      async (kind) => {
+        const restarts = (pod: string): Series => ({
+          series: `kube_pod_${kind}_status_restarts_total{namespace="triton",pod="${pod}"}`,
+          values: '0x40 1x40 2x40 3x40 4x400',
+        });
+        const summary = `The replica ${POD} was restarted 4 times within an hour.`;
+        const input = [restarts(POD), restarts('triton-other-1')];
+        expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
+        expect(await fires('TritonRestarting', 20, input, [])).toBe('');
+      },
+    );
 
     test('TritonUnschedulable fires for a pod that cannot be scheduled', async () => {
       const input = [
