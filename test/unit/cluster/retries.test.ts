@@ -1,6 +1,8 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
+import timers from 'node:timers/promises';
+import { PortForward } from '@kubernetes/client-node';
 import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
 import { PodForward } from '../../../src/cluster/pod-forward';
 import type { ReplicaSource } from '../../../src/cluster/source';
@@ -105,4 +107,18 @@ test('list leaves no timer that would keep the command running', async () => {
   const before = timers();
   await source.list();
   expect(timers()).toBeLessThanOrEqual(before);
+});
+
+test('list does not wait for a port-forward beyond the timeout, and terminates one that opens later', async () => {
+  const { source } = await getReplicas([], [POD]);
+  const terminate = jest.fn();
+  let open: (stream: object) => void = () => undefined;
+  jest.spyOn(PortForward.prototype, 'portForward').mockImplementation(() => {
+    jest.spyOn(timers, 'setTimeout').mockResolvedValue(undefined);
+    return new Promise((resolve) => (open = resolve as typeof open));
+  });
+  expect(await source.list()).toMatchObject([{ name: 'triton-0' }]);
+  open({ terminate });
+  await new Promise(setImmediate);
+  expect(terminate).toHaveBeenCalledTimes(1);
 });
