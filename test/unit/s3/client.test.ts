@@ -6,28 +6,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
-import { freePorts } from '../../../src/local/process/ports';
 import { proxyFor } from '../../../src/s3/agent';
 import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
 import type { StoreOptions, Written } from '../../../src/s3/store';
+import { failure, fakeS3, KEYS, type Answer, type Reply, type Seen } from '../../support/fake-s3';
 import { Scratch } from '../../support/temp-dir';
-
-interface Seen {
-  method: string;
-  url: string;
-  headers: http.IncomingHttpHeaders;
-  body: Buffer;
-}
-
-interface Reply {
-  status?: number;
-  headers?: Record<string, string>;
-  body?: string | Buffer;
-  /** Spaces that are sent before the body, one every 50 ms, as S3 does while it joins parts. */
-  spaces?: number;
-}
-
-const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -39,49 +22,14 @@ afterEach(() => {
 
 /** A store, and a server that answers with the result of `answer`. */
 async function storeWith(
-  answer: (request: Seen, number: number) => Reply | Promise<Reply>,
+  answer: Answer,
   options: Partial<StoreOptions> = {},
 ): Promise<{ store: S3Store; seen: Seen[]; server: http.Server }> {
-  const seen: Seen[] = [];
-  const server = http.createServer((incoming, reply) => {
-    const chunks: Buffer[] = [];
-    incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
-    const respond = async (): Promise<void> => {
-      const { method = '', url = '', headers } = incoming;
-      seen.push({ method, url, headers, body: Buffer.concat(chunks) });
-      const { status = 200, headers: more, body = '', spaces = 0 } = await answer(seen.at(-1) as Seen, seen.length);
-      reply.writeHead(status, spaces > 0 ? more : { 'content-length': Buffer.byteLength(body), ...more });
-      for (let i = 0; i < spaces && !incoming.socket.destroyed; i += 1) {
-        reply.write(' ');
-        await sleep(50);
-      }
-      reply.end(body);
-    };
-    incoming.on('end', () => void respond());
-  });
-  // A reserved port, because a test stops the server and starts it again.
-  const [port] = await freePorts(1);
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
-  const store = new S3Store({
-    bucket: 'bucket',
-    region: 'eu-west-1',
-    endpointUrl: `http://127.0.0.1:${port}`,
-    credentials: KEYS,
-    attempts: 3,
-    ...options,
-  });
-  undo.push(() => {
-    store.close();
-    server.closeAllConnections();
-    server.close();
-  });
-  return { store, seen, server };
+  const { close, ...fake } = await fakeS3(answer, options);
+  undo.push(close);
+  return fake;
 }
 
-const failure = (code: string, status: number, more = ''): Reply => ({
-  status,
-  body: `<?xml version="1.0"?>\n<Error><Code>${code}</Code><Message>Because.</Message>${more}</Error>`,
-});
 const page = (inner: string): Reply => ({ body: `<ListBucketResult>${inner}</ListBucketResult>` });
 const entry = (key: string, size = '1'): string =>
   `<Contents><Key>${key}</Key><ETag>"e"</ETag><Size>${size}</Size></Contents>`;

@@ -109,6 +109,18 @@ describe('CredentialSource', () => {
     expect(runs()).toBe(1);
   });
 
+  test('does not use credentials after they expire', async () => {
+    const credentials = source(program(5, 3600).env);
+    expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 1' });
+    const { now } = Date;
+    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 6000);
+    try {
+      expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 2' });
+    } finally {
+      clock.mockRestore();
+    }
+  });
+
   test('renew replaces rejected credentials once for concurrent requests', async () => {
     const { env, runs } = program(3600, 3600);
     const credentials = source(env);

@@ -1,8 +1,15 @@
 import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { MemoryLimiter } from '../../../src/s3/memory-limiter';
 import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
 import { customEndpoint, encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
 import { ConcurrencyLimiter } from '../../../src/s3/concurrency-limiter';
+import { checksumOfFile } from '../../../src/s3/store';
+import { Scratch } from '../../support/temp-dir';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const MIB = 1024 ** 2;
 
@@ -37,6 +44,17 @@ describe('splitIntoParts', () => {
     expect(checksumOfBytes(body)).toBe(`${digest(Buffer.concat(each)).toString('base64')}-3`);
     expect(checksumOfBytes(body.subarray(0, 5))).toBe(digest(body.subarray(0, 5)).toString('base64'));
   });
+});
+
+test.each([
+  { bytes: 4, rejected: false },
+  { bytes: 5, rejected: true },
+  { bytes: 3, rejected: true },
+])('checksumOfFile of a file of $bytes bytes that had 4 bytes is rejected: $rejected', async ({ bytes, rejected }) => {
+  const path = join(scratch.directory, 'file');
+  writeFileSync(path, Buffer.alloc(bytes));
+  const outcome = await checksumOfFile(path, 4).catch((error: unknown) => (error as Error).name);
+  expect(outcome).toBe(rejected ? 'FileChangedError' : checksumOfBytes(Buffer.alloc(4)));
 });
 
 test('Budget.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
