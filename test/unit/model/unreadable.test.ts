@@ -59,9 +59,9 @@ describe('files that cannot be published', () => {
     expect(texts).toEqual([`m/1/${long}: has a path of 805 bytes\n    -> shorten it to at most 700 bytes`]);
   });
 
-  it('reports unreadable files', async () => {
+  it.each(['600', '640', '604', '044'])('reports unreadable files, of mode %s', async (mode) => {
     const root = folder(sound);
-    fs.chmodSync(path.join(root, 'm/1/model.pt'), 0o600);
+    fs.chmodSync(path.join(root, 'm/1/model.pt'), parseInt(mode, 8));
     const denied = Object.assign(new Error('EACCES'), { code: 'EACCES' });
     // Tests may run as root, whom no permission stops.
     const access = jest.spyOn(fs, 'accessSync').mockImplementation((file) => {
