@@ -193,6 +193,20 @@ describe('readSettings reports', () => {
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
+      'a load balancer in an existing cluster without loadBalancerCidrs',
+      {
+        cluster: 'existing',
+        kubeContext: 'a',
+        oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A',
+        gpuNodePools: [],
+        exposure: 'internal-load-balancer',
+        clientCidrs: ['10.0.0.0/8'],
+        modelControlKey: 'a-key-of-a-test-0',
+      },
+      'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
+        'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
+    ],
+    [
       'a network in one zone',
       { availabilityZones: ['us-east-1a'] },
       'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +

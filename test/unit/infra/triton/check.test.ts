@@ -125,6 +125,10 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: balanced(['fd00::1']) },
   ],
   [
+    'exposure.clientCidrs: has "10.0.0.0/fd00::/8"; allowed: ranges such as 10.0.0.0/16',
+    { exposure: balanced(['10.0.0.0/fd00::/8']) },
+  ],
+  [
     'exposure.clientCidrs: has "fd00::/129"; allowed: ranges such as 10.0.0.0/16',
     { exposure: balanced(['fd00::/129']) },
   ],
