@@ -4,14 +4,15 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
 import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
-import type { Lock } from '../../../src/publish/lock';
+import { NO_INTENT, type Lock } from '../../../src/publish/lock';
+import { lockKey } from '../../../src/release/location';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
 import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
 import type { ReleasedModel } from '../../../src/publish/release/release';
 import { S3Store } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
-import { publisher, TWO_MODELS } from '../../support/publish';
+import { ONE_MODEL, publisher, TWO_MODELS } from '../../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
 
@@ -57,13 +58,18 @@ test.each([
   expect((error as UserError).hint).toMatch(hint);
 });
 
-test('describe records the ETag of the bucket for an object that was written again with the same bytes', () => {
+test('describe records the ETag of an object that was written again with the same bytes, and a checksum that was unknown', () => {
   const { store } = new MemoryStore();
   const writer = new RepositoryWriter(store, { bucket: 'bucket', prefix: 'models' }, {} as Lock);
   const keep = (key: string) => ({ object: { key, bytes: 1 }, action: 'keep', etag: 'new', checksum: 'x' });
-  const planned = { model: {}, objects: [keep('m/labels.txt')], config: keep('m/config.pbtxt') };
+  const planned = { model: {}, objects: [keep('m/found.txt'), keep('m/labels.txt')], config: keep('m/config.pbtxt') };
   const known = { bytes: 1, checksum: 'x', versionId: 'v' };
-  const objects = { 'm/labels.txt': { ...known, etag: 'old' }, 'm/config.pbtxt': { ...known, etag: 'new' } };
+  const objects = {
+    'm/config.pbtxt': { ...known, etag: 'new' },
+    // Found in the bucket, so its checksum was unknown.
+    'm/found.txt': { ...known, etag: 'new', checksum: '' },
+    'm/labels.txt': { ...known, etag: 'old' },
+  };
   const described = writer.describe(
     planned as unknown as PlannedModel,
     { objects: new Map() } as RepositorySnapshot,
@@ -72,6 +78,7 @@ test('describe records the ETag of the bucket for an object that was written aga
   );
   expect(described.objects).toEqual({
     'm/config.pbtxt': { ...known, etag: 'new' },
+    'm/found.txt': { bytes: 1, checksum: 'x', etag: 'new' },
     'm/labels.txt': { bytes: 1, checksum: 'x', etag: 'new' },
   });
 });
@@ -124,4 +131,19 @@ test('publish with prune does not wait for replicas that start during the deleti
   expect(isDeleting).toBe(true);
   expect(waiting).toEqual([]);
   expect((await store.list('models/b/')).length).toBe(0);
+});
+
+test('publish changes nothing if another publisher acquires the lock first', async () => {
+  const memory = new MemoryStore();
+  const location = { bucket: 'bucket', prefix: 'models' };
+  const repository = writeRepository(join(scratch.directory, 'other'), ONE_MODEL);
+  const holder = { user: 'ana', host: 'build-7', pid: 1, place: 'elsewhere' };
+  const lock = { state: 'held', id: '1', holder, since: '2026-11-20T10:00:00Z', intent: NO_INTENT };
+  memory.onPut = (key) => {
+    if (key === lockKey(location))
+      memory.objects.set(key, { body: Buffer.from(JSON.stringify(lock)), writtenAt: Date.now() });
+  };
+  const publishing = publisher(memory.store, location, repository).publish({ lockTimeoutMs: 1 });
+  await expect(publishing).rejects.toThrow('another publisher is at work: ana@build-7');
+  expect([...memory.objects.keys()]).toEqual([lockKey(location)]);
 });

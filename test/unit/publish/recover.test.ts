@@ -64,3 +64,20 @@ describe('recover, if the pointer to the current release is reported as missing,
     expect(await recoverWithout(undefined)).toContain(lockKey(LOCATION));
   });
 });
+
+test('recover finishes the deletions of a killed publisher, but deletes nothing that the release has', async () => {
+  const bucket = new MemoryStore();
+  const keys = ['a/1/weights.bin', 'a/2/weights.bin', 'a/config.pbtxt'];
+  for (const key of keys) await bucket.putBytes(`models/${key}`, key);
+  const snapshot = await readSnapshot(bucket.store, LOCATION);
+  const kept = Object.fromEntries([...snapshot.objects].filter(([key]) => key !== 'a/1/weights.bin'));
+  const objects = Object.fromEntries(
+    Object.entries(kept).map(([key, { bytes, etag }]) => [key, { bytes, etag, checksum: '' }]),
+  );
+  const models = { a: { served: [2], digest: 'd', composedOf: [], weights: {}, objects } };
+  await writeHead(bucket.store, LOCATION, newRelease({ previous: undefined, origin: 'test', models }), undefined);
+  const lock = { etag: undefined, heldBy: undefined, unfinished: { ...NO_INTENT, deleting: keys.slice(0, 2) } };
+  const seen = { ...(await readSnapshot(bucket.store, LOCATION)), lock };
+  expect(await recover(seen, { ...OPTIONS, store: bucket.store, location: LOCATION })).toBe(true);
+  expect([...(await readSnapshot(bucket.store, LOCATION)).objects.keys()]).toEqual(keys.slice(1));
+});

@@ -1,7 +1,8 @@
 import { rollOut, type RolloutOptions } from '../../../src/publish/apply/rollout';
 import { fixedReplicas } from '../../../src/cluster/source';
 import type { S3Store } from '../../../src/s3/store';
-import { fakeTriton, type FakeTriton } from '../../support/fake-triton';
+import { fakeTriton, type FakeTriton, type Loading } from '../../support/fake-triton';
+import { MemoryStore } from '../../support/memory-store';
 import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
@@ -50,4 +51,22 @@ test.each([
   const ended = roll(triton, (model) => (model === wrong ? Promise.reject(new Error('wrong')) : Promise.resolve()));
   await expect(ended).rejects.toThrow('wrong');
   expect(triton.loads).toEqual(loads);
+});
+
+test.each<{ how: Loading; outcome: object }>([
+  {
+    how: 'first version unavailable',
+    outcome: { message: expect.stringMatching(/: a version 1 is UNAVAILABLE$/) as string },
+  },
+  { how: 'absent', outcome: { message: expect.stringMatching(/: a version 1 is absent$/) as string } },
+  { how: 'ready later', outcome: { starting: [] } },
+])('rollOut waits until every version is READY after the answer to a load: $how', async ({ how, outcome }) => {
+  const bucket = new MemoryStore();
+  await bucket.putBytes('models/a/config.pbtxt', 'version_policy { specific { versions: [1, 2] } }');
+  const triton = await fakeTriton(scratch, bucket.store, () => how);
+  const target = { models: [{ name: 'a', served: [1, 2], digest: '' }], removed: [] };
+  const rolled: unknown = await rollOut(fixedReplicas([triton.url]), target, { loadTimeoutMs: 60_000 }).catch(
+    (error: unknown) => error,
+  );
+  expect(rolled).toMatchObject(outcome);
 });
