@@ -1,7 +1,7 @@
 import { fixedReplicas } from '../../../src/cluster/source';
 import { recover } from '../../../src/publish/apply/recover';
 import { headKey, lockKey } from '../../../src/release/location';
-import { NO_INTENT } from '../../../src/publish/lock';
+import { LockLostError, NO_INTENT } from '../../../src/publish/lock';
 import { readSnapshot } from '../../../src/publish/plan/snapshot';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
 import { fakeTriton } from '../../support/fake-triton';
@@ -80,4 +80,26 @@ test('recover finishes the deletions of a killed publisher, but deletes nothing 
   const seen = { ...(await readSnapshot(bucket.store, LOCATION)), lock };
   expect(await recover(seen, { ...OPTIONS, store: bucket.store, location: LOCATION })).toBe(true);
   expect([...(await readSnapshot(bucket.store, LOCATION)).objects.keys()]).toEqual(keys.slice(1));
+});
+
+test.each<{ title: string; error: Error; interrupted: boolean; ends: boolean }>([
+  { title: 'ends if it loses the lock', error: new LockLostError('lost'), interrupted: false, ends: true },
+  { title: 'ends after an interrupt', error: new Error('Ctrl-C'), interrupted: true, ends: true },
+  { title: 'reports any other failure', error: new Error('no'), interrupted: false, ends: false },
+])('recover $title', async ({ error, interrupted, ends }) => {
+  const bucket = new MemoryStore();
+  const controller = new AbortController();
+  jest.spyOn(bucket, 'abortUploads').mockImplementation(() => {
+    if (interrupted) controller.abort(error);
+    return Promise.reject(error);
+  });
+  const lock = { etag: undefined, heldBy: undefined, unfinished: NO_INTENT };
+  const stages: string[] = [];
+  const onStage = (stage: string): unknown => stages.push(stage);
+  const options = { ...OPTIONS, store: bucket.store, location: LOCATION, signal: controller.signal, onStage };
+  const outcome: unknown = await recover({ lock, head: undefined, objects: new Map() }, options).catch(
+    (caught: unknown) => caught,
+  );
+  expect(outcome).toBe(ends ? error : true);
+  expect(stages).toEqual(ends ? [] : ['cannot abort unfinished copies: no']);
 });
