@@ -1,3 +1,4 @@
+import timers from 'node:timers/promises';
 import { releaseKey } from '../../../src/release/location';
 import { promote } from '../../../src/publish/promote';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
@@ -6,6 +7,10 @@ import { MemoryStore } from '../../support/memory-store';
 
 const FROM = { bucket: 'bucket', prefix: 'staging' };
 const TO = { bucket: 'bucket', prefix: 'prod' };
+
+// A missing manifest is read again after pauses.
+beforeEach(() => void jest.spyOn(timers, 'setTimeout').mockResolvedValue(undefined));
+afterEach(() => jest.restoreAllMocks());
 
 test('promote needs the manifest of the current release only if no release is named, but reports that it may not be read', async () => {
   const bucket = new MemoryStore();
