@@ -24,6 +24,8 @@ export interface KubernetesReplicaOptions {
   port?: number;
   /** The container of an agent, and the port of its control API. */
   agent?: { container: string; port: number };
+  /** Pause before a failed call is repeated; default: 1000 ms. */
+  retryMs?: number;
 }
 
 /**
@@ -83,7 +85,7 @@ class KubernetesReplicas implements ReplicaSource {
         return servingPods(items, port, agent?.container);
       } catch (error) {
         if (attempts === 1 || isRefusal(error)) throw explainCluster(call, error);
-        await sleep(RETRY_MS);
+        await sleep(this.options.retryMs ?? RETRY_MS);
       }
     }
   }

@@ -40,7 +40,7 @@ async function getReplicas(
     clusters: [{ name: 'test', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
     users: [{ name: 'test', user: { token: 'token' } }],
   });
-  const source = kubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton' });
+  const source = kubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton', retryMs: 10 });
   closing.push(
     () => server.closeAllConnections(),
     () => server.close(),
