@@ -17,6 +17,7 @@ import {
   type TritonProcess,
   type TritonProcessOptions,
 } from '../../src/local/triton-server';
+import { killGroup } from './kill-group';
 import type { Scratch } from './temp-dir';
 
 /** Model-control key of all servers of a test file. */
@@ -74,7 +75,11 @@ export async function testTriton(
     expectEnd();
     return server.stop();
   };
-  scratch.defer(stop);
+  scratch.defer(() => {
+    expectEnd();
+    killGroup(server); // An orderly end takes seconds.
+    return stop();
+  });
   // Otherwise a failed test would report only refused connections.
   void server.ended.then((how) => {
     if (isEndExpected) return;
