@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
-const POLL_MS = 200;
+const POLL_MS = 50;
 
 /**
  * Waits until `check` returns true. An error of `check` counts as false.
