@@ -34,7 +34,6 @@ const command = new LocalCommand(scratch);
 const { repository } = command;
 
 afterAll(() => scratch.clean());
-afterEach(() => command.expectNothingLeft());
 
 describe('--once', () => {
   // Models with pictures for the page, and a model that cannot be served on this machine.
@@ -52,6 +51,7 @@ describe('--once', () => {
     for (const path of Object.keys(more))
       rmSync(join(repository, path.split('/')[0] ?? ''), { recursive: true, force: true });
   });
+  afterEach(() => command.expectNothingLeft());
 
   test('serves a repository, sends requests over HTTP and gRPC, and cleans up', () => {
     expect(finished).toMatchObject({ code: 0 });
@@ -154,7 +154,9 @@ function pageCommands(text: string): string[] {
   return [...list.matchAll(/<code>(.*?)<\/code>/gs)].map(([, command = '']) => command.replaceAll('&#39;', "'"));
 }
 
-test('npm run local runs until Ctrl-C and then exits with 0', async () => {
+// These tests run at the same time, because they mostly wait for servers.
+
+test.concurrent('npm run local runs until Ctrl-C and then exits with 0', async () => {
   const local = command.start();
   const { child, said, ended } = local;
   await untilUp(local);
@@ -165,7 +167,9 @@ test('npm run local runs until Ctrl-C and then exits with 0', async () => {
   // The commands on the page work unchanged.
   const commands = pageCommands(said());
   expect(commands).toHaveLength(3);
-  for (const one of commands) expect((await exec('sh', ['-c', one])).stdout).toContain('adds');
+  for (const { stdout } of await Promise.all(commands.map((one) => exec('sh', ['-c', one])))) {
+    expect(stdout).toContain('adds');
+  }
 
   // The commands in the terminal work when they are pasted together.
   const printed = /Run in another terminal:\n\n(.*?)\n\nCtrl-C/s.exec(said())?.[1] ?? '';
@@ -178,18 +182,19 @@ test('npm run local runs until Ctrl-C and then exits with 0', async () => {
   expect(statSync(join(localDirectory(repository), 'state.json')).mode & 0o777).toBe(0o600);
   const onLocal = (name: string, ...flags: string[]): Promise<Finished> =>
     runCommandLine(name, ['--local', '--repo', repository, ...flags]);
-  expect(await onLocal('releases')).toMatchObject({ code: 0, stdout: expect.stringContaining('adds') as string });
-  expect(await onLocal('sync-models')).toMatchObject({
+  const [releases, synced, rolledBack, second] = await Promise.all([
+    onLocal('releases'),
+    onLocal('sync-models'),
+    onLocal('rollback', '--dry-run'),
+    command.run(['--once']),
+  ]);
+  expect(releases).toMatchObject({ code: 0, stdout: expect.stringContaining('adds') as string });
+  expect(synced).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/Nothing to publish.*Every replica serves it/) as string,
   });
   // The release of the first test still exists, with models that are no longer served.
-  expect(await onLocal('rollback', '--dry-run')).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining('negative') as string,
-  });
-
-  const second = await command.run(['--once']);
+  expect(rolledBack).toMatchObject({ code: 0, stdout: expect.stringContaining('negative') as string });
   expect(second).toMatchObject({ code: 1, stderr: expect.stringMatching(/is in use by process \d+/) as string });
 
   // npm and the terminal may both send SIGINT. Two signals still end the command in order.
@@ -198,48 +203,54 @@ test('npm run local runs until Ctrl-C and then exits with 0', async () => {
   expect(await ended).toBe(0);
   await expect(fetch(`${http}/v2/health/live`)).rejects.toThrow();
   expect(await onLocal('status')).toMatchObject({ code: 1, stderr: expect.stringMatching(NOT_RUNNING) as string });
+  command.expectNothingLeft();
 });
 
 const NOT_RUNNING = /--local: "npm run local" (is not running|does not serve .*)\n {2}-> .*npm run local -- --repo /;
 
-test('npm run local stops all processes if interrupted while the server starts', async () => {
-  const local = command.start();
+test.concurrent('npm run local stops all processes if interrupted while the server starts', async () => {
+  const own = new LocalCommand(scratch, 'interrupted');
+  const local = own.start();
   const { child, said, ended } = local;
-  await untilLocal(local, () => command.processes().some((line) => line.includes('bin/tritonserver')));
+  await untilLocal(local, () => own.processes().some((line) => line.includes('bin/tritonserver')));
   child.kill('SIGTERM');
   expect(await ended).toBe(130);
   expect(said()).not.toMatch(/\n\s+at |FAIL/);
+  own.expectNothingLeft();
 });
 
-test('npm run local serves only the selected models, not those that an earlier run published', async () => {
-  writeRepository(repository, addingModel('adds_too', { 1: 1 }));
-  expect(await command.run(['--once'])).toMatchObject({ code: 0 });
-  const local = command.start('--models', 'adds');
+test.concurrent('npm run local serves only the selected models, not those that an earlier run published', async () => {
+  const own = new LocalCommand(scratch, 'selected');
+  writeRepository(own.repository, addingModel('adds_too', { 1: 1 }));
+  expect(await own.run(['--once'])).toMatchObject({ code: 0 });
+  const local = own.start('--models', 'adds');
   const { child, ended } = local;
   await untilUp(local);
-  const { modelControlKey: key } = findLocalStack(repository);
+  const { modelControlKey: key } = findLocalStack(own.repository);
   const index = await fetch(`${getAddress(local, 'Triton HTTP')}/v2/repository/index`, {
     method: 'POST',
     headers: { [CONTROL_HEADER]: key },
   });
   const models = (await index.json()) as { name: string; state?: string }[];
   expect(models.filter(({ state }) => state === 'READY').map(({ name }) => name)).toEqual(['adds']);
-  const { code, stdout } = await runCommandLine('status', ['--local', '--repo', repository]);
+  const { code, stdout } = await runCommandLine('status', ['--local', '--repo', own.repository]);
   expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.not.stringContaining('adds_too') as string });
   child.kill('SIGINT');
   expect(await ended).toBe(0);
-  rmSync(join(repository, 'adds_too'), { recursive: true });
+  own.expectNothingLeft();
 });
 
-test('npm run local leaves no servers when killed, and the next run cleans up and works', async () => {
-  const local = command.start();
+test.concurrent('npm run local leaves no servers when killed, and the next run cleans up and works', async () => {
+  const own = new LocalCommand(scratch, 'killed');
+  const local = own.start();
   const { child, ended } = local;
   await untilUp(local);
   child.kill('SIGKILL');
   await ended;
-  expect(() => findLocalStack(repository)).toThrow(/--local: "npm run local" (is not running|does not serve)/);
-  await until('its servers ended', () => command.processes().length === 0);
-  expect(await command.run(['--once'])).toMatchObject({ code: 0 });
+  expect(() => findLocalStack(own.repository)).toThrow(/--local: "npm run local" (is not running|does not serve)/);
+  await until('its servers ended', () => own.processes().length === 0);
+  expect(await own.run(['--once'])).toMatchObject({ code: 0 });
+  own.expectNothingLeft();
 });
 
 // UPDATE_DOCS=1 npm test -- --only integration --filter integration/local

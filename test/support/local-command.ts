@@ -30,8 +30,12 @@ export class LocalCommand {
   readonly directory: string;
   private readonly pids: number[] = [];
 
-  constructor(private readonly scratch: Scratch) {
-    this.repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
+  /** @param name folder of the repository, for tests that run at the same time */
+  constructor(
+    private readonly scratch: Scratch,
+    name = 'repository',
+  ) {
+    this.repository = writeRepository(join(scratch.directory, name), addingModel('adds', { 1: 10 }));
     this.directory = this.getDirectory(this.repository);
   }
 
