@@ -14,6 +14,7 @@ import { addingEnsemble, addingModel, writeRepository } from '../support/reposit
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
+import { withoutWaiting } from '../support/test-repository';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -26,7 +27,7 @@ let repository: string;
 beforeAll(async () => {
   const server = await testS3(scratch);
   ({ endpoint } = server);
-  store = await openBucket(scratch, server.endpoint, LOCATION.bucket);
+  store = await openBucket(scratch, await withoutWaiting(scratch, server.endpoint), LOCATION.bucket);
 });
 
 beforeEach(async () => {

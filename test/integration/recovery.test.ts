@@ -14,6 +14,7 @@ import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
+import { withoutWaiting } from '../support/test-repository';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -23,7 +24,8 @@ const repository = join(scratch.directory, 'repository');
 let store: S3Store;
 
 beforeAll(async () => {
-  store = await openBucket(scratch, (await testS3(scratch)).endpoint, LOCATION.bucket);
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, await withoutWaiting(scratch, endpoint), LOCATION.bucket);
 });
 beforeEach(async () => {
   rmSync(repository, { recursive: true, force: true });
