@@ -96,7 +96,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       logFile: join(scratch.directory, `${name}.log`),
       python: python.python,
     });
-    scratch.defer(() => process.stop(20_000));
+    scratch.defer(() => process.stop(0));
     return process;
   }
 
@@ -171,7 +171,8 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     process.kill(pid, 'SIGKILL');
   }
 
-  test('Triton waits for the key of the agent, the pod serves head, and heals after each kill and restart', async () => {
+  // The tests are concurrent, because they mostly wait.
+  test.concurrent('Triton waits for the key of the agent, the pod serves head, and heals after each kill and restart', async () => {
     const id = await commit({ a: { served: [1], files: { '1/weights': 'A' } } });
     const first = runTriton('triton');
     // The shell waits, so no port is open yet.
@@ -212,7 +213,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect(await third.ended).toMatch(/exit code 0/);
   }, 300_000);
 
-  test('Triton ends on SIGTERM while it waits for the key', async () => {
+  test.concurrent('Triton ends on SIGTERM while it waits for the key', async () => {
     const waiting = run(
       'waiting',
       { ...triton, command: [...triton.command.slice(0, -1), '/no/such/folder'], args: ['true'] },
@@ -227,7 +228,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect(await waiting.ended).toMatch(/143/);
   });
 
-  test('a request of the agent ends the program once, and a later start ignores it', async () => {
+  test.concurrent('a request of the agent ends the program once, and a later start ignores it', async () => {
     const folder = join(scratch.directory, 'requests');
     mkdirSync(join(folder, 'models'), { recursive: true });
     writeFileSync(join(folder, KEY_FILE), 'key\n');
@@ -242,7 +243,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect(await first.ended).toMatch(/SIGTERM/);
   });
 
-  test('the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits', async () => {
+  test.concurrent('the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits', async () => {
     const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] }, [], {
       PATH: process.env['PATH'] ?? '',
     });

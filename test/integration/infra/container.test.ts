@@ -94,7 +94,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       logFile: join(scratch.directory, `${name}.log`),
       python: python.python,
     });
-    scratch.defer(() => server.stop(20_000));
+    scratch.defer(() => server.stop(0));
     const url = `http://127.0.0.1:${http}`;
     const ready = async (): Promise<boolean> =>
       fetch(`${url}/v2/health/ready`).then(
