@@ -375,25 +375,25 @@ describe.each(PROTOCOLS)('over $protocol', ({ protocol, connect, connectTo, stat
     }
 
     test('unloads and loads a model', async () => {
-      const ready = [client.modelReady('scores'), client.modelReady('scores', 1), client.modelReady('scores', 2)];
+      const ready = [client.modelReady('strings'), client.modelReady('strings', 1), client.modelReady('strings', 2)];
       expect(await Promise.all(ready)).toEqual([true, true, false]);
-      await client.unloadModel('scores');
-      await untilUnloaded('scores');
+      await client.unloadModel('strings');
+      await untilUnloaded('strings');
       expect(await client.repositoryIndex()).toContainEqual({
-        name: 'scores',
+        name: 'strings',
         version: '1',
         state: 'UNAVAILABLE',
         reason: 'unloaded',
       });
-      expect([await client.modelReady('scores'), await client.modelReady('divide')]).toEqual([false, true]);
-      await client.loadModel('scores');
+      expect([await client.modelReady('strings'), await client.modelReady('divide')]).toEqual([false, true]);
+      await client.loadModel('strings');
       expect(await client.repositoryIndex()).toContainEqual({
-        name: 'scores',
+        name: 'strings',
         version: '1',
         state: 'READY',
         reason: '',
       });
-      expect(await client.modelReady('scores')).toBe(true);
+      expect(await client.modelReady('strings')).toBe(true);
     });
 
     test('loads an ensemble with its step, and unloads it alone or with its step', async () => {
