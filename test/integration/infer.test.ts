@@ -373,7 +373,7 @@ test('writes files that NumPy can read, and reads files that NumPy wrote', async
 });
 
 describe('--bench', () => {
-  test('reports requests per second and latencies', async () => {
+  test.concurrent('reports requests per second and latencies', async () => {
     const { code, stdout } = await infer('adds', 'x=[1]', '--bench', '--duration', '1', '--concurrency', '4', '--json');
     expect(code).toBe(0);
     const { requests, requestsPerSecond, p50, p95, p99, errors, concurrency } = JSON.parse(stdout) as Record<
@@ -387,7 +387,7 @@ describe('--bench', () => {
     expect(p95).toBeLessThanOrEqual(p99 ?? NaN);
   });
 
-  test('sends zeros for missing inputs', async () => {
+  test.concurrent('sends zeros for missing inputs', async () => {
     const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^colours, x FP32 \[1, 3, 4, 4\], .* s\n\nconcurrency +requests\/s +p50 +p95 +p99/);
@@ -479,7 +479,7 @@ describe('rejected requests', () => {
     mkdirSync(path('folder.npy'));
   });
 
-  test.each(REFUSED)('%s', async (_, args, code, message) => {
+  test.concurrent.each(REFUSED)('%s', async (_, args, code, message) => {
     const finished = await infer(...args);
     expect(finished).toMatchObject({ code, stdout: '' });
     expect(finished.stderr).toMatch(message);
