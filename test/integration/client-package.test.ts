@@ -74,8 +74,7 @@ let server: TritonProcess;
 let compiled: Output;
 beforeAll(async () => {
   const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
-  server = await testTriton(scratch, repository);
-  await install();
+  [server] = await Promise.all([testTriton(scratch, repository), install()]);
   const types = join(project, 'models.ts');
   expect(await runCommandLine('infer', ['--types', types, '--url', server.httpUrl], CONTROL_ENVIRONMENT)).toMatchObject(
     { code: 0 },
