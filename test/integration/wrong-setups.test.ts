@@ -123,6 +123,12 @@ async function setUps(): Promise<Record<string, Setup>> {
   const { user } = PROXY_LOGIN;
   return {
     'no credentials': { env: NO_KEYS },
+    // Early, because these three wait longest.
+    'a private endpoint behind a firewall that drops packets': {
+      env: { AWS_ENDPOINT_URL: `https://127.0.0.1:${silent}`, NO_PROXY: '127.0.0.1' },
+    },
+    'a proxy that cannot reach the host': { env: await proxy(503) },
+    'a proxy that does not answer': { env: await proxy('silent') },
     'a profile that does not exist': { env: { ...NO_KEYS, AWS_PROFILE: 'no-such-profile', AWS_CONFIG_FILE: file('') } },
     'an access key that does not exist': { env: { AWS_ACCESS_KEY_ID: 'AKIAUNKNOWN' } },
     'a wrong secret key': { env: { AWS_SECRET_ACCESS_KEY: 'wrong-secret-key' } },
@@ -218,9 +224,6 @@ async function setUps(): Promise<Record<string, Setup>> {
       env: { AWS_ENDPOINT_URL: `https://127.0.0.1:${page}`, NO_PROXY: '127.0.0.1' },
     },
     'an endpoint with http whose server speaks https': { env: { AWS_ENDPOINT_URL: `http://127.0.0.1:${cloud.port}` } },
-    'a private endpoint behind a firewall that drops packets': {
-      env: { AWS_ENDPOINT_URL: `https://127.0.0.1:${silent}`, NO_PROXY: '127.0.0.1' },
-    },
     'the authority of the company is missing': { env: { NODE_EXTRA_CA_CERTS: '' } },
     'the authority of the company is missing for the sign-in': {
       env: { ...role('publisher'), NODE_EXTRA_CA_CERTS: '' },
@@ -238,8 +241,6 @@ async function setUps(): Promise<Record<string, Setup>> {
       env: { HTTPS_PROXY: `socks5://${user}:odd#password@127.0.0.1:1`.replace('#', '%23') },
     },
     'a proxy that does not allow the host': { env: await proxy(403) },
-    'a proxy that cannot reach the host': { env: await proxy(503) },
-    'a proxy that does not answer': { env: await proxy('silent') },
     'a proxy that does not listen': { env: { HTTPS_PROXY: 'http://127.0.0.1:9' } },
   };
 }
