@@ -30,6 +30,7 @@ describeOnEachS3('npm run check-bucket with', (start, server) => {
       endpointUrl: endpoint,
       region: LOCAL_REGION,
       credentials: LOCAL_CREDENTIALS,
+      attempts: 3, // By default, a write with a wrong checksum is repeated for seconds.
     });
     expect(results.flatMap(({ name, error }) => (error === undefined ? [] : `${name}: ${error.message}`))).toEqual([]);
     expect(results.length).toBeGreaterThanOrEqual(20);
