@@ -78,7 +78,7 @@ const COMPLETED: Reply = {
 };
 /** Uploads a file of two parts, by default one that has nothing to resume. */
 function putTwoParts(store: S3Store, resume = false): Promise<Written> {
-  const path = join(scratch.directory, 'large');
+  const path = join(scratch.directory, `large-${randomBytes(4).toString('hex')}`);
   const bytes = PART_BYTES + 1;
   writeFileSync(path, Buffer.alloc(bytes));
   return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume });
@@ -139,7 +139,7 @@ describe('a completion of an upload', () => {
   const isCompletion = ({ method, url }: Seen): boolean => method === 'POST' && url.includes('?uploadId=');
   const IMPATIENT = { attempts: undefined, idleTimeoutMs: 200, deadlineMs: 1000 };
 
-  test.each([
+  test.concurrent.each([
     ['nothing', () => new Promise<Reply>(() => undefined), 'no data was transferred for too long'],
     ['spaces only', () => ({ ...COMPLETED, spaces: Infinity }), 'the request took too long'],
   ])('ends with one error at its deadline if the server sends %s', async (_, complete, reason) => {
