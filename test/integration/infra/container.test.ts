@@ -6,6 +6,7 @@ import { panels } from '../../../infra/triton/dashboard';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
+import { TempFileRegistry } from '../../../src/local/process/temp-file-registry';
 import { Progress } from '../../../src/cli/progress';
 import { ensurePlaceholder } from '../../../src/publish/apply/repository-writer';
 import { formatLocation } from '../../../src/release/location';
@@ -22,6 +23,8 @@ import { render } from '../../support/render';
 const LOCATION = { bucket: 'container-test', prefix: 'models' };
 const KEY = 'a-key-of-a-test-0123';
 const HEADER = 'triton-model-control-key';
+/** Prefix of the shared memory of the servers, which a killed server does not delete. */
+const SHARED_MEMORY = `triton-serving-${process.pid}-container-`;
 
 /** The fields of the container that the test uses. */
 interface Container {
@@ -41,6 +44,9 @@ describe('the container that the Deployment describes, with a real tritonserver 
   let endpoint: string;
 
   beforeAll(async () => {
+    const tempFiles = new TempFileRegistry(join(scratch.directory, 'leftovers.json'));
+    tempFiles.note('/dev/shm', SHARED_MEMORY);
+    scratch.defer(() => tempFiles.remove());
     python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
     installation = await ensureTriton(python);
     const s3 = await testS3(scratch);
@@ -70,7 +76,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
     metrics: string;
   }
 
-  /** Starts the container like a container runtime, except that folders and ports are those of this machine. */
+  /** Starts the container like a container runtime, except that folders, ports and shared memory are those of this test. */
   async function start(name: string): Promise<Running> {
     const [http, grpc, metrics] = (await freePorts(3)) as [number, number, number];
     const backends = join(scratch.directory, 'backends');
@@ -85,6 +91,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
         installation.binary,
         ...flags.map(expand),
         `--backend-directory=${backends}`,
+        `--backend-config=python,shm-region-prefix-name=${SHARED_MEMORY}`,
         ...['http', 'grpc', 'metrics'].map((one) => `--${one}-address=127.0.0.1`),
         `--http-port=${http}`,
         `--grpc-port=${grpc}`,
