@@ -53,7 +53,11 @@ async function run(argv: readonly string[]): Promise<number> {
   const directory = required(flags.directory, 'directory');
   const location = parseLocation(required(flags.bucket, 'bucket'));
   const store = new S3Store({ bucket: location.bucket, concurrency: CONCURRENCY });
-  const triton = new TritonHttpClient(flags.triton, { headers: { [CONTROL_HEADER]: readKey(directory) } });
+  const triton = new TritonHttpClient(flags.triton, {
+    headers: { [CONTROL_HEADER]: readKey(directory) },
+    // Triton would end only at the end of its exit timeout.
+    keepAlive: false,
+  });
   const agent = new Agent({
     store,
     location,

@@ -34,6 +34,11 @@ export interface ClientOptions {
   /** For `https`: certificate authorities to trust instead of the system's, and a client certificate. */
   tls?: TlsOptions;
   /**
+   * Whether an HTTP connection stays open for the next call. A server that ends waits for open connections, also idle
+   * ones. Default true.
+   */
+  keepAlive?: boolean;
+  /**
    * Number of retries of a call that cannot have had an effect: its connection was refused, or it only reads and the
    * server was unavailable or disconnected. Retries stay within the call's deadline. The option never applies to
    * loadModel and unloadModel, nor to live, ready and modelReady, which report the current state. Default 2.

@@ -37,7 +37,7 @@ export interface HttpAnswer {
 /** Bodies up to this size are joined, because one packet costs less than writing two parts. */
 const JOINED_BYTES = 32 * 1024;
 
-/** Requests to one server over connections that are kept open between them. */
+/** Requests to one server over connections that are kept open between them, unless `keepAlive` is false. */
 export class HttpTransport {
   readonly url: string;
   private readonly request: typeof http.request;
@@ -48,7 +48,10 @@ export class HttpTransport {
   private readonly ownAgent: http.Agent;
   private closed = false;
 
-  constructor(url: string, { headers = {}, tls = {} }: Pick<ClientOptions, 'headers' | 'tls'>) {
+  constructor(
+    url: string,
+    { headers = {}, tls = {}, keepAlive = true }: Pick<ClientOptions, 'headers' | 'tls' | 'keepAlive'>,
+  ) {
     this.url = serverUrl(url);
     const { protocol, hostname, port, pathname, username, password } = new URL(this.url);
     const isTls = protocol === 'https:';
@@ -56,7 +59,7 @@ export class HttpTransport {
     const Agent = isTls ? https.Agent : http.Agent;
     // Last in, first out, so that a few connections stay in use and the server can close the others.
     const secure: https.AgentOptions = isTls ? tls : {};
-    this.agent = new Agent({ keepAlive: true, scheduling: 'lifo', ...secure });
+    this.agent = new Agent({ keepAlive, scheduling: 'lifo', ...secure });
     this.ownAgent = new Agent(secure);
     // The URL is parsed once, not for each request.
     this.target = {

@@ -9,7 +9,9 @@ export async function isHealthy(
   isReady: (answer: Response) => boolean | Promise<boolean> = ({ ok }) => ok,
 ): Promise<boolean> {
   try {
-    return await isReady(await fetch(url, { signal: AbortSignal.timeout(TIMEOUT_MS) }));
+    // A server that ends waits for open connections.
+    const headers = { connection: 'close' };
+    return await isReady(await fetch(url, { headers, signal: AbortSignal.timeout(TIMEOUT_MS) }));
   } catch {
     return false;
   }
