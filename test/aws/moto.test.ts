@@ -99,6 +99,17 @@ describe('the mock of EKS', () => {
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'no-such' })).status).toBe(400);
   });
 
+  test.each([
+    ['access-entries', { principalArn: 'arn:aws:iam::123456789012:role/repeated' }],
+    ['addons', { addonName: 'coredns' }],
+  ])('creates %s once for a request that is repeated because its answer was lost', async (path, body) => {
+    const post = (clientRequestToken: string) => ask('POST', `/clusters/auto/${path}`, { ...body, clientRequestToken });
+    const first = await post('one');
+    expect(first.status).toBe(200);
+    expect(await post('one')).toEqual(first);
+    expect((await post('other')).status).toBe(409);
+  });
+
   test('creates the desired number of nodes within the bounds of a node group', async () => {
     await ask('POST', '/clusters', cluster('grouped', {}));
     const group = (scalingConfig: object): object => ({

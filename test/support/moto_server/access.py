@@ -28,6 +28,8 @@ class AccessEntries(Base):
                 "to perform this operation."
             )
         principal = self._get_param("principalArn")
+        if (earlier := self._created(cluster, "accessEntry")) is not None:
+            return ActionResult({"accessEntry": earlier})
         if principal in cluster.kept.entries:
             raise ResourceInUseException(message="The specified access entry resource is already in use.")
         kind = self._get_param("type") or "STANDARD"
@@ -48,6 +50,7 @@ class AccessEntries(Base):
             "policies": {},
         }
         cluster.kept.entries[principal] = entry
+        self._keep_created(cluster, "accessEntry", entry)
         return ActionResult({"accessEntry": entry})
 
     def _entry(self) -> tuple[Any, dict[str, Any]]:

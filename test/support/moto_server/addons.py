@@ -26,6 +26,8 @@ class Addons(Base):
         name = self._get_param("addonName")
         if name not in ADDONS:
             raise InvalidParameterException(message=f"Addon {name} specified is not supported")
+        if (earlier := self._created(cluster, "addon")) is not None:
+            return ActionResult({"addon": earlier})
         if name in cluster.kept.addons:
             raise ResourceInUseException(clusterName=cluster.name, addonName=name, message="Addon already exists.")
         addon = {
@@ -44,6 +46,7 @@ class Addons(Base):
             "tags": self._get_param("tags") or {},
         }
         cluster.kept.addons[name] = addon
+        self._keep_created(cluster, "addon", addon)
         return ActionResult({"addon": addon})
 
     def _addon(self) -> tuple[Any, dict[str, Any]]:

@@ -27,6 +27,8 @@ class Kept:
         self.addons: dict[str, dict[str, Any]] = {}
         self.entries: dict[str, dict[str, Any]] = {}
         self.updates: dict[str, dict[str, Any]] = {}
+        # What requests have created, by kind and token.
+        self.created: dict[tuple[str, str], dict[str, Any]] = {}
 
 
 class Base(EKSResponse):
@@ -38,6 +40,19 @@ class Base(EKSResponse):
         if not hasattr(cluster, "kept"):
             cluster.kept = Kept()
         return cluster
+
+    def _created(self, cluster: Any, kind: str) -> dict[str, Any] | None:
+        """
+        The result of an earlier try of this request: clients repeat one whose answer was lost, with the same token.
+
+        https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html (2026-11-25): clientRequestToken
+        """
+        return cluster.kept.created.get((kind, self._get_param("clientRequestToken")))
+
+    def _keep_created(self, cluster: Any, kind: str, result: dict[str, Any]) -> None:
+        token = self._get_param("clientRequestToken")
+        if token is not None:
+            cluster.kept.created[kind, token] = result
 
     def _arn(self, kind: str, *parts: str) -> str:
         return f"arn:{self.partition}:eks:{self.region}:{self.current_account}:{kind}/{'/'.join(parts)}"
