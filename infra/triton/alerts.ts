@@ -46,9 +46,11 @@ const GPU_MEMORY_SHARE = 0.95;
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
 
+const deploymentSeries = ({ namespace, name }: SeriesOf): string => `{namespace="${namespace}",deployment="${name}"}`;
+
 /** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
-  const deployment = `{namespace="${of.namespace}",deployment="${of.name}"}`;
+  const deployment = deploymentSeries(of);
   return [
     {
       name: 'TritonDown',
@@ -129,13 +131,16 @@ const HEAD_UNREAD_SECONDS = 300;
 /** Alerts about the release agents. */
 function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const series = agentSeries(of);
+  const deployment = deploymentSeries(of);
   return [
     {
       name: 'TritonNotServing',
       severity: 'critical',
       forSeconds: 120,
-      // Beside an agent, Triton answers Prometheus also without models. Missing metrics are as bad.
-      expression: `sum(triton_agent_ready${series}) == 0 or absent(triton_agent_ready${series})`,
+      // Triton answers Prometheus also without models, so TritonDown does not fire.
+      expression:
+        `kube_deployment_status_replicas_available${deployment} == 0` +
+        ` and kube_deployment_spec_replicas${deployment} > 0`,
       summary: `No replica of ${of.name} serves its models.`,
     },
     {

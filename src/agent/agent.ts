@@ -177,7 +177,7 @@ export class Agent {
     return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt ?? this.startedAt };
   }
 
-  /** By the last look at Triton. */
+  /** As of the last check of Triton. */
   get isReady(): boolean {
     return this.serving.isReady;
   }

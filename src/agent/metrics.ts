@@ -20,7 +20,6 @@ export class AgentMetrics {
       this.add(Gauge, name, help, [], () => [[{}, value()]]);
     };
     const state = (): AgentState => read().state;
-    gauge('ready', 'Whether the pod serves the models of a release (0 or 1)', () => Number(state().ready));
     gauge('serves_head', 'Whether the pod serves the release that head.json names (0 or 1)', () =>
       Number(state().release !== null && state().release === state().head?.release),
     );

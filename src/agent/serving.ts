@@ -104,7 +104,7 @@ export class Serving {
     return lost;
   }
 
-  /** Whether requests find every model now: Triton may have restarted since the last look. Changes nothing. */
+  /** Whether requests find every model now: Triton may have restarted since the last check. Changes nothing. */
   async isServing(): Promise<boolean> {
     const lost = this.isReady ? await this.options.switcher.findLost().catch(() => undefined) : undefined;
     return this.isReady && lost?.length === 0;
@@ -122,7 +122,7 @@ export class Serving {
     const deadline = Date.now() + restartMs;
     while (!signal.aborted) {
       const index = await triton.repositoryIndex({ timeoutMs: INDEX_MS }).catch(() => undefined);
-      // Whether it answers says nothing: a server may end and another one start between two calls.
+      // An answer does not show which server it is from: one may end and another one start between two calls.
       if (index?.every(({ version }) => version === '') === true) break;
       if (index !== undefined && Date.now() > deadline) {
         report({ event: 'Triton was not restarted', withinMs: restartMs });

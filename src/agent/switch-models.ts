@@ -209,9 +209,14 @@ export class ModelSwitcher {
 
   private async unload(model: string): Promise<void> {
     const { triton, notes } = this.options;
+    const { loads } = notes.notes;
+    const note = loads[model];
+    // While it is unloaded, which takes as long as its requests, the model is not lost.
+    if (note !== undefined) note.sure = false;
+    notes.save();
     await triton.unloadModel(model);
     await this.untilUnloaded(model);
-    Reflect.deleteProperty(notes.notes.loads, model);
+    Reflect.deleteProperty(loads, model);
     notes.save();
   }
 

@@ -156,7 +156,12 @@ export class S3Store {
    * @returns undefined if the object does not exist
    */
   async checksum(key: string, bytes: number): Promise<string | undefined> {
-    return (await checkObject(this.at, key, bytes))?.checksum;
+    return (await this.lookUp(key, bytes))?.checksum;
+  }
+
+  /** The same, with the object's Last-Modified. */
+  lookUp(key: string, bytes: number): Promise<{ checksum: string; modified: Date } | undefined> {
+    return checkObject(this.at, key, bytes);
   }
 
   /**

@@ -101,7 +101,7 @@ async function resumeOrBegin(
       return await putInto(bucket, key, source, options, earlier);
     } catch (error) {
       if (!(error instanceof S3Error)) throw error;
-      if (!UNFIT.includes(error.code) && !(await isDamaged(bucket, key, source, earlier.id, error))) throw error;
+      if (!UNFIT.includes(error.code) && !isDamaged(earlier, source, error)) throw error;
       await abortUpload(bucket, { key, id: earlier.id });
     }
   }
@@ -110,18 +110,11 @@ async function resumeOrBegin(
 }
 
 /**
- * Whether S3 has all parts and yet fails to complete the upload, again and again: a server may have lost a part, and would
- * refuse every later run too.
+ * Whether S3 had all parts before this run, so an earlier run failed to complete the upload too: a server may have lost a
+ * part, and would refuse every later run. S3 also reports this code with status 200.
  */
-async function isDamaged(
-  bucket: Bucket,
-  key: string,
-  { bytes }: UploadSource,
-  id: string,
-  { status }: S3Error,
-): Promise<boolean> {
-  return status === 500 && (await listParts(bucket, { key, id })).length === splitIntoParts(bytes).length;
-}
+const isDamaged = ({ parts }: Earlier, { bytes }: UploadSource, { code }: S3Error): boolean =>
+  code === 'InternalError' && parts.size === splitIntoParts(bytes).length;
 
 interface Earlier {
   id: string;

@@ -52,7 +52,7 @@ const ofAgent = (metric: string, values: string, pod = POD): Series => ({
 
 const POD = 'triton-6d5f7c9b8-x2x4z';
 const OTHER = 'triton-6d5f7c9b8-abcde';
-const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5), ofAgent('ready', '1x400')];
+const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
 
 /** Prometheus's promtool reads the rules and evaluates them on constructed series. */
 describeUnless(whyNoGo(['promtool']), 'the rules', () => {
@@ -129,7 +129,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     const agent = (changed: Record<string, string> = {}): Series[] =>
       Object.entries({
         up: '1x400',
-        ready: '1x400',
         serves_head: '1x400',
         trial_active: '0x400',
         last_head_read_timestamp_seconds: '0+15x400',
@@ -149,14 +148,19 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await check({ input_series: agent(), alert_rule_test: none })).toBe('');
     });
 
-    test('TritonNotServing fires if no replica serves its models, or none reports it', async () => {
-      const expected = { severity: 'critical', summary: 'No replica of triton serves its models.' };
-      const one = [...agent(), ofAgent('ready', '0x400', 'triton-1')];
-      expect(await fires('TritonNotServing', 90, one, [])).toBe('');
-      const none = [...agent({ ready: '1x20 0x400' }), ofAgent('ready', '0x400', 'triton-1')];
+    test('TritonNotServing fires if no replica is available, unless none is desired', async () => {
+      const replicas = (available: string, desired: string): Series[] =>
+        Object.entries({ status_replicas_available: available, spec_replicas: desired }).map(([metric, values]) => ({
+          series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
+          values,
+        }));
+      const summary = 'No replica of triton serves its models.';
+      const expected = [{ namespace: 'triton', deployment: 'triton', severity: 'critical', summary }];
+      expect(await fires('TritonNotServing', 90, replicas('1x400', '2x400'), [])).toBe('');
+      expect(await fires('TritonNotServing', 90, replicas('0x400', '0x400'), [])).toBe('');
+      const none = replicas('1x20 0x400', '2x400');
       expect(await fires('TritonNotServing', 6, none, [])).toBe('');
-      expect(await fires('TritonNotServing', 8, none, [expected])).toBe('');
-      expect(await fires('TritonNotServing', 3, [], [{ ...expected, job: 'triton/triton-agent' }])).toBe('');
+      expect(await fires('TritonNotServing', 8, none, expected)).toBe('');
     });
 
     test('TritonAgentDown fires after five minutes without an answer', async () => {

@@ -100,8 +100,14 @@ export class VersionedStore {
   }
 
   async checksum(key: string): Promise<string | undefined> {
-    const found = await this.get(key);
-    return found && checksumOfBytes(found.body);
+    return (await this.lookUp(key))?.checksum;
+  }
+
+  lookUp(key: string): Promise<{ checksum: string; modified: Date } | undefined> {
+    return this.send(() => {
+      const found = this.shared.objects.get(key)?.at(-1);
+      return found && { checksum: checksumOfBytes(found.body), modified: found.modified };
+    });
   }
 
   async copy(

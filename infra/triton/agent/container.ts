@@ -42,7 +42,7 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  *
  * Without a readiness probe: that of Triton's container asks this program whether Triton serves a whole release. A
  * container that was restarted is not Ready until its probe succeeds, so a pod whose Triton has just restarted, and has no
- * models yet, gets no requests.
+ * models yet, leaves the Service.
  */
 export function agentContainer(
   settings: ResolvedTritonArgs,

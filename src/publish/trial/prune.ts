@@ -1,4 +1,4 @@
-import { archiveKey, goldenKey, headKey, type RepositoryLocation } from '../../release/location';
+import { archiveKey, headKey, type RepositoryLocation } from '../../release/location';
 import type { Head } from '../../release/head';
 import type { S3Store } from '../../s3/store';
 import { getVersion } from '../keys';
@@ -25,7 +25,8 @@ export interface PrunePlan {
 /**
  * Chooses the releases to retain: the current one, the newest ones, and those of the last week. Objects that none of
  * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
- * uploaded them for its release.
+ * uploaded them for its release. Golden requests are small, and stay: their keys are by content, so a publisher could not
+ * write them anew under another key.
  * @param used full keys that the next release will name
  */
 export async function planPrune(
@@ -40,7 +41,6 @@ export async function planPrune(
       ({ key }) => getVersion(key.slice(location.prefix.length + 1)) !== undefined,
     ),
     ...(await store.listWithTimes(archiveKey(location, ''))),
-    ...(await store.listWithTimes(goldenKey(location, '').replace(/\.json$/, ''))),
   ];
   const kept = retained.filter(
     ({ id, createdAt }, i) => id === current?.id || i < RELEASES || Date.parse(createdAt) > now - RETAINED_MS,
@@ -66,10 +66,9 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
 }
 
 const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): string[] =>
-  Object.entries(manifest.models).flatMap(([name, { files, golden }]) => [
+  Object.entries(manifest.models).flatMap(([name, { files }]) => [
     // Also the copy for servers without an agent, if a version is stored under another key.
     ...files.flatMap(({ key, path }) => [key, `${location.prefix}/${name}/${path}`]),
-    ...(golden === undefined ? [] : [goldenKey(location, golden.sha256)]),
   ]);
 
 /**

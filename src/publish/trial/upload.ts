@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto';
 import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
@@ -13,6 +12,7 @@ import {
   type Written,
 } from '../../s3/store';
 import { getVersion } from '../keys';
+import { RUN_AGAIN } from '../lock';
 import { computeChecksum } from '../plan/plan';
 import type { DesiredObject } from '../plan/desired';
 import { putGolden } from '../release/golden-object';
@@ -46,9 +46,7 @@ export async function uploadModels(
   await forEachLimited(objects, store.concurrency, async ({ object }) => {
     signal?.throwIfAborted();
     const path = object.key.slice(object.key.indexOf('/') + 1);
-    const inVersion = getVersion(object.key) !== undefined;
-    const uploaded = await (inVersion ? putVersionFile(target, object) : putByContent(target, object));
-    written.set(object, { path, bytes: object.bytes, ...uploaded });
+    written.set(object, { path, bytes: object.bytes, ...(await putNew(target, object)) });
   });
   await forEachLimited(plan.models, store.concurrency, async ({ model }) => {
     if (model.golden !== undefined) await putGolden(store, location, model.golden);
@@ -74,41 +72,55 @@ export async function uploadModels(
 }
 
 /**
- * Writes a file of a version under the key of a Triton model repository. If that key has other bytes, for example of a
- * publisher that commits in the meantime, the file is stored by content, and repairView copies it after the commit.
+ * Writes a file under the first of these keys that has no other bytes:
+ * 1. a file of a version: its key in a Triton model repository;
+ * 2. its content. repairView copies a file of a version from there after the commit;
+ * 3. its content, and the time until which objects may be deleted.
+ *
+ * An object with the same bytes is accepted, unless it is older than that time: a prune may be about to delete it. To replace it
+ * does not help, because the new version has the same ETag.
  */
-async function putVersionFile(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
-  const { store, location } = target;
-  const key = `${location.prefix}/${object.key}`;
-  try {
-    // A large file would be sent twice.
-    const present = object.bytes > PART_BYTES ? await store.checksum(key, object.bytes) : undefined;
-    if (present === undefined || present === (await computeChecksum(object))) return await put(target, key, object);
-  } catch (error) {
-    if (!(error instanceof PreconditionFailedError)) throw error;
+async function putNew(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
+  const { store, location, sweptBefore } = target;
+  const isStale = (modified: Date | undefined): boolean =>
+    modified !== undefined && modified.toISOString() < sweptBefore;
+  const byContent = async (): Promise<string> => archiveKey(location, await requireChecksum(object));
+  const keys = [
+    ...(getVersion(object.key) === undefined ? [] : [() => `${location.prefix}/${object.key}`]),
+    byContent,
+    async () => `${await byContent()}.${sweptBefore.replace(/\W/g, '')}`,
+  ];
+  let refused: unknown;
+  for (const getKey of keys) {
+    const key = await getKey();
+    if (object.bytes > PART_BYTES) {
+      // Its parts would be sent before S3 refuses it.
+      const there = await store.lookUp(key, object.bytes);
+      if (there !== undefined && (isStale(there.modified) || there.checksum !== (await requireChecksum(object))))
+        continue;
+    }
+    try {
+      const { uploaded, modified } = await putAt(target, key, object);
+      if (!isStale(modified)) return uploaded;
+    } catch (error) {
+      if (!(error instanceof PreconditionFailedError)) throw error;
+      refused = error;
+    }
   }
-  return putByContent(target, object);
+  throw refused ?? new UserError(`cannot write ${object.key}: other objects have its keys`, { hint: RUN_AGAIN });
 }
 
-async function putByContent(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
+async function requireChecksum(object: DesiredObject): Promise<string> {
   const { source } = object;
   const checksum = (await computeChecksum(object)) ?? ('body' in source ? checksumOfBytes(source.body) : undefined);
   if (checksum === undefined) throw new UserError(`cannot copy ${object.key}: it is not in the bucket of the release`);
-  return put(target, archiveKey(target.location, checksum), object);
+  return checksum;
 }
 
 /**
- * Creates the object, or accepts one with the same bytes. Another publisher may be about to delete one that is too old,
- * also if it were replaced, because the ETag is that of its bytes: such an object is written under a key of its own.
+ * Creates the object, or accepts one with the same bytes, whose time is returned.
  * @throws PreconditionFailedError if the key has other bytes
  */
-async function put(target: UploadTarget, key: string, object: DesiredObject): Promise<Uploaded> {
-  const { uploaded, modified } = await putAt(target, key, object);
-  if (modified === undefined || modified.toISOString() >= target.sweptBefore) return uploaded;
-  const own = `${archiveKey(target.location, uploaded.checksum)}.${randomBytes(8).toString('hex')}`;
-  return (await putAt(target, own, object)).uploaded;
-}
-
 async function putAt(
   target: UploadTarget,
   key: string,

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { RESTART_FILE } from '../../../src/agent/restart-request';
 import { Serving } from '../../../src/agent/serving';
 import type { ModelSwitcher } from '../../../src/agent/switch-models';
+import type { Manifest } from '../../../src/release/manifest';
 import type { ModelIndexEntry } from '../../../src/triton/client';
 import { Scratch } from '../../support/temp-dir';
 
@@ -53,4 +54,40 @@ test('a Triton that answers as before after the limit has not been restarted', a
   await serving.restart(new AbortController().signal);
   expect(events).toEqual(['restart of Triton requested', 'Triton was not restarted']);
   expect(forgotten()).toBe(1);
+});
+
+describe('a pod with a release', () => {
+  const release = { models: {} } as unknown as Manifest;
+
+  /** Serving after a switch; `findLost` is what Triton lacks at the next probe. */
+  async function switched(findLost: () => Promise<string[]>) {
+    const serving = new Serving({
+      switcher: {
+        checkNotes: () => Promise.resolve([]),
+        replaces: () => false,
+        switch: () => Promise.resolve(),
+        findLost,
+      } as unknown as ModelSwitcher,
+      triton: { modelConfig: () => Promise.reject(DOWN), repositoryIndex: () => Promise.reject(DOWN) },
+      directory: scratch.directory,
+      restartMs: HOUR,
+      report: () => undefined,
+    });
+    await serving.switchTo(release, { signal: new AbortController().signal, isReturn: false });
+    return serving;
+  }
+
+  test.each([
+    { title: 'serves if Triton has every model', findLost: () => Promise.resolve([]), serves: true },
+    { title: 'does not serve if Triton lacks one', findLost: () => Promise.resolve(['a']), serves: false },
+    { title: 'does not serve if Triton does not answer', findLost: () => Promise.reject(DOWN), serves: false },
+  ])('$title', async ({ findLost, serves }) => {
+    const serving = await switched(findLost);
+    expect([await serving.isServing(), serving.isReady]).toEqual([serves, true]);
+  });
+
+  test('does not serve before its first release', async () => {
+    const { serving } = servingWith([[NOT_LOADED]], HOUR);
+    expect(await serving.isServing()).toBe(false);
+  });
 });

@@ -1,5 +1,6 @@
-import { getLoads, hasClash, inLoadOrder, type SwitchFrom } from '../../../src/agent/switch-models';
+import { getLoads, hasClash, inLoadOrder, ModelSwitcher, type SwitchFrom } from '../../../src/agent/switch-models';
 import type { Manifest, ReleasedModel } from '../../../src/release/manifest';
+import { until } from '../../support/wait-for';
 
 /** `{ '1': 'A' }`: version 1 has the content A. */
 function released(versions: Record<string, string>, composedOf: string[] = []): ReleasedModel {
@@ -71,4 +72,30 @@ test.each<[string, boolean, Record<string, ReleasedModel>]>([
 test('the load order follows steps of steps, and ends in a circle too', () => {
   const models = { a: released({}, ['b']), b: released({}, ['c']), c: released({}, ['a']) };
   expect(inLoadOrder(models)).toEqual(['c', 'b', 'a']);
+});
+
+test('a model that is being unloaded is not lost, however long its requests take', async () => {
+  let state = 'READY';
+  const loads = { alone: { sure: true, units: { 1: 'X' }, config: '' } };
+  const switcher = new ModelSwitcher({
+    triton: {
+      repositoryIndex: () => Promise.resolve([{ name: 'alone', version: '1', state, reason: '' }]),
+      modelReady: () => Promise.resolve(state === 'READY'),
+      unloadModel: () => {
+        state = 'UNLOADING';
+        return Promise.resolve();
+      },
+      loadModel: () => Promise.reject(new Error('not expected')),
+    },
+    repository: { models: () => [] },
+    notes: { notes: { loads }, save: () => undefined },
+    loadTimeoutMs: 1000,
+  } as unknown as ConstructorParameters<typeof ModelSwitcher>[0]);
+  expect(await switcher.findLost()).toEqual([]);
+  const done = switcher.switch(release({}), { kind: 'release', release: release({ alone: released({ 1: 'X' }) }) });
+  await until('it is being unloaded', () => state === 'UNLOADING');
+  expect(await switcher.findLost()).toEqual([]);
+  state = 'UNAVAILABLE';
+  await done;
+  expect(loads).toEqual({});
 });
