@@ -26,7 +26,7 @@ export interface PrunePlan {
  * Chooses the releases to retain: the current one, the newest ones, and those of the last week. Objects that none of
  * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
  * uploaded them for its release. Golden requests are small, and stay: their keys are by content, so a publisher could not
- * write them anew under another key.
+ * write them under another key.
  * @param used full keys that the next release will name
  */
 export async function planPrune(

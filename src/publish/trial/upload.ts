@@ -90,7 +90,7 @@ async function putNew(target: UploadTarget, object: DesiredObject): Promise<Uplo
     byContent,
     async () => `${await byContent()}.${sweptBefore.replace(/\W/g, '')}`,
   ];
-  let refused: unknown;
+  let refused: PreconditionFailedError | undefined;
   for (const getKey of keys) {
     const key = await getKey();
     if (object.bytes > PART_BYTES) {
