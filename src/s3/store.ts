@@ -159,8 +159,8 @@ export class S3Store {
     return (await this.lookUp(key, bytes))?.checksum;
   }
 
-  /** The same, with the object's Last-Modified. */
-  lookUp(key: string, bytes: number): Promise<{ checksum: string; modified: Date } | undefined> {
+  /** The same, with the object's version and Last-Modified. */
+  lookUp(key: string, bytes: number): Promise<Written | undefined> {
     return checkObject(this.at, key, bytes);
   }
 

@@ -74,6 +74,6 @@ export interface Written {
   checksum: string;
   /** Only in a bucket with versioning. */
   versionId?: string;
-  /** Only if an object with our content was there, which was not written again: its Last-Modified. */
+  /** Only if an object with our content was there, perhaps of an earlier try of this write: its Last-Modified. */
   modified?: Date;
 }

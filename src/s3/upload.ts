@@ -18,7 +18,6 @@ import {
 } from './multipart';
 import {
   checkObject,
-  type Checked,
   conditionHeaders,
   headInBucket,
   headObject,
@@ -248,7 +247,7 @@ export async function lookBeforeWriting(
   const met = 'ifAbsent' in condition ? there === undefined : there?.etag === condition.ifEtag;
   if (met) return undefined;
   const checked = there?.bytes === bytes ? await checkObject(bucket, key, bytes) : undefined;
-  if (checked?.checksum === checksum) return foundAs(checked);
+  if (checked?.checksum === checksum) return checked;
   throw preconditionFailed(bucket, key);
 }
 
@@ -261,7 +260,7 @@ export async function acceptOurs(
   error: S3Error,
 ): Promise<Written> {
   const there = await checkObject(bucket, key, bytes);
-  if (there?.checksum === checksum) return foundAs(there);
+  if (there?.checksum === checksum) return there;
   throw error.code === 'NoSuchUpload' ? error : preconditionFailed(bucket, key, error);
 }
 
@@ -274,11 +273,6 @@ function refuseOtherContent(bucket: Bucket, key: string, checksum: string, expec
     },
   );
 }
-
-const foundAs = ({ etag, checksum, versionId, modified }: Checked): Written => ({
-  ...writtenAs(etag, checksum, versionId),
-  modified,
-});
 
 export function writtenAs(etag: string, checksum: string, versionId: string | undefined): Written {
   return { etag, checksum, versionId };

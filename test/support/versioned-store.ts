@@ -103,10 +103,10 @@ export class VersionedStore {
     return (await this.lookUp(key))?.checksum;
   }
 
-  lookUp(key: string): Promise<{ checksum: string; modified: Date } | undefined> {
+  lookUp(key: string): Promise<Written | undefined> {
     return this.send(() => {
       const found = this.shared.objects.get(key)?.at(-1);
-      return found && { checksum: checksumOfBytes(found.body), modified: found.modified };
+      return found && asFound(found);
     });
   }
 
@@ -173,7 +173,14 @@ const describe = (versions: readonly Version[]): { bytes: number; etag: string }
  */
 export function acceptSame(present: Version | undefined, body: Buffer, error: PreconditionFailedError): Written {
   if (present?.body.equals(body) !== true) throw error;
-  return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: present.id, modified: present.modified };
+  return asFound(present);
 }
+
+const asFound = ({ id, body, modified }: Version): Written => ({
+  etag: getEtag(body),
+  checksum: checksumOfBytes(body),
+  versionId: id,
+  modified,
+});
 
 export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

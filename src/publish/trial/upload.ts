@@ -82,32 +82,47 @@ export async function uploadModels(
  */
 async function putNew(target: UploadTarget, object: DesiredObject): Promise<Uploaded> {
   const { store, location, sweptBefore } = target;
-  const isStale = (modified: Date | undefined): boolean =>
-    modified !== undefined && modified.toISOString() < sweptBefore;
+  let sent = 0;
+  const onBytes = (bytes: number): void => {
+    target.onBytes?.(object.key, bytes - sent);
+    sent = bytes;
+  };
   const byContent = async (): Promise<string> => archiveKey(location, await requireChecksum(object));
   const keys = [
     ...(getVersion(object.key) === undefined ? [] : [() => `${location.prefix}/${object.key}`]),
     byContent,
     async () => `${await byContent()}.${sweptBefore.replace(/\W/g, '')}`,
   ];
-  let refused: PreconditionFailedError | undefined;
   for (const getKey of keys) {
     const key = await getKey();
-    if (object.bytes > PART_BYTES) {
-      // Its parts would be sent before S3 refuses it.
-      const there = await store.lookUp(key, object.bytes);
-      if (there !== undefined && (isStale(there.modified) || there.checksum !== (await requireChecksum(object))))
-        continue;
-    }
-    try {
-      const { uploaded, modified } = await putAt(target, key, object);
-      if (!isStale(modified)) return uploaded;
-    } catch (error) {
-      if (!(error instanceof PreconditionFailedError)) throw error;
-      refused = error;
-    }
+    const found = await findOrCreate(store, key, object, onBytes);
+    if (found === undefined || (found.modified !== undefined && found.modified.toISOString() < sweptBefore)) continue;
+    onBytes(object.bytes);
+    const { versionId, checksum } = found;
+    if (versionId !== undefined) return { key, versionId, checksum };
+    throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
+      hint: 'turn on versioning of the bucket: a release names the version of each object',
+    });
   }
-  throw refused ?? new UserError(`cannot write ${object.key}: other objects have its keys`, { hint: RUN_AGAIN });
+  throw new PreconditionFailedError(`cannot write ${object.key}: other objects have its keys`, { hint: RUN_AGAIN });
+}
+
+/** @returns undefined if the key has other bytes */
+async function findOrCreate(
+  store: S3Store,
+  key: string,
+  object: DesiredObject,
+  onBytes: (bytes: number) => void,
+): Promise<Written | undefined> {
+  // The parts of a large file would be sent before S3 refuses it.
+  const there = object.bytes > PART_BYTES ? await store.lookUp(key, object.bytes) : undefined;
+  if (there !== undefined) return there.checksum === (await requireChecksum(object)) ? there : undefined;
+  try {
+    return await send(store, key, object, { condition: { ifAbsent: true }, onBytes });
+  } catch (error) {
+    if (error instanceof PreconditionFailedError) return undefined;
+    throw error;
+  }
 }
 
 async function requireChecksum(object: DesiredObject): Promise<string> {
@@ -117,35 +132,11 @@ async function requireChecksum(object: DesiredObject): Promise<string> {
   return checksum;
 }
 
-/**
- * Creates the object, or accepts one with the same bytes, whose time is returned.
- * @throws PreconditionFailedError if the key has other bytes
- */
-async function putAt(
-  target: UploadTarget,
-  key: string,
-  object: DesiredObject,
-): Promise<{ uploaded: Uploaded; modified: Date | undefined }> {
-  const { store } = target;
-  let sent = 0;
-  const onBytes = (bytes: number): void => {
-    target.onBytes?.(object.key, bytes - sent);
-    sent = bytes;
-  };
-  const { versionId, checksum, modified } = await send(store, key, object, { condition: { ifAbsent: true }, onBytes });
-  onBytes(object.bytes);
-  if (versionId !== undefined) return { uploaded: { key, versionId, checksum }, modified };
-  throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
-    hint: 'turn on versioning of the bucket: a release names the version of each object',
-  });
-}
-
 async function send(store: S3Store, key: string, object: DesiredObject, options: UploadOptions): Promise<Written> {
   const { source, bytes } = object;
   if ('body' in source) return store.putBytes(key, source.body, options.condition);
   if ('file' in source) return store.putFile(key, { path: source.file, bytes }, options);
-  const checksum = await computeChecksum(object);
-  if (checksum === undefined) throw new UserError(`cannot copy ${object.key}: it is not in the bucket of the release`);
+  const checksum = await requireChecksum(object);
   for (const [i, place] of source.stored.entries()) {
     try {
       return await store.copy(place, key, { ...options, bytes, checksum });
