@@ -1,5 +1,6 @@
 import {
   agentSeries,
+  deploymentSeries,
   gpuMemoryShare,
   loadedOn,
   loadedPods,
@@ -45,8 +46,6 @@ const GPU_MEMORY_SHARE = 0.95;
 
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
-
-const deploymentSeries = ({ namespace, name }: SeriesOf): string => `{namespace="${namespace}",deployment="${name}"}`;
 
 /** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {

@@ -14,6 +14,11 @@ export function series({ namespace, name }: SeriesOf, ...more: string[]): string
   return `{${[`namespace="${namespace}"`, `job="${name}"`, ...more].join(',')}}`;
 }
 
+/** Selects the series of kube-state-metrics about the Deployment. */
+export function deploymentSeries({ namespace, name }: SeriesOf): string {
+  return `{namespace="${namespace}",deployment="${name}"}`;
+}
+
 /** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
 export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;

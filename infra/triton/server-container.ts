@@ -7,6 +7,7 @@ import { readScript } from './agent/program';
 import type { ResolvedTritonArgs } from './settings';
 
 type EnvVar = input.core.v1.EnvVar;
+type NamedVariable = EnvVar & { name: string };
 
 /** Names of the Secrets that the container reads. */
 export interface SecretNames {
@@ -33,7 +34,7 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
     ...(settings.agent === undefined
       ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]
       : []),
-    ...ownVariables(settings, secrets, () => true),
+    ...ownVariables(settings, secrets),
   ];
 }
 
@@ -41,16 +42,12 @@ const PROXY = /^(https_proxy|no_proxy)$/i;
 
 /** Variables of the stack with which the agent finds the proxy to S3. */
 export const proxyVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] =>
-  ownVariables(settings, secrets, (name) => PROXY.test(name));
+  ownVariables(settings, secrets).filter(({ name }) => PROXY.test(name));
 
-function ownVariables(settings: ResolvedTritonArgs, secrets: SecretNames, has: (name: string) => boolean): EnvVar[] {
-  return [
-    ...plain(Object.fromEntries(Object.entries(settings.environment).filter(([name]) => has(name)))),
-    ...Object.keys(settings.secretEnvironment)
-      .filter(has)
-      .map((name) => fromSecret(name, secrets.environment ?? '', name)),
-  ];
-}
+const ownVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): NamedVariable[] => [
+  ...plain(settings.environment),
+  ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
+];
 
 /** A container must use the role or keys of the pod, never the credentials of the node. */
 export const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' } as const;
@@ -64,11 +61,11 @@ export const staticKeys = ({ credentials }: SecretNames): EnvVar[] =>
         fromSecret('AWS_SECRET_ACCESS_KEY', credentials, 'secretAccessKey'),
       ];
 
-export function plain(variables: Record<string, pulumi.Input<string>>): EnvVar[] {
+export function plain(variables: Record<string, pulumi.Input<string>>): NamedVariable[] {
   return Object.entries(variables).map(([name, value]) => ({ name, value }));
 }
 
-function fromSecret(name: string, secret: pulumi.Input<string>, key: string): EnvVar {
+function fromSecret(name: string, secret: pulumi.Input<string>, key: string): NamedVariable {
   return { name, valueFrom: { secretKeyRef: { name: secret, key } } };
 }
 

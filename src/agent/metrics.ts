@@ -24,8 +24,10 @@ export class AgentMetrics {
       Number(state().release !== null && state().release === state().head?.release),
     );
     gauge('head_generation', 'Generation of the last head.json that was read', () => state().head?.generation);
-    gauge('last_head_read_timestamp_seconds', 'When head.json was last read, or the start', () =>
-      toSeconds(read().counts.headReadAt),
+    gauge(
+      'last_head_read_timestamp_seconds',
+      'When head.json was last read, or the start',
+      () => read().counts.headReadAt / 1000,
     );
     gauge('trial_active', 'Whether a publisher has the pod try a release (0 or 1)', () =>
       Number(state().trial !== null),
@@ -82,5 +84,3 @@ export class AgentMetrics {
 }
 
 type Values = [labels: Record<string, string>, value: number | undefined][];
-
-const toSeconds = (ms: number | undefined): number | undefined => (ms === undefined ? undefined : ms / 1000);

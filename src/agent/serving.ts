@@ -6,7 +6,7 @@ import type { InferenceClient } from '../triton/client';
 import { readDevices } from './devices';
 import type { Report } from './events';
 import { requestRestart } from './restart-request';
-import { hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
+import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {
   switcher: ModelSwitcher;
@@ -25,7 +25,6 @@ export interface SwitchOptions {
 }
 
 const POLL_MS = 200;
-const INDEX_MS = 5000;
 
 /** What Triton serves: takes it from release to release, and notices if it loses models. */
 export class Serving {
@@ -121,7 +120,7 @@ export class Serving {
     requestRestart(directory);
     const deadline = Date.now() + restartMs;
     while (!signal.aborted) {
-      const index = await triton.repositoryIndex({ timeoutMs: INDEX_MS }).catch(() => undefined);
+      const index = await triton.repositoryIndex({ timeoutMs: CHECK_MS }).catch(() => undefined);
       // An answer does not show which server it is from: one may end and another one start between two calls.
       if (index?.every(({ version }) => version === '') === true) break;
       if (index !== undefined && Date.now() > deadline) {

@@ -26,7 +26,8 @@ const isVersionName = (name: string): boolean => /^[1-9]\d*$/.test(name);
 export type ModelServer = Pick<InferenceClient, 'repositoryIndex' | 'loadModel' | 'unloadModel' | 'modelReady'>;
 
 const UNLOAD_MS = 30_000;
-const CHECK_MS = 5000;
+/** Time for an answer about what Triton serves. */
+export const CHECK_MS = 5000;
 /** Requests to Triton at a time. */
 const AT_A_TIME = 8;
 

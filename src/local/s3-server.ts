@@ -26,7 +26,8 @@ export interface S3Server {
   ended: Promise<string>;
   pid: number | undefined;
   logFile: string;
-  stop(): Promise<void>;
+  /** @param graceMs time before it is killed (default: 0.5 s) */
+  stop(graceMs?: number): Promise<void>;
 }
 
 export interface S3ServerOptions {
@@ -72,8 +73,8 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     python: options.python,
     deathSignal: 'SIGKILL',
   });
-  const stop = async (): Promise<void> => {
-    await server.stop(STOP_GRACE_MS);
+  const stop = async (graceMs = STOP_GRACE_MS): Promise<void> => {
+    await server.stop(graceMs);
     tempFiles.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;

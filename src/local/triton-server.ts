@@ -55,7 +55,8 @@ export interface TritonProcess {
   lastLines(count: number): string;
   /** Resolves with the reason when the program has ended. */
   ended: Promise<string>;
-  stop(): Promise<void>;
+  /** @param graceMs time before it is killed (default: longer than its requests in flight may take) */
+  stop(graceMs?: number): Promise<void>;
 }
 
 /** Free ports on loopback. */
@@ -87,8 +88,8 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     deathSignal: 'SIGKILL',
     onLine: options.onEvent === undefined ? undefined : logReader(options.onEvent),
   });
-  const stop = async (): Promise<void> => {
-    await server.stop((EXIT_TIMEOUT_S + 10) * 1000);
+  const stop = async (graceMs = (EXIT_TIMEOUT_S + 10) * 1000): Promise<void> => {
+    await server.stop(graceMs);
     tempFiles.remove();
     removeEnvironmentFolders();
     rmSync(mount, { recursive: true, force: true });
