@@ -123,6 +123,13 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
 
+  /** The Deployment of Triton with these numbers of replicas. */
+  const replicas = (available: string, desired: string): Series[] =>
+    Object.entries({ status_replicas_available: available, spec_replicas: desired }).map(([metric, values]) => ({
+      series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
+      values,
+    }));
+
   describe('alerts about agents', () => {
     const OF_POD = { namespace: 'triton', job: 'triton/triton-agent', pod: POD };
     /** Series of an agent that serves head, with some replaced. */
@@ -149,11 +156,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     });
 
     test('TritonNotServing fires if no replica is available, unless none is desired', async () => {
-      const replicas = (available: string, desired: string): Series[] =>
-        Object.entries({ status_replicas_available: available, spec_replicas: desired }).map(([metric, values]) => ({
-          series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
-          values,
-        }));
       const summary = 'No replica of triton serves its models.';
       const expected = [{ namespace: 'triton', deployment: 'triton', severity: 'critical', summary }];
       expect(await fires('TritonNotServing', 90, replicas('1x400', '2x400'), [])).toBe('');
@@ -205,13 +207,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     });
 
     test('TritonReplicasMissing fires if a replica is missing longer than a pod takes to start', async () => {
-      const missing = [
-        { series: 'kube_deployment_spec_replicas{namespace="triton",deployment="triton"}', values: '3x400' },
-        {
-          series: 'kube_deployment_status_replicas_available{namespace="triton",deployment="triton"}',
-          values: '2x400',
-        },
-      ];
+      const missing = replicas('2x400', '3x400');
       const summary = 'triton has 2 available replicas, fewer than desired.';
       expect(await fires('TritonReplicasMissing', 34, missing, [])).toBe('');
       expect(await fires('TritonReplicasMissing', 37, missing, [{ deployment: 'triton', summary }])).toBe('');

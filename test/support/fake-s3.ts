@@ -1,5 +1,6 @@
 import * as http from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../../src/core/errors';
 import { freePorts } from '../../src/local/process/ports';
 import { S3Store, type StoreOptions } from '../../src/s3/store';
 
@@ -23,11 +24,15 @@ export type Answer = (request: Seen, number: number) => Reply | Promise<Reply>;
 
 export const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
 
+interface FakeS3 {
+  store: S3Store;
+  seen: Seen[];
+  server: http.Server;
+  close: () => void;
+}
+
 /** An S3 API that answers with the result of `answer`, and a store that uses it. `close` ends both. */
-export async function fakeS3(
-  answer: Answer,
-  options: Partial<StoreOptions> = {},
-): Promise<{ store: S3Store; seen: Seen[]; server: http.Server; close: () => void }> {
+async function fakeS3(answer: Answer, options: Partial<StoreOptions> = {}): Promise<FakeS3> {
   const seen: Seen[] = [];
   const server = http.createServer((incoming, reply) => {
     const chunks: Buffer[] = [];
@@ -69,3 +74,37 @@ export const failure = (code: string, status: number, more = ''): Reply => ({
   status,
   body: `<?xml version="1.0"?>\n<Error><Code>${code}</Code><Message>Because.</Message>${more}</Error>`,
 });
+
+/** Answers to the requests of an upload in parts. */
+export const BEGUN = {
+  body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>',
+} satisfies Reply;
+export const COMPLETED = {
+  body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>',
+} satisfies Reply;
+export const NO_UPLOADS = { body: '<ListMultipartUploadsResult></ListMultipartUploadsResult>' } satisfies Reply;
+
+/** `storeWith` makes servers, and `defer` names steps, that are undone after each test of the file. */
+export function testStores() {
+  const undo: (() => void)[] = [];
+  afterEach(() => {
+    for (const step of undo.splice(0).reverse()) step();
+  });
+  const defer = (step: () => void): void => void undo.push(step);
+  const storeWith = async (...given: Parameters<typeof fakeS3>): Promise<FakeS3> => {
+    const fake = await fakeS3(...given);
+    defer(fake.close);
+    return fake;
+  };
+  return { storeWith, defer };
+}
+
+/** @returns the error with which `work` is rejected */
+export async function getError(work: Promise<unknown>): Promise<UserError> {
+  const error: unknown = await work.then(
+    () => undefined,
+    (caught: unknown) => caught,
+  );
+  expect(error).toBeInstanceOf(UserError);
+  return error as UserError;
+}

@@ -7,7 +7,6 @@ import { Progress } from '../../src/cli/progress';
 import { S3Store, type StoreOptions } from '../../src/s3/store';
 import { ensurePython } from '../../src/install/python';
 import { ensureSeaweedfs } from '../../src/install/seaweedfs';
-import { killGroup } from './kill-group';
 import type { Scratch } from './temp-dir';
 
 /** Credentials of the test servers, as environment of a command. */
@@ -28,10 +27,7 @@ export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
     port: (await freePorts(1))[0] as number,
     credentials: LOCAL_CREDENTIALS,
   });
-  scratch.defer(() => {
-    killGroup(server); // SeaweedFS does not end by itself.
-    return server.stop();
-  });
+  scratch.defer(() => server.stop(0));
   return server;
 }
 

@@ -17,7 +17,6 @@ import {
   type TritonProcess,
   type TritonProcessOptions,
 } from '../../src/local/triton-server';
-import { killGroup } from './kill-group';
 import type { Scratch } from './temp-dir';
 
 /** Model-control key of all servers of a test file. */
@@ -71,15 +70,11 @@ export async function testTriton(
   const expectEnd = (): void => {
     isEndExpected = true;
   };
-  const stop = (): Promise<void> => {
+  const stop = (graceMs?: number): Promise<void> => {
     expectEnd();
-    return server.stop();
+    return server.stop(graceMs);
   };
-  scratch.defer(() => {
-    expectEnd();
-    killGroup(server); // An orderly end takes seconds.
-    return stop();
-  });
+  scratch.defer(() => stop(0)); // An orderly end takes seconds.
   // Otherwise a failed test would report only refused connections.
   void server.ended.then((how) => {
     if (isEndExpected) return;

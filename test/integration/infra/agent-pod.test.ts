@@ -135,18 +135,12 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   /** The readiness probe of the pod. */
   const isReady = (): Promise<boolean> => isOk(ports.read, '/ready');
 
-  /** Probes a pod, whose Triton has restarted, until it is Ready. It must have its model from that moment on. */
+  /** Waits for a pod to be Ready. It must have its model from that moment on. */
   async function readyWithModel(): Promise<void> {
-    const deadline = Date.now() + 60_000;
-    while (Date.now() < deadline) {
-      if (await isReady().catch(() => false)) {
-        expect(await isServed('a')).toBe(true);
-        return;
-      }
-      await sleep(20);
-    }
-    throw new Error('the pod is not Ready');
+    await until('the pod is Ready', isReady);
+    expect(await isServed('a')).toBe(true);
   }
+
   const getState = async (): Promise<AgentState> =>
     (await (await fetch(`http://127.0.0.1:${ports.read}/state`)).json()) as AgentState;
 
@@ -183,8 +177,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     // The shell waits, so no port is open yet.
     await expect(isOk(ports.http, '/v2/health/live')).rejects.toThrow();
     const sidecar = runAgent();
-    await until('the probe succeeds', isReady);
-    expect(await isServed('a')).toBe(true);
+    await readyWithModel();
     expect((await getState()).release).toBe(id);
 
     const url = `http://127.0.0.1:${ports.http}/v2/repository/index`;
@@ -196,8 +189,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
 
     killProgram();
     await until('the program is gone', async () => !(await isOk(ports.read, '/ready').catch(() => false)));
-    await until('the program was restarted', isReady);
-    expect(await isServed('a')).toBe(true);
+    await readyWithModel();
 
     first.killGroup();
     await first.ended;

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from moto.core.responses import ActionResult, EmptyResult
 from moto.eks.exceptions import InvalidParameterException, ResourceInUseException
 
-from moto_server.base import Base, not_found, now
+from moto_server.base import Base, not_found, now, once
 
 POLICIES = [
     "AmazonEKSAdminPolicy",
@@ -20,6 +20,7 @@ POLICIES = [
 
 
 class AccessEntries(Base):
+    @once
     def create_access_entry(self) -> ActionResult:
         cluster = self._cluster()
         if getattr(cluster, "access_config", {}).get("authenticationMode") == "CONFIG_MAP":
@@ -28,8 +29,6 @@ class AccessEntries(Base):
                 "to perform this operation."
             )
         principal = self._get_param("principalArn")
-        if (earlier := self._created(cluster, "accessEntry")) is not None:
-            return ActionResult({"accessEntry": earlier})
         if principal in cluster.kept.entries:
             raise ResourceInUseException(message="The specified access entry resource is already in use.")
         kind = self._get_param("type") or "STANDARD"
@@ -50,7 +49,6 @@ class AccessEntries(Base):
             "policies": {},
         }
         cluster.kept.entries[principal] = entry
-        self._keep_created(cluster, "accessEntry", entry)
         return ActionResult({"accessEntry": entry})
 
     def _entry(self) -> tuple[Any, dict[str, Any]]:

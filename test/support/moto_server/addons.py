@@ -6,7 +6,7 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.eks.exceptions import InvalidParameterException, ResourceInUseException
 
-from moto_server.base import KUBERNETES_VERSIONS, Base, not_found, now
+from moto_server.base import KUBERNETES_VERSIONS, Base, not_found, now, once
 
 # Offered versions, the newest first. Other versions are accepted without a check.
 ADDONS = {
@@ -21,13 +21,12 @@ ADDONS = {
 
 
 class Addons(Base):
+    @once
     def create_addon(self) -> ActionResult:
         cluster = self._cluster()
         name = self._get_param("addonName")
         if name not in ADDONS:
             raise InvalidParameterException(message=f"Addon {name} specified is not supported")
-        if (earlier := self._created(cluster, "addon")) is not None:
-            return ActionResult({"addon": earlier})
         if name in cluster.kept.addons:
             raise ResourceInUseException(clusterName=cluster.name, addonName=name, message="Addon already exists.")
         addon = {
@@ -46,7 +45,6 @@ class Addons(Base):
             "tags": self._get_param("tags") or {},
         }
         cluster.kept.addons[name] = addon
-        self._keep_created(cluster, "addon", addon)
         return ActionResult({"addon": addon})
 
     def _addon(self) -> tuple[Any, dict[str, Any]]:

@@ -10,16 +10,31 @@ import { Scratch } from '../../support/temp-dir';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
+const DOWN = new Error('connection refused');
+const HOUR = 3_600_000;
 const LOADED: ModelIndexEntry = { name: 'a', version: '1', state: 'UNAVAILABLE', reason: 'out of memory' };
 const NOT_LOADED: ModelIndexEntry = { name: 'a', version: '', state: '', reason: '' };
 
-/** Serving of a pod whose Triton gives these answers in turn, and the last one again and again. */
-function servingWith(answers: (ModelIndexEntry[] | Error)[], restartMs: number) {
+interface Pod {
+  /** Answers of Triton's index in turn; the last one again and again. */
+  answers?: (ModelIndexEntry[] | Error)[];
+  restartMs?: number;
+  /** What Triton lacks at the next probe. */
+  findLost?: () => Promise<string[]>;
+}
+
+function servingOf({ answers = [DOWN], restartMs = HOUR, findLost }: Pod) {
   const events: string[] = [];
   let forgot = 0;
   let asked = 0;
   const serving = new Serving({
-    switcher: { forgetLoads: () => (forgot += 1) } as unknown as ModelSwitcher,
+    switcher: {
+      forgetLoads: () => (forgot += 1),
+      checkNotes: () => Promise.resolve([]),
+      replaces: () => false,
+      switch: () => Promise.resolve(),
+      findLost,
+    } as unknown as ModelSwitcher,
     triton: {
       modelConfig: () => Promise.reject(new Error('not expected')),
       repositoryIndex: () => {
@@ -35,22 +50,19 @@ function servingWith(answers: (ModelIndexEntry[] | Error)[], restartMs: number) 
   return { serving, events, forgotten: () => forgot, asked: () => asked };
 }
 
-const DOWN = new Error('connection refused');
-const HOUR = 3_600_000;
-
 test.each([
   { title: 'ends and starts again', answers: [[LOADED], DOWN, DOWN, [NOT_LOADED]], restartMs: HOUR, asked: 4 },
   { title: 'is already back when it is asked', answers: [[LOADED], [NOT_LOADED]], restartMs: HOUR, asked: 2 },
   { title: 'is down for longer than the limit', answers: [DOWN, DOWN, [NOT_LOADED]], restartMs: -1, asked: 3 },
 ])('a Triton that $title has been restarted', async ({ answers, restartMs, asked }) => {
-  const made = servingWith(answers, restartMs);
+  const made = servingOf({ answers, restartMs });
   await made.serving.restart(new AbortController().signal);
   expect(readFileSync(join(scratch.directory, RESTART_FILE), 'utf8')).toMatch(/^[0-9a-f]{16}\n$/);
   expect([made.events, made.forgotten(), made.asked()]).toEqual([['restart of Triton requested'], 1, asked]);
 });
 
 test('a Triton that answers as before after the limit has not been restarted', async () => {
-  const { serving, events, forgotten } = servingWith([[LOADED]], -1);
+  const { serving, events, forgotten } = servingOf({ answers: [[LOADED]], restartMs: -1 });
   await serving.restart(new AbortController().signal);
   expect(events).toEqual(['restart of Triton requested', 'Triton was not restarted']);
   expect(forgotten()).toBe(1);
@@ -59,35 +71,18 @@ test('a Triton that answers as before after the limit has not been restarted', a
 describe('a pod with a release', () => {
   const release = { models: {} } as unknown as Manifest;
 
-  /** Serving after a switch; `findLost` is what Triton lacks at the next probe. */
-  async function switched(findLost: () => Promise<string[]>) {
-    const serving = new Serving({
-      switcher: {
-        checkNotes: () => Promise.resolve([]),
-        replaces: () => false,
-        switch: () => Promise.resolve(),
-        findLost,
-      } as unknown as ModelSwitcher,
-      triton: { modelConfig: () => Promise.reject(DOWN), repositoryIndex: () => Promise.reject(DOWN) },
-      directory: scratch.directory,
-      restartMs: HOUR,
-      report: () => undefined,
-    });
-    await serving.switchTo(release, { signal: new AbortController().signal, isReturn: false });
-    return serving;
-  }
-
   test.each([
     { title: 'serves if Triton has every model', findLost: () => Promise.resolve([]), serves: true },
     { title: 'does not serve if Triton lacks one', findLost: () => Promise.resolve(['a']), serves: false },
     { title: 'does not serve if Triton does not answer', findLost: () => Promise.reject(DOWN), serves: false },
   ])('$title', async ({ findLost, serves }) => {
-    const serving = await switched(findLost);
+    const { serving } = servingOf({ findLost });
+    await serving.switchTo(release, { signal: new AbortController().signal, isReturn: false });
     expect([await serving.isServing(), serving.isReady]).toEqual([serves, true]);
   });
 
   test('does not serve before its first release', async () => {
-    const { serving } = servingWith([[NOT_LOADED]], HOUR);
+    const { serving } = servingOf({});
     expect(await serving.isServing()).toBe(false);
   });
 });

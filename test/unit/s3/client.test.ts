@@ -1,34 +1,24 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
 import { proxyFor } from '../../../src/s3/agent';
 import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
-import type { StoreOptions, Written } from '../../../src/s3/store';
-import { failure, fakeS3, KEYS, type Answer, type Reply, type Seen } from '../../support/fake-s3';
-import { Scratch } from '../../support/temp-dir';
+import {
+  BEGUN,
+  COMPLETED,
+  failure,
+  getError,
+  KEYS,
+  NO_UPLOADS,
+  testStores,
+  type Reply,
+  type Seen,
+} from '../../support/fake-s3';
 
-const scratch = new Scratch();
-afterAll(() => scratch.clean());
-
-const undo: (() => void)[] = [];
-afterEach(() => {
-  for (const step of undo.splice(0).reverse()) step();
-});
-
-/** A store, and a server that answers with the result of `answer`. */
-async function storeWith(
-  answer: Answer,
-  options: Partial<StoreOptions> = {},
-): Promise<{ store: S3Store; seen: Seen[]; server: http.Server }> {
-  const { close, ...fake } = await fakeS3(answer, options);
-  undo.push(close);
-  return fake;
-}
+const { storeWith, defer } = testStores();
 
 const page = (inner: string): Reply => ({ body: `<ListBucketResult>${inner}</ListBucketResult>` });
 const entry = (key: string, size = '1'): string =>
@@ -36,15 +26,6 @@ const entry = (key: string, size = '1'): string =>
 const LAST = '<IsTruncated>false</IsTruncated>';
 const more = (token: string): string =>
   `<IsTruncated>true</IsTruncated><NextContinuationToken>${token}</NextContinuationToken>`;
-
-async function getError(work: Promise<unknown>): Promise<UserError> {
-  const error: unknown = await work.then(
-    () => undefined,
-    (caught: unknown) => caught,
-  );
-  expect(error).toBeInstanceOf(UserError);
-  return error as UserError;
-}
 
 test('connect opens the connections that the next requests use', async () => {
   const { store, server } = await storeWith(() => ({ headers: { etag: '"e"' }, body: 'x' }));
@@ -60,104 +41,6 @@ test('connect opens the connections that the next requests use', async () => {
   store.connect(3);
   await new Promise(setImmediate);
   expect(connections).toBe(3);
-});
-
-/** Answers to an upload in parts; `complete` is that to its completion. */
-const uploadAnswers =
-  (complete: () => Reply | Promise<Reply>) =>
-  ({ method, url }: Seen): Reply | Promise<Reply> => {
-    if (method === 'HEAD') return { status: 404 };
-    if (method === 'PUT') return { headers: { etag: '"part"' } };
-    if (url.includes('?uploadId=')) return complete();
-    return {
-      body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>',
-    };
-  };
-const COMPLETED: Reply = {
-  body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>',
-};
-/** Uploads a file of two parts, by default one that has nothing to resume. */
-function putTwoParts(store: S3Store, resume = false): Promise<Written> {
-  const path = join(scratch.directory, `large-${randomBytes(4).toString('hex')}`);
-  const bytes = PART_BYTES + 1;
-  writeFileSync(path, Buffer.alloc(bytes));
-  return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume });
-}
-
-test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
-  const { store, seen } = await storeWith(uploadAnswers(() => COMPLETED));
-  await putTwoParts(store);
-  expect(seen.map(({ method }) => method).sort()).toEqual(['HEAD', 'POST', 'POST', 'PUT', 'PUT']);
-  expect(seen[0]?.url).toContain('?uploads=');
-  expect(seen.at(-1)?.url).toContain('?uploadId=u');
-});
-
-describe('an unfinished upload that S3 fails to complete', () => {
-  const md5 = (bytes: number): string => createHash('md5').update(Buffer.alloc(bytes)).digest('hex');
-  const part = (number: number, bytes: number): string =>
-    `<Part><PartNumber>${number}</PartNumber><Size>${bytes}</Size><ETag>"${md5(bytes)}"</ETag></Part>`;
-  const ALL_PARTS = part(1, PART_BYTES) + part(2, 1);
-
-  /** A server with an unfinished upload `old`, whose completion fails; that of a new upload succeeds. */
-  const answersWith =
-    (parts: string, failed: Reply) =>
-    (request: Seen): Reply | Promise<Reply> => {
-      const { method, url } = request;
-      const isOld = url.includes('uploadId=old');
-      if (method === 'GET') {
-        return {
-          body: isOld
-            ? `<ListPartsResult>${parts}</ListPartsResult>`
-            : '<ListMultipartUploadsResult><Upload><Key>large</Key><UploadId>old</UploadId></Upload></ListMultipartUploadsResult>',
-        };
-      }
-      if (method === 'DELETE') return { status: 204 };
-      if (method === 'POST' && isOld) return failed;
-      return uploadAnswers(() => COMPLETED)(request);
-    };
-  const requests = (seen: Seen[], method: string, id: string): number =>
-    seen.filter((one) => one.method === method && one.url.includes(`uploadId=${id}`)).length;
-
-  test.each([500, 200])('is aborted, and everything is sent again, if S3 had all parts (status %d)', async (status) => {
-    const { store, seen } = await storeWith(answersWith(ALL_PARTS, failure('InternalError', status)));
-    expect(await putTwoParts(store, true)).toMatchObject({ etag: '"e"' });
-    expect([requests(seen, 'POST', 'old'), requests(seen, 'DELETE', 'old')]).toEqual([3, 1]);
-    expect([requests(seen, 'PUT', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 2]);
-  });
-
-  test.each([
-    { title: 'S3 is busy', parts: ALL_PARTS, failed: failure('SlowDown', 503) },
-    { title: 'S3 lacked a part', parts: part(1, PART_BYTES), failed: failure('InternalError', 500) },
-  ])('is kept for the next run if $title', async ({ parts, failed }) => {
-    const { store, seen } = await storeWith(answersWith(parts, failed));
-    await getError(putTwoParts(store, true));
-    expect([requests(seen, 'DELETE', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 0]);
-  });
-});
-
-describe('a completion of an upload', () => {
-  const isCompletion = ({ method, url }: Seen): boolean => method === 'POST' && url.includes('?uploadId=');
-  const IMPATIENT = { attempts: undefined, idleTimeoutMs: 200, deadlineMs: 1000 };
-
-  test.concurrent.each([
-    ['nothing', () => new Promise<Reply>(() => undefined), 'no data was transferred for too long'],
-    ['spaces only', () => ({ ...COMPLETED, spaces: Infinity }), 'the request took too long'],
-  ])('ends with one error at its deadline if the server sends %s', async (_, complete, reason) => {
-    const { store } = await storeWith(uploadAnswers(complete), IMPATIENT);
-    const { message, hint } = await getError(putTwoParts(store));
-    expect(message).toMatch(/^cannot write s3:\/\/bucket\/large at \S+: ETIMEDOUT /);
-    expect(message).toContain(reason);
-    expect(hint).toContain('the server does not answer');
-  });
-
-  test('is sent once if the server sends spaces for longer than a silent connection may last', async () => {
-    const { store, seen } = await storeWith(
-      uploadAnswers(() => ({ ...COMPLETED, spaces: 8 })),
-      { ...IMPATIENT, deadlineMs: 60_000 },
-    );
-    expect(await putTwoParts(store)).toMatchObject({ etag: '"e"' });
-    expect(seen.filter(isCompletion)).toHaveLength(1);
-  });
 });
 
 test('checksum reads as many parts at once as fit into the memory, and joins their digests in order', async () => {
@@ -309,12 +192,12 @@ describe('S3Store', () => {
     server.closeAllConnections();
     await new Promise((resolve) => server.close(resolve));
     const newStore = new S3Store({ bucket: 'b', endpointUrl: `http://127.0.0.1:${port}`, credentials: KEYS });
-    undo.push(() => newStore.close());
+    defer(() => newStore.close());
     expect((await getError(newStore.list('m/'))).message).toMatch(/ECONNREFUSED/);
 
     const waiting = store.list('m/');
     const timer = setTimeout(() => server.listen(port, '127.0.0.1'), 100);
-    undo.push(() => clearTimeout(timer));
+    defer(() => clearTimeout(timer));
     expect(await waiting).toEqual([]);
   });
 
@@ -327,8 +210,8 @@ describe('S3Store', () => {
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const store = new S3Store({ bucket: 'bucket', endpointUrl, credentials: KEYS, concurrency: 2 });
-    undo.push(() => server.close());
-    undo.push(() => store.close());
+    defer(() => server.close());
+    defer(() => store.close());
     const uploads = ['a', 'b', 'c'].map((key) => store.putBytes(key, Buffer.from(key)));
     await store.putBytes('lock', Buffer.from('ours'), undefined, { urgent: true });
     expect(held).toHaveLength(2);
@@ -433,22 +316,19 @@ describe('S3Store', () => {
   const parts = (complete: (number: number) => Reply): ((request: Seen) => Reply) => {
     let completes = 0;
     return ({ method, url }) => {
-      if (/\?uploads=&?$/.test(url)) {
-        return { body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>' };
-      }
-      if (method === 'GET') return { body: '<ListMultipartUploadsResult></ListMultipartUploadsResult>' };
+      if (/\?uploads=&?$/.test(url)) return BEGUN;
+      if (method === 'GET') return NO_UPLOADS;
       if (method === 'PUT') return { headers: { etag: '"p"' } };
       return method === 'POST' ? complete((completes += 1)) : { status: 204 };
     };
   };
-  const COMPLETED = { body: '<CompleteMultipartUploadResult><ETag>"e-2"</ETag></CompleteMultipartUploadResult>' };
   const large = Buffer.alloc(PART_BYTES + 1);
 
   test('putBytes in parts retries after an error with status 200', async () => {
     const { store, seen } = await storeWith(
       parts((number) => (number === 1 ? failure('InternalError', 200) : { body: `\n \n${COMPLETED.body}` })),
     );
-    expect(await store.putBytes('k', large)).toMatchObject({ etag: '"e-2"', checksum: checksumOfBytes(large) });
+    expect(await store.putBytes('k', large)).toMatchObject({ etag: '"e"', checksum: checksumOfBytes(large) });
     const sent = seen.filter(({ method, url }) => method === 'POST' && url.includes('uploadId=u'));
     expect(sent).toHaveLength(2);
     expect(sent[0]?.body.toString()).toMatch(
@@ -566,8 +446,8 @@ describe('S3Store', () => {
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
       const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
       const store = new S3Store({ bucket: 'bucket', region: 'eu-west-1', endpointUrl, credentials: KEYS });
-      undo.push(() => store.close());
-      undo.push(() => server.close());
+      defer(() => store.close());
+      defer(() => server.close());
       let left = 50;
       const lease = {
         requireHeld: () => {
@@ -701,7 +581,7 @@ describe('the proxy', () => {
     };
     const store = new S3Store({ bucket: 'b', endpointUrl: `https://${address}`, credentials: KEYS, attempts: 1 });
     process.env = env;
-    undo.push(() => {
+    defer(() => {
       store.close();
       server.close();
     });

@@ -1,16 +1,24 @@
-import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Error, S3Store } from '../../../src/s3/store';
-import { failure, fakeS3, type Answer, type Reply, type Seen } from '../../support/fake-s3';
+import { createHash, randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { checksumOfBytes, PART_BYTES, PreconditionFailedError } from '../../../src/s3/store';
+import type { S3Error, S3Store, Written } from '../../../src/s3/store';
+import {
+  BEGUN,
+  COMPLETED,
+  failure,
+  getError,
+  NO_UPLOADS,
+  testStores,
+  type Answer,
+  type Reply,
+  type Seen,
+} from '../../support/fake-s3';
+import { Scratch } from '../../support/temp-dir';
 
-const undo: (() => void)[] = [];
-afterEach(() => {
-  for (const step of undo.splice(0).reverse()) step();
-});
-
-async function storeWith(answer: Answer): Promise<{ store: S3Store; seen: Seen[] }> {
-  const { close, ...fake } = await fakeS3(answer);
-  undo.push(close);
-  return fake;
-}
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+const { storeWith } = testStores();
 
 const getQuery = ({ url }: Seen): URLSearchParams => new URL(url, 'http://host').searchParams;
 /** Requests as `METHOD KEY?QUERY`, without the bucket. */
@@ -108,9 +116,6 @@ describe('S3Store.abortUploads', () => {
 });
 
 const LARGE = Buffer.alloc(PART_BYTES + 1);
-const BEGUN = { body: '<InitiateMultipartUploadResult><UploadId>u</UploadId></InitiateMultipartUploadResult>' };
-const COMPLETED = { body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>' };
-const NO_UPLOADS = { body: '<ListMultipartUploadsResult></ListMultipartUploadsResult>' };
 
 test('putBytes rejects a multipart upload without an id before it sends a part', async () => {
   const { store, seen } = await storeWith(({ method }) =>
@@ -146,6 +151,100 @@ test.each([
   });
   await store.putBytes('k', LARGE);
   expect(describeAll(seen).filter((request) => !request.startsWith('GET'))).toEqual(['POST k?uploadId=u']);
+});
+
+/** Answers to an upload in parts; `complete` is that to its completion. */
+const uploadAnswers =
+  (complete: () => Reply | Promise<Reply>) =>
+  ({ method, url }: Seen): Reply | Promise<Reply> => {
+    if (method === 'HEAD') return { status: 404 };
+    if (method === 'PUT') return { headers: { etag: '"part"' } };
+    if (url.includes('?uploadId=')) return complete();
+    return BEGUN;
+  };
+
+/** Uploads a file of two parts, by default one that has nothing to resume. */
+function putTwoParts(store: S3Store, resume = false): Promise<Written> {
+  const path = join(scratch.directory, `large-${randomBytes(4).toString('hex')}`);
+  const bytes = PART_BYTES + 1;
+  writeFileSync(path, Buffer.alloc(bytes));
+  return store.putFile('large', { path, bytes }, { condition: { ifAbsent: true }, resume });
+}
+
+test('an upload in parts that has nothing to resume needs three requests besides its parts, and no GET', async () => {
+  const { store, seen } = await storeWith(uploadAnswers(() => COMPLETED));
+  await putTwoParts(store);
+  expect(seen.map(({ method }) => method).sort()).toEqual(['HEAD', 'POST', 'POST', 'PUT', 'PUT']);
+  expect(seen[0]?.url).toContain('?uploads=');
+  expect(seen.at(-1)?.url).toContain('?uploadId=u');
+});
+
+describe('an unfinished upload that S3 fails to complete', () => {
+  const md5 = (bytes: number): string => createHash('md5').update(Buffer.alloc(bytes)).digest('hex');
+  const part = (number: number, bytes: number): string =>
+    `<Part><PartNumber>${number}</PartNumber><Size>${bytes}</Size><ETag>"${md5(bytes)}"</ETag></Part>`;
+  const ALL_PARTS = part(1, PART_BYTES) + part(2, 1);
+
+  /** A server with an unfinished upload `old`, whose completion fails; that of a new upload succeeds. */
+  const answersWith =
+    (parts: string, failed: Reply) =>
+    (request: Seen): Reply | Promise<Reply> => {
+      const { method, url } = request;
+      const isOld = url.includes('uploadId=old');
+      if (method === 'GET') {
+        return {
+          body: isOld
+            ? `<ListPartsResult>${parts}</ListPartsResult>`
+            : '<ListMultipartUploadsResult><Upload><Key>large</Key><UploadId>old</UploadId></Upload></ListMultipartUploadsResult>',
+        };
+      }
+      if (method === 'DELETE') return { status: 204 };
+      if (method === 'POST' && isOld) return failed;
+      return uploadAnswers(() => COMPLETED)(request);
+    };
+  const requests = (seen: Seen[], method: string, id: string): number =>
+    seen.filter((one) => one.method === method && one.url.includes(`uploadId=${id}`)).length;
+
+  test.each([500, 200])('is aborted, and everything is sent again, if S3 had all parts (status %d)', async (status) => {
+    const { store, seen } = await storeWith(answersWith(ALL_PARTS, failure('InternalError', status)));
+    expect(await putTwoParts(store, true)).toMatchObject({ etag: '"e"' });
+    expect([requests(seen, 'POST', 'old'), requests(seen, 'DELETE', 'old')]).toEqual([3, 1]);
+    expect([requests(seen, 'PUT', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 2]);
+  });
+
+  test.each([
+    { title: 'S3 is busy', parts: ALL_PARTS, failed: failure('SlowDown', 503) },
+    { title: 'S3 lacked a part', parts: part(1, PART_BYTES), failed: failure('InternalError', 500) },
+  ])('is kept for the next run if $title', async ({ parts, failed }) => {
+    const { store, seen } = await storeWith(answersWith(parts, failed));
+    await getError(putTwoParts(store, true));
+    expect([requests(seen, 'DELETE', 'old'), requests(seen, 'PUT', 'u')]).toEqual([0, 0]);
+  });
+});
+
+describe('a completion of an upload', () => {
+  const isCompletion = ({ method, url }: Seen): boolean => method === 'POST' && url.includes('?uploadId=');
+  const IMPATIENT = { attempts: undefined, idleTimeoutMs: 200, deadlineMs: 1000 };
+
+  test.concurrent.each([
+    ['nothing', () => new Promise<Reply>(() => undefined), 'no data was transferred for too long'],
+    ['spaces only', () => ({ ...COMPLETED, spaces: Infinity }), 'the request took too long'],
+  ])('ends with one error at its deadline if the server sends %s', async (_, complete, reason) => {
+    const { store } = await storeWith(uploadAnswers(complete), IMPATIENT);
+    const { message, hint } = await getError(putTwoParts(store));
+    expect(message).toMatch(/^cannot write s3:\/\/bucket\/large at \S+: ETIMEDOUT /);
+    expect(message).toContain(reason);
+    expect(hint).toContain('the server does not answer');
+  });
+
+  test('is sent once if the server sends spaces for longer than a silent connection may last', async () => {
+    const { store, seen } = await storeWith(
+      uploadAnswers(() => ({ ...COMPLETED, spaces: 8 })),
+      { ...IMPATIENT, deadlineMs: 60_000 },
+    );
+    expect(await putTwoParts(store)).toMatchObject({ etag: '"e"' });
+    expect(seen.filter(isCompletion)).toHaveLength(1);
+  });
 });
 
 describe('putBytes in parts, if its completion fails,', () => {
