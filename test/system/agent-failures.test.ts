@@ -148,6 +148,37 @@ test('a server that dies during a load ends the trial, and home is loaded when i
   expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
 });
 
+test('a model whose process was killed is loaded again', async () => {
+  const processesOf = (name: string): number[] =>
+    processIds().filter((pid) => {
+      const words = readProcess(pid, 'cmdline') ?? '';
+      return words.includes('triton_python_backend_stub') && words.includes(`${agent.directory}/models/${name}/`);
+    });
+  const { client } = agent.triton;
+  // Triton asks its backend whether a model is ready from 25.12 on, which production has. The Triton of the tests does not.
+  const triton = Object.assign(Object.create(client) as typeof client, {
+    modelReady: async (...[name, ...more]: Parameters<typeof client.modelReady>) =>
+      processesOf(name).length > 0 && (await client.modelReady(name, ...more)),
+  });
+  await agent.stop();
+  await agent.start(store, { triton });
+  await until('ready', () => serves(first)() && agent.state.ready);
+  agent.events = [];
+
+  const [killed, ...others] = processesOf('a');
+  expect(others).toEqual([]);
+  process.kill(killed as number, 'SIGKILL');
+  await until('the agent noticed', () => agent.events.some(({ event }) => event === 'lost'));
+  await until('home', () => serves(first)() && agent.state.ready);
+  expect(agent.loads()).toEqual(['a']);
+  const { outputs } = await client.infer('a', [tensor('x', 0)]);
+  expect(outputs).toMatchObject([{ name: 'y', data: Float32Array.of(1) }]);
+
+  await agent.stop();
+  await agent.start(store);
+  await until('ready', serves(first));
+});
+
 test('an agent that restarts during a trial serves home, and the publisher has to ask again', async () => {
   const release = await releases.write({ a: model(4) });
   const { id } = await agent.try(release);
