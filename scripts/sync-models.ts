@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { requireOnlyMigration, runMigration } from '../src/commands/migrate-command';
 import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { paths } from '../src/core/paths';
@@ -17,6 +18,8 @@ ${TARGET_HELP}  --repo DIR                 model repository to publish (default:
   --prune                    delete versions and files from the bucket that the model repository does not have; without
                              --models also models
   --yes                      do not ask for confirmation before --prune deletes
+  --migrate                  publish nothing, but prepare the repository of a stack for replicas with an agent, before
+                             "agent" is set; what is served stays the same
 ${PUBLISH_HELP}
 Examples:
   npm run sync-models -- --stack staging                      # all models, to the replicas of a stack
@@ -36,6 +39,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     exclude: { type: 'string' },
     prune: { type: 'boolean', default: false },
     yes: { type: 'boolean', default: false },
+    migrate: { type: 'boolean', default: false },
     ...PUBLISH_FLAGS,
   });
   if (flags.help) {
@@ -43,10 +47,12 @@ async function syncModels(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
+  if (flags.migrate) requireOnlyMigration(flags);
   const opened = await openTarget({ ...flags, repo: flags.local ? flags.repo : undefined }, parseStoreFlags(flags));
   const target = { ...opened, flags };
   const repository = flags.repo ?? target.repository ?? paths.modelRepository;
   try {
+    if (flags.migrate) return await runMigration(flags, target);
     return await runPublishCommand(`publish ${repository} to ${target.name}`, flags, target, (options) =>
       publish({
         ...options,

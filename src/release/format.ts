@@ -39,7 +39,10 @@ export class FieldReader {
     const format = reader.fields['format'];
     if (format === FORMAT) return reader;
     throw new FormatError(`cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`, {
-      hint: 'use the version of this tool that wrote the object',
+      hint:
+        typeof format === 'number' && format < FORMAT
+          ? 'prepare the repository for replicas with an agent: npm run sync-models -- --migrate'
+          : 'use the version of this tool that wrote the object',
     });
   }
 

@@ -1,7 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeStatus } from '../../scripts/status';
+import { runMigration } from '../../src/commands/migrate-command';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
+import type { CommandTarget } from '../../src/commands/target';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
 import { PartialFailureError, UsageError, type UserError } from '../../src/core/errors';
 import { promote } from '../../src/publish/promote';
@@ -59,9 +61,17 @@ interface Ran {
   json: Record<string, unknown> & { release: string };
 }
 
-/** Runs a command with --json as the scripts do. */
-async function run(
+/** Runs a command that publishes with --json as the scripts do. */
+const run = (
   work: Parameters<typeof runPublishCommand>[3],
+  ...more: Tail<Parameters<typeof runCommand>>
+): Promise<Ran> => runCommand((flags, target) => runPublishCommand('test', flags, target, work), ...more);
+
+type Tail<T extends unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+
+/** Runs a command with --json. */
+async function runCommand(
+  command: (flags: PublishFlags, target: CommandTarget) => Promise<number>,
   flags: Partial<PublishFlags> = {},
   source: ReplicaSource | null = replicas,
   at = location,
@@ -80,12 +90,7 @@ async function run(
   });
   const quiet = jest.spyOn(process.stderr, 'write').mockReturnValue(true);
   try {
-    const code = await runPublishCommand(
-      'test',
-      { ...defaults, 'load-timeout': '20', ...flags, json: true },
-      target,
-      work,
-    );
+    const code = await command({ ...defaults, 'load-timeout': '20', ...flags, json: true }, target);
     return { code, json: JSON.parse(output) as Ran['json'] };
   } finally {
     spy.mockRestore();
@@ -439,6 +444,36 @@ test('a repository of the direct way is migrated by its first publish through ag
   const [, migrated] = await listReleases(store, old, 9);
   expect(migrated?.origin).toBe(`migration of release ${before.json.release}`);
   await expect(readHead(store, old, [])).rejects.toThrow('its format is 3');
+});
+
+const MIGRATE = 'prepare the repository for replicas with an agent: npm run sync-models -- --migrate';
+
+test('--migrate prepares a repository before there are agents, and changes nothing that is served', async () => {
+  const old = { bucket: location.bucket, prefix: 'before' };
+  const plain = podSource(() => [], ['plain']);
+  const migration = (flags: Partial<PublishFlags> = {}): Promise<Ran> =>
+    runCommand((all, target) => runMigration({ ...all, prune: false }, target), flags, plain, old);
+  const toPublish: Parameters<typeof runPublishCommand>[3] = (options) => publish({ ...options, repository });
+  expect((await migration()).json).toEqual({ dryRun: false, isNew: false, state: 'empty' });
+
+  write({ 'a/1': 'A', 'b/1': 'B' }, { 'b/labels.txt': 'x\n' });
+  await run(toPublish, {}, null, old);
+  const objects = async (): Promise<unknown> =>
+    (await store.list(`${old.prefix}/`)).map(({ key, etag }) => [key, etag]);
+  const before = await objects();
+  expect((await migration({ 'dry-run': true })).json).toEqual({ dryRun: true, isNew: false, state: 'old' });
+  const head = (await store.get(headKey(old)))?.body as Buffer;
+  expect(() => parseHead(head, 'head.json')).toThrow(
+    expect.objectContaining({ message: expect.stringContaining('its format is 2') as string, hint: MIGRATE }),
+  );
+  expect((await migration()).json).toEqual({ dryRun: false, isNew: true, state: 'ready' });
+  expect((await migration()).json).toEqual({ dryRun: false, isNew: false, state: 'ready' });
+  expect(await objects()).toEqual(before);
+  await expect(run(toPublish, {}, plain, old)).rejects.toThrow('is published through agents, and plain has none');
+
+  const pod = await RulePod.start(scratch, 'pod-d', store, old);
+  await until('it serves', () => pod.state.ready && ![null, 'none'].includes(pod.state.release));
+  expect(pod.served).toEqual({ 'a/1': 'A', 'b/1': 'B' });
 });
 
 test('a migration uses the released config.pbtxt only, and two at once make one release', async () => {

@@ -217,7 +217,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   }),
   auto('createNamespace', false),
   auto('image', 'nvcr.io/nvidia/tritonserver:26.01-py3'),
-  auto('agent', true, { advice: 'publish nothing until all replicas are replaced' }),
+  auto('agent', true, { advice: 'run `sync-models --migrate` before you set it to true' }),
   auto('agentImage', 'registry.example/node:24.1.0', { advice: 'set `agent` to true' }),
   auto('replicas', 3),
   existing('gpusPerPod', 0, { advice: 'no model may need a GPU' }),

@@ -23,31 +23,33 @@ import { newId } from './new-id';
  * publisher had begun, writes a manifest of format 3 for the current release, and then head.json. From then on earlier
  * versions of this tool refuse the repository. The objects stay where they are, so servers without an agent go on reading
  * it. Earlier releases are not retained, because their objects may have been replaced in place.
+ * @param options with the replicas on which changes of a killed publisher are undone, if there are any
+ * @returns whether this call did it; false if another one has, or there is no release
  */
-export async function migrate(options: ApplyOptions): Promise<void> {
+export async function migrate(options: ApplyOptions): Promise<boolean> {
   const { store, location } = options;
   const waiting = new WaitForLock(options);
   for (;;) {
     options.signal?.throwIfAborted();
     // Another publisher may have migrated it while this one waited, or migrates it during this read.
     const isMigrated = async (): Promise<boolean> => (await readFormat(store, location)) === FORMAT;
-    if (await isMigrated()) return;
+    if (await isMigrated()) return false;
     const seen = await readSnapshot(store, location).catch(async (error: unknown) => {
       if (await isMigrated()) return undefined;
       throw error;
     });
-    if (seen === undefined) return;
+    if (seen === undefined) return false;
     if (await waiting.isHeld(seen)) continue;
     if (isUnfinished(seen.lock.unfinished)) {
-      await recover(seen, { ...options, replicas: undefined });
+      await recover(seen, options);
       continue;
     }
-    if (seen.head === undefined) return;
+    if (seen.head === undefined) return false;
     const lock = await Lock.take(store, location, seen.lock, NO_INTENT);
     if (lock === undefined) continue;
     try {
       await rewrite(seen.head, lock, options);
-      return;
+      return true;
     } finally {
       await lock.release();
     }
