@@ -464,7 +464,7 @@ test('--migrate prepares a repository before there are agents, and changes nothi
   expect((await migration({ 'dry-run': true })).json).toEqual({ dryRun: true, isNew: false, state: 'old' });
   const head = (await store.get(headKey(old)))?.body as Buffer;
   expect(() => parseHead(head, 'head.json')).toThrow(
-    expect.objectContaining({ message: expect.stringContaining('its format is 2') as string, hint: MIGRATE }),
+    expect.objectContaining({ message: expect.stringContaining('its format is 2') as string, hint: MIGRATE }) as Error,
   );
   expect((await migration()).json).toEqual({ dryRun: false, isNew: true, state: 'ready' });
   expect((await migration()).json).toEqual({ dryRun: false, isNew: false, state: 'ready' });
