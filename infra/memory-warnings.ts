@@ -11,7 +11,7 @@ import {
 import { defined } from './defined';
 import { getFacts, getGpuMemory } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
-import { DEFAULTS } from './triton/limits';
+import { DEFAULTS, modelDiskBytes } from './triton/limits';
 
 /**
  * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks. Models that
@@ -40,7 +40,7 @@ function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
   if (triton.agent === undefined) return [];
   const { scratchGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
   const bytes = 2 * models.reduce((sum, { weights }) => sum + weights, 0);
-  if (bytes <= scratchGiB * 2 ** 30) return [];
+  if (bytes <= modelDiskBytes(scratchGiB)) return [];
   return [
     `two releases of the models need ${formatGiB(bytes)} of disk, but resources.scratchGiB is ${scratchGiB}, so pods would refuse a release in which all files change: raise resources.scratchGiB`,
   ];

@@ -43,6 +43,12 @@ export const LIMITS = {
   monitoring: { scrapeSeconds: limits(10, 300) },
 } as const satisfies LimitsOf<TritonOptions>;
 
+/** Disk for the agent's manifests and notes, and for the directories of files. */
+const RESERVED_BYTES = 64 * 2 ** 20;
+
+/** Bytes that models may take on the disk of a pod with an agent. */
+export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 30 - RESERVED_BYTES;
+
 /** Limits of the number of a TCP port. */
 export const PORT_LIMITS = limits(1, 65_535);
 

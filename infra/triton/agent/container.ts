@@ -4,6 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { AGENT_CONTAINER } from '../../../src/release/agent-api';
 import type { RepositoryCredentials } from '../args';
 import { hasDigest } from '../image';
+import { modelDiskBytes } from '../limits';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
 import {
   NO_METADATA,
@@ -65,7 +66,7 @@ export function agentContainer(
       '--directory',
       SCRATCH_DIRECTORY,
       '--disk-bytes',
-      String(settings.resources.scratchGiB * 2 ** 30 - RESERVED_BYTES),
+      String(modelDiskBytes(settings.resources.scratchGiB)),
       '--gpus',
       String(settings.gpusPerPod),
       '--load-timeout',
@@ -107,9 +108,6 @@ const AGENT_RESOURCES = {
  * the container, the kernel would end all processes of the container, because Kubernetes sets memory.oom.group.
  */
 const HEAP_MIB = 256;
-
-/** Disk for manifests and notes, and for the directories of files. */
-const RESERVED_BYTES = 64 * 2 ** 20;
 
 /** The agent's default, which is generous for one model. */
 const LEAST_LOAD_SECONDS = 600;

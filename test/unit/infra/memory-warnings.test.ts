@@ -1,3 +1,5 @@
+import { truncateSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { memoryWarnings } from '../../../infra/memory-warnings';
 import { readSettings } from '../../../infra/settings';
 import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
@@ -71,6 +73,19 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
   ],
 ])('memoryWarnings for %s', async (_, values, activations, fields, expected) => {
   expect(await warnings(values, repository(activations, fields))).toEqual(expected);
+});
+
+/** Two releases, and 64 MiB for the notes of the agent. */
+test.each([
+  { agent: true, bytes: GIB / 2 - 40 * 2 ** 20, expected: [] },
+  { agent: true, bytes: GIB / 2, expected: [expect.stringMatching(/^two releases .* 1\.0 GiB of disk, .* is 1, /)] },
+  { agent: false, bytes: GIB / 2, expected: [] },
+])('memoryWarnings of the disk for a model of $bytes bytes, agent: $agent', async ({ agent, bytes, expected }) => {
+  const directory = repository(0, ON_CPU);
+  const large = join(directory, 'wide/1/large.bin');
+  writeFileSync(large, '');
+  truncateSync(large, bytes); // The file takes no space.
+  expect(await warnings({ agent, resources: { scratchGiB: 1 } }, directory)).toEqual(expected);
 });
 
 test('memoryWarnings reports nothing for a checkout without models', async () => {
