@@ -34,8 +34,5 @@ export function awsIdentity(values: IdentityValues, problems: ProblemList): AwsI
       hint: 'describe the roles in a profile of ~/.aws/config, and set aws:profile to its name',
     });
   }
-  return {
-    ...(typeof profile === 'string' ? { profile } : {}),
-    ...(role?.roleArn === undefined ? {} : { roleArn: role.roleArn }),
-  };
+  return { profile: typeof profile === 'string' ? profile : undefined, roleArn: role?.roleArn };
 }

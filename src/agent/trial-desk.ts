@@ -101,13 +101,7 @@ export class TrialDesk {
     this.current = undefined;
     const { id, release } = current;
     const { message: reason, hint } = why ?? {};
-    this.last = {
-      id,
-      release,
-      outcome,
-      ...(reason !== undefined && { reason }),
-      ...(hint !== undefined && { hint }),
-    };
+    this.last = { id, release, outcome, reason, hint };
     // A release that is the current one now is loaded to its end.
     if (outcome !== 'released') current.stop();
     this.changed({ event: 'trial end', ...this.last });

@@ -139,7 +139,7 @@ class KubernetesReplicas implements ReplicaSource {
       name,
       uid,
       url,
-      ...(agentForward && { agentUrl: agentForward.url }),
+      agentUrl: agentForward?.url,
       ready,
       started,
       restart: this.kubectl('delete', 'pod', name),

@@ -283,7 +283,7 @@ async function bench(
       throw rejected(model, hint, error);
     });
   if (command.json) {
-    const measured = { model: model.name, ...load, ...result, ...(pictures.length > 0 && { pictures }) };
+    const measured = { model: model.name, ...load, ...result, pictures: pictures.length > 0 ? pictures : undefined };
     process.stdout.write(`${JSON.stringify(measured, null, 2)}\n`);
   } else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
   for (const [message, count] of Object.entries(result.messages))

@@ -78,7 +78,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
         provenance: () => readProvenance(repository, options.message),
       });
     },
-    { ...options, ...(firstSnapshot !== undefined && { firstSnapshot }) },
+    { ...options, firstSnapshot },
   );
   return { ...changed, models };
 }

@@ -46,10 +46,9 @@ function describeReplica(replica: string, state: AgentState, current: Release | 
       return { model: name, version, state: ready ? 'READY' : 'NOT READY', reason: '', ok: isCurrent, verdict };
     }),
   );
-  const problem = state.problem ?? (isCurrent ? null : `serves ${release ?? 'no release'}`);
   return {
     replica,
-    ...(!isCurrent && { problem: problem ?? undefined }),
+    problem: isCurrent ? undefined : (state.problem ?? `serves ${release ?? 'no release'}`),
     versions,
     agent: { ready, release, home, trial, problem: state.problem, models, bytesOnDisk, startMs },
   };
