@@ -11,7 +11,7 @@ export type ConfigValues = Values<typeof CONFIG_FIELDS>;
 
 /** Keys whose values stay secret. Pulumi encrypts them in the state. */
 const SECRET_KEYS = Object.entries<Field>(CONFIG_FIELDS)
-  .filter(([key, field]) => (field.kind === 'text' && field.secret === true) || key === 'environment')
+  .filter(([key, field]) => (field.kind === 'string' && field.secret === true) || key === 'environment')
   .map(([key]) => key);
 
 /**
@@ -22,7 +22,7 @@ export function parseValues(source: ConfigSource, problems: ProblemList): Record
   const fields: Fields = CONFIG_FIELDS;
   const entries = Object.entries(source.values).map(([key, value]) => {
     const field = fields[key];
-    const isSecret = field?.kind === 'text' && field.secret === true && value !== '';
+    const isSecret = field?.kind === 'string' && field.secret === true && value !== '';
     const isEncrypted = source.encrypted.has(key);
     if (isSecret && field.isPublic?.(String(value)) !== true && !isEncrypted) {
       problems.add(key, 'is not encrypted', { hint: `pulumi config set --secret ${key}` });
@@ -43,7 +43,7 @@ export function parseValues(source: ConfigSource, problems: ProblemList): Record
 
 /** Returns text that cannot be parsed unchanged; the reader then rejects it and lists the allowed values. */
 function parseValue(field: Field, text: string): unknown {
-  if (field.kind === 'text' || field.kind === 'choice' || text === '') return text;
+  if (field.kind === 'string' || field.kind === 'choice' || text === '') return text;
   try {
     return JSON.parse(text) as unknown;
   } catch {

@@ -12,8 +12,8 @@ export interface TextFault {
 /** Returns undefined for a valid text. */
 type TextCheck = (text: string) => TextFault | undefined;
 
-interface TextField extends Described {
-  readonly kind: 'text';
+interface StringField extends Described {
+  readonly kind: 'string';
   /** An empty text counts as missing. */
   readonly default?: string;
   readonly pattern?: RegExp;
@@ -40,21 +40,21 @@ interface IntegerField extends Described {
   readonly default?: number;
 }
 
-interface IntegersField extends Described {
-  readonly kind: 'integers';
+interface IntegerArrayField extends Described {
+  readonly kind: 'integerArray';
   readonly default?: readonly number[];
   /** Limits of each number. */
   readonly minimum: number;
   readonly maximum: number;
 }
 
-interface FlagField extends Described {
-  readonly kind: 'flag';
+interface BooleanField extends Described {
+  readonly kind: 'boolean';
   readonly default?: boolean;
 }
 
-interface TextsField extends Described {
-  readonly kind: 'texts';
+interface StringArrayField extends Described {
+  readonly kind: 'stringArray';
   readonly default?: readonly string[];
   /** Pattern of each text. */
   readonly pattern?: RegExp;
@@ -63,8 +63,8 @@ interface TextsField extends Described {
   readonly allowed?: string;
 }
 
-interface MapField extends Described {
-  readonly kind: 'map';
+interface StringMapField extends Described {
+  readonly kind: 'stringMap';
 }
 
 interface ObjectField extends Described {
@@ -72,21 +72,21 @@ interface ObjectField extends Described {
   readonly fields: Fields;
 }
 
-interface ObjectsField extends Described {
-  readonly kind: 'objects';
+interface ObjectArrayField extends Described {
+  readonly kind: 'objectArray';
   readonly fields: Fields;
 }
 
 export type Field = (
-  | TextField
+  | StringField
   | ChoiceField
   | IntegerField
-  | IntegersField
-  | FlagField
-  | TextsField
-  | MapField
+  | IntegerArrayField
+  | BooleanField
+  | StringArrayField
+  | StringMapField
   | ObjectField
-  | ObjectsField
+  | ObjectArrayField
 ) & {
   /** May be omitted although it has no default. */
   readonly optional?: true;
@@ -94,25 +94,25 @@ export type Field = (
 
 export type Fields = Readonly<Record<string, Field>>;
 
-type Given<F extends Field> = F extends { kind: 'text' }
+type Given<F extends Field> = F extends { kind: 'string' }
   ? string
   : F extends { kind: 'choice'; choices: readonly (infer C)[] }
     ? C
     : F extends { kind: 'integer' }
       ? number
-      : F extends { kind: 'integers' }
+      : F extends { kind: 'integerArray' }
         ? number[]
-        : F extends { kind: 'flag' }
+        : F extends { kind: 'boolean' }
           ? boolean
-          : F extends { kind: 'texts'; choices: readonly (infer C)[] }
+          : F extends { kind: 'stringArray'; choices: readonly (infer C)[] }
             ? C[]
-            : F extends { kind: 'texts' }
+            : F extends { kind: 'stringArray' }
               ? string[]
-              : F extends { kind: 'map' }
+              : F extends { kind: 'stringMap' }
                 ? Record<string, string>
                 : F extends { kind: 'object'; fields: infer G extends Fields }
                   ? Values<G>
-                  : F extends { kind: 'objects'; fields: infer G extends Fields }
+                  : F extends { kind: 'objectArray'; fields: infer G extends Fields }
                     ? Values<G>[]
                     : never;
 

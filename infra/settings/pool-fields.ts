@@ -10,7 +10,7 @@ const MECHANISMS = ['auto-mode', 'managed-node-group', 'karpenter'] as const;
 /** Settings of one GPU node pool. */
 export const POOL_FIELDS = {
   name: {
-    kind: 'text',
+    kind: 'string',
     pattern: NAME,
     allowed: 'at most 40 lower-case letters, digits and hyphens, beginning with a letter',
     description: 'Name of the pool, which is also the value of the label triton-serving/gpu-pool of its nodes.',
@@ -23,12 +23,12 @@ export const POOL_FIELDS = {
       'How nodes are created. auto-mode: a NodePool and NodeClass of EKS Auto Mode, which scales from 0. managed-node-group: managed node groups, without an autoscaler. karpenter: a NodePool for the Karpenter of an existing cluster.',
   },
   instanceTypes: {
-    kind: 'texts',
+    kind: 'stringArray',
     choices: GPU_INSTANCE_TYPE_NAMES,
     description: 'EC2 instance types of the nodes, from infra/gpu/gpu-instance-types.ts.',
   },
   capacityTypes: {
-    kind: 'texts',
+    kind: 'stringArray',
     choices: ['reserved', 'spot', 'on-demand'],
     default: ['spot', 'on-demand'],
     description:
@@ -56,16 +56,16 @@ export const POOL_FIELDS = {
     description: 'Largest number of nodes of each group. Only for managed-node-group.',
   },
   zones: {
-    kind: 'texts',
+    kind: 'stringArray',
     default: [],
     description: 'Availability zones of the nodes. Empty: all zones of the network.',
   },
-  labels: { kind: 'map', description: 'Labels of the nodes, in addition to those that every pool sets.' },
+  labels: { kind: 'stringMap', description: 'Labels of the nodes, in addition to those that every pool sets.' },
   taints: {
-    kind: 'objects',
+    kind: 'objectArray',
     fields: {
-      key: { kind: 'text', description: 'Key of the taint.' },
-      value: { kind: 'text', optional: true, description: 'Value of the taint.' },
+      key: { kind: 'string', description: 'Key of the taint.' },
+      value: { kind: 'string', optional: true, description: 'Value of the taint.' },
       effect: {
         kind: 'choice',
         choices: TAINT_EFFECTS,
@@ -77,7 +77,7 @@ export const POOL_FIELDS = {
       'Taints of the nodes, in addition to nvidia.com/gpu, which every pool has. The replicas tolerate them.',
   },
   disruptedNodes: {
-    kind: 'text',
+    kind: 'string',
     pattern: /^(\d{1,2}%|100%|\d{1,3})$/,
     allowed: 'a number or a percentage, "1" or "20%"',
     default: '1',
@@ -107,7 +107,7 @@ export const POOL_FIELDS = {
       'Disk of each node in GiB. The disk holds the operating system, the image of Triton (about 20 GiB unpacked) and the scratch volumes of the replicas.',
   },
   capacityReservationIds: {
-    kind: 'texts',
+    kind: 'stringArray',
     pattern: /^cr-[0-9a-f]+$/,
     allowed: 'the id of an EC2 capacity reservation, "cr-0123456789abcdef0"',
     default: [],
@@ -128,7 +128,7 @@ export const POOL_FIELDS = {
       'Number of replicas that share one GPU in turn, without dividing its memory; 1 means that GPUs are not shared. Only for managed-node-group.',
   },
   dcgmExporter: {
-    kind: 'flag',
+    kind: 'boolean',
     default: false,
     description: 'Whether the nodes run DCGM exporter, which provides GPU metrics. Only for managed-node-group.',
   },
@@ -136,9 +136,9 @@ export const POOL_FIELDS = {
     kind: 'object',
     optional: true,
     fields: {
-      group: { kind: 'text', description: 'API group of the object, such as karpenter.k8s.aws.' },
-      kind: { kind: 'text', description: 'Kind of the object, such as EC2NodeClass.' },
-      name: { kind: 'text', description: 'Name of the object.' },
+      group: { kind: 'string', description: 'API group of the object, such as karpenter.k8s.aws.' },
+      kind: { kind: 'string', description: 'Kind of the object, such as EC2NodeClass.' },
+      name: { kind: 'string', description: 'Name of the object.' },
     },
     description: 'Existing node class of Karpenter. Required for karpenter, and only allowed there.',
   },

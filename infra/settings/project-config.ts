@@ -26,20 +26,20 @@ export function projectConfig(fields: Fields = CONFIG_FIELDS): Record<string, De
 function declared(field: Field): DeclaredKey {
   const description = describeField(field);
   switch (field.kind) {
-    case 'text':
+    case 'string':
     case 'choice':
       return { type: 'string', description, default: field.default ?? '' };
     case 'integer':
       return { type: 'integer', description, default: field.default };
-    case 'flag':
+    case 'boolean':
       return { type: 'boolean', description, default: field.default };
-    case 'texts':
+    case 'stringArray':
       return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'string' } };
-    case 'integers':
+    case 'integerArray':
       return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'integer' } };
-    case 'objects':
+    case 'objectArray':
       return { type: 'array', description, default: [], items: { type: 'object' } };
-    case 'map':
+    case 'stringMap':
     case 'object':
       return { type: 'object', description, default: {} };
     default:
@@ -52,16 +52,16 @@ function describeField(field: Field): string {
   switch (field.kind) {
     case 'choice':
     case 'integer':
-    case 'integers':
+    case 'integerArray':
       return `${field.description} Allowed: ${getAllowed(field)}.`;
     case 'object':
-    case 'objects':
+    case 'objectArray':
       return `${field.description} Members: ${Object.keys(field.fields).join(', ')}.`;
-    case 'text': {
+    case 'string': {
       const secret = field.secret === true ? ' Secret: set it with "pulumi config set --secret".' : '';
       return `${field.description}${describeFormat(field.allowed)}${secret}`;
     }
-    case 'texts':
+    case 'stringArray':
       return `${field.description}${describeFormat(field.choices?.join(', ') ?? field.allowed)}`;
     default:
       return field.description;

@@ -35,42 +35,42 @@ function isGiven(field: Field, value: unknown): boolean {
 function valueWithout(field: Field): unknown {
   if ('default' in field) return field.default;
   if (field.optional === true) return undefined;
-  if (field.kind === 'map') return {};
-  return field.kind === 'objects' ? [] : undefined;
+  if (field.kind === 'stringMap') return {};
+  return field.kind === 'objectArray' ? [] : undefined;
 }
 
 /** @returns undefined for an invalid value, which is added to `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
   const fits = isKind(field, value);
   if (!fits) {
-    const shown = field.kind === 'text' && field.secret === true ? 'a value that is not shown' : describe(value);
+    const shown = field.kind === 'string' && field.secret === true ? 'a value that is not shown' : describe(value);
     problems.add(at, `is ${shown}`, { allowed: getAllowed(field), hint: hintFor(field, value) });
     return undefined;
   }
-  if (field.kind === 'text') return checked(field, value as string, problems, at);
-  if (field.kind === 'texts') return readTexts(field, value as unknown[], problems, at);
-  if (field.kind === 'integers') return readIntegers(field, value as unknown[], problems, at);
+  if (field.kind === 'string') return checked(field, value as string, problems, at);
+  if (field.kind === 'stringArray') return readStringArray(field, value as unknown[], problems, at);
+  if (field.kind === 'integerArray') return readIntegerArray(field, value as unknown[], problems, at);
   if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
-  if (field.kind === 'objects') return readObjects(field.fields, value as unknown[], problems, at);
+  if (field.kind === 'objectArray') return readObjectArray(field.fields, value as unknown[], problems, at);
   return value;
 }
 
 /** Whether a value is of the field's kind. The items of lists and mappings are checked later. */
 function isKind(field: Field, value: unknown): boolean {
   switch (field.kind) {
-    case 'text':
+    case 'string':
       return typeof value === 'string' && (field.pattern?.test(value) ?? true);
     case 'choice':
       return field.choices.includes(value as string);
     case 'integer':
       return isWithin(field, value) && (field.choices?.includes(value as number) ?? true);
-    case 'flag':
+    case 'boolean':
       return typeof value === 'boolean';
-    case 'texts':
-    case 'integers':
-    case 'objects':
+    case 'stringArray':
+    case 'integerArray':
+    case 'objectArray':
       return Array.isArray(value);
-    case 'map':
+    case 'stringMap':
       return isMapping(value) && Object.values(value).every((text) => typeof text === 'string');
     case 'object':
       return isMapping(value);
@@ -82,8 +82,8 @@ function isKind(field: Field, value: unknown): boolean {
 const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, value: unknown): boolean =>
   Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
 
-function readIntegers(
-  field: Field & { kind: 'integers' },
+function readIntegerArray(
+  field: Field & { kind: 'integerArray' },
   values: unknown[],
   problems: ProblemList,
   at: string,
@@ -95,7 +95,12 @@ function readIntegers(
   });
 }
 
-function readTexts(field: Field & { kind: 'texts' }, values: unknown[], problems: ProblemList, at: string): string[] {
+function readStringArray(
+  field: Field & { kind: 'stringArray' },
+  values: unknown[],
+  problems: ProblemList,
+  at: string,
+): string[] {
   return values.filter((value, index): value is string => {
     const fits =
       typeof value === 'string' &&
@@ -128,13 +133,13 @@ function checked(
 /** Suggests the value that was probably intended. */
 function hintFor(field: Field, value: unknown): string | undefined {
   if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
-  if (field.kind === 'texts' && typeof value === 'string') return `write it as a list: [${value}]`;
-  if (field.kind === 'integers' && typeof value === 'number') return `write it as a list: [${value}]`;
-  if (field.kind === 'objects' && isMapping(value)) return 'write it as a list: put "- " before its first key';
+  if (field.kind === 'stringArray' && typeof value === 'string') return `write it as a list: [${value}]`;
+  if (field.kind === 'integerArray' && typeof value === 'number') return `write it as a list: [${value}]`;
+  if (field.kind === 'objectArray' && isMapping(value)) return 'write it as a list: put "- " before its first key';
   return undefined;
 }
 
-function readObjects(fields: Fields, values: unknown[], problems: ProblemList, at: string): object[] {
+function readObjectArray(fields: Fields, values: unknown[], problems: ProblemList, at: string): object[] {
   return values.map((value, index) => {
     if (isMapping(value)) return readFields(fields, value, problems, `${at}[${index}]`);
     problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: mapping(fields) });
@@ -163,7 +168,7 @@ const isMapping = (value: unknown): value is Record<string, unknown> =>
 
 const mapping = (fields: Fields): string => `a mapping with ${formatList(Object.keys(fields))}`;
 
-const allowedItem = (field: Field & { kind: 'texts' }): string =>
+const allowedItem = (field: Field & { kind: 'stringArray' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
 
 const range = ({ minimum, maximum }: { minimum: number; maximum: number }): string =>
@@ -172,23 +177,23 @@ const range = ({ minimum, maximum }: { minimum: number; maximum: number }): stri
 /** The allowed values of a field, to be printed after "allowed:". */
 export function getAllowed(field: Field): string {
   switch (field.kind) {
-    case 'text':
+    case 'string':
       return field.allowed ?? 'text';
     case 'choice':
       return field.choices.join(', ');
     case 'integer':
       return field.choices?.join(', ') ?? range(field);
-    case 'integers':
+    case 'integerArray':
       return `a list of: ${range(field)}`;
-    case 'flag':
+    case 'boolean':
       return 'true, false';
-    case 'texts':
+    case 'stringArray':
       return `a list of: ${allowedItem(field)}`;
-    case 'map':
+    case 'stringMap':
       return 'a mapping of text to text';
     case 'object':
       return mapping(field.fields);
-    case 'objects':
+    case 'objectArray':
       return `a list, each item ${mapping(field.fields)}`;
     default:
       return field satisfies never;

@@ -26,13 +26,13 @@ const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
 /** Settings of network, cluster and nodes. */
 const CLUSTER_FIELDS = {
   protect: {
-    kind: 'flag',
+    kind: 'boolean',
     default: false,
     description:
       'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the publisher role. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
   },
   vpcId: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: /^vpc-[0-9a-f]+$/,
     allowed: 'an id, "vpc-0123456789abcdef0"',
@@ -40,7 +40,7 @@ const CLUSTER_FIELDS = {
       'Id of an existing VPC, which also requires privateSubnetIds. A change deletes or replaces the network of a live stack, so change clusterName in the same step. Empty: a VPC is created.',
   },
   privateSubnetIds: {
-    kind: 'texts',
+    kind: 'stringArray',
     pattern: /^subnet-[0-9a-f]+$/,
     allowed: 'an id, "subnet-0123456789abcdef0"',
     default: [],
@@ -48,7 +48,7 @@ const CLUSTER_FIELDS = {
       'Ids of at least two private subnets of the existing VPC, in different zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves the NAT fee for models.',
   },
   vpcCidr: {
-    kind: 'text',
+    kind: 'string',
     check: cidrFault,
     allowed: 'an IPv4 range from /16 to /20, "10.0.0.0/16"',
     default: '10.0.0.0/16',
@@ -56,7 +56,7 @@ const CLUSTER_FIELDS = {
       'IPv4 range of the created VPC. A change replaces the network and everything in it, so change clusterName in the same step.',
   },
   availabilityZones: {
-    kind: 'texts',
+    kind: 'stringArray',
     pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/,
     allowed: 'a zone, "us-east-1a"',
     default: [],
@@ -93,7 +93,7 @@ const CLUSTER_FIELDS = {
       'Whether to create an EKS cluster, or to use an existing Kubernetes cluster of any kind (kubeconfig, kubeContext). A change from create to existing deletes the created cluster with its network.',
   },
   clusterName: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: /^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$/,
     allowed: 'at most 100 letters, digits, hyphens and underscores',
@@ -108,13 +108,13 @@ const CLUSTER_FIELDS = {
       'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible.',
   },
   autoMode: {
-    kind: 'flag',
+    kind: 'boolean',
     default: true,
     description:
       'Whether the created cluster uses EKS Auto Mode, in which AWS runs Karpenter, drivers, network and storage for a fee. If false, the stack creates add-ons and a managed group of system nodes. A change replaces all nodes.',
   },
   systemInstanceTypes: {
-    kind: 'texts',
+    kind: 'stringArray',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
     description:
       'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode. A change replaces these nodes.',
@@ -127,7 +127,7 @@ const CLUSTER_FIELDS = {
     description: 'Number of system nodes of a created cluster without Auto Mode.',
   },
   clusterAdmins: {
-    kind: 'texts',
+    kind: 'stringArray',
     pattern: ARN('iam'),
     allowed: 'the ARN of an IAM role or user',
     default: [],
@@ -135,7 +135,7 @@ const CLUSTER_FIELDS = {
       'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it.',
   },
   publicAccessCidrs: {
-    kind: 'texts',
+    kind: 'stringArray',
     check: closedCidrFault,
     allowed: 'an IPv4 range, "203.0.113.0/24"',
     default: [],
@@ -151,7 +151,7 @@ const CLUSTER_FIELDS = {
     description: 'Days for which CloudWatch keeps the logs of the control plane, which include the audit log.',
   },
   kubeconfig: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     secret: true,
     isPublic: (text) => !isKubeconfigText(text),
@@ -159,19 +159,19 @@ const CLUSTER_FIELDS = {
       'Kubeconfig of the existing cluster, as text or as a path. A change to another cluster creates everything there, and then deletes it from the present one. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
   },
   kubeContext: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     description:
       'Context of the existing cluster in the kubeconfig; required if kubeconfig is empty. Empty: the current context of kubeconfig.',
   },
   clusterIdentifier: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     description:
       'Any text that identifies the existing cluster, for example the UID of its namespace kube-system. With it, another address, certificate or proxy in the kubeconfig replaces nothing; without it, Pulumi takes such a cluster for another one. Set it in a "pulumi up" of its own, and never change it for the same cluster.',
   },
   oidcProviderArn: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'an ARN, "arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
@@ -179,23 +179,23 @@ const CLUSTER_FIELDS = {
       'ARN of the IAM provider for the service accounts of the existing EKS cluster. The replicas need it to assume a role; with s3Endpoint they use keys instead.',
   },
   renderManifestsTo: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     description:
       'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Refused in a stack that applied its objects to a cluster, because Pulumi would delete them there. Empty: Pulumi applies them.',
   },
   gpuNodePools: {
-    kind: 'objects',
+    kind: 'objectArray',
     fields: POOL_FIELDS,
     description:
       'GPU node pools, described in docs/infrastructure.md. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
-    kind: 'objects',
+    kind: 'objectArray',
     fields: {
-      model: { kind: 'text', description: 'Name of the model.' },
+      model: { kind: 'string', description: 'Name of the model.' },
       computeCapabilities: {
-        kind: 'texts',
+        kind: 'stringArray',
         pattern: /^\d{1,2}\.\d$/,
         allowed: 'a compute capability in quotes, "8.6"',
         description: 'CUDA compute capabilities for which the model has a plan.',
@@ -208,31 +208,31 @@ const CLUSTER_FIELDS = {
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
-    kind: 'text',
+    kind: 'string',
     default: 'models',
     description:
       'Prefix of the models in the bucket. Releases are stored in PREFIX.releases. After a change, replicas start with the models under the new prefix only, so publish to it first.',
   },
   bucketName: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     description:
       'Name of an existing bucket. A change from empty deletes the created bucket. Empty: a bucket is created.',
   },
   bucketKmsKeyArn: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: ARN('kms'),
     allowed: 'the ARN of a KMS key',
     description: 'ARN of the KMS key that encrypts the objects of the existing bucket. Empty: no KMS key.',
   },
   bucketRegion: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     description: 'Region of the existing bucket. Empty: aws:region.',
   },
   bucketReaders: {
-    kind: 'texts',
+    kind: 'stringArray',
     pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
     allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
     default: [],
@@ -240,7 +240,7 @@ const REPOSITORY_FIELDS = {
       'ARNs of existing IAM roles, of this or another account, that may read the models and releases of the created bucket. "promote --from" needs such a role if the bucket belongs to another account (docs/ci.md).',
   },
   bucketForceDestroy: {
-    kind: 'flag',
+    kind: 'boolean',
     default: false,
     description:
       'Whether "pulumi destroy" deletes the created bucket even if it contains models. Cannot be combined with protect.',
@@ -261,22 +261,22 @@ const REPOSITORY_FIELDS = {
     description: 'Days for which the access logs of the created bucket are kept.',
   },
   s3Endpoint: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: /^https?:\/\/[^/\s]+:\d+$/,
     allowed: '"http://HOST:PORT" or "https://HOST:PORT"',
     description:
       "URL of an S3 API other than AWS's, as the replicas reach it. Requires bucketName, s3AccessKeyId and s3SecretAccessKey.",
   },
-  s3AccessKeyId: { kind: 'text', optional: true, secret: true, description: 'Id of the access key for s3Endpoint.' },
+  s3AccessKeyId: { kind: 'string', optional: true, secret: true, description: 'Id of the access key for s3Endpoint.' },
   s3SecretAccessKey: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     secret: true,
     description: 'Secret of the access key for s3Endpoint.',
   },
   publisherSubjects: {
-    kind: 'texts',
+    kind: 'stringArray',
     check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' }),
     allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
     default: [],
@@ -284,19 +284,19 @@ const REPOSITORY_FIELDS = {
       'Subjects of the OpenID Connect tokens whose holders may assume the publisher role. Empty: no publisher role is created.',
   },
   publisherIssuer: {
-    kind: 'text',
+    kind: 'string',
     pattern: /^https:\/\/[^\s]+[^/\s]$/,
     allowed: 'an address, "https://token.actions.githubusercontent.com"',
     default: 'https://token.actions.githubusercontent.com',
     description: 'URL of the issuer of the tokens in publisherSubjects.',
   },
   publisherAudience: {
-    kind: 'text',
+    kind: 'string',
     default: 'sts.amazonaws.com',
     description: 'Audience of the tokens in publisherSubjects.',
   },
   publisherOidcProviderArn: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',

@@ -11,21 +11,21 @@ const describeDefaults = (defaults: Readonly<Record<string, string | number>>): 
 
 const integer = (limits: Limits, description: string) =>
   ({ kind: 'integer', ...limits, optional: true, description }) as const;
-const text = (description: string) => ({ kind: 'text', optional: true, description }) as const;
-const texts = (description: string) => ({ kind: 'texts', default: [], description }) as const;
+const text = (description: string) => ({ kind: 'string', optional: true, description }) as const;
+const texts = (description: string) => ({ kind: 'stringArray', default: [], description }) as const;
 
 const { cpu, ...otherResources } = DEFAULTS.resources;
 
 /** Settings of the replicas; TritonServerArgs documents each. */
 export const TRITON_FIELDS = {
   namespace: {
-    kind: 'text',
+    kind: 'string',
     default: 'triton',
     description:
       'Kubernetes namespace of the replicas. A change creates all objects and replicas in the new namespace, and then deletes the old ones.',
   },
   createNamespace: {
-    kind: 'flag',
+    kind: 'boolean',
     default: true,
     description:
       'Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged. A stack that created the namespace then releases it: the namespace stays, and no longer belongs to the stack.',
@@ -34,7 +34,7 @@ export const TRITON_FIELDS = {
     'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
   ),
   agent: {
-    kind: 'flag',
+    kind: 'boolean',
     default: false,
     description:
       'Whether a release agent runs beside each Triton: it downloads the current release in parallel, verifies it, and loads it, and only its container has AWS permissions. A change replaces every replica. Before it is set to true on a stack with models, run npm run sync-models -- --stack NAME --migrate; after it is set to false, publish to another prefix.',
@@ -55,13 +55,13 @@ export const TRITON_FIELDS = {
     description: 'Number of GPUs of each replica; with 0 the replicas run on CPUs.',
   },
   nodeSelector: {
-    kind: 'map',
+    kind: 'stringMap',
     description: 'Labels of the nodes that replicas run on, in addition to those of gpuNodePools.',
   },
   tolerations: {
-    kind: 'objects',
+    kind: 'objectArray',
     fields: {
-      key: { kind: 'text', description: 'Key of the taint.' },
+      key: { kind: 'string', description: 'Key of the taint.' },
       operator: {
         kind: 'choice',
         choices: ['Equal', 'Exists'],
@@ -156,7 +156,7 @@ export const TRITON_FIELDS = {
     kind: 'object',
     optional: true,
     fields: {
-      host: { kind: 'text', description: 'Host name of the ingress, such as triton.example.com.' },
+      host: { kind: 'string', description: 'Host name of the ingress, such as triton.example.com.' },
       className: text(`Ingress class. Default: ${DEFAULTS.ingress.className}.`),
       scheme: {
         kind: 'choice',
@@ -170,7 +170,7 @@ export const TRITON_FIELDS = {
       ),
       trustStoreArn: text('ARN of the trust store that verifies the certificates of clients.'),
       annotations: {
-        kind: 'map',
+        kind: 'stringMap',
         optional: true,
         description: 'Annotations with which another ingress controller authenticates clients.',
       },
@@ -178,8 +178,8 @@ export const TRITON_FIELDS = {
         kind: 'object',
         optional: true,
         fields: {
-          issuer: { kind: 'text', description: 'URL of the issuer.' },
-          jwksEndpoint: { kind: 'text', description: "URL of the issuer's public keys." },
+          issuer: { kind: 'string', description: 'URL of the issuer.' },
+          jwksEndpoint: { kind: 'string', description: "URL of the issuer's public keys." },
         },
         description: 'Programs authenticate with a JSON web token of this issuer.',
       },
@@ -187,11 +187,11 @@ export const TRITON_FIELDS = {
         kind: 'object',
         optional: true,
         fields: {
-          issuer: { kind: 'text', description: 'URL of the issuer.' },
-          authorizationEndpoint: { kind: 'text', description: 'URL of the authorization endpoint.' },
-          tokenEndpoint: { kind: 'text', description: 'URL of the token endpoint.' },
-          userInfoEndpoint: { kind: 'text', description: 'URL of the user info endpoint.' },
-          clientId: { kind: 'text', description: 'Client id; ingressOidcClientSecret is its secret.' },
+          issuer: { kind: 'string', description: 'URL of the issuer.' },
+          authorizationEndpoint: { kind: 'string', description: 'URL of the authorization endpoint.' },
+          tokenEndpoint: { kind: 'string', description: 'URL of the token endpoint.' },
+          userInfoEndpoint: { kind: 'string', description: 'URL of the user info endpoint.' },
+          clientId: { kind: 'string', description: 'Client id; ingressOidcClientSecret is its secret.' },
         },
         description: 'People authenticate by OpenID Connect.',
       },
@@ -200,14 +200,14 @@ export const TRITON_FIELDS = {
       'Ingress for the exposure ingress. Requires host, one of certificateArn and tlsSecretName, and one of trustStoreArn, jwt, oidc and annotations.',
   },
   ingressOidcClientSecret: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     secret: true,
     description: 'Client secret for ingress.oidc.',
   },
   clientNamespaces: texts('Namespaces whose pods may send requests, in addition to the namespace of the replicas.'),
   monitoringNamespace: {
-    kind: 'text',
+    kind: 'string',
     default: DEFAULTS.monitoringNamespace,
     description: 'Namespace of Prometheus, the only one that may read metrics.',
   },
@@ -215,7 +215,7 @@ export const TRITON_FIELDS = {
     "IP ranges to which the replicas may open connections, such as those of AWS's APIs. Empty: all except link-local addresses.",
   ),
   egressPorts: {
-    kind: 'integers',
+    kind: 'integerArray',
     ...PORT_LIMITS,
     default: [],
     description:
@@ -250,18 +250,18 @@ export const TRITON_FIELDS = {
     optional: true,
     fields: {
       serviceMonitor: {
-        kind: 'flag',
+        kind: 'boolean',
         optional: true,
         description: 'Whether to create a ServiceMonitor, which makes Prometheus scrape the replicas.',
       },
       alerts: {
-        kind: 'flag',
+        kind: 'boolean',
         optional: true,
         description: 'Whether to create a PrometheusRule with the alerts and the metric of the autoscaler.',
       },
-      dashboard: { kind: 'flag', optional: true, description: 'Whether to create a Grafana dashboard.' },
+      dashboard: { kind: 'boolean', optional: true, description: 'Whether to create a Grafana dashboard.' },
       selectorLabels: {
-        kind: 'map',
+        kind: 'stringMap',
         optional: true,
         description: 'Labels by which Prometheus selects monitors and rules.',
       },
@@ -270,7 +270,7 @@ export const TRITON_FIELDS = {
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
   },
   modelControlKey: {
-    kind: 'text',
+    kind: 'string',
     optional: true,
     secret: true,
     pattern: CONTROL_KEY,
@@ -279,13 +279,13 @@ export const TRITON_FIELDS = {
       'Key that requests to load and unload models must contain. Empty: a random key, which is created once.',
   },
   publisherGroup: {
-    kind: 'text',
+    kind: 'string',
     default: 'triton-publishers',
     description: 'Kubernetes group whose members may publish: they may list the pods and forward ports to them.',
   },
   extraArguments: texts('Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets.'),
   environment: {
-    kind: 'map',
+    kind: 'stringMap',
     description:
       'Environment variables of the replicas, in addition to those that this package sets. If one of them is encrypted ("pulumi config set --secret --path environment.NAME"), all are kept in a Secret.',
   },
