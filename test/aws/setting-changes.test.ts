@@ -8,7 +8,7 @@ import { localStack } from '../support/local-stack';
 import { POOL_LABELS, SETTING_CHANGES, SHAPES, type Shape } from '../support/setting-changes';
 import { readTable, tryChange, writeTable, type Row } from '../support/settings-table';
 import { IS_LONG } from '../support/soak';
-import { defineForeignKinds } from '../support/stub-crds';
+import { defineStubCrds } from '../support/stub-crds';
 import type { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
 
@@ -66,7 +66,7 @@ if (IS_LONG || UPDATE) {
           const options = { config: SHAPES.auto, nodeLabels: POOL_LABELS };
           const { stack, plane } = await awsStack(scratch, 'staging', options);
           stack.env['KUBECONFIG'] = plane.access.kubeconfigFile();
-          await defineForeignKinds(plane, ['keda.sh', 'monitoring.coreos.com']);
+          await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
           serveLoadBalancers(plane, scratch);
           await stack.up();
           await tryAll(stack, 'auto');

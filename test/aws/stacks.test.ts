@@ -8,7 +8,7 @@ import {
   type AwsStack,
 } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { defineForeignKinds } from '../support/stub-crds';
+import { defineStubCrds } from '../support/stub-crds';
 import { leftovers } from '../support/moto';
 import { Scratch } from '../support/temp-dir';
 
@@ -145,7 +145,7 @@ for (const name of ['staging', 'prod'] as const) {
           expect(await refusal).toMatch(
             /with kind (keda\.sh|monitoring\.coreos\.com)\/\S+ failed because [^]*Verify that any required CRDs have been created/,
           );
-          await defineForeignKinds(plane, ['keda.sh', 'monitoring.coreos.com']);
+          await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
           await stack.up(...PACK);
           await stack.up('--expect-no-changes');
         },

@@ -4,7 +4,7 @@ import { describeUnless } from '../support/describe-unless';
 import { DESTROYS, interruptDestroy, interruptUpdates, UPDATES } from '../support/interruptions';
 import { serveLoadBalancers } from '../support/load-balancers';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { defineForeignKinds } from '../support/stub-crds';
+import { defineStubCrds } from '../support/stub-crds';
 import type { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
 import { retriedOnConflict, until } from '../support/wait-for';
@@ -39,7 +39,7 @@ describeUnless(whyNoEngines(), 'a stack whose updates are interrupted', () => {
 
   beforeAll(async () => {
     plane = await ControlPlane.start(scratch);
-    await defineForeignKinds(plane, ['keda.sh', 'monitoring.coreos.com']);
+    await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
     for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`);
     stack = await localStack(scratch, plane);
     await stack.up();

@@ -19,7 +19,7 @@ import {
 } from '../support/scanners';
 import { Scratch } from '../support/temp-dir';
 import { terraformPlan } from '../support/terraform-plan';
-import { isWaived, MOST_WAIVERS, WAIVERS } from '../support/scanner-exceptions';
+import { isException, MAXIMUM_EXCEPTIONS, EXCEPTIONS } from '../support/scanner-exceptions';
 
 const BUILD_MS = 30 * 60_000;
 
@@ -89,12 +89,12 @@ const BARE = {
   },
 };
 
-/** All waived findings of all scanners. */
-const waived: ScannerFinding[] = [];
+/** Findings of all scanners that an exception permits. */
+const permitted: ScannerFinding[] = [];
 
 function unwaived(findings: readonly ScannerFinding[]): ScannerFinding[] {
-  waived.push(...findings.filter(isWaived));
-  return findings.filter((finding) => !isWaived(finding));
+  permitted.push(...findings.filter(isException));
+  return findings.filter((finding) => !isException(finding));
 }
 
 describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) => {
@@ -211,9 +211,9 @@ describe('the scanners report the faults of an invalid Deployment', () => {
   });
 });
 
-test('every waiver has a reason and is needed', () => {
-  expect(WAIVERS.length).toBeLessThanOrEqual(MOST_WAIVERS);
-  for (const { reason } of WAIVERS) expect(reason).toMatch(/^.{40,}\.$/s);
-  const unneeded = WAIVERS.filter(({ check }) => !waived.some((finding) => finding.check === check));
+test('every exception has a reason and is needed', () => {
+  expect(EXCEPTIONS.length).toBeLessThanOrEqual(MAXIMUM_EXCEPTIONS);
+  for (const { reason } of EXCEPTIONS) expect(reason).toMatch(/^.{40,}\.$/s);
+  const unneeded = EXCEPTIONS.filter(({ check }) => !permitted.some((finding) => finding.check === check));
   expect(unneeded).toEqual([]);
 });

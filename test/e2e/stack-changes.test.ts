@@ -11,7 +11,7 @@ import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/loca
 import { whyNoImport } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
-import { defineForeignKinds } from '../support/stub-crds';
+import { defineStubCrds } from '../support/stub-crds';
 import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
@@ -40,7 +40,7 @@ describeUnless(whyNoEngines('karpenter') ?? whyNoImport('kubectl'), 'a stack who
   beforeAll(async () => {
     plane = await ControlPlane.start(scratch);
     await defineKarpenterKinds(plane);
-    await defineForeignKinds(plane, ['keda.sh', 'monitoring.coreos.com']);
+    await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
     for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true' } });
     stack = await localStack(scratch, plane);
   }, BUILD_MS);

@@ -9,7 +9,7 @@ import { writeRepository } from '../support/repository';
 import { openBucket } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
-import { Place } from '../support/test-repository';
+import { TestRepository } from '../support/test-repository';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();
@@ -35,7 +35,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
 
   const serves = (...versions: number[]): string =>
     `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
-  const publish = (place: Place) =>
+  const publish = (place: TestRepository) =>
     new PublishProcess(scratch, 'sync-models', ['--repo', repository, ...place.flags(endpoint)]).ended;
 
   /** Leaves space for one piece but not for two. */
@@ -59,7 +59,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
   ])(
     'publish reports a full disk during an upload in %s, changes nothing, and succeeds once space is free',
     async (name, bytes) => {
-      const place = new Place(store, `${name.replace(' ', '-')}/models`);
+      const place = new TestRepository(store, `${name.replace(' ', '-')}/models`);
       rmSync(repository, { recursive: true, force: true });
       writeRepository(repository, { 'a/config.pbtxt': serves(1), 'a/1/weights.bin': 'a' });
       await place.publish(repository);

@@ -13,8 +13,8 @@ import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
 import { openBucket } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { Place } from '../support/test-repository';
-import { startTap, type Tap, type TappedRequest } from '../support/recording-proxy';
+import { TestRepository } from '../support/test-repository';
+import { startRecordingProxy, type RecordingProxy, type RecordedRequest } from '../support/recording-proxy';
 import { testVersitygw } from '../support/versitygw';
 import { until } from '../support/wait-for';
 
@@ -33,14 +33,14 @@ const LARGE = randomBytes(PART_BYTES + 1).toString('hex');
 
 describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   let store: S3Store;
-  let tap: Tap;
+  let tap: RecordingProxy;
   /** The same bucket, accessed through the tap. */
   let tapped: S3Store;
 
   beforeAll(async () => {
     const { endpoint } = await testVersitygw(scratch);
     store = await openBucket(scratch, endpoint, BUCKET);
-    tap = await startTap(endpoint);
+    tap = await startRecordingProxy(endpoint);
     scratch.defer(() => tap.stop());
     tapped = await openBucket(scratch, tap.endpoint, BUCKET, { create: false, attempts: 1 });
   });
@@ -64,7 +64,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
   const publish = (...options: Parameters<ReturnType<typeof publisher>['publish']>) =>
     publisher(tapped, LOCATION, repository).publish(...options);
 
-  const isPart = ({ method, path }: TappedRequest, number: number): boolean =>
+  const isPart = ({ method, path }: RecordedRequest, number: number): boolean =>
     method === 'PUT' && path.includes(`partNumber=${number}&`);
 
   /**
@@ -149,14 +149,14 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       folderHolds(OLD);
       expect(await publish()).toMatchObject({ isNew: false });
       expect(await unfinishedUploads()).toEqual([]);
-      expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
+      expect(await new TestRepository(store, LOCATION.prefix).leftovers()).toEqual([]);
     }
 
     test('are aborted by the next publisher after a kill; without them a publisher sends no extra requests', async () => {
       const ordinary = await getRequests(publish);
       expect(new Set(ordinary)).toEqual(new Set(['GET']));
       folderHoldsLarge();
-      const flags = ['--repo', repository, ...new Place(store, LOCATION.prefix).flags(tap.endpoint)];
+      const flags = ['--repo', repository, ...new TestRepository(store, LOCATION.prefix).flags(tap.endpoint)];
       const killed = new PublishProcess(scratch, 'sync-models', flags);
       beforePart(3, () => {
         killed.kill();
@@ -185,7 +185,7 @@ describeUnless(whyNoGo(['versitygw']), 'uploads that were interrupted', () => {
       expect(await publish()).toMatchObject({ isNew: true });
       const again = tap.requests.slice(before).filter((request) => isPart(request, 1) || isPart(request, 2));
       expect(again).toEqual([]);
-      expect(await new Place(store, LOCATION.prefix).leftovers()).toEqual([]);
+      expect(await new TestRepository(store, LOCATION.prefix).leftovers()).toEqual([]);
     });
   });
 

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
-import { startTap } from '../support/recording-proxy';
+import { startRecordingProxy } from '../support/recording-proxy';
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
@@ -22,7 +22,10 @@ test('a delete that arrives after another publisher took over the lock deletes n
     mkdirSync(repository);
     writeRepository(repository, files);
   };
-  const [slow, other] = [await startTap(endpoint), await startTap(endpoint, { clockOffsetMs: EXPIRED_MS })];
+  const [slow, other] = [
+    await startRecordingProxy(endpoint),
+    await startRecordingProxy(endpoint, { clockOffsetMs: EXPIRED_MS }),
+  ];
   scratch.defer(() => slow.stop());
   scratch.defer(() => other.stop());
   const store = await openBucket(scratch, endpoint, LOCATION.bucket);

@@ -2,7 +2,7 @@ import { UserError } from '../../src/core/errors';
 import type { S3Store } from '../../src/s3/store';
 import { Authority, startFront } from '../support/authority';
 import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
-import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
+import { ConsistencyChecker, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
@@ -10,7 +10,7 @@ import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { getChanges, type Change } from '../support/soak-changes';
 import { expectedBetween, twoStates } from '../support/soak-models';
-import { Place, withoutWaiting } from '../support/test-repository';
+import { TestRepository, withoutWaiting } from '../support/test-repository';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -40,7 +40,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   let endpoint: string;
   let store: S3Store;
   let places = 0;
-  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+  const newRepository = (): TestRepository => new TestRepository(store, `${(places += 1)}/models`);
   const plans = new Map<Change, Undisturbed>();
 
   beforeAll(async () => {
@@ -54,8 +54,8 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   /** Runs `work` through a proxy with faults, with a client that has short timeouts. */
   async function withFaults<T>(
     options: { rate: number; kinds: readonly Fault[]; only?: () => boolean },
-    place: Place,
-    work: (through: Place, proxy: FaultProxy) => Promise<T>,
+    place: TestRepository,
+    work: (through: TestRepository, proxy: FaultProxy) => Promise<T>,
   ): Promise<T> {
     const plain = await startFaultProxy(endpoint, { seed: random.integer(1, 1e9), delayMs: 1500, ...options });
     const front = await startFront(random, plain.endpoint, authority);
@@ -64,7 +64,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     const settings = { deadlineMs: 60_000, ...impatience, ...(options.rate === 1 ? { attempts: 4 } : {}) };
     const client = await openBucket(scratch, proxy.endpoint, 'faults', { ...settings, create: false });
     try {
-      return await work(new Place(client, place.prefix), proxy);
+      return await work(new TestRepository(client, place.prefix), proxy);
     } finally {
       client.close();
       await front.stop();
@@ -73,7 +73,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   }
 
   async function undisturbed(change: Change): Promise<Undisturbed> {
-    const place = newPlace();
+    const place = newRepository();
     const ready = await change.prepare(place);
     const [before, configs] = [await place.snapshot(), await place.configs()];
     const requests = await withFaults({ rate: 0, kinds: NETWORK }, place, async (through, proxy) => {
@@ -93,12 +93,12 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   /** Observes the repository while `work` runs at a place that is prepared for the change. */
   async function observed<T>(
     change: Change,
-    work: (place: Place, ready: Awaited<ReturnType<Change['prepare']>>, plan: Undisturbed) => Promise<T>,
+    work: (place: TestRepository, ready: Awaited<ReturnType<Change['prepare']>>, plan: Undisturbed) => Promise<T>,
   ): Promise<T> {
     const plan = plans.get(change) as Undisturbed;
-    const place = newPlace();
+    const place = newRepository();
     const ready = await change.prepare(place);
-    const observer = new Observer(store, `${place.prefix}/`, plan.expected);
+    const observer = new ConsistencyChecker(store, `${place.prefix}/`, plan.expected);
     observer.start();
     try {
       const result = await work(place, ready, plan);

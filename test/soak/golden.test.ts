@@ -9,7 +9,7 @@ import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/test-repository';
+import { TestRepository } from '../support/test-repository';
 import { testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -22,7 +22,7 @@ const kinds = Object.entries(MUTANTS);
 const ATTEMPTS = IS_LONG ? 100 : kinds.length;
 const PATIENCE_MS = 3_600_000;
 let store: S3Store;
-let place: Place;
+let place: TestRepository;
 let canary: TestTriton;
 /** Accepts all requests. Its loads show how far a rollout got. */
 let second: FakeTriton;
@@ -30,7 +30,7 @@ let second: FakeTriton;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'golden');
-  place = new Place(store, 'models');
+  place = new TestRepository(store, 'models');
   await ensurePlaceholder(store, place.location);
   canary = await testTriton(scratch, tritonRepositoryUrl(place.location, endpoint), { loadThreads: 1 });
   second = await fakeTriton(scratch, store);

@@ -1,14 +1,19 @@
 import { Authority, startTlsFront } from '../support/authority';
 import { getChanges, type Change, type ReadyChange } from '../support/soak-changes';
 import { expectedBetween, twoStates } from '../support/soak-models';
-import { Observer, type Expected, type Snapshot } from '../support/consistency-checker';
+import { ConsistencyChecker, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place, withoutWaiting } from '../support/test-repository';
-import { startTap, type Tap, type TappedRequest, type TapOptions } from '../support/recording-proxy';
+import { TestRepository, withoutWaiting } from '../support/test-repository';
+import {
+  startRecordingProxy,
+  type RecordingProxy,
+  type RecordedRequest,
+  type RecordingProxyOptions,
+} from '../support/recording-proxy';
 import type { S3Store } from '../../src/s3/store';
 
 const scratch = new Scratch();
@@ -36,16 +41,16 @@ type Moment = { request: number; answered: boolean } | { afterMs: number };
 
 describeOnEachS3('publishers on', (start, server) => {
   let store: S3Store;
-  let tap: Tap;
+  let tap: RecordingProxy;
   /** Of the tap, without and with TLS. */
   let endpoints: string[];
   let places = 0;
-  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+  const newRepository = (): TestRepository => new TestRepository(store, `${(places += 1)}/models`);
 
   beforeAll(async () => {
     const endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'killed');
-    tap = await startTap(endpoint);
+    tap = await startRecordingProxy(endpoint);
     scratch.defer(() => tap.stop());
     const front = await startTlsFront(tap.endpoint, authority);
     scratch.defer(() => front.stop());
@@ -53,7 +58,11 @@ describeOnEachS3('publishers on', (start, server) => {
   });
 
   /** Runs the command and kills it at `moment`, if it gets that far. */
-  async function run([command, ...args]: ReadyChange['command'], place: Place, moment?: Moment): Promise<Ended> {
+  async function run(
+    [command, ...args]: ReadyChange['command'],
+    place: TestRepository,
+    moment?: Moment,
+  ): Promise<Ended> {
     const child = new PublishProcess(scratch, command, [...args, ...place.flags(random.pick(endpoints))]);
     if (moment !== undefined) tap.set(killAt(child, moment, tap.requests.length + 1));
     const ended = await child.ended;
@@ -63,7 +72,7 @@ describeOnEachS3('publishers on', (start, server) => {
   }
 
   async function undisturbed(change: Change): Promise<Undisturbed> {
-    const place = newPlace();
+    const place = newRepository();
     const { command } = await change.prepare(place);
     const before = await place.configs();
     const first = tap.requests.length;
@@ -84,9 +93,9 @@ describeOnEachS3('publishers on', (start, server) => {
 
   async function betweenRequests(change: Change): Promise<void> {
     const { expected, after } = await undisturbed(change);
-    const place = newPlace();
+    const place = newRepository();
     const { command } = await change.prepare(place);
-    const observer = new Observer(store, `${place.prefix}/`, expected);
+    const observer = new ConsistencyChecker(store, `${place.prefix}/`, expected);
     tap.set(lookAfterWrites(observer));
     expect(await run(command, place)).toMatchObject({ code: 0 });
     expect(observer.violations).toEqual([]);
@@ -112,9 +121,9 @@ describeOnEachS3('publishers on', (start, server) => {
       while (counts.kills < repetitions(10)) {
         const { change, moment } = moments.next();
         const { after, expected } = plans.get(change) as Undisturbed;
-        const place = newPlace();
+        const place = newRepository();
         const { command } = await change.prepare(place);
-        const observer = new Observer(store, `${place.prefix}/`, expected);
+        const observer = new ConsistencyChecker(store, `${place.prefix}/`, expected);
         const killed: Moment[] = [];
         observer.start();
         try {
@@ -148,14 +157,14 @@ describeOnEachS3('publishers on', (start, server) => {
 });
 
 /** Makes the publisher wait after each write until the observer has read the repository. */
-function lookAfterWrites(observer: Observer): TapOptions {
+function lookAfterWrites(observer: ConsistencyChecker): RecordingProxyOptions {
   return {
     onAnswer: ({ method }) => (method === 'GET' || method === 'HEAD' ? undefined : observer.look()),
   };
 }
 
 /** Makes the tap kill the publisher, whose first request has the number `first`. */
-function killAt(child: PublishProcess, moment: Moment, first: number): TapOptions {
+function killAt(child: PublishProcess, moment: Moment, first: number): RecordingProxyOptions {
   if ('afterMs' in moment) {
     return {
       onRequest: ({ number }) => {
@@ -163,7 +172,7 @@ function killAt(child: PublishProcess, moment: Moment, first: number): TapOption
       },
     };
   }
-  const hit = ({ number }: TappedRequest): boolean => number === first + moment.request - 1;
+  const hit = ({ number }: RecordedRequest): boolean => number === first + moment.request - 1;
   if (moment.answered) {
     return {
       onAnswer: (request) => {

@@ -8,8 +8,8 @@ import { PublishProcess } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/test-repository';
-import { startTap, type Tap } from '../support/recording-proxy';
+import { TestRepository } from '../support/test-repository';
+import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();
@@ -19,13 +19,13 @@ const isRoot = process.getuid?.() === 0;
 const CASES = MALFORMED.filter(({ notForRoot }) => !(isRoot && notForRoot));
 const random = new SeededRandom(SOAK_SEED);
 describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
-  let tap: Tap;
-  let place: Place;
+  let tap: RecordingProxy;
+  let place: TestRepository;
 
   beforeAll(async () => {
-    tap = await startTap((await testVersitygw(scratch)).endpoint);
+    tap = await startRecordingProxy((await testVersitygw(scratch)).endpoint);
     scratch.defer(() => tap.stop());
-    place = new Place(await openBucket(scratch, tap.endpoint, 'malformed'), 'models');
+    place = new TestRepository(await openBucket(scratch, tap.endpoint, 'malformed'), 'models');
   });
 
   function getFolder({ files }: (typeof CASES)[number]): string {

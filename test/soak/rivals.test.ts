@@ -1,15 +1,15 @@
 import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
 import { Authority, startTlsFront } from '../support/authority';
-import { Observer, sha256, type Expected, type Snapshot } from '../support/consistency-checker';
+import { ConsistencyChecker, sha256, type Expected, type Snapshot } from '../support/consistency-checker';
 import { PublishProcess, type Ended } from '../support/publish-process';
 import { openBucket } from '../support/s3';
 import { describeOnEachS3 } from '../support/s3-servers';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { expectedBetween, stateOfTeam, twoStates, writeFiles, type Files } from '../support/soak-models';
-import { Place, withoutWaiting } from '../support/test-repository';
-import { startTap, type Tap } from '../support/recording-proxy';
+import { TestRepository, withoutWaiting } from '../support/test-repository';
+import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -48,17 +48,17 @@ const EXPIRED_MS = 61_000;
 describeOnEachS3('two publishers on', (start, server) => {
   let endpoint: string;
   let store: S3Store;
-  let taps: [Tap, Tap];
+  let taps: [RecordingProxy, RecordingProxy];
   /** Endpoints of a tap, without and with TLS. */
-  const endpoints = new Map<Tap, string[]>();
+  const endpoints = new Map<RecordingProxy, string[]>();
   let places = 0;
-  const newPlace = (): Place => new Place(store, `${(places += 1)}/models`);
+  const newRepository = (): TestRepository => new TestRepository(store, `${(places += 1)}/models`);
   const rivalries: Rivalry[] = [];
 
   beforeAll(async () => {
     endpoint = await withoutWaiting(scratch, (await start(scratch)).endpoint);
     store = await openBucket(scratch, endpoint, 'rivals');
-    taps = [await startTap(endpoint), await startTap(endpoint)];
+    taps = [await startRecordingProxy(endpoint), await startRecordingProxy(endpoint)];
     for (const tap of taps) {
       scratch.defer(() => tap.stop());
       const front = await startTlsFront(tap.endpoint, authority);
@@ -80,11 +80,14 @@ describeOnEachS3('two publishers on', (start, server) => {
     const states: Parameters<typeof expectedBetween>[0][number][] = [];
     let requests = 0;
     for (const order of [teams, [...teams].reverse()]) {
-      const place = newPlace();
+      const place = newRepository();
       await place.publish(BASE_FOLDER);
       states.push({ files: BASE, configs: await place.configs() });
       const before = taps[0].requests.length;
-      const through = new Place(await openBucket(scratch, taps[0].endpoint, 'rivals', { create: false }), place.prefix);
+      const through = new TestRepository(
+        await openBucket(scratch, taps[0].endpoint, 'rivals', { create: false }),
+        place.prefix,
+      );
       let files = BASE;
       for (const team of order) {
         // If the version numbers are the same, the second publication is rejected.
@@ -99,7 +102,7 @@ describeOnEachS3('two publishers on', (start, server) => {
     return { teams, after, expected: expectedBetween(states), requests };
   }
 
-  const begin = (team: Team, tap: Tap, place: Place): PublishProcess =>
+  const begin = (team: Team, tap: RecordingProxy, place: TestRepository): PublishProcess =>
     new PublishProcess(scratch, 'sync-models', [
       '--repo',
       team.folder,
@@ -111,12 +114,12 @@ describeOnEachS3('two publishers on', (start, server) => {
   /** Lets both teams publish, then compares the repository with the one expected from the order of the releases. */
   async function contest(
     { teams, after, expected }: Rivalry,
-    work: (place: Place, observer: Observer) => Promise<[Outcome, Outcome]>,
+    work: (place: TestRepository, observer: ConsistencyChecker) => Promise<[Outcome, Outcome]>,
     options: { mayLeave: boolean },
   ): Promise<string> {
-    const place = newPlace();
+    const place = newRepository();
     await place.publish(BASE_FOLDER);
-    const observer = new Observer(store, `${place.prefix}/`, expected);
+    const observer = new ConsistencyChecker(store, `${place.prefix}/`, expected);
     observer.start();
     try {
       const outcomes = await work(place, observer);
@@ -267,7 +270,7 @@ const settled = (publication: Promise<unknown>): Promise<Outcome> =>
   );
 
 /** Waits until a publisher has sent this many more requests, or has ended. */
-async function reached(tap: Tap, requests: number, publisher: PublishProcess): Promise<void> {
+async function reached(tap: RecordingProxy, requests: number, publisher: PublishProcess): Promise<void> {
   const last = tap.requests.length + requests;
   const there = new Promise<void>((resolve) => {
     const check = ({ number }: { number: number }): void => {

@@ -11,8 +11,8 @@ import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
-import { Place } from '../support/test-repository';
-import { startTap, type Tap } from '../support/recording-proxy';
+import { TestRepository } from '../support/test-repository';
+import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 import { Traffic } from '../support/traffic';
 import { testReplicas, testTriton } from '../support/triton';
 
@@ -23,8 +23,8 @@ const random = new SeededRandom(SOAK_SEED);
 const SERVERS = ['one', 'two', ...(IS_LONG ? ['three'] : [])];
 const folder = join(scratch.directory, 'repository');
 let store: S3Store;
-let place: Place;
-let tap: Tap;
+let place: TestRepository;
+let tap: RecordingProxy;
 let urls: string[];
 let traffic: Traffic;
 /** Number of the served version. */
@@ -35,8 +35,8 @@ let newest = 1;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'rollouts');
-  place = new Place(store, 'models');
-  tap = await startTap(endpoint);
+  place = new TestRepository(store, 'models');
+  tap = await startRecordingProxy(endpoint);
   scratch.defer(() => tap.stop());
   await ensurePlaceholder(store, place.location);
   const repository = tritonRepositoryUrl(place.location, endpoint);

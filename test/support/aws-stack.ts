@@ -1,7 +1,7 @@
 import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
-import { defineForeignKinds } from './stub-crds';
-import { startGate } from './conditional-proxy';
+import { defineStubCrds } from './stub-crds';
+import { startConditionalProxy } from './conditional-proxy';
 import { defineKarpenterKinds, keepPoolsReady } from './karpenter';
 import { whyNoEngines } from './local-stack';
 import { askMoto, testMoto, type Moto } from './moto';
@@ -56,7 +56,7 @@ export async function awsStack(
   const plane = await ControlPlane.start(scratch);
   // EKS Auto Mode has both.
   await defineKarpenterKinds(plane);
-  await defineForeignKinds(plane, ['eks.amazonaws.com']);
+  await defineStubCrds(plane, ['eks.amazonaws.com']);
   keepPoolsReady(plane, scratch);
   for (const index of [0, 1, 2]) {
     await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true', ...nodeLabels } });
@@ -68,7 +68,7 @@ export async function awsStack(
     };
     return cluster.resourcesVpcConfig.endpointPublicAccess;
   };
-  const gate = await startGate(scratch, Number(new URL(plane.access.server).port), isPublic);
+  const gate = await startConditionalProxy(scratch, Number(new URL(plane.access.server).port), isPublic);
   const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
   const plugins = [aws, await ensureKubernetesPlugin()];
   return { plane, moto, stack: await TestStack.create(scratch, name, { plugins, config, env: moto.env }) };

@@ -8,7 +8,11 @@ import type { Scratch } from './temp-dir';
  * @param isOpen called for each connection
  * @returns the port of the gate
  */
-export async function startGate(scratch: Scratch, port: number, isOpen: () => Promise<boolean>): Promise<number> {
+export async function startConditionalProxy(
+  scratch: Scratch,
+  port: number,
+  isOpen: () => Promise<boolean>,
+): Promise<number> {
   const server = createServer({ pauseOnConnect: true }, (client) => {
     client.on('error', () => client.destroy());
     const letThrough = (): void => {

@@ -43,7 +43,7 @@ const PAUSE_MS = 5;
  * Reads a repository repeatedly, like a starting server. All files that a configuration names must exist and be
  * complete.
  */
-export class Observer {
+export class ConsistencyChecker {
   readonly violations: string[] = [];
   /** How often the whole repository was read. */
   looks = 0;

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import { startProxy, type PassOn, type Proxy } from './proxy';
 
-export interface TappedRequest {
+export interface RecordedRequest {
   /** Counts from 1. */
   number: number;
   method: string;
@@ -13,31 +13,31 @@ export interface TappedRequest {
   status: number | undefined;
 }
 
-export interface TapOptions {
+export interface RecordingProxyOptions {
   /** Awaited before a request is forwarded. False closes the connection instead. */
-  onRequest?: (request: TappedRequest) => unknown;
+  onRequest?: (request: RecordedRequest) => unknown;
   /** Awaited after the server has answered and before the client gets the answer. */
-  onAnswer?: (request: TappedRequest) => unknown;
+  onAnswer?: (request: RecordedRequest) => unknown;
   /** Added to the Date of every answer: the server's clock as the client sees it, in ms. */
   clockOffsetMs?: number;
 }
 
-export interface Tap extends Proxy {
+export interface RecordingProxy extends Proxy {
   /** All requests so far. */
-  requests: TappedRequest[];
-  /** Replaces the options; those of startTap that are not given here still apply. */
-  set(options: TapOptions): void;
+  requests: RecordedRequest[];
+  /** Replaces the options; those of startRecordingProxy that are not given here still apply. */
+  set(options: RecordingProxyOptions): void;
 }
 
 /** Starts a proxy that records requests and forwards them unchanged, so that a test can follow the client. */
-export async function startTap(target: string, always: TapOptions = {}): Promise<Tap> {
+export async function startRecordingProxy(target: string, always: RecordingProxyOptions = {}): Promise<RecordingProxy> {
   let options = always;
-  const requests: TappedRequest[] = [];
+  const requests: RecordedRequest[] = [];
 
   const handle = async (incoming: IncomingMessage, reply: ServerResponse, passOn: PassOn): Promise<void> => {
     const { method = '', url: path = '', headers: sent } = incoming;
     const number = requests.length + 1;
-    const request: TappedRequest = { number, method, path, headers: sent, body: '', status: undefined };
+    const request: RecordedRequest = { number, method, path, headers: sent, body: '', status: undefined };
     requests.push(request);
     if ((await options.onRequest?.(request)) === false) return void incoming.socket.destroy();
     const keep = (chunk: Buffer): unknown => (request.body += chunk.toString('latin1'));

@@ -1,33 +1,33 @@
 import type { ScannerFinding } from './scanners';
 
 /** A check that may fail. */
-export interface Waiver {
+export interface ScannerException {
   check: string;
   /** Part of the name of the resource. Default: all resources. */
   resource?: RegExp;
   reason: string;
 }
 
-/** Maximum number of waivers, for all scanners together. */
-export const MOST_WAIVERS = 4;
+/** Maximum number of exceptions, for all scanners together. */
+export const MAXIMUM_EXCEPTIONS = 4;
 
-export const WAIVERS: readonly Waiver[] = [
+export const EXCEPTIONS: readonly ScannerException[] = [
   {
     check: 'CKV_K8S_43',
     resource: /^Deployment\./,
     reason:
-      'An image by its digest: people choose and compare versions of Triton by tag. Who wants a digest sets one (image: ...@sha256:...), which is then taken.',
+      'An image by its digest: people choose and compare versions of Triton by tag. The setting `image` also accepts a digest (...@sha256:...).',
   },
   {
     check: 'CKV_K8S_35',
     resource: /^Deployment\./,
     reason:
-      'A secret in a file rather than in the environment: tritonserver takes its model-control key in a flag only, and Kubernetes fills in flags from the environment.',
+      'A secret in a file rather than in the environment: tritonserver reads its model-control key only from a flag, and Kubernetes replaces variables in flags only with values of the environment.',
   },
   {
     check: 'CKV_AWS_144',
     reason:
-      'Replication to another region: models are made from what is in git and are published again, to any bucket, by sync-models or promote.',
+      'Replication to another region: models are built from git, and sync-models or promote can publish them again to any bucket.',
   },
   {
     check: 'CKV_AWS_145',
@@ -37,5 +37,5 @@ export const WAIVERS: readonly Waiver[] = [
   },
 ];
 
-export const isWaived = ({ check, resource }: ScannerFinding): boolean =>
-  WAIVERS.some((waiver) => waiver.check === check && (waiver.resource?.test(resource) ?? true));
+export const isException = ({ check, resource }: ScannerFinding): boolean =>
+  EXCEPTIONS.some((exception) => exception.check === check && (exception.resource?.test(resource) ?? true));

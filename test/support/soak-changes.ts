@@ -2,20 +2,20 @@ import { join } from 'node:path';
 import type { Release } from '../../src/publish/release/release';
 import type { Scratch } from './temp-dir';
 import { writeFiles, type Files } from './soak-models';
-import type { Place } from './test-repository';
+import type { TestRepository } from './test-repository';
 
 /** A change of a repository whose preconditions are met. */
 export interface ReadyChange {
   /** The change as a command line, without the flags for the place. */
   command: [string, ...string[]];
   /** Makes the change in this process. */
-  run(place: Place): Promise<Release>;
+  run(place: TestRepository): Promise<Release>;
 }
 
 export interface Change {
   name: string;
   /** Brings an empty place to the initial state of the change. */
-  prepare(place: Place): Promise<ReadyChange>;
+  prepare(place: TestRepository): Promise<ReadyChange>;
 }
 
 /** All kinds of changes between two states of a repository, which are written into the scratch folder. */

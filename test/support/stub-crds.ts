@@ -1,6 +1,6 @@
 import type { ControlPlane } from './control-plane';
 
-/** Kinds of operators whose definitions are not available to tests: group, kind, version. */
+/** Kinds of operators that the control planes of these tests do not run. */
 const KINDS: readonly (readonly [group: string, kind: string, version: string, scope?: 'Cluster'])[] = [
   ['eks.amazonaws.com', 'NodeClass', 'v1', 'Cluster'],
   ['keda.sh', 'ScaledObject', 'v1alpha1'],
@@ -12,7 +12,7 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
  * Makes the API server accept objects of these groups without validation. Tests with the real definitions verify that
  * they are valid.
  */
-export async function defineForeignKinds(plane: ControlPlane, groups: readonly string[]): Promise<void> {
+export async function defineStubCrds(plane: ControlPlane, groups: readonly string[]): Promise<void> {
   for (const [group, kind, version, scope = 'Namespaced'] of KINDS) {
     if (!groups.includes(group)) continue;
     const plural = kind.endsWith('s') ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;

@@ -7,13 +7,13 @@ import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 import { snapshot, type Snapshot } from './consistency-checker';
 import type { Scratch } from './temp-dir';
 import { IS_LONG } from './soak';
-import { startTap } from './recording-proxy';
+import { startRecordingProxy } from './recording-proxy';
 
 /** Keys that the publisher stores beside the repository. */
 const KEPT = /^(head\.json|lock\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
 
 /** A repository in a bucket of a test server, with its own prefix. */
-export class Place {
+export class TestRepository {
   readonly location: RepositoryLocation;
 
   constructor(
@@ -120,7 +120,7 @@ export class Place {
  */
 export async function withoutWaiting(scratch: Scratch, endpoint: string): Promise<string> {
   if (IS_LONG) return endpoint;
-  const tap = await startTap(endpoint, { clockOffsetMs: 10_000 });
+  const tap = await startRecordingProxy(endpoint, { clockOffsetMs: 10_000 });
   scratch.defer(() => tap.stop());
   return tap.endpoint;
 }

@@ -15,7 +15,7 @@ import { addingEnsemble, addingModel, writeRepository } from '../support/reposit
 import { openBucket, testS3 } from '../support/s3';
 import { permissionsFor } from '../support/s3-permissions';
 import { Scratch } from '../support/temp-dir';
-import { startTap, type Tap } from '../support/recording-proxy';
+import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
@@ -57,17 +57,17 @@ const switchVersioningOn = (): Promise<void> =>
     ),
   });
 
-async function tapped(): Promise<Tap> {
-  const tap = await startTap(endpoint);
+async function tapped(): Promise<RecordingProxy> {
+  const tap = await startRecordingProxy(endpoint);
   scratch.defer(() => tap.stop());
   return tap;
 }
 
 /** A store behind the tap. Rejected requests are not retried. */
-const storeBehind = (tap: Tap): Promise<S3Store> =>
+const storeBehind = (tap: RecordingProxy): Promise<S3Store> =>
   openBucket(scratch, tap.endpoint, LOCATION.bucket, { create: false, attempts: 1 });
 
-const getCalls = (tap: Tap): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
+const getCalls = (tap: RecordingProxy): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
 
 /** The action and kind of resource of a call. Calls of the bucket are listings if they have a prefix. */
 function getKind({ action, resource, context }: Call): string {
