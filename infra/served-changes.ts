@@ -64,7 +64,7 @@ const KUBERNETES = 'pulumi:providers:kubernetes';
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
 
 /** The address of the API server in a kubeconfig with one cluster. */
-const serverOf = (kubeconfig: string | undefined): string | undefined =>
+const getServer = (kubeconfig: string | undefined): string | undefined =>
   kubeconfig === undefined
     ? undefined
     : (JSON.parse(kubeconfig) as { clusters?: { cluster?: { server?: string } }[] }).clusters?.[0]?.cluster?.server;
@@ -112,11 +112,11 @@ const SERVED: readonly ServedSetting[] = [
     live: (state) =>
       state.has(CLUSTER) || state.get(KUBERNETES, 'clusterIdentifier') !== undefined
         ? undefined
-        : serverOf(state.get(KUBERNETES, 'kubeconfig')),
+        : getServer(state.get(KUBERNETES, 'kubeconfig')),
     next: ({ cluster, renderManifestsTo }) =>
       cluster.kind === 'create' || renderManifestsTo !== undefined
         ? undefined
-        : serverOf(readKubeconfig(cluster.kubeconfig, cluster.context)),
+        : getServer(readKubeconfig(cluster.kubeconfig, cluster.context)),
     effect:
       'creates all objects and replicas in another cluster, and then deletes the present ones. If this is another address of the same cluster, pulumi up fails because they exist: set clusterIdentifier first, in an update of its own with the present address',
   },
@@ -158,7 +158,7 @@ const SERVED: readonly ServedSetting[] = [
   },
   {
     setting: 'systemInstanceTypes',
-    live: (state) => state.nodeGroups.find((group) => poolOf(group) === undefined)?.instanceTypes.join(', '),
+    live: (state) => state.nodeGroups.find((group) => getPool(group) === undefined)?.instanceTypes.join(', '),
     next: (settings) => {
       const cluster = created(settings);
       return cluster?.autoMode === false ? cluster.systemNodes.instanceTypes.join(', ') : undefined;
@@ -252,12 +252,12 @@ function poolChanges(state: LiveStack, { gpuNodePools: pools, cluster }: Setting
     pools.find((pool) => pool.name === name && (pool.mechanism === 'managed-node-group') === isGroup);
   const deleted = [
     ...nodePools.filter((name) => find(name, false) === undefined),
-    ...groups.map(poolOf).filter((name) => find(name, true) === undefined),
+    ...groups.map(getPool).filter((name) => find(name, true) === undefined),
   ].filter((name) => name !== undefined);
   const network = cluster.kind === 'create' ? cluster.network : undefined;
   const zones = network?.kind === 'create' ? network.zones : [];
   const replaced = groups.flatMap((group) => {
-    const pool = find(poolOf(group), true);
+    const pool = find(getPool(group), true);
     return pool === undefined || isSameGroup(state, group, pool, zones) ? [] : [pool.name];
   });
   return [
@@ -281,7 +281,7 @@ interface LiveGroup {
 }
 
 /** The pool of a managed node group; undefined for that of the system nodes. */
-const poolOf = ({ labels }: LiveGroup): string | undefined => labels?.[GPU_POOL_LABEL];
+const getPool = ({ labels }: LiveGroup): string | undefined => labels?.[GPU_POOL_LABEL];
 
 /** Whether EKS can keep a managed node group: it cannot change these properties. */
 function isSameGroup(state: LiveStack, group: LiveGroup, pool: GpuNodePoolSettings, zones: readonly string[]): boolean {

@@ -33,10 +33,10 @@ export interface CheckResult {
 }
 
 /** A check cannot run on this bucket. */
-class Skipped extends Error {}
+class SkippedError extends Error {}
 
 function skip(reason: string): never {
-  throw new Skipped(reason);
+  throw new SkippedError(reason);
 }
 
 function expectSame(what: string, got: unknown, expected: unknown): void {
@@ -277,7 +277,7 @@ export async function checkBucket(
       try {
         await run();
       } catch (error) {
-        if (error instanceof Skipped) result.skipped = error.message;
+        if (error instanceof SkippedError) result.skipped = error.message;
         else result.error = error as Error;
       }
       results.push(result);

@@ -1,6 +1,6 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
-import { PLACEHOLDER } from '../../src/release/location';
+import { REPOSITORY_PLACEHOLDER } from '../../src/release/location';
 import { AccessLogBucket } from './access-log-bucket';
 import { createBucketDefaults, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
@@ -183,8 +183,8 @@ export class ModelRepository extends pulumi.ComponentResource {
       `${name}-placeholder`,
       {
         bucket: bucket.bucket,
-        key: `${prefix}/${PLACEHOLDER.name}`,
-        content: PLACEHOLDER.text,
+        key: `${prefix}/${REPOSITORY_PLACEHOLDER.name}`,
+        content: REPOSITORY_PLACEHOLDER.text,
         contentType: 'text/plain',
       },
       // Not protected, so that a change of the prefix can replace the placeholder. Really deleted, because S3 refuses to

@@ -51,7 +51,7 @@ export interface AgentOptions {
   pollMs?: number;
   /** A pod waits up to this time before it follows a head.json that it did not try, so that not all pods switch at once. */
   spreadMs?: number;
-  /** Time between two looks at Triton. */
+  /** Time between two checks of Triton. */
   watchMs?: number;
   /** Time until a release that failed is tried again. */
   retryMs?: number;

@@ -6,7 +6,7 @@ import { goldenKey, type RepositoryLocation } from '../release/location';
 import type { Manifest, ReleasedModel } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { InferenceClient } from '../triton/client';
-import { unitsOf } from './content-store';
+import { getUnits } from './content-store';
 import type { Report } from './events';
 import { inLoadOrder } from './switch-models';
 
@@ -24,17 +24,17 @@ export function getModelsToAsk(to: Manifest, from: Manifest | undefined): string
     const old = from?.models[name];
     if (
       model.composedOf.some((step) => changed.has(step)) ||
-      !isDeepStrictEqual(answerOf(name, model), answerOf(name, old))
+      !isDeepStrictEqual(getDeterminants(name, model), getDeterminants(name, old))
     )
       changed.add(name);
   }
   return [...changed];
 }
 
-/** What decides on the answers of a model, but its composing models. */
-function answerOf(name: string, model: ReleasedModel | undefined): unknown {
+/** Returns what determines the answers of a model, except its composing models. */
+function getDeterminants(name: string, model: ReleasedModel | undefined): unknown {
   if (model === undefined) return undefined;
-  return [model.config, model.golden?.sha256, ...unitsOf(name, model).map(({ content }) => content)].sort();
+  return [model.config, model.golden?.sha256, ...getUnits(name, model).map(({ content }) => content)].sort();
 }
 
 /** The golden requests of these models, from S3. Read before models are loaded, so that a missing object changes nothing. */

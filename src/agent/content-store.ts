@@ -32,7 +32,7 @@ export class WrongBytesError extends UserError {
 }
 
 /** The units that Triton needs to serve the model. Other versions and their files are left out. */
-export function unitsOf(name: string, model: ReleasedModel): Unit[] {
+export function getUnits(name: string, model: ReleasedModel): Unit[] {
   const groups = new Map<string, ReleasedFile[]>(model.served.map((version) => [String(version), []]));
   for (const file of model.files) {
     const [first = ''] = file.path.split('/');
@@ -43,15 +43,15 @@ export function unitsOf(name: string, model: ReleasedModel): Unit[] {
   return [...groups].map(([unit, files]) => ({
     name: unit,
     isVersion: model.served.includes(Number(unit)),
-    content: contentOf(name, unit, files),
+    content: computeContent(name, unit, files),
     files,
   }));
 }
 
-export const unitsOfRelease = ({ models }: Pick<Manifest, 'models'>): Unit[] =>
-  Object.entries(models).flatMap(([name, model]) => unitsOf(name, model));
+export const getReleaseUnits = ({ models }: Pick<Manifest, 'models'>): Unit[] =>
+  Object.entries(models).flatMap(([name, model]) => getUnits(name, model));
 
-function contentOf(model: string, unit: string, files: readonly ReleasedFile[]): string {
+function computeContent(model: string, unit: string, files: readonly ReleasedFile[]): string {
   const lines = files.map(({ path, checksum }) => `${path}\0${checksum}`).sort();
   return sha256Hex([model, unit, ...lines].join('\n'));
 }

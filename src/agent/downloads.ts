@@ -6,7 +6,7 @@ import { formatBytes } from '../core/format';
 import type { RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import { ContentStore, unitsOfRelease, WrongBytesError } from './content-store';
+import { ContentStore, getReleaseUnits, WrongBytesError } from './content-store';
 import type { Report } from './events';
 import { Releases } from './releases';
 import { RequestRefusedError } from './request-refused';
@@ -42,7 +42,7 @@ export class Downloads {
   }
 
   isComplete(release: Manifest): boolean {
-    return this.content.missing(unitsOfRelease(release)).length === 0;
+    return this.content.missing(getReleaseUnits(release)).length === 0;
   }
 
   /**
@@ -51,7 +51,7 @@ export class Downloads {
    */
   async fetch(release: Manifest, signal: AbortSignal): Promise<void> {
     if (!this.isComplete(release)) await this.download(release, signal);
-    for (const [content, bytes] of sizesOf(release)) this.sizes.set(content, bytes);
+    for (const [content, bytes] of getSizes(release)) this.sizes.set(content, bytes);
   }
 
   /** Bytes of the files on this disk. */
@@ -68,7 +68,7 @@ export class Downloads {
     try {
       this.requireSpace(release);
       await this.fill(release, signal).catch((error: unknown) => {
-        // Once more: a byte may have changed on its way.
+        // Retried once, because a byte may have changed during the transfer.
         if (error instanceof WrongBytesError) return this.fill(release, signal);
         throw error;
       });
@@ -83,7 +83,7 @@ export class Downloads {
 
   private fill(release: Manifest, signal: AbortSignal): Promise<void> {
     const { store } = this.options;
-    return this.content.fill(unitsOfRelease(release), {
+    return this.content.fill(getReleaseUnits(release), {
       read: (file, start, buffer) => store.readInto(file.key, file.versionId, start, buffer),
       concurrency: PARTS,
       signal,
@@ -112,7 +112,7 @@ export class Downloads {
   }
 
   private missingBytes(release: Manifest): number {
-    const files = this.content.missing(unitsOfRelease(release)).flatMap((unit) => unit.files);
+    const files = this.content.missing(getReleaseUnits(release)).flatMap((unit) => unit.files);
     return files.reduce((sum, { bytes }) => sum + bytes, 0);
   }
 
@@ -128,8 +128,8 @@ export class Downloads {
   async keepOnly(release: Manifest): Promise<void> {
     if (release.id === this.tidied) return;
     this.releases.keep([release.id]);
-    await this.content.keep(unitsOfRelease(release));
-    this.sizes = sizesOf(release);
+    await this.content.keep(getReleaseUnits(release));
+    this.sizes = getSizes(release);
     this.tidied = release.id;
   }
 }
@@ -145,7 +145,7 @@ function bytesBelow(directory: string): number {
   return sum;
 }
 
-const sizesOf = (release: Manifest): Map<string, number> =>
+const getSizes = (release: Manifest): Map<string, number> =>
   new Map(
-    unitsOfRelease(release).map(({ content, files }) => [content, files.reduce((sum, { bytes }) => sum + bytes, 0)]),
+    getReleaseUnits(release).map(({ content, files }) => [content, files.reduce((sum, { bytes }) => sum + bytes, 0)]),
   );

@@ -110,7 +110,7 @@ class LaterClock {
   private newest: bigint;
 
   constructor(folder: string) {
-    this.newest = timeOf(folder);
+    this.newest = getTime(folder);
   }
 
   touch(path: string): void {
@@ -123,14 +123,14 @@ class LaterClock {
 }
 
 /** The time by which Triton compares a file, or a folder with all that is in it, in ns. 0 if it is gone. */
-function timeOf(path: string): bigint {
+function getTime(path: string): bigint {
   const stat = statSync(path, { bigint: true, throwIfNoEntry: false });
   if (stat === undefined) return 0n;
   const own = later(stat.mtimeNs, stat.ctimeNs);
   if (!stat.isDirectory()) return own;
   // The files of a folder can be newer than the folder: the clock may have been set back after their download.
   return readdirSync(path)
-    .map((name) => timeOf(join(path, name)))
+    .map((name) => getTime(join(path, name)))
     .reduce(later, own);
 }
 

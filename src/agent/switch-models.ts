@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import type { Manifest, ReleasedModel } from '../release/manifest';
 import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
-import { unitsOf, type Unit } from './content-store';
+import { getUnits, type Unit } from './content-store';
 import type { ModelRepository } from './model-repository';
 import type { LoadNote, NoteFile } from './notes';
 
@@ -71,7 +71,7 @@ export class ModelSwitcher {
     }
     await this.unloadOthers(to);
     for (const [model, released] of Object.entries(to.models)) {
-      this.options.repository.clean(model, { units: unitsOf(model, released) });
+      this.options.repository.clean(model, { units: getUnits(model, released) });
     }
   }
 
@@ -267,13 +267,13 @@ export function getLoads(to: Manifest, from: SwitchFrom): Load[] {
   const isStep = isComposing(to);
   const target = (model: string): Load => {
     const released = to.models[model] as ReleasedModel;
-    return { model, config: configOf(released, released.served), units: unitsOf(model, released) };
+    return { model, config: configWithVersions(released, released.served), units: getUnits(model, released) };
   };
   const others = order.filter((model) => !isStep(model)).map(target);
   const steps = order.filter(isStep);
   if (from.kind === 'failed') return [...others, ...steps.map(target)];
   const old = from.kind === 'release' ? from.release.models : {};
-  const joined = steps.flatMap((model) => withVersionsOf(target(model), to.models[model], old[model]));
+  const joined = steps.flatMap((model) => withOldVersions(target(model), to.models[model], old[model]));
   const isJoined = (model: string): boolean => joined.some((load) => load.model === model);
   return [
     ...joined,
@@ -292,8 +292,8 @@ export function hasClash(to: Manifest, from: Manifest): boolean {
   return Object.entries(to.models).some(([model, released]) => {
     const old = from.models[model];
     if (old === undefined || !isStep(model)) return false;
-    const before = new Map(unitsOf(model, old).map(({ name, content }) => [name, content]));
-    return unitsOf(model, released).some(
+    const before = new Map(getUnits(model, old).map(({ name, content }) => [name, content]));
+    return getUnits(model, released).some(
       ({ name, isVersion, content }) => isVersion && before.has(name) && before.get(name) !== content,
     );
   });
@@ -306,18 +306,18 @@ function isComposing(...releases: Manifest[]): (model: string) => boolean {
 }
 
 /** The load with the versions that only the old release serves; none if there are no such versions. */
-function withVersionsOf(load: Load, released: ReleasedModel | undefined, old: ReleasedModel | undefined): Load[] {
+function withOldVersions(load: Load, released: ReleasedModel | undefined, old: ReleasedModel | undefined): Load[] {
   if (released === undefined || old === undefined) return [];
-  const more = unitsOf(load.model, old).filter(
+  const more = getUnits(load.model, old).filter(
     ({ name, isVersion }) => isVersion && !load.units.some((unit) => unit.name === name),
   );
   if (more.length === 0) return [];
   const served = [...released.served, ...more.map(({ name }) => Number(name))].sort((a, b) => a - b);
-  return [{ ...load, config: configOf(released, served), units: [...load.units, ...more] }];
+  return [{ ...load, config: configWithVersions(released, served), units: [...load.units, ...more] }];
 }
 
 /** The text of config.pbtxt with a policy that names the versions. */
-const configOf = ({ config }: ReleasedModel, served: readonly number[]): string =>
+const configWithVersions = ({ config }: ReleasedModel, served: readonly number[]): string =>
   `${config.trimEnd()}\nversion_policy { specific { versions: [${served.join(', ')}] } }\n`;
 
 /** Models of a release, composing models before their ensembles. */

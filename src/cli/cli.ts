@@ -55,7 +55,7 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   const unknown = /'--([\w-]+)/.exec(message)?.[1];
   if (unknown === undefined) return all;
   const name = names.find((one) => one.toLowerCase() === unknown);
-  if (name !== undefined) return `${name} is not a flag: write ${valueOf(unknown, argv) ?? name} without --${unknown}`;
+  if (name !== undefined) return `${name} is not a flag: write ${getValue(unknown, argv) ?? name} without --${unknown}`;
   const near = nearest(unknown, flags);
   return near === undefined ? all : `did you mean --${near}?`;
 }
@@ -77,7 +77,7 @@ function flagFor(argument: string, argv: readonly string[], flags: readonly stri
 const isFlag = (text: string, name: string): boolean => text === `--${name}` || text.startsWith(`--${name}=`);
 
 /** The value of a flag: after its `=`, or the next argument. */
-function valueOf(name: string, argv: readonly string[]): string | undefined {
+function getValue(name: string, argv: readonly string[]): string | undefined {
   const at = argv.findIndex((one) => isFlag(one, name));
   const [, value] = /=(.+)/s.exec(argv[at] ?? '') ?? [];
   const next = argv[at + 1];

@@ -79,7 +79,7 @@ export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: s
   withEndpoint(formatLocation(location), endpointUrl);
 
 /** Triton rejects a prefix without objects and exits. This object makes sure that the prefix always has one. */
-export const PLACEHOLDER = {
+export const REPOSITORY_PLACEHOLDER = {
   name: '.keep',
   text: 'This object lets Triton start on a repository that holds no model yet.\n',
 } as const;

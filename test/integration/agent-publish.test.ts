@@ -13,7 +13,7 @@ import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import { AgentClient } from '../../src/publish/trial/agent-client';
-import { agentsOf } from '../../src/publish/trial/mode';
+import { getAgents } from '../../src/publish/trial/mode';
 import { HeadFile } from '../../src/publish/trial/head-file';
 import { migrate } from '../../src/publish/trial/migrate';
 import { parseHead, type Head } from '../../src/release/head';
@@ -311,7 +311,7 @@ test('Ctrl-C after the commit ends the wait only: the release stays the current 
 
 test('of two publishers one commits, and the other changes nothing', async () => {
   write({ 'a/6': 'A6', 'b/1': 'B' });
-  const agents = { agents: agentsOf(replicas), migrate: false, plain: [] };
+  const agents = { agents: getAgents(replicas), migrate: false, plain: [] };
   const options = { store, location, agents, replicas: undefined, loadTimeoutMs: 20_000, lockTimeoutMs: 0, repository };
   const both = await Promise.allSettled([publish(options), publish(options)]);
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);

@@ -99,7 +99,7 @@ test('the bytes of a released version cannot change', async () => {
   await expect(publish()).rejects.toThrow('cannot change published versions:\n  a/1/weights');
 });
 
-test('of two publishers at a time one goes on, and the other is told', async () => {
+test('if two publishers try a release at the same time, one continues and the other is refused', async () => {
   write({ 1: 'A', 4: 'D' });
   const both = await Promise.allSettled([publish(), publish()]);
   const done = both.flatMap((result) => (result.status === 'fulfilled' ? [result.value.id] : []));

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from '../../src/agent/agent';
 import { RESTART_FILE } from '../../src/agent/restart-request';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
-import { unitsOf } from '../../src/agent/content-store';
+import { getUnits } from '../../src/agent/content-store';
 import { forEachLimited } from '../../src/core/concurrency';
 import { PartialFailureError, UserError } from '../../src/core/errors';
 import type { AgentAddress } from '../../src/publish/trial/agent-client';
@@ -325,7 +325,7 @@ class Round {
       const labels = released?.files.find(({ path }) => path === 'labels.txt');
       for (const { name: version, files } of released === undefined
         ? []
-        : unitsOf(model, released).filter((unit) => unit.isVersion)) {
+        : getUnits(model, released).filter((unit) => unit.isVersion)) {
         const loaded = versions.get(version);
         // The server has just restarted, and the agent has not noticed.
         if (loaded === undefined) continue;

@@ -15,8 +15,8 @@ interface Loaded {
 }
 
 /**
- * What Triton does when it is told to load from a folder: the rules of test/spec/Switch.tla, which
- * test/integration/triton-reload.test.ts shows on the real server. A content that begins with "bad" does not load.
+ * Loads models from a folder by the rules of test/spec/Switch.tla. test/integration/triton-reload.test.ts shows that the
+ * real server follows them. A content that begins with "bad" does not load.
  */
 export class RuleTriton implements AgentTriton {
   /** By model. */
@@ -55,7 +55,7 @@ export class RuleTriton implements AgentTriton {
       ),
     ].map(String);
     const before = this.models.get(model);
-    const times = new Map(names.map((name) => [name, timeOf(join(folder, name))]));
+    const times = new Map(names.map((name) => [name, getTime(join(folder, name))]));
     const newest = max([...times.values()]);
     if (before !== undefined && newest <= before.newest) return this.answer();
     const beside = max(
@@ -126,11 +126,11 @@ export class RuleTriton implements AgentTriton {
 const refused = (message: string): TritonError => new TritonError(message, { status: 'HTTP 400', answered: true });
 
 /** The later one of modification and change time; of a folder, that of its files too. */
-function timeOf(path: string): bigint {
+function getTime(path: string): bigint {
   const stat = statSync(path, { bigint: true });
   const own = max([stat.mtimeNs, stat.ctimeNs]);
   if (!stat.isDirectory()) return own;
-  return max([own, ...readdirSync(path).map((name) => timeOf(join(path, name)))]);
+  return max([own, ...readdirSync(path).map((name) => getTime(join(path, name)))]);
 }
 
 const max = (times: readonly bigint[]): bigint => times.reduce((a, b) => (a > b ? a : b), 0n);

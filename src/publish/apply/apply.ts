@@ -21,7 +21,7 @@ import {
   type PlannedModel,
 } from '../plan/plan';
 import { repair, recover } from './recover';
-import { newRelease, writeHead, type Head, type Release, type ReleasedModel } from '../release/release';
+import { newRelease, writeHead, type CurrentRelease, type Release, type ReleasedModel } from '../release/release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
 import {
   rollOut,
@@ -114,7 +114,7 @@ interface Begun {
 class ChangeRun {
   private readonly writer: RepositoryWriter;
   private readonly changed: PlannedModel[];
-  private head: Head | undefined;
+  private head: CurrentRelease | undefined;
   private readonly unconfirmedLoads = new Set<string>();
   /** Undefined with --no-ask. */
   private readonly asker: Asker | undefined;
@@ -179,9 +179,9 @@ class ChangeRun {
       try {
         await this.activate(noChanges);
       } catch (error) {
-        const trouble = await this.checkLock();
-        const reason = getReason(error, trouble);
-        const result = await this.restore(reason, trouble);
+        const lockError = await this.checkLock();
+        const reason = getReason(error, lockError);
+        const result = await this.restore(reason, lockError);
         unfinished = false;
         await this.deleteCopies();
         throw result;
@@ -323,10 +323,10 @@ class ChangeRun {
    */
   private async recordUnmanaged(): Promise<void> {
     const { seen, plan, options, lock } = this.begun;
-    const foreign = plan.models.filter((planned) => planned.unmanaged);
-    if (foreign.length === 0) return;
+    const unmanaged = plan.models.filter((planned) => planned.unmanaged);
+    if (unmanaged.length === 0) return;
     const models: Record<string, ReleasedModel> = { ...this.head?.release.models };
-    for (const { model, config } of foreign) {
+    for (const { model, config } of unmanaged) {
       const recorded = await this.writer.recordUnmanaged(model.name, seen);
       models[model.name] = recorded;
       const etag = recorded.objects[config.object.key]?.etag;
@@ -439,11 +439,11 @@ class ChangeRun {
 
   /**
    * Restores and loads the previous release.
-   * @param trouble the result of checkLock()
+   * @param lockError the result of checkLock()
    * @returns the error to throw: the reason, or an error that also names models that could not be unloaded
    * @throws PartialFailureError if the previous release cannot be restored
    */
-  private async restore(reason: unknown, trouble: Error | undefined): Promise<unknown> {
+  private async restore(reason: unknown, lockError: Error | undefined): Promise<unknown> {
     const { options, plan } = this.begun;
     if (this.changed.length + plan.remove.length === 0) return reason;
     if (this.unconfirmedLoads.size > 0) {
@@ -452,7 +452,7 @@ class ChangeRun {
       options.onStage?.(`${message}${hint === undefined ? '' : `\n       -> ${hint}`}`);
     }
     try {
-      await this.restorePrevious(trouble);
+      await this.restorePrevious(lockError);
     } catch (error) {
       throw new PartialFailureError(
         `${(reason as Error).message}\nRestoring the previous release failed too: ${(error as Error).message}`,
@@ -470,12 +470,12 @@ class ChangeRun {
     return stillLoadedError(message, [...this.stuck.values()], reason);
   }
 
-  private async restorePrevious(trouble: Error | undefined): Promise<void> {
+  private async restorePrevious(lockError: Error | undefined): Promise<void> {
     const { options, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (trouble instanceof LockLostError) return repair(names, options);
-    if (trouble !== undefined) throw trouble;
+    if (lockError instanceof LockLostError) return repair(names, options);
+    if (lockError !== undefined) throw lockError;
     options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     await this.writer.delete(this.modelsWithUnansweredLoad(before).flatMap((model) => this.writer.getPresent(model)));

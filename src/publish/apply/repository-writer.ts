@@ -18,7 +18,7 @@ import {
 } from '../../s3/store';
 import { putGolden } from '../release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion } from '../keys';
-import { archiveKey, PLACEHOLDER, type RepositoryLocation } from '../../release/location';
+import { archiveKey, REPOSITORY_PLACEHOLDER, type RepositoryLocation } from '../../release/location';
 import type { Lock } from '../lock';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';
@@ -413,7 +413,11 @@ const sinceThen = (moment: number): Promise<void> => sleep(Math.max(0, moment + 
 /** Writes an object into the repository's folder, because Triton does not accept an empty prefix as a directory. */
 export async function ensurePlaceholder(store: S3Store, location: RepositoryLocation): Promise<void> {
   try {
-    await store.putBytes(`${location.prefix}/${PLACEHOLDER.name}`, Buffer.from(PLACEHOLDER.text), { ifAbsent: true });
+    await store.putBytes(
+      `${location.prefix}/${REPOSITORY_PLACEHOLDER.name}`,
+      Buffer.from(REPOSITORY_PLACEHOLDER.text),
+      { ifAbsent: true },
+    );
   } catch (error) {
     if (!(error instanceof PreconditionFailedError)) throw error;
   }

@@ -27,10 +27,10 @@ export function withFailedSteps<V extends ServedVersion>(
   versions: readonly V[],
   models: readonly { name: string; composedOf: readonly string[] }[],
 ): V[] {
-  const stepsOf = new Map(models.map(({ name, composedOf }) => [name, composedOf]));
+  const composing = new Map(models.map(({ name, composedOf }) => [name, composedOf]));
   /** The innermost failed step, because a step may be an ensemble itself. */
   const failedStep = (model: string, above: readonly string[]): V | undefined => {
-    const steps = (stepsOf.get(model) ?? []).filter((step) => !above.includes(step));
+    const steps = (composing.get(model) ?? []).filter((step) => !above.includes(step));
     const failed = versions.find((version) => steps.includes(version.model) && version.state !== 'READY');
     return failed === undefined ? undefined : (failedStep(failed.model, [...above, failed.model]) ?? failed);
   };

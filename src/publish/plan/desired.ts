@@ -53,15 +53,15 @@ export const DIGEST_PARAMETER = 'published_digest';
  * Object for an empty version folder, because S3 has no empty folders. The object has content because some tools omit
  * empty objects.
  */
-const PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
-const PLACEHOLDER_CHECKSUM = checksumOfBytes(PLACEHOLDER);
+const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
+const VERSION_PLACEHOLDER_CHECKSUM = checksumOfBytes(VERSION_PLACEHOLDER);
 
 /** The desired state of the models of a folder, in publishing order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
-  return topologicalOrder(await Promise.all(models.map(toWanted)));
+  return topologicalOrder(await Promise.all(models.map(toDesired)));
 }
 
-async function toWanted(model: RepositoryModel): Promise<DesiredModel> {
+async function toDesired(model: RepositoryModel): Promise<DesiredModel> {
   const object = (key: string, bytes: number, source: ObjectSource): DesiredObject => ({
     key: `${model.name}/${key}`,
     bytes,
@@ -71,8 +71,8 @@ async function toWanted(model: RepositoryModel): Promise<DesiredModel> {
     files.length === 0
       ? [
           {
-            ...object(`${version}/.keep`, PLACEHOLDER.byteLength, { body: PLACEHOLDER }),
-            checksum: PLACEHOLDER_CHECKSUM,
+            ...object(`${version}/.keep`, VERSION_PLACEHOLDER.byteLength, { body: VERSION_PLACEHOLDER }),
+            checksum: VERSION_PLACEHOLDER_CHECKSUM,
           },
         ]
       : files.map(({ key, bytes, path }) => object(key, bytes, { file: path })),

@@ -1,7 +1,7 @@
 import type { ListedObject, S3Store } from '../../s3/store';
 import { readLock, type LockSnapshot } from '../lock';
 import type { RepositoryLocation } from '../../release/location';
-import { readHead, type Head, type Release } from '../release/release';
+import { readHead, type CurrentRelease, type Release } from '../release/release';
 
 /** Requests for a snapshot that are sent at the same time. */
 const AT_ONCE = 2;
@@ -9,7 +9,7 @@ const AT_ONCE = 2;
 /** A snapshot of the repository in the bucket. */
 export interface RepositorySnapshot {
   lock: LockSnapshot;
-  head: Head | undefined;
+  head: CurrentRelease | undefined;
   /** By key under the repository prefix. */
   objects: Map<string, ListedObject>;
 }

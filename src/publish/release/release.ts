@@ -42,7 +42,7 @@ export interface Release extends ReleaseInfo {
 }
 
 /** A release and the ETag of the pointer to it. */
-export interface Head {
+export interface CurrentRelease {
   release: Release;
   etag: string;
 }
@@ -60,7 +60,7 @@ export async function readHead(
   store: S3Store,
   location: RepositoryLocation,
   waitsMs: readonly number[] = READ_AGAIN_MS,
-): Promise<Head | undefined> {
+): Promise<CurrentRelease | undefined> {
   const key = headKey(location);
   const found = await store.get(key);
   if (found === undefined) return undefined;
@@ -133,8 +133,8 @@ export async function writeHead(
   store: S3Store,
   location: RepositoryLocation,
   release: Release,
-  head: Head | undefined,
-): Promise<Head> {
+  head: CurrentRelease | undefined,
+): Promise<CurrentRelease> {
   await store.putBytes(releaseKey(location, release.id), Buffer.from(JSON.stringify(release)), { ifAbsent: true });
   const pointer = Buffer.from(`${JSON.stringify({ format: FORMAT, release: release.id })}\n`);
   const condition = head === undefined ? ({ ifAbsent: true } as const) : { ifEtag: head.etag };

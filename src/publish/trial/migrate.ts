@@ -13,7 +13,7 @@ import { WaitForLock } from '../apply/wait-for-lock';
 import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
 import { Lock, NO_INTENT, ourName } from '../lock';
 import { readSnapshot } from '../plan/snapshot';
-import type { Head, ReleasedModel, ReleasedObject } from '../release/release';
+import type { CurrentRelease, ReleasedModel, ReleasedObject } from '../release/release';
 import { manifestConfig } from './config-texts';
 import { readFormat } from './mode';
 import { newId } from './new-id';
@@ -56,7 +56,7 @@ export async function migrate(options: ApplyOptions): Promise<boolean> {
   }
 }
 
-async function rewrite({ release, etag }: Head, lock: Lock, options: ApplyOptions): Promise<void> {
+async function rewrite({ release, etag }: CurrentRelease, lock: Lock, options: ApplyOptions): Promise<void> {
   const { store, location, onStage } = options;
   const models: Manifest['models'] = {};
   for (const [name, model] of Object.entries(release.models)) models[name] = await convert(name, model, options);

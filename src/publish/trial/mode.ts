@@ -50,7 +50,7 @@ export async function findMode(
     );
   }
   return {
-    agents: replicas === undefined ? undefined : agentsOf(replicas),
+    agents: replicas === undefined ? undefined : getAgents(replicas),
     migrate: format !== undefined && format !== FORMAT,
     plain: plain.map(({ name }) => name),
   };
@@ -74,7 +74,7 @@ export async function readFormat(store: S3Store, location: RepositoryLocation): 
 }
 
 /** The agents of those replicas that have one. */
-export const agentsOf = (replicas: ReplicaSource): AgentSource => ({
+export const getAgents = (replicas: ReplicaSource): AgentSource => ({
   describe: () => replicas.describe(),
   list: async () =>
     (await replicas.list()).flatMap(({ name, uid = name, agentUrl, ready }) =>

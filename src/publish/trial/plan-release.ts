@@ -95,7 +95,7 @@ export async function planRelease(
         before.config === configs.get(model.name) &&
         before.served.join() === model.served.join() &&
         own.every(({ action }) => action === 'keep') &&
-        pathsOf(before.files) === pathsOf(model.objects.flatMap((object) => released.get(object) ?? []));
+        listFiles(before.files) === listFiles(model.objects.flatMap((object) => released.get(object) ?? []));
       return {
         model,
         before: before?.served,
@@ -125,7 +125,7 @@ function isNeeded({ served, name }: DesiredModel, { key }: DesiredObject): boole
   return version === undefined || served.includes(version);
 }
 
-const pathsOf = (files: readonly ReleasedFile[]): string =>
+const listFiles = (files: readonly ReleasedFile[]): string =>
   files
     .map(({ path, checksum }) => `${path}\0${checksum}`)
     .sort()
@@ -140,12 +140,12 @@ function missingFiles({ name, objects }: DesiredModel, before: readonly Released
     .filter((key) => getVersion(key) !== undefined && versions.has(getVersion(key)) && !keys.has(key));
 }
 
-/** The text of a configuration, which the first place that has it gives. */
+/** Returns the text of a configuration, from the first of its copies that exists. */
 async function readText({ key, source }: DesiredObject): Promise<string> {
   if ('body' in source) return source.body.toString('utf8');
   if ('stored' in source) {
-    for (const place of source.stored) {
-      const found = await place.store?.get(place.key);
+    for (const copy of source.stored) {
+      const found = await copy.store?.get(copy.key);
       if (found !== undefined) return found.body.toString('utf8');
     }
   }

@@ -40,7 +40,7 @@ export async function readSnapshot(head: HeadFile, where: string): Promise<Agent
 /** A model's objects under the keys of a Triton model repository, with the config.pbtxt of the view. */
 export function asRelease(manifest: Manifest): AgentRelease {
   const models = Object.entries(manifest.models).map(([name, model]): [string, DirectModel] => {
-    const digest = digestOf(model);
+    const digest = computeDigest(model);
     const config = Buffer.from(publishedConfig(model.config, model.served, digest));
     const { served, composedOf, weights = {}, weightKinds, golden, files } = model;
     const objects = Object.fromEntries(
@@ -65,7 +65,7 @@ export function asRelease(manifest: Manifest): AgentRelease {
 }
 
 /** Identifies the configuration, and the files that it refers to, for servers that read the view. */
-const digestOf = ({ config, files }: ReleasedModel): string =>
+const computeDigest = ({ config, files }: ReleasedModel): string =>
   sha256Hex([config, ...files.filter(isBeside).map(({ path, checksum }) => `${path}\0${checksum}`)].join('\0')).slice(
     0,
     32,

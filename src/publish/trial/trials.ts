@@ -29,7 +29,7 @@ export interface TrialOptions {
   ask?: boolean;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
   leftMs?: number;
-  /** Time between two looks at a pod. */
+  /** Time between two checks of a pod. */
   pollMs?: number;
   signal?: AbortSignal | undefined;
   onStage?: ((text: string) => void) | undefined;

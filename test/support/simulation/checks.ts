@@ -1,5 +1,5 @@
 import type { AgentEvent } from '../../../src/agent/events';
-import { unitsOf } from '../../../src/agent/content-store';
+import { getUnits } from '../../../src/agent/content-store';
 import type { AgentState } from '../../../src/release/agent-api';
 import { parseHead, type Head } from '../../../src/release/head';
 import { headKey, releasesPrefix, type RepositoryLocation } from '../../../src/release/location';
@@ -276,7 +276,7 @@ export class Checks {
       const loaded = pod.triton.models.get(model)?.versions;
       const labels = released.files.find(({ path }) => path === 'labels.txt');
       const label = labels && this.text(labels.key, labels.versionId);
-      for (const { name: version, files } of unitsOf(model, released).filter(({ isVersion }) => isVersion)) {
+      for (const { name: version, files } of getUnits(model, released).filter(({ isVersion }) => isVersion)) {
         const found = loaded?.get(version);
         if (found === undefined) {
           // The server has just restarted, and the agent has not noticed.

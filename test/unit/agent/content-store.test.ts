@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ContentStore, unitsOf, WrongBytesError, type ReadInto } from '../../../src/agent/content-store';
+import { ContentStore, getUnits, WrongBytesError, type ReadInto } from '../../../src/agent/content-store';
 import type { ReleasedModel } from '../../../src/release/manifest';
 import { checksumOfParts, sha256, splitIntoParts } from '../../../src/s3/checksum';
 
@@ -41,7 +41,7 @@ const model: ReleasedModel = {
     checksum: checksum(body),
   })),
 };
-const units = unitsOf('m', model);
+const units = getUnits('m', model);
 
 const read: ReadInto = (file, start, buffer) => Promise.resolve((FILES[file.path] as Buffer).copy(buffer, 0, start));
 const fill = (reading: ReadInto, signal?: AbortSignal): Promise<void> =>
@@ -118,7 +118,7 @@ test('an interrupted download leaves no incomplete unit', async () => {
 
 test('a new process deletes what one that was killed left, and keeps what is complete', async () => {
   await fill(read);
-  void store.fill(unitsOf('other', model), { read: () => new Promise(() => undefined), concurrency: 1 });
+  void store.fill(getUnits('other', model), { read: () => new Promise(() => undefined), concurrency: 1 });
   while (!readdirSync(directory).some((name) => name.startsWith('incomplete'))) await new Promise(setImmediate);
   store = new ContentStore(directory);
   expect(readdirSync(directory).sort()).toEqual(units.map(({ content }) => content).sort());
