@@ -26,7 +26,7 @@ const WINDOW_BYTES = 64 * 1024;
 const MOST_BYTES = 2 ** 20;
 
 /** TensorProto.DataType -> Triton's name. Types after BF16 (16) have none. */
-const DATA_TYPES: Readonly<Record<number, string>> = {
+const ONNX_TYPES: Readonly<Record<number, string>> = {
   1: 'TYPE_FP32',
   2: 'TYPE_UINT8',
   3: 'TYPE_INT8',
@@ -105,7 +105,7 @@ function readTensor(bytes: Buffer): OnnxTensor {
   const { elemType = 0, shape } = type.tensor ?? {};
   return {
     name,
-    dataType: DATA_TYPES[elemType],
+    dataType: ONNX_TYPES[elemType],
     shape: shape === undefined ? undefined : (shape.dim ?? []).map(({ value }) => value ?? -1),
   };
 }

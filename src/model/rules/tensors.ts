@@ -3,13 +3,13 @@ import { describe } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
 /** An input or output with its path, `input[0]`. */
-type Tensor = readonly [field: string, tensor: TensorConfig, side: 'input' | 'output'];
+type TensorField = readonly [field: string, tensor: TensorConfig, side: 'input' | 'output'];
 
-const inputs = ({ config }: CheckedModel): Tensor[] =>
+const inputs = ({ config }: CheckedModel): TensorField[] =>
   (config.input ?? []).map((tensor, index) => [`input[${index}]`, tensor, 'input']);
-const outputs = ({ config }: CheckedModel): Tensor[] =>
+const outputs = ({ config }: CheckedModel): TensorField[] =>
   (config.output ?? []).map((tensor, index) => [`output[${index}]`, tensor, 'output']);
-const tensors = (model: CheckedModel): Tensor[] => [...inputs(model), ...outputs(model)];
+const tensors = (model: CheckedModel): TensorField[] => [...inputs(model), ...outputs(model)];
 
 /** Tensors that the backend cannot read from the artifact must be in the configuration. */
 const inputsAndOutputsAreGiven: ModelRule = (model) => {
@@ -143,7 +143,7 @@ export const getPosition = (name: string): number | undefined => {
  */
 const libtorchNamesArePositions: ModelRule = (model) => {
   if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
-  const hasPosition = ([, { name }]: Tensor): boolean => getPosition(name ?? '') !== undefined;
+  const hasPosition = ([, { name }]: TensorField): boolean => getPosition(name ?? '') !== undefined;
   const arguments_ = [...inputs(model), ...sequenceInputs(model)].filter(([, { name }]) => name);
   const results = outputs(model).filter(([, { name }]) => name);
   if (model.isPbtxt ? arguments_.every(hasPosition) : arguments_.some(hasPosition)) checkPositions(model, arguments_);
@@ -151,13 +151,13 @@ const libtorchNamesArePositions: ModelRule = (model) => {
 };
 
 /** Inputs that Triton adds to a model with sequence batching. They are arguments of forward() too. */
-function sequenceInputs({ config: { sequence_batching: batching } }: CheckedModel): Tensor[] {
-  const controls = (batching?.control_input ?? []).map(({ name = '' }, index): Tensor => [
+function sequenceInputs({ config: { sequence_batching: batching } }: CheckedModel): TensorField[] {
+  const controls = (batching?.control_input ?? []).map(({ name = '' }, index): TensorField => [
     `sequence_batching.control_input[${index}]`,
     { name },
     'input',
   ]);
-  const states = (batching?.state ?? []).map(({ input_name: name = '' }, index): Tensor => [
+  const states = (batching?.state ?? []).map(({ input_name: name = '' }, index): TensorField => [
     `sequence_batching.state[${index}].input_name`,
     { name },
     'input',
@@ -165,7 +165,7 @@ function sequenceInputs({ config: { sequence_batching: batching } }: CheckedMode
   return [...controls, ...states];
 }
 
-function checkPositions(model: CheckedModel, side: readonly Tensor[]): void {
+function checkPositions(model: CheckedModel, side: readonly TensorField[]): void {
   const taken = new Map<number, string>();
   for (const [field, { name = '' }, kind] of side) {
     const hint = `TorchScript files contain no names, so name the tensors by position: ${kind}__0, ${kind}__1, ...`;
