@@ -194,7 +194,7 @@ const SERVED: readonly ServedSetting[] = [
     },
     next: ({ triton }) => String(triton.agent !== undefined),
     effect:
-      'replaces every replica. Before you set it to true, run "npm run sync-models -- --stack NAME --migrate"; after you set it to false, publish to another prefix',
+      'replaces every replica. Before you set it to true, run "npm run sync-models -- --stack NAME --migrate"; before you set it to false, publish to another prefix',
   },
   {
     setting: 'exposure',

@@ -37,7 +37,7 @@ export const TRITON_FIELDS = {
     kind: 'boolean',
     default: false,
     description:
-      'Whether a release agent runs beside each Triton: it downloads the current release in parallel, verifies it, and loads it, and only its container has AWS permissions. A change replaces every replica. Before it is set to true on a stack with models, run npm run sync-models -- --stack NAME --migrate; after it is set to false, publish to another prefix.',
+      'Whether a release agent runs beside each Triton: it downloads the current release in parallel, verifies it, and loads it, and only its container has AWS permissions. A change replaces every replica. Before it is set to true on a stack with models, run npm run sync-models -- --stack NAME --migrate; before it is set to false, publish to another prefix.',
   },
   agentImage: text(
     `Image of the agent's container, with Node.js 20 or newer and a shell, and a version or digest. Empty: the official image of Node.js, from AWS's public registry.`,

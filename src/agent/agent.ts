@@ -209,7 +209,7 @@ export class Agent {
     while (!signal.aborted) {
       await this.readHead().catch((error: unknown) => {
         const reason = (error as Error).message;
-        this.report({ event: 'head unreadable', reason });
+        this.report({ event: 'head unreadable', reason, hint: error instanceof UserError ? error.hint : undefined });
         if (this.serving.release === undefined) this.problem = reason;
       });
       await this.pollAlarm.wait(this.options.pollMs ?? 10_000, signal);

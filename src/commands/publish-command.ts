@@ -180,13 +180,7 @@ export async function runPublishCommand(
       process.stderr.write('interrupted; the repository and the replicas are as they were before\n');
       return EXIT.interrupted;
     }
-    if (!(error instanceof UserError)) throw error;
-    const { message, hint } = error;
-    Object.assign(error, {
-      message: withTargetFlags(message, target, source),
-      hint: hint === undefined ? undefined : withTargetFlags(hint, target, source),
-    });
-    if (flags.json) process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
+    if (error instanceof UserError) completeError(error, flags, target, source);
     throw error;
   }
   const { stillLoaded = [], release } = changed;
@@ -280,6 +274,21 @@ function describeServers(replicas: RolloutResult | undefined, target: CommandTar
   const done = `${formatCount(settled.length, 'replica')} ${settled.length === 1 ? 'serves' : 'serve'} it`;
   if (starting.length === 0) return `Every replica serves it: ${settled.join(', ')}.`;
   return `${done}. Not verified, because still starting: ${starting.join(', ')}.`;
+}
+
+/** Adds the flags of the target to the commands in an error, and prints it with --json. */
+export function completeError(
+  error: UserError,
+  { json }: Pick<PublishFlags, 'json'>,
+  target: CommandTarget,
+  source = target,
+): void {
+  const { message, hint } = error;
+  Object.assign(error, {
+    message: withTargetFlags(message, target, source),
+    hint: hint === undefined ? undefined : withTargetFlags(hint, target, source),
+  });
+  if (json) process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
 }
 
 function errorAsJson(error: UserError): object {

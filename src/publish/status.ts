@@ -7,7 +7,7 @@ import { withoutFrames } from '../triton/load-failure';
 import type { RepositoryLocation } from '../release/location';
 import { askModel, WrongAnswerError } from '../release/ask';
 import { readRequests, storedGolden } from './release/golden-object';
-import { readSnapshot } from './plan/snapshot';
+import { findDrift, readSnapshot } from './plan/snapshot';
 import type { Release, ReleasedModel } from './release/release';
 import { readFormat } from './trial/mode';
 import { agentStatus, type ReportedState } from './trial/status';
@@ -84,17 +84,9 @@ async function directStatus(
   location: RepositoryLocation,
   source: ReplicaSource | undefined,
 ): Promise<RepositoryStatus> {
-  const { head, lock, objects } = await readSnapshot(store, location);
+  const snapshot = await readSnapshot(store, location);
+  const { head, lock } = snapshot;
   const released = Object.entries(head?.release.models ?? {});
-  // A model that another publisher is activating right now is not drift.
-  const settled = released.filter(([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name));
-  const drift = settled.flatMap(([, model]) =>
-    Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
-      const present = objects.get(key);
-      if (present === undefined) return [`${key} is missing`];
-      return present.etag === etag && present.bytes === bytes ? [] : [`${key} differs from the release`];
-    }),
-  );
   const models = released.map(([name, model]) => servedModel(name, model));
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
@@ -102,7 +94,7 @@ async function directStatus(
     release: head?.release,
     publishing: lock.heldBy,
     unfinished: lock.heldBy === undefined ? lock.unfinished.switching : [],
-    drift,
+    drift: findDrift(snapshot),
     replicas,
   };
 }

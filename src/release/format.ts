@@ -41,7 +41,7 @@ export class FieldReader {
     throw new FormatError(`cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`, {
       hint:
         typeof format === 'number' && format < FORMAT
-          ? 'prepare the repository for replicas with an agent: npm run sync-models -- --migrate'
+          ? 'prepare the repository for replicas with an agent: npm run sync-models -- --stack NAME --migrate'
           : 'use the version of this tool that wrote the object',
     });
   }

@@ -7,6 +7,8 @@ import type { CommandTarget } from '../../src/commands/target';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
 import { PartialFailureError, UsageError, type UserError } from '../../src/core/errors';
 import { promote } from '../../src/publish/promote';
+import { Lock, NO_INTENT } from '../../src/publish/lock';
+import { readSnapshot } from '../../src/publish/plan/snapshot';
 import { publish, type PublishOptions } from '../../src/publish/publish';
 import { listReleases } from '../../src/publish/release/list';
 import { readHead } from '../../src/publish/release/release';
@@ -446,34 +448,88 @@ test('a repository of the direct way is migrated by its first publish through ag
   await expect(readHead(store, old, [])).rejects.toThrow('its format is 3');
 });
 
-const MIGRATE = 'prepare the repository for replicas with an agent: npm run sync-models -- --migrate';
-
-test('--migrate prepares a repository before there are agents, and changes nothing that is served', async () => {
-  const old = { bucket: location.bucket, prefix: 'before' };
-  const plain = podSource(() => [], ['plain']);
-  const migration = (flags: Partial<PublishFlags> = {}): Promise<Ran> =>
-    runCommand((all, target) => runMigration({ ...all, prune: false }, target), flags, plain, old);
+describe('--migrate', () => {
+  const PLAIN = podSource(() => [], ['plain']);
+  const migration = (
+    prefix: string,
+    flags: Partial<PublishFlags> = {},
+    source: ReplicaSource | null = null,
+  ): Promise<Ran> => runCommand(runMigration, flags, source, { bucket: location.bucket, prefix });
   const toPublish: Parameters<typeof runPublishCommand>[3] = (options) => publish({ ...options, repository });
-  expect((await migration()).json).toEqual({ dryRun: false, isNew: false, state: 'empty' });
+  /** Publishes a and b without agents. */
+  async function publishDirectly(prefix: string): Promise<void> {
+    write({ 'a/1': 'A', 'b/1': 'B' }, { 'b/labels.txt': 'x\n' });
+    await run(toPublish, {}, null, { bucket: location.bucket, prefix });
+  }
 
-  write({ 'a/1': 'A', 'b/1': 'B' }, { 'b/labels.txt': 'x\n' });
-  await run(toPublish, {}, null, old);
-  const objects = async (): Promise<unknown> =>
-    (await store.list(`${old.prefix}/`)).map(({ key, etag }) => [key, etag]);
-  const before = await objects();
-  expect((await migration({ 'dry-run': true })).json).toEqual({ dryRun: true, isNew: false, state: 'old' });
-  const head = (await store.get(headKey(old)))?.body as Buffer;
-  expect(() => parseHead(head, 'head.json')).toThrow(
-    expect.objectContaining({ message: expect.stringContaining('its format is 2') as string, hint: MIGRATE }) as Error,
-  );
-  expect((await migration()).json).toEqual({ dryRun: false, isNew: true, state: 'ready' });
-  expect((await migration()).json).toEqual({ dryRun: false, isNew: false, state: 'ready' });
-  expect(await objects()).toEqual(before);
-  await expect(run(toPublish, {}, plain, old)).rejects.toThrow('is published through agents, and plain has none');
+  test('prepares a repository before there are agents, and changes nothing that is served', async () => {
+    const old = { bucket: location.bucket, prefix: 'before' };
+    expect((await migration('before')).json).toEqual({ dryRun: false, isNew: false, state: 'empty' });
+    await publishDirectly('before');
+    const objects = async (): Promise<unknown> =>
+      (await store.list(`${old.prefix}/`)).map(({ key, etag }) => [key, etag]);
+    const before = await objects();
+    expect((await migration('before', { 'dry-run': true })).json).toEqual({ dryRun: true, isNew: false, state: 'old' });
+    const head = (await store.get(headKey(old)))?.body as Buffer;
+    expect(() => parseHead(head, 'head.json')).toThrow(
+      expect.objectContaining({
+        message: expect.stringContaining('its format is 2') as string,
+        hint: 'prepare the repository for replicas with an agent: npm run sync-models -- --stack NAME --migrate',
+      }) as Error,
+    );
+    expect((await migration('before')).json).toEqual({ dryRun: false, isNew: true, state: 'ready' });
+    expect((await migration('before')).json).toEqual({ dryRun: false, isNew: false, state: 'ready' });
+    expect(await objects()).toEqual(before);
+    await expect(run(toPublish, {}, PLAIN, old)).rejects.toThrow('is published through agents, and plain has none');
 
-  const pod = await RulePod.start(scratch, 'pod-d', store, old);
-  await until('it serves', () => pod.state.ready && ![null, 'none'].includes(pod.state.release));
-  expect(pod.served).toEqual({ 'a/1': 'A', 'b/1': 'B' });
+    const pod = await RulePod.start(scratch, 'pod-d', store, old);
+    await until('it serves', () => pod.state.ready && ![null, 'none'].includes(pod.state.release));
+    expect(pod.served).toEqual({ 'a/1': 'A', 'b/1': 'B' });
+  });
+
+  test.each<{ title: string; change: (prefix: string) => Promise<unknown>; message: string; source?: ReplicaSource }>([
+    {
+      title: 'a model that is in no release',
+      change: (prefix) => store.putBytes(`${prefix}/c/config.pbtxt`, Buffer.from(CONFIG)),
+      message: 'these models are in no release: c',
+    },
+    {
+      title: 'an object that another tool replaced',
+      change: (prefix) => store.putBytes(`${prefix}/a/1/weights`, Buffer.from('other')),
+      message: 'the bucket differs from its release: a/1/weights differs from the release',
+    },
+    {
+      title: 'a publisher that was killed',
+      change: async (prefix) => {
+        const where = { bucket: location.bucket, prefix };
+        const lock = await Lock.take(store, where, (await readSnapshot(store, where)).lock, {
+          ...NO_INTENT,
+          switching: ['a'],
+        });
+        await lock?.release({ unfinished: true });
+      },
+      message: 'an earlier publisher was interrupted',
+    },
+    {
+      title: 'a pointer that is missing',
+      change: (prefix) => store.delete([{ key: headKey({ bucket: location.bucket, prefix }) }]),
+      message: 'it has releases, but the pointer to the current one is missing',
+    },
+    {
+      title: 'a replica that does not answer',
+      change: () => Promise.resolve(),
+      message: 'not every replica serves the current release of test, and nothing else',
+      source: PLAIN,
+    },
+  ])('refuses $title, also with --dry-run', async ({ title, change, message, source }) => {
+    const prefix = title.replaceAll(' ', '-');
+    await publishDirectly(prefix);
+    await change(prefix);
+    const objects = await store.list(`${prefix}.releases/`);
+    for (const flags of [{ 'dry-run': true }, {}])
+      await expect(migration(prefix, flags, source)).rejects.toThrow(message);
+    expect(await store.list(`${prefix}.releases/`)).toEqual(objects);
+  });
 });
 
 test('a migration uses the released config.pbtxt only, and two at once make one release', async () => {

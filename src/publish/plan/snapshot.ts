@@ -54,3 +54,17 @@ function getKeys(release: Release | undefined, { prefix }: RepositoryLocation): 
   const keys = Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.keys(objects));
   return keys.map((key) => `${prefix}/${key}`).sort();
 }
+
+/** Objects that differ from the release. A model that another publisher is activating right now is not drift. */
+export function findDrift({ head, lock, objects }: RepositorySnapshot): string[] {
+  const settled = Object.entries(head?.release.models ?? {}).filter(
+    ([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name),
+  );
+  return settled.flatMap(([, model]) =>
+    Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
+      const present = objects.get(key);
+      if (present === undefined) return [`${key} is missing`];
+      return present.etag === etag && present.bytes === bytes ? [] : [`${key} differs from the release`];
+    }),
+  );
+}

@@ -5,6 +5,7 @@ import type { Asked } from '../../release/ask';
 import type { S3Store } from '../../s3/store';
 import { ourName } from '../lock';
 import type { Provenance, ReleasedModelInfo, ReleaseInfo } from '../../release/released';
+import { FORMAT as AGENT_FORMAT } from '../../release/format';
 import { headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
 
 /** An object of the repository as a release records it. `etag` ties it to a listing of the bucket. */
@@ -156,7 +157,10 @@ function parse(body: Buffer, where: string): object {
     throw new UserError(
       `cannot read ${where}: its format is ${String(content.format)}, and this version of the tool reads format ${FORMAT}`,
       {
-        hint: 'update this checkout to the version that wrote the release',
+        hint:
+          content.format === AGENT_FORMAT
+            ? 'the repository was migrated for replicas with an agent: run the command again'
+            : 'update this checkout to the version that wrote the release',
       },
     );
   }

@@ -53,8 +53,7 @@ export async function applyRelease(
         hint: 'the next publish migrates it; docs/publishing.md describes the migration',
       });
     }
-    // Replicas with an agent load the release by themselves.
-    await migrate({ ...options, replicas: undefined });
+    await migrate(options);
   }
   if (mode.plain.length > 0) throw mixedPods(mode.plain);
   const head = new HeadFile(options.commitStore ?? store, location);

@@ -3,17 +3,17 @@ import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
 import { FORMAT } from '../../release/format';
 import { encodeHead } from '../../release/head';
-import { archiveKey, headKey, releaseKey } from '../../release/location';
+import { archiveKey, formatLocation, headKey, releaseKey } from '../../release/location';
 import { encodeManifest, sha256Hex, type Manifest, type ReleasedFile } from '../../release/manifest';
 import { checksumOfBytes } from '../../s3/store';
 import type { ApplyOptions } from '../apply/options';
 import { isUnfinished } from '../apply/intent';
 import { recover } from '../apply/recover';
 import { WaitForLock } from '../apply/wait-for-lock';
-import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
+import { CONFIG_FILE, getModelName, getVersion, isTraceRecord } from '../keys';
 import { Lock, NO_INTENT, ourName } from '../lock';
-import { readSnapshot } from '../plan/snapshot';
-import type { CurrentRelease, ReleasedModel, ReleasedObject } from '../release/release';
+import { findDrift, readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
+import { releaseIds, type CurrentRelease, type ReleasedModel, type ReleasedObject } from '../release/release';
 import { manifestConfig } from './config-texts';
 import { readFormat } from './mode';
 import { newId } from './new-id';
@@ -23,10 +23,13 @@ import { newId } from './new-id';
  * publisher had begun, writes a manifest of format 3 for the current release, and then head.json. From then on earlier
  * versions of this tool refuse the repository. The objects stay where they are, so servers without an agent go on reading
  * it. Earlier releases are not retained, because their objects may have been replaced in place.
- * @param options with the replicas on which changes of a killed publisher are undone, if there are any
+ * @param check called before anything is written; throws an error if the repository should not be migrated
  * @returns whether this call did it; false if another one has, or there is no release
  */
-export async function migrate(options: ApplyOptions): Promise<boolean> {
+export async function migrate(
+  options: ApplyOptions,
+  check?: (seen: RepositorySnapshot) => Promise<void>,
+): Promise<boolean> {
   const { store, location } = options;
   const waiting = new WaitForLock(options);
   for (;;) {
@@ -40,8 +43,10 @@ export async function migrate(options: ApplyOptions): Promise<boolean> {
     });
     if (seen === undefined) return false;
     if (await waiting.isHeld(seen)) continue;
+    await check?.(seen);
     if (isUnfinished(seen.lock.unfinished)) {
-      await recover(seen, options);
+      // Replicas with an agent load the release by themselves.
+      await recover(seen, { ...options, replicas: undefined });
       continue;
     }
     if (seen.head === undefined) return false;
@@ -53,6 +58,52 @@ export async function migrate(options: ApplyOptions): Promise<boolean> {
     } finally {
       await lock.release();
     }
+  }
+}
+
+/**
+ * For a migration before replicas have agents: those serve exactly the release, while other servers serve whatever is
+ * under the prefix.
+ * @throws UserError if that is not the same
+ */
+export async function requireMigratable(
+  seen: RepositorySnapshot,
+  { store, location }: Pick<ApplyOptions, 'store' | 'location'>,
+): Promise<void> {
+  const { head, lock, objects } = seen;
+  const where = formatLocation(location);
+  const refuse = (reason: string, hint: string): never => {
+    throw new UserError(`cannot migrate ${where}: ${reason}`, { hint });
+  };
+  if (isUnfinished(lock.unfinished)) {
+    refuse(
+      'an earlier publisher was interrupted',
+      'run npm run sync-models without --migrate, which undoes its changes',
+    );
+  }
+  if (head === undefined && (await releaseIds(store, location)).length > 0) {
+    refuse(
+      'it has releases, but the pointer to the current one is missing',
+      `restore s3://${store.bucket}/${headKey(location)}`,
+    );
+  }
+  const released = head?.release.models ?? {};
+  const others = [...objects.keys()]
+    .filter((key) => key === `${getModelName(key)}/${CONFIG_FILE}`)
+    .map(getModelName)
+    .filter((model) => !Object.hasOwn(released, model));
+  if (others.length > 0) {
+    refuse(
+      `these models are in no release: ${others.join(', ')}`,
+      'replicas with an agent would not serve them: publish them, or delete their objects',
+    );
+  }
+  const [drift, ...more] = findDrift(seen);
+  if (drift !== undefined) {
+    refuse(
+      `the bucket differs from its release: ${drift}${more.length === 0 ? '' : `, and ${more.length} more`}`,
+      'npm run status lists the differences; npm run sync-models without --migrate repairs them',
+    );
   }
 }
 
@@ -73,6 +124,7 @@ async function rewrite({ release, etag }: CurrentRelease, lock: Lock, options: A
     models,
   };
   const body = encodeManifest(manifest);
+  options.signal?.throwIfAborted();
   await store.putBytes(releaseKey(location, manifest.id), body, { ifAbsent: true });
   await lock.confirm();
   const head = {
@@ -99,6 +151,7 @@ async function convert(name: string, model: ReleasedModel, options: ApplyOptions
     objects.filter(([key]) => key !== configKey),
     options.store.concurrency,
     async ([key, object]) => {
+      options.signal?.throwIfAborted();
       files.push(await convertFile(name, key, object, options));
     },
   );
@@ -138,7 +191,9 @@ async function convertFile(
   if (checksum === undefined) throw missing(key);
   if (getVersion(key) !== undefined && versionId !== undefined) return { path, key: there, versionId, bytes, checksum };
   const copy = archiveKey(location, checksum);
-  const written = await store.copy({ key: there }, copy, { bytes, checksum });
+  const kept = await store.lookUp(copy, bytes);
+  const isKept = kept?.checksum === checksum && kept.versionId !== undefined;
+  const written = isKept ? kept : await store.copy({ key: there }, copy, { bytes, checksum });
   if (written.versionId !== undefined) return { path, key: copy, versionId: written.versionId, bytes, checksum };
   throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
     hint: 'turn on versioning of the bucket: a release for agents names the version of each object',

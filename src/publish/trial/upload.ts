@@ -93,8 +93,10 @@ async function putNew(target: UploadTarget, object: DesiredObject): Promise<Uplo
     byContent,
     async () => `${await byContent()}.${sweptBefore.replace(/\W/g, '')}`,
   ];
+  const tried: string[] = [];
   for (const getKey of keys) {
     const key = await getKey();
+    tried.push(key);
     const found = await findOrCreate(store, key, object, onBytes);
     if (found === undefined || (found.modified !== undefined && found.modified.toISOString() < sweptBefore)) continue;
     onBytes(object.bytes);
@@ -104,7 +106,10 @@ async function putNew(target: UploadTarget, object: DesiredObject): Promise<Uplo
       hint: 'turn on versioning of the bucket: a release names the version of each object',
     });
   }
-  throw new PreconditionFailedError(`cannot write ${object.key}: other objects have its keys`, { hint: RUN_AGAIN });
+  throw new PreconditionFailedError(
+    `cannot write ${object.key}: other objects have its keys s3://${store.bucket}/${tried.join(', ')}`,
+    { hint: RUN_AGAIN },
+  );
 }
 
 /** @returns undefined if the key has other bytes */

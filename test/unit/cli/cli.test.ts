@@ -123,12 +123,15 @@ test.each([
   expect(await usageError('promote', argv)).toContain(`is missing\n  -> ${hint}\n`);
 });
 
-test.each(['--models a', '--prune', '--no-load', '--drain 3'])('sync-models --migrate %s is refused', async (more) => {
-  const [flag] = more.split(' ');
-  expect(await usageError('sync-models', `--bucket s3://b/models --migrate ${more}`)).toContain(
-    `error: --migrate and ${flag} cannot be combined\n  -> --migrate publishes nothing: `,
-  );
-});
+test.each(['--models a', '--prune', '--no-load', '--drain 3', '--triton http://h:1'])(
+  'sync-models --migrate %s is refused',
+  async (more) => {
+    const [flag] = more.split(' ');
+    expect(await usageError('sync-models', `--bucket s3://b/models --migrate ${more}`)).toContain(
+      `error: --migrate and ${flag} cannot be combined\n  -> --migrate publishes nothing, and `,
+    );
+  },
+);
 
 test('a wrong argument that resembles no flag gets the list of flags', async () => {
   expect(await usageError('status', '--stack staging extra')).toMatch(
