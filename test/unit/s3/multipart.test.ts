@@ -224,13 +224,24 @@ describe('an unfinished upload that S3 fails to complete', () => {
 
 describe('a completion of an upload', () => {
   const isCompletion = ({ method, url }: Seen): boolean => method === 'POST' && url.includes('?uploadId=');
-  const IMPATIENT = { attempts: undefined, idleTimeoutMs: 200, deadlineMs: 1000 };
+  // A busy machine sends a space later than after 50 ms.
+  const PATIENT = { attempts: undefined, idleTimeoutMs: 1000, deadlineMs: 60_000 };
 
   test.concurrent.each([
-    ['nothing', () => new Promise<Reply>(() => undefined), 'no data was transferred for too long'],
-    ['spaces only', () => ({ ...COMPLETED, spaces: Infinity }), 'the request took too long'],
-  ])('ends with one error at its deadline if the server sends %s', async (_, complete, reason) => {
-    const { store } = await storeWith(uploadAnswers(complete), IMPATIENT);
+    {
+      sends: 'nothing',
+      limits: { idleTimeoutMs: 300, attempts: 2 },
+      complete: () => new Promise<Reply>(() => undefined),
+      reason: 'no data was transferred for too long',
+    },
+    {
+      sends: 'spaces only',
+      limits: { idleTimeoutMs: 60_000, deadlineMs: 1000 },
+      complete: () => ({ ...COMPLETED, spaces: Infinity }),
+      reason: 'the request took too long',
+    },
+  ])('ends with one error if the server sends $sends', async ({ limits, complete, reason }) => {
+    const { store } = await storeWith(uploadAnswers(complete), { ...PATIENT, ...limits });
     const { message, hint } = await getError(putTwoParts(store));
     expect(message).toMatch(/^cannot write s3:\/\/bucket\/large at \S+: ETIMEDOUT /);
     expect(message).toContain(reason);
@@ -239,8 +250,8 @@ describe('a completion of an upload', () => {
 
   test('is sent once if the server sends spaces for longer than a silent connection may last', async () => {
     const { store, seen } = await storeWith(
-      uploadAnswers(() => ({ ...COMPLETED, spaces: 8 })),
-      { ...IMPATIENT, deadlineMs: 60_000 },
+      uploadAnswers(() => ({ ...COMPLETED, spaces: 24 })),
+      PATIENT,
     );
     expect(await putTwoParts(store)).toMatchObject({ etag: '"e"' });
     expect(seen.filter(isCompletion)).toHaveLength(1);
