@@ -255,8 +255,9 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(said()).toContain('with --no-ask');
   expect(await ask(local, 'wrong')).toBe(11);
   expect(await ask(local, 'on_wrong')).toBe(11);
-  expect(getPage(local)).toMatch(
-    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/,
+  // The page is written after the line.
+  await untilLocal(local, () =>
+    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/.test(getPage(local)),
   );
   const afterEdit = await getRelease();
   expect(afterEdit.models).toEqual(['adds', 'on_wrong', 'through', 'wrong']);
