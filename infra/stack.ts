@@ -27,6 +27,7 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
   serviceUrl: pulumi.Output<string>;
   externalUrl?: pulumi.Output<string | undefined>;
   publisherRoleArn?: pulumi.Output<string>;
+  prunerRoleArn?: pulumi.Output<string>;
 };
 
 /** Creates all resources of a stack from its settings. */
@@ -85,6 +86,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     modelControlKey: triton.modelControlKey,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
     publisherRoleArn: publisher?.roleArn,
+    prunerRoleArn: publisher?.prunerRoleArn,
   });
 }
 
@@ -258,6 +260,7 @@ function getPublisher(
       title: title('publisher'),
       repository: place,
       publisher,
+      agent: triton.agent !== undefined,
       cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
       protect,
     },

@@ -1,8 +1,13 @@
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { federatedTrust, policyDocument } from './policy-document';
-import { publisherStatements, type RepositoryRef } from './repository-policies';
+import { federatedTrust, policyDocument, type PolicyStatement } from './policy-document';
+import {
+  agentPublisherStatements,
+  prunerStatements,
+  publisherStatements,
+  type RepositoryRef,
+} from './repository-policies';
 import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
@@ -11,48 +16,85 @@ export interface PublisherRoleArgs {
   repository: RepositoryRef;
   /** Issuer, audience and subjects of the accepted tokens. */
   publisher: PublisherSettings;
+  /** Whether the replicas have agents, so that the publisher never replaces a version. Default: false. */
+  agent?: boolean;
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
   cluster?: { name: pulumi.Input<string>; group: string };
   /** Pulumi refuses to delete the role, whose ARN the workflows of CI contain. Default: false. */
   protect?: boolean;
 }
 
-/** The role that CI assumes to publish models. It uses an OIDC token, so there is no access key that could leak. */
+/**
+ * The roles that CI assumes to publish models, and to delete those of former releases. It uses OIDC tokens, so there is no
+ * access key that could leak.
+ */
 export class PublisherRole extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
+  /** Undefined without prunerSubjects. */
+  readonly prunerRoleArn: pulumi.Output<string> | undefined;
 
   constructor(name: string, args: PublisherRoleArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:PublisherRole', name, {}, options);
-    const { publisher } = args;
+    const { publisher, repository, title = name } = args;
     const provider = publisher.providerArn ?? this.provider(name, publisher);
+    const create = (role: string, description: string, subjects: string[], statements: PolicyStatement[]) =>
+      this.role(role, { ...args, provider, description, subjects, statements });
+    this.roleArn = create(
+      name,
+      `Publishes models of ${title}`,
+      publisher.subjects,
+      args.agent === true ? agentPublisherStatements(repository) : publisherStatements(repository),
+    );
+    this.prunerRoleArn =
+      publisher.prunerSubjects.length === 0
+        ? undefined
+        : create(
+            `${name}-pruner`,
+            `Deletes models of former releases of ${title}`,
+            publisher.prunerSubjects,
+            prunerStatements(repository),
+          );
+    this.registerOutputs({ roleArn: this.roleArn, prunerRoleArn: this.prunerRoleArn });
+  }
+
+  private role(
+    name: string,
+    { publisher, provider, description, subjects, statements, protect, cluster }: RoleArgs,
+  ): pulumi.Output<string> {
     const issuer = publisher.issuer.replace(/^https:\/\//, '');
     const role = new iam.Role(
       name,
       {
-        description: `Publishes models of ${args.title ?? name}`,
+        description,
         assumeRolePolicy: federatedTrust(provider, {
           StringEquals: { [`${issuer}:aud`]: publisher.audience },
-          StringLike: { [`${issuer}:sub`]: publisher.subjects },
+          StringLike: { [`${issuer}:sub`]: subjects },
         }),
       },
-      { parent: this, protect: args.protect },
+      { parent: this, protect },
     );
     // Children would inherit the protection. Another cluster replaces its access entry.
     const ofRole = { parent: role, protect: false };
-    new iam.RolePolicy(name, { role: role.id, policy: policyDocument(publisherStatements(args.repository)) }, ofRole);
-    if (args.cluster !== undefined) {
+    new iam.RolePolicy(name, { role: role.id, policy: policyDocument(statements) }, ofRole);
+    if (cluster !== undefined) {
       new eks.AccessEntry(
         name,
-        { clusterName: args.cluster.name, principalArn: role.arn, kubernetesGroups: [args.cluster.group] },
+        { clusterName: cluster.name, principalArn: role.arn, kubernetesGroups: [cluster.group] },
         ofRole,
       );
     }
-    this.roleArn = role.arn;
-    this.registerOutputs({ roleArn: this.roleArn });
+    return role.arn;
   }
 
   private provider(name: string, { issuer, audience }: PublisherSettings): pulumi.Output<string> {
     return new iam.OpenIdConnectProvider(`${name}-issuer`, { url: issuer, clientIdLists: [audience] }, { parent: this })
       .arn;
   }
+}
+
+interface RoleArgs extends PublisherRoleArgs {
+  provider: pulumi.Input<string>;
+  description: string;
+  subjects: string[];
+  statements: PolicyStatement[];
 }

@@ -94,6 +94,74 @@ export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
 }
 
 /**
+ * Permissions of the publisher for replicas with an agent. It creates objects. It replaces and deletes only head.json, the
+ * lock of a migration, and files outside of the folders of versions, which servers without an agent read. So whoever has
+ * a token of the publisher cannot change or remove what a release names.
+ *
+ * Source of the condition keys: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+ * (November 2026).
+ */
+export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[] {
+  const { bucketArn, prefix } = place;
+  const releases = releasesPrefix({ bucket: '', prefix });
+  const all = [prefix, releases].map((each) => objects(place, each));
+  const isReplacement = { Null: { 's3:if-match': 'false' } };
+  return [
+    ...publisherStatements(place).map((statement) =>
+      statement.Sid === 'Publish' ? { ...statement, Action: UPLOAD_ACTIONS } : statement,
+    ),
+    {
+      Sid: 'Create',
+      Effect: 'Allow',
+      Action: 's3:PutObject',
+      Resource: all,
+      Condition: { Null: { 's3:if-none-match': 'false' } },
+    },
+    {
+      Sid: 'UploadParts',
+      Effect: 'Allow',
+      Action: 's3:PutObject',
+      Resource: all,
+      Condition: { Bool: { 's3:ObjectCreationOperation': 'false' } },
+    },
+    {
+      Sid: 'Replace',
+      Effect: 'Allow',
+      Action: 's3:PutObject',
+      Resource: [`${prefix}/*`, `${releases}/head.json`, `${releases}/lock.json`].map(
+        (key) => pulumi.interpolate`${bucketArn}/${key}`,
+      ),
+      Condition: isReplacement,
+    },
+    {
+      Sid: 'ReplaceNoVersion',
+      Effect: 'Deny',
+      Action: 's3:PutObject',
+      Resource: versionFiles(place),
+      Condition: isReplacement,
+    },
+    { Sid: 'Delete', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, prefix) },
+    { Sid: DELETE_NO_VERSION, Effect: 'Deny', Action: 's3:DeleteObject', Resource: versionFiles(place) },
+  ];
+}
+
+/** Besides what the publisher may do, the pruner deletes files that no retained release names. */
+export function prunerStatements(place: RepositoryRef): PolicyStatement[] {
+  const kept = `${releasesPrefix({ bucket: '', prefix: place.prefix })}/kept`;
+  return [
+    ...agentPublisherStatements(place).filter(({ Sid }) => Sid !== DELETE_NO_VERSION),
+    { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, kept) },
+  ];
+}
+
+const UPLOAD_ACTIONS = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:ListMultipartUploadParts'];
+const DELETE_NO_VERSION = 'DeleteNoVersion';
+
+/** Names of versions are numbers, and IAM has no pattern for a digit. Other names that begin with one match as well. */
+const versionFiles = ({ bucketArn, prefix }: RepositoryRef): pulumi.Output<string>[] =>
+  [...'0123456789'].map((digit) => pulumi.interpolate`${bucketArn}/${prefix}/*/${digit}*`);
+
+/**
  * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.
  * @param readers ARNs of roles
  */

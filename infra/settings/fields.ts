@@ -10,7 +10,7 @@ export interface TextFault {
 }
 
 /** Returns undefined for a valid text. */
-type TextCheck = (text: string) => TextFault | undefined;
+export type TextCheck = (text: string) => TextFault | undefined;
 
 interface StringField extends Described {
   readonly kind: 'string';

@@ -38,7 +38,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     cluster,
     gpuNodePools: values.gpuNodePools,
     modelRepository: modelRepositorySettings(values, region, problems),
-    publisher: publisherSettings(values),
+    publisher: publisherSettings(values, problems),
     triton: tritonSettings(values, source.encrypted, problems),
     renderManifestsTo: values.renderManifestsTo,
   };

@@ -69,10 +69,21 @@ function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
 }
 
 /** Settings of the publisher's tokens; undefined if no subjects are set. */
-export function publisherSettings(values: ConfigValues): PublisherSettings | undefined {
-  if (values.publisherSubjects.length === 0) return undefined;
+export function publisherSettings(values: ConfigValues, problems: ProblemList): PublisherSettings | undefined {
+  const { publisherSubjects: subjects, prunerSubjects, agent } = values;
+  if (prunerSubjects.length > 0 && !agent) {
+    // Without agents every publisher deletes: the versions that its configuration does not name any more.
+    problems.add('prunerSubjects', 'is set, but agent is false', {
+      hint: 'set agent to true, or remove prunerSubjects',
+    });
+  }
+  if (prunerSubjects.length > 0 && subjects.length === 0) {
+    problems.add('prunerSubjects', 'is set without publisherSubjects', { hint: 'set publisherSubjects too' });
+  }
+  if (subjects.length === 0) return undefined;
   return {
-    subjects: values.publisherSubjects,
+    subjects,
+    prunerSubjects,
     issuer: values.publisherIssuer,
     audience: values.publisherAudience,
     providerArn: values.publisherOidcProviderArn,

@@ -2,7 +2,7 @@ import { cidrFault, RANGE_ORDERS } from '../network/cidr';
 import { EKS_VERSION_NAMES } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isNarrowSubject } from '../trust-subject';
-import type { Fields, TextFault } from './fields';
+import type { Fields, TextCheck, TextFault } from './fields';
 import { POOL_FIELDS } from './pool-fields';
 
 const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
@@ -29,7 +29,7 @@ const CLUSTER_FIELDS = {
     kind: 'boolean',
     default: false,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the publisher role. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
   },
   vpcId: {
     kind: 'string',
@@ -205,6 +205,10 @@ const CLUSTER_FIELDS = {
   },
 } as const satisfies Fields;
 
+const checkSubject: TextCheck = (text) =>
+  isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' };
+const SUBJECTS = 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"';
+
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
   modelRepositoryPrefix: {
@@ -277,23 +281,31 @@ const REPOSITORY_FIELDS = {
   },
   publisherSubjects: {
     kind: 'stringArray',
-    check: (text) => (isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' }),
-    allowed: 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
+    check: checkSubject,
+    allowed: SUBJECTS,
     default: [],
     description:
       'Subjects of the OpenID Connect tokens whose holders may assume the publisher role. Empty: no publisher role is created.',
+  },
+  prunerSubjects: {
+    kind: 'stringArray',
+    check: checkSubject,
+    allowed: SUBJECTS,
+    default: [],
+    description:
+      'With agent: subjects of the tokens whose holders may assume the pruner role, which publishes as well and deletes models of former releases (--prune). Empty: no such role is created.',
   },
   publisherIssuer: {
     kind: 'string',
     pattern: /^https:\/\/[^\s]+[^/\s]$/,
     allowed: 'an address, "https://token.actions.githubusercontent.com"',
     default: 'https://token.actions.githubusercontent.com',
-    description: 'URL of the issuer of the tokens in publisherSubjects.',
+    description: 'URL of the issuer of the tokens in publisherSubjects and prunerSubjects.',
   },
   publisherAudience: {
     kind: 'string',
     default: 'sts.amazonaws.com',
-    description: 'Audience of the tokens in publisherSubjects.',
+    description: 'Audience of the tokens in publisherSubjects and prunerSubjects.',
   },
   publisherOidcProviderArn: {
     kind: 'string',

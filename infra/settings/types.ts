@@ -79,6 +79,8 @@ export type ModelRepositorySettings = {
 /** Tokens of an OpenID Connect issuer that may publish from outside AWS. */
 export interface PublisherSettings {
   subjects: string[];
+  /** If empty, no pruner role is created. */
+  prunerSubjects: string[];
   issuer: string;
   audience: string;
   /** If undefined, the IAM provider of the issuer is created. */

@@ -52,10 +52,19 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
     case 'PUT': {
       // A part is encrypted with the data key of its upload, which KMS has to decrypt first.
       const encrypted = has('uploadId') ? kms('GenerateDataKey', 'Decrypt') : kms('GenerateDataKey');
-      return [on('PutObject'), ...encrypted, ...ofCopySource(request, kms)];
+      return [
+        { ...on('PutObject'), context: ofWrite(request, !has('uploadId')) },
+        ...encrypted,
+        ...ofCopySource(request, kms),
+      ];
     }
     case 'POST':
-      if (has('uploads') || has('uploadId')) return [on('PutObject'), ...kms('GenerateDataKey', 'Decrypt')];
+      if (has('uploads') || has('uploadId')) {
+        return [
+          { ...on('PutObject'), context: ofWrite(request, has('uploadId')) },
+          ...kms('GenerateDataKey', 'Decrypt'),
+        ];
+      }
       break;
     case 'DELETE':
       return [has('uploadId') ? on('AbortMultipartUpload') : on(`DeleteObject${version}`)];
@@ -86,6 +95,15 @@ function ofBucket({ method, path, body }: S3Request, bucket: string, query: URLS
     }));
   }
   throw new Error(`which permissions ${method} ${path} needs is not known here`);
+}
+
+/** Condition keys of a write. */
+function ofWrite(request: S3Request, createsObject: boolean): NonNullable<Call['context']> {
+  const conditions = ['if-match', 'if-none-match'].flatMap((name) => {
+    const value = header(request, name);
+    return value === '' ? [] : [[`s3:${name}`, value]];
+  });
+  return { 's3:ObjectCreationOperation': String(createsObject), ...Object.fromEntries(conditions) };
 }
 
 function ofCopySource(request: S3Request, kms: (...actions: string[]) => Call[]): Call[] {

@@ -206,6 +206,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   existing('s3AccessKeyId', undefined, { secrets: { s3AccessKeyId: 'other' } }),
   existing('s3SecretAccessKey', undefined, { secrets: { s3SecretAccessKey: 'other' } }),
   auto('publisherSubjects', ['repo:acme/serving:environment:staging']),
+  auto('prunerSubjects', ['repo:acme/serving:environment:prune'], { advice: 'set `agent` to true' }),
   auto('publisherIssuer', 'https://gitlab.example.com'),
   auto('publisherAudience', 'triton'),
   auto('publisherOidcProviderArn', 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com', {

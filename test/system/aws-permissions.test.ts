@@ -1,19 +1,23 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { policyDocument, type PolicyStatement } from '../../infra/iam/policy-document';
+import { agentPublisherStatements, prunerStatements } from '../../infra/iam/repository-policies';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
+import { findMode } from '../../src/publish/trial/mode';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import { repositoryStatus } from '../../src/publish/status';
 import { Requester } from '../../src/s3/requester';
 import type { S3Store } from '../../src/s3/store';
 import { PUBLISHER_PERMISSIONS, READER_PERMISSIONS, TRITON_PERMISSIONS } from '../support/aws-permissions';
-import type { Call } from '../support/iam';
+import { decide, type Call, type PolicyDocument } from '../support/iam';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { permissionsFor } from '../support/s3-permissions';
+import { podSource, RulePod } from '../support/rule-pod';
 import { Scratch } from '../support/temp-dir';
 import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 import { testTriton } from '../support/triton';
@@ -143,6 +147,68 @@ const abandonUpload = (at: string): Promise<void> =>
     key: `${LOCATION.prefix}/small/9/model.pt`,
     query: { uploads: '' },
   });
+
+/** A policy in the form in which AWS gets it. */
+const getPolicy = async (statements: PolicyStatement[]): Promise<PolicyDocument> =>
+  JSON.parse(await new Promise<string>((resolve) => policyDocument(statements).apply(resolve))) as PolicyDocument;
+
+test('publishing through agents needs the role of the publisher, and a prune that of the pruner', async () => {
+  const location = { ...LOCATION, prefix: 'agents' };
+  const place = { bucketArn: `arn:aws:s3:::${LOCATION.bucket}`, prefix: location.prefix, keyArn: KEY };
+  const policies = {
+    publisher: await getPolicy(agentPublisherStatements(place)),
+    pruner: await getPolicy(prunerStatements(place)),
+  };
+  const tap = await tapped();
+  const refused = (policy: PolicyDocument): string[] =>
+    getCalls(tap)
+      .filter((call) => decide([policy], call) !== 'allowed')
+      .map(({ action, resource }) => `${action} ${resource}`);
+  const direct = await openBucket(scratch, endpoint, LOCATION.bucket, { create: false });
+  const pod = await RulePod.start(scratch, 'pod', direct, location);
+  const models = join(scratch.directory, 'for-agents');
+  const store = await storeBehind(tap);
+  const { publish, options } = publisher(store, location, models);
+  const replicas = podSource(() => [pod]);
+  const throughAgents = async () => ({ replicas, agents: await findMode(store, location, replicas) });
+  const large = 'weights '.repeat(2_500_000);
+  const config = 'backend: "anything"\nversion_policy { all {} }\n';
+  const files = (version: number): Record<string, string> => ({
+    'small/config.pbtxt': config,
+    [`small/${version}/weights`]: String(version),
+    'small/labels.txt': `labels of ${version}`,
+    'large/config.pbtxt': config,
+    'large/1/weights': large,
+  });
+  writeRepository(models, files(1));
+  const first = await publish(await throughAgents());
+  rmSync(models, { recursive: true });
+  writeRepository(models, files(2));
+  await publish(await throughAgents());
+  await rollBack(first.release?.id, { ...options(), ...(await throughAgents()) });
+  await repositoryStatus(store, location, replicas);
+
+  // S3 copies from a repository that other roles may read.
+  const source = { ...LOCATION, prefix: 'source' };
+  writeRepository(models, { 'copied/config.pbtxt': config, 'copied/3/weights': '3' });
+  await publisher(direct, source, models).publish();
+  const from = { store: direct, location: source };
+  await promote({ ...options(), ...(await throughAgents()), from });
+  expect(getCalls(tap).length).toBeGreaterThan(50);
+  const ofSource = new RegExp(`/source(\\.releases)?/`);
+  expect(refused(policies.publisher).filter((call) => !ofSource.test(call))).toEqual([]);
+  expect(refused(policies.pruner).filter((call) => !ofSource.test(call))).toEqual([]);
+
+  // Two days and six releases later.
+  tap.set({ clockOffsetMs: 2 * 24 * 3600 * 1000 });
+  tap.requests.length = 0;
+  await direct.putBytes(`${location.prefix}/small/9/model.pt`, Buffer.from('in no release'));
+  rmSync(models, { recursive: true });
+  writeRepository(models, files(2));
+  await publish({ ...(await throughAgents()), prune: true });
+  expect(refused(policies.publisher)).toEqual([`s3:DeleteObject ${place.bucketArn}/agents/small/9/model.pt`]);
+  expect(refused(policies.pruner)).toEqual([]);
+});
 
 test('promote needs exactly the listed read permissions, only under its prefix', async () => {
   const tap = await tapped();

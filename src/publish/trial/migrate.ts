@@ -193,7 +193,8 @@ async function convertFile(
   const copy = archiveKey(location, checksum);
   const kept = await store.lookUp(copy, bytes);
   const isKept = kept?.checksum === checksum && kept.versionId !== undefined;
-  const written = isKept ? kept : await store.copy({ key: there }, copy, { bytes, checksum });
+  const condition = kept === undefined ? ({ ifAbsent: true } as const) : { ifEtag: kept.etag };
+  const written = isKept ? kept : await store.copy({ key: there }, copy, { bytes, checksum, condition });
   if (written.versionId !== undefined) return { path, key: copy, versionId: written.versionId, bytes, checksum };
   throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
     hint: 'turn on versioning of the bucket: a release for agents names the version of each object',

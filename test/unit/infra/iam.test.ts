@@ -133,6 +133,61 @@ describe('the role of pods with an agent', () => {
   });
 });
 
+describe('roles of publishers for replicas with an agent', () => {
+  const CREATES = { 's3:ObjectCreationOperation': 'true', 's3:if-none-match': '*' };
+  const REPLACES = { 's3:ObjectCreationOperation': 'true', 's3:if-match': '"etag"' };
+  const OVERWRITES = { 's3:ObjectCreationOperation': 'true' };
+  const PART = { 's3:ObjectCreationOperation': 'false' };
+  const [YES, NO, DENIED] = ['allowed', 'not allowed', 'denied'] as const;
+  const VERSION = 'models/bert/10/model.pt';
+  const [KEPT, MANIFEST] = ['models.releases/kept/abc', 'models.releases/20261125T100000000Z-1a2b3c4d.json'];
+  const [HEAD, CONFIG] = ['models.releases/head.json', 'models/bert/config.pbtxt'];
+  let policies: { publisher: PolicyDocument; pruner: PolicyDocument };
+  let bucket: string;
+
+  beforeAll(async () => {
+    const prunerSubjects = ['repo:acme/serving:environment:prune'];
+    const { resources, outputs } = await registeredStack('staging', { agent: true, prunerSubjects });
+    bucket = new URL(outputs['modelRepository'] as string).host;
+    policies = { publisher: getPolicy(resources, 'publisher'), pruner: getPolicy(resources, 'pruner') };
+    const role = resources.find(({ type, name }) => type === 'aws:iam/role:Role' && name === 'publisher-pruner');
+    expect(role?.inputs['assumeRolePolicy']).toContain(prunerSubjects[0]);
+  });
+
+  test.each([
+    { what: 'create a file of a version', action: 'PutObject', key: VERSION, context: CREATES, by: [YES, YES] },
+    { what: 'upload a part of a file', action: 'PutObject', key: VERSION, context: PART, by: [YES, YES] },
+    { what: 'replace a file of a version', action: 'PutObject', key: VERSION, context: REPLACES, by: [DENIED, DENIED] },
+    { what: 'overwrite a file of a version', action: 'PutObject', key: VERSION, context: OVERWRITES, by: [NO, NO] },
+    { what: 'create an object by content', action: 'PutObject', key: KEPT, context: CREATES, by: [YES, YES] },
+    { what: 'replace an object by content', action: 'PutObject', key: KEPT, context: REPLACES, by: [NO, NO] },
+    { what: 'create a manifest', action: 'PutObject', key: MANIFEST, context: CREATES, by: [YES, YES] },
+    { what: 'replace a manifest', action: 'PutObject', key: MANIFEST, context: REPLACES, by: [NO, NO] },
+    { what: 'overwrite a manifest', action: 'PutObject', key: MANIFEST, context: OVERWRITES, by: [NO, NO] },
+    { what: 'replace head.json', action: 'PutObject', key: HEAD, context: REPLACES, by: [YES, YES] },
+    { what: 'overwrite head.json', action: 'PutObject', key: HEAD, context: OVERWRITES, by: [NO, NO] },
+    { what: 'replace a configuration', action: 'PutObject', key: CONFIG, context: REPLACES, by: [YES, YES] },
+    { what: 'delete a configuration', action: 'DeleteObject', key: CONFIG, by: [YES, YES] },
+    { what: 'delete a file of a version', action: 'DeleteObject', key: VERSION, by: [DENIED, YES] },
+    { what: 'delete an object by content', action: 'DeleteObject', key: KEPT, by: [NO, YES] },
+    { what: 'delete a manifest', action: 'DeleteObject', key: MANIFEST, by: [NO, NO] },
+    { what: 'delete head.json', action: 'DeleteObject', key: HEAD, by: [NO, NO] },
+    { what: 'delete the earlier version of an object', action: 'DeleteObjectVersion', key: VERSION, by: [NO, NO] },
+    { what: 'delete the earlier version of a copy', action: 'DeleteObjectVersion', key: KEPT, by: [NO, NO] },
+    { what: 'read an object by its version', action: 'GetObjectVersion', key: KEPT, by: [YES, YES] },
+    {
+      what: 'create an object elsewhere',
+      action: 'PutObject',
+      key: 'other/1/model.pt',
+      context: CREATES,
+      by: [NO, NO],
+    },
+  ])('$what: $by', ({ action, key, context = {}, by }) => {
+    const call = { action: `s3:${action}`, resource: `arn:aws:s3:::${bucket}/${key}`, context };
+    expect([decide([policies.publisher], call), decide([policies.pruner], call)]).toEqual(by);
+  });
+});
+
 describe('bucketReaders', () => {
   const READER = 'arn:aws:iam::444455556666:role/deploy-prod';
   const AT = { bucket: '', prefix: 'models', key: 'key', region: 'us-east-1' };

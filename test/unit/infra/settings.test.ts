@@ -257,6 +257,16 @@ describe('readSettings reports', () => {
       's3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them',
     ],
     [
+      'a pruner of replicas without an agent',
+      { prunerSubjects: ['repo:acme/serving:environment:prune'] },
+      'prunerSubjects: is set, but agent is false\n    -> set agent to true, or remove prunerSubjects',
+    ],
+    [
+      'a pruner without a publisher',
+      { agent: true, publisherSubjects: [], prunerSubjects: ['repo:acme/serving:environment:prune'] },
+      'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
+    ],
+    [
       'readers of an existing bucket',
       { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
       'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
@@ -299,10 +309,11 @@ describe('readSettings reports', () => {
   });
 
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
-    expect(getProblems({ publisherSubjects: [subject] })).toEqual([
-      `publisherSubjects[0]: is ${JSON.stringify(subject)}: it does not name exactly one repository; allowed: ` +
-        'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"',
-    ]);
+    const fault =
+      `is ${JSON.stringify(subject)}: it does not name exactly one repository; allowed: ` +
+      'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"';
+    expect(getProblems({ publisherSubjects: [subject] })).toEqual([`publisherSubjects[0]: ${fault}`]);
+    expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
   });
 
   test.each(NARROW_SUBJECTS)('nothing for the narrow subject %s', (subject) => {

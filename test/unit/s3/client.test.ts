@@ -380,6 +380,38 @@ describe('S3Store', () => {
     );
   });
 
+  test('copy sends the bytes if S3 refuses conditional copies, as AWS does where a policy requires conditions', async () => {
+    const checksum = checksumOfBytes(body);
+    const { store, seen } = await storeWith(({ method, url, headers }) => {
+      if (method === 'HEAD') return { status: 404 };
+      if (method === 'GET' && url.includes('/to')) return failure('NoSuchKey', 404);
+      if (method === 'GET') return { headers: { etag: '"from"' }, body };
+      if (headers['x-amz-copy-source'] !== undefined) return failure('NotImplemented', 501);
+      return { headers: { etag: '"to"', 'x-amz-version-id': url.slice(-1) } };
+    });
+    const condition = { ifAbsent: true } as const;
+    const copied = await store.copy({ key: 'from', versionId: '1' }, 'to', {
+      ...{ bytes: body.byteLength, checksum, condition },
+    });
+    expect(copied).toEqual({ etag: '"to"', checksum, versionId: 'o' });
+    const last = seen.at(-1);
+    expect([last?.method, last?.headers['if-none-match'], last?.body]).toEqual(['PUT', '*', body]);
+    expect(seen.at(-2)?.url).toMatch(/from\?versionId=1$/);
+  });
+
+  test('copy reports other content although the publisher may not delete the copy', async () => {
+    const { store, seen } = await storeWith(({ method, headers }) => {
+      if (headers['x-amz-copy-source'] !== undefined) {
+        return { headers: { 'x-amz-version-id': 'v' }, body: '<CopyObjectResult><ETag>e</ETag></CopyObjectResult>' };
+      }
+      if (method === 'HEAD') return { headers: { etag: '"e"', 'content-length': '1' } };
+      return failure('AccessDenied', 403);
+    });
+    const copied = store.copy({ key: 'from' }, 'to', { bytes: body.byteLength, checksum: 'x' });
+    expect((await getError(copied)).message).toMatch(/its content does not match its recorded checksum$/);
+    expect(seen.at(-1)).toMatchObject({ method: 'DELETE', url: expect.stringMatching(/to\?versionId=v$/) as string });
+  });
+
   test('copy from another server names the source if its content has another checksum', async () => {
     const { store } = await storeWith(parts(() => COMPLETED));
     const other = await storeWith(() => ({ body: 'short' }), { bucket: 'other' });

@@ -3,6 +3,7 @@ import { permissionsFor, type S3Request } from '../../support/s3-permissions';
 const KEY = 'arn:aws:kms:eu-central-1:1:key/1';
 const B = 'arn:aws:s3:::models';
 const O = `${B}/a b/m.pt`;
+const CREATES = 's3:ObjectCreationOperation';
 
 test.each<[string, S3Request, string[]]>([
   ['HeadBucket', { method: 'HEAD', path: '/models' }, [`s3:ListBucket ${B}`]],
@@ -29,16 +30,43 @@ test.each<[string, S3Request, string[]]>([
     [`s3:GetObjectVersion ${O}`, `kms:Decrypt ${KEY}`],
   ],
   ['ListParts', { method: 'GET', path: '/models/a%20b/m.pt?uploadId=1' }, [`s3:ListMultipartUploadParts ${O}`]],
-  ['PutObject', { method: 'PUT', path: '/models/a%20b/m.pt' }, [`s3:PutObject ${O}`, `kms:GenerateDataKey ${KEY}`]],
+  [
+    'PutObject',
+    { method: 'PUT', path: '/models/a%20b/m.pt' },
+    [`s3:PutObject ${O} ${CREATES}=true`, `kms:GenerateDataKey ${KEY}`],
+  ],
+  ...['if-match', 'if-none-match'].map(
+    (name) =>
+      [
+        `PutObject with ${name}`,
+        { method: 'PUT', path: '/models/a%20b/m.pt', headers: { [name]: '*' } },
+        [`s3:PutObject ${O} ${CREATES}=true s3:${name}=*`, `kms:GenerateDataKey ${KEY}`],
+      ] as [string, S3Request, string[]],
+  ),
+  [
+    'CreateMultipartUpload',
+    { method: 'POST', path: '/models/a%20b/m.pt?uploads=' },
+    [`s3:PutObject ${O} ${CREATES}=false`, `kms:GenerateDataKey ${KEY}`, `kms:Decrypt ${KEY}`],
+  ],
+  [
+    'CompleteMultipartUpload',
+    { method: 'POST', path: '/models/a%20b/m.pt?uploadId=1', headers: { 'if-none-match': '*' } },
+    [`s3:PutObject ${O} ${CREATES}=true s3:if-none-match=*`, `kms:GenerateDataKey ${KEY}`, `kms:Decrypt ${KEY}`],
+  ],
   [
     'UploadPart',
     { method: 'PUT', path: '/models/a%20b/m.pt?partNumber=1&uploadId=1' },
-    [`s3:PutObject ${O}`, `kms:GenerateDataKey ${KEY}`, `kms:Decrypt ${KEY}`],
+    [`s3:PutObject ${O} ${CREATES}=false`, `kms:GenerateDataKey ${KEY}`, `kms:Decrypt ${KEY}`],
   ],
   [
     'CopyObject of a version',
     { method: 'PUT', path: '/models/a%20b/m.pt', headers: { 'x-amz-copy-source': 'models/c%20d?versionId=2' } },
-    [`s3:PutObject ${O}`, `kms:GenerateDataKey ${KEY}`, `s3:GetObjectVersion ${B}/c d`, `kms:Decrypt ${KEY}`],
+    [
+      `s3:PutObject ${O} ${CREATES}=true`,
+      `kms:GenerateDataKey ${KEY}`,
+      `s3:GetObjectVersion ${B}/c d`,
+      `kms:Decrypt ${KEY}`,
+    ],
   ],
   [
     'AbortMultipartUpload',
