@@ -95,8 +95,8 @@ export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
 
 /**
  * Permissions of the publisher for replicas with an agent. It creates objects. It replaces and deletes only head.json, the
- * lock of a migration, and files outside of the folders of versions, which servers without an agent read. So whoever has
- * a token of the publisher cannot change or remove what a release names.
+ * lock of a migration, and files outside of the folders of versions, which servers without an agent read. So a
+ * stolen token of the publisher cannot change or remove what a release names.
  *
  * Source of the condition keys: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  * (November 2026).
@@ -159,7 +159,7 @@ const DELETE_NO_VERSION = 'DeleteNoVersion';
 
 /** Names of versions are numbers, and IAM has no pattern for a digit. Other names that begin with one match as well. */
 const versionFiles = ({ bucketArn, prefix }: RepositoryRef): pulumi.Output<string>[] =>
-  [...'0123456789'].map((digit) => pulumi.interpolate`${bucketArn}/${prefix}/*/${digit}*`);
+  Array.from({ length: 10 }, (_, digit) => pulumi.interpolate`${bucketArn}/${prefix}/*/${digit}*`);
 
 /**
  * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.

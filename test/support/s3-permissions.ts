@@ -99,11 +99,12 @@ function ofBucket({ method, path, body }: S3Request, bucket: string, query: URLS
 
 /** Condition keys of a write. */
 function ofWrite(request: S3Request, createsObject: boolean): NonNullable<Call['context']> {
-  const conditions = ['if-match', 'if-none-match'].flatMap((name) => {
+  const context: Record<string, string> = { 's3:ObjectCreationOperation': String(createsObject) };
+  for (const name of ['if-match', 'if-none-match']) {
     const value = header(request, name);
-    return value === '' ? [] : [[`s3:${name}`, value]];
-  });
-  return { 's3:ObjectCreationOperation': String(createsObject), ...Object.fromEntries(conditions) };
+    if (value !== '') context[`s3:${name}`] = value;
+  }
+  return context;
 }
 
 function ofCopySource(request: S3Request, kms: (...actions: string[]) => Call[]): Call[] {
