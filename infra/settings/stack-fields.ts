@@ -293,7 +293,7 @@ const REPOSITORY_FIELDS = {
     allowed: SUBJECTS,
     default: [],
     description:
-      'With agent: subjects of the tokens whose holders may assume the pruner role, which publishes as well and deletes models of former releases (--prune). Empty: no such role is created.',
+      'With agent: subjects of the tokens whose holders may assume the pruner role, which can publish as well, and delete the files of former releases (releases --prune). Empty: no such role is created.',
   },
   publisherIssuer: {
     kind: 'string',

@@ -1,6 +1,6 @@
 import { EXIT, parseInteger } from '../cli/cli';
 import { formatProblem, UsageError, UserError, type Problem } from '../core/errors';
-import { firstLines, formatBytes, formatCount, formatDuration, formatTable } from '../core/format';
+import { formatBytes, formatCount, formatDuration, formatTable } from '../core/format';
 import { Progress } from '../cli/progress';
 import type { ApplyOptions, ApplyResult } from '../publish/apply/options';
 import { getModelName } from '../publish/keys';
@@ -17,6 +17,7 @@ import { stillLoadedError, type RolloutResult } from '../publish/apply/rollout';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { findMode } from '../publish/trial/mode';
 import type { Encryption } from '../s3/store';
+import { confirmDeletion, indentedList } from './confirm';
 import { NAME_SERVERS, withTargetFlags, type CommandTarget, type StoreFlags } from './target';
 import { ProgressMeter } from '../cli/progress-meter';
 
@@ -155,7 +156,10 @@ export async function runPublishCommand(
               progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
             warned = true;
           },
-          confirmPrune: (plan) => (flags.yes === true ? Promise.resolve(true) : confirm(plan, progress, signal)),
+          confirmPrune: (plan) =>
+            flags.yes === true
+              ? Promise.resolve(true)
+              : confirmDeletion(plan.prune, warningOfLoss(plan), progress, signal),
           onWarning: (warning) => {
             const text = formatProblem(warning);
             if (!warnings.has(text)) progress.line(`warning: ${text}`.replace(/^/gm, '     '));
@@ -237,11 +241,6 @@ function getAction(planned: PlannedModel, plan: Plan): string {
   if (isChanged(planned)) return 'publish';
   return plan.prune.some((key) => getModelName(key) === planned.model.name) ? 'prune' : 'unchanged';
 }
-
-const indentedList = (keys: readonly string[]): string =>
-  firstLines(keys)
-    .map((line) => `  ${line}`)
-    .join('\n');
 
 function describeResult(
   { plan, release, isNew, replicas, asked }: ApplyResult,
@@ -331,34 +330,3 @@ const sumBytes = (objects: readonly PlannedObject[]): number =>
   objects.reduce((sum, { object }) => sum + object.bytes, 0);
 
 const bytesToWrite = (plan: Plan): number => sumBytes(plan.models.flatMap(getObjects).filter(isWritten));
-
-async function confirm(plan: Plan, progress: Progress, signal: AbortSignal): Promise<boolean> {
-  const what = formatCount(plan.prune.length, 'object');
-  if (!process.stdin.isTTY) {
-    throw new UsageError(
-      `${what} would be deleted, but stdin is not a terminal, so the command cannot ask for confirmation`,
-      {
-        hint: 'list the objects with --dry-run, then confirm with --yes',
-      },
-    );
-  }
-  progress.erase();
-  const { createInterface } = await import('node:readline/promises');
-  const terminal = createInterface({ input: process.stdin, output: process.stderr });
-  const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
-  // While readline reads a line it receives Ctrl-C itself, and closes.
-  const interrupted = new Promise<never>((_, reject) => {
-    terminal.once('SIGINT', () => reject(new InterruptedError('interrupted')));
-  });
-  interrupted.catch(() => undefined);
-  try {
-    process.stderr.write(`${[indentedList(plan.prune), ...warningOfLoss(plan)].join('\n')}\n`);
-    const asked = terminal.question(`Delete ${what} from the bucket permanently? (yes/no) `, { signal });
-    return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
-  } catch (error) {
-    if ((error as Error).name === 'AbortError') throw new InterruptedError('interrupted');
-    throw error;
-  } finally {
-    terminal.close();
-  }
-}

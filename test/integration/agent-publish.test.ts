@@ -2,6 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeStatus } from '../../scripts/status';
 import { runMigration } from '../../src/commands/migrate-command';
+import { pruneReleases, type PruneFlags } from '../../src/commands/prune-command';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import type { CommandTarget } from '../../src/commands/target';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
@@ -22,6 +23,7 @@ import { parseHead, type Head } from '../../src/release/head';
 import { archiveKey, headKey, releaseKey } from '../../src/release/location';
 import { parseManifest } from '../../src/release/manifest';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
+import { startRecordingProxy } from '../support/recording-proxy';
 import { writeRepository } from '../support/repository';
 import { podSource, RulePod } from '../support/rule-pod';
 import { openBucket, testS3 } from '../support/s3';
@@ -37,8 +39,10 @@ let store: S3Store;
 let pods: RulePod[];
 let replicas: ReplicaSource;
 
+let endpoint: string;
+
 beforeAll(async () => {
-  const { endpoint } = await testS3(scratch);
+  ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, location.bucket);
   await store.enableVersioning();
   pods = await Promise.all(['pod-a', 'pod-b'].map((name) => RulePod.start(scratch, name, store, location)));
@@ -404,18 +408,40 @@ test('promote copies a release to a repository of the other format, and back', a
   expect(await readHeadFile()).toEqual(before);
 });
 
-test('a prune retains the newest releases, and forgets the others', async () => {
-  const head = new HeadFile(store, location);
+test('releases --prune retains the newest releases, and deletes what only the others name', async () => {
   for (const version of [11, 12, 13, 14, 15]) {
     write({ [`a/${version}`]: `A${version}`, 'b/1': 'B' });
     await sync();
   }
-  const { retained } = await readHeadFile();
-  expect(retained.length).toBeGreaterThan(5);
+  const before = await readHeadFile();
+  const prune = (at: S3Store, flags: Partial<PruneFlags> = {}): Promise<Ran> =>
+    runCommand((given, target) => pruneReleases({ ...given, yes: true, ...flags }, { ...target, store: at }));
+  const { retained } = before;
   // Everything is younger than a week.
-  await sync({ yes: true }, { prune: true });
-  expect((await readHeadFile()).retained).toEqual(retained);
-  expect((await head.read()).generation).toBe((await readHeadFile()).generation);
+  expect((await prune(store)).json).toEqual({ dryRun: false, retained, forgotten: [], deleted: [] });
+  expect(await readHeadFile()).toEqual(before);
+
+  const tap = await startRecordingProxy(endpoint, { clockOffsetMs: 8 * 24 * 3600 * 1000 });
+  scratch.defer(() => tap.stop());
+  const later = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
+  await expect(prune(later, { yes: false })).rejects.toThrow('stdin is not a terminal');
+  const plan = await prune(later, { 'dry-run': true });
+  expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
+  expect(await readHeadFile()).toEqual(before);
+  const { deleted } = plan.json as unknown as { deleted: string[] };
+  expect(deleted).toContain('models/a/8/weights');
+  expect(deleted.filter((key) => /a\/1[1-5]|b\/1/.test(key))).toEqual([]);
+  expect((await prune(later)).json).toMatchObject({ dryRun: false, deleted });
+  const left = (await store.list('')).map(({ key }) => key);
+  expect(left.filter((key) => deleted.includes(key))).toEqual([]);
+  expect((await readHeadFile()).retained).toEqual(retained.slice(-5));
+  expect((await prune(later)).json).toMatchObject({ forgotten: [], deleted: [] });
+  await expect(run((options) => rollBack(retained[0], options))).rejects.toThrow(/no release|not retained|cannot/);
+  expect((await sync()).json).toMatchObject({ isNew: false });
+
+  const direct = { bucket: location.bucket, prefix: 'direct' };
+  const refused = runCommand((flags, target) => pruneReleases({ ...flags, yes: true }, target), {}, null, direct);
+  await expect(refused).rejects.toThrow('has no releases for agents');
 });
 
 test('a repository of the direct way is migrated by its first publish through agents', async () => {

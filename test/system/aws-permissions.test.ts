@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { policyDocument, type PolicyStatement } from '../../infra/iam/policy-document';
 import { agentPublisherStatements, prunerStatements } from '../../infra/iam/repository-policies';
+import { pruneReleases } from '../../src/commands/prune-command';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
@@ -148,6 +149,8 @@ const abandonUpload = (at: string): Promise<void> =>
     query: { uploads: '' },
   });
 
+const close = (): Promise<void> => Promise.resolve();
+
 /** A policy in the form in which AWS gets it. */
 const getPolicy = async (statements: PolicyStatement[]): Promise<PolicyDocument> =>
   JSON.parse(await new Promise<string>((resolve) => policyDocument(statements).apply(resolve))) as PolicyDocument;
@@ -203,9 +206,8 @@ test('publishing through agents needs the role of the publisher, and a prune tha
   tap.set({ clockOffsetMs: 2 * 24 * 3600 * 1000 });
   tap.requests.length = 0;
   await direct.putBytes(`${location.prefix}/small/9/model.pt`, Buffer.from('in no release'));
-  rmSync(models, { recursive: true });
-  writeRepository(models, files(2));
-  await publish({ ...(await throughAgents()), prune: true });
+  const flags = { yes: true, 'dry-run': false, json: false };
+  await pruneReleases(flags, { ...{ name: 'test', flags: {}, location, store, replicas }, commitStore: store, close });
   expect(refused(policies.publisher)).toEqual([`s3:DeleteObject ${place.bucketArn}/agents/small/9/model.pt`]);
   expect(refused(policies.pruner)).toEqual([]);
 });

@@ -17,7 +17,6 @@ import { migrate } from './migrate';
 import { mixedPods, type AgentMode } from './mode';
 import { newId } from './new-id';
 import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
-import { planPrune, prune } from './prune';
 import { asRelease, readSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
@@ -34,7 +33,7 @@ const POLL_MS = 500;
  * 2. upload what no retained release has, and write the manifest
  * 3. have every replica that gets requests try the release, the first as a canary
  * 4. replace head.json if it still is the content that was read: the only commit point
- * 5. wait until every replica has noticed; then repair the view and prune
+ * 5. wait until every replica has noticed; then repair the view
  *
  * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/spec/Publish.tla specifies this.
  *
@@ -64,20 +63,11 @@ export async function applyRelease(
   const remove = reverseTopologicalOrder(target.remove, current);
   const planned = await planRelease(target.models, snapshot, { store, location, remove });
   const { plan } = planned;
-  if (target.prune) {
-    const used = new Set([...planned.released.values()].map(({ key }) => key));
-    plan.prune = (await planPrune(snapshot, store, location, used)).orphans.map(({ key }) => key);
-  }
   options.onPlan?.(plan);
   requireNoConflict(plan, target);
   await target.check?.(plan);
   await requireReaders(mode, options);
   if (options.dryRun === true) return { plan, release: current, isNew: false };
-  if (plan.prune.length > 0 && (await options.confirmPrune?.(plan)) === false) {
-    throw new UserError('nothing was published, because the deletion was not confirmed', {
-      hint: 'omit --prune, or confirm the deletion with --yes',
-    });
-  }
   const isNew = needsRelease(plan, snapshot);
   const { release, replicas } = isNew
     ? await commit(planned, { target, snapshot, head, mode, options })
@@ -87,7 +77,8 @@ export async function applyRelease(
     const message = `the files that servers without an agent read are not up to date: ${(error as Error).message}`;
     options.onWarning?.({ file: where, message, hint: 'the next publish repairs them' });
   });
-  if (target.prune) await pruneAfter(new Set(plan.prune), head, options);
+  if (target.prune)
+    options.onStage?.('no object is deleted; npm run releases -- --prune deletes those of former releases');
   return {
     plan,
     release,
@@ -99,19 +90,6 @@ export async function applyRelease(
         : [],
     ),
   };
-}
-
-async function pruneAfter(confirmed: ReadonlySet<string>, head: HeadFile, options: ApplyOptions): Promise<void> {
-  const { store, location } = options;
-  try {
-    const snapshot = await readSnapshot(head, formatLocation(location));
-    await prune(snapshot, await planPrune(snapshot, store, location), confirmed, { head, store, writer: newId() });
-  } catch (error) {
-    throw new PartialFailureError(`the release is current, but the prune failed: ${(error as Error).message}`, {
-      hint: 'run the command again',
-      cause: error,
-    });
-  }
 }
 
 /** @throws UserError if an agent cannot read what this version writes */

@@ -19,7 +19,7 @@ export interface PrunePlan {
   retained: string[];
   sweptBefore: string;
   /** Objects that no retained release names, by their full keys. */
-  orphans: { key: string; etag: string }[];
+  orphans: { key: string; etag: string; bytes: number }[];
 }
 
 /**
@@ -27,13 +27,11 @@ export interface PrunePlan {
  * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
  * uploaded them for its release. Golden requests are small, and stay: their keys are by content, so a publisher could not
  * write them under another key.
- * @param used full keys that the next release will name
  */
 export async function planPrune(
   { base, retained, current }: AgentSnapshot,
   store: S3Store,
   location: RepositoryLocation,
-  used: ReadonlySet<string> = new Set(),
 ): Promise<PrunePlan> {
   const now = await serverTime(store, location);
   const listed = [
@@ -48,13 +46,13 @@ export async function planPrune(
   const sweptBefore = new Date(
     Math.max(now - DAY_MS, Date.parse(base.head?.sweptBefore ?? '1970-01-01')),
   ).toISOString();
-  const named = new Set([...kept.flatMap((release) => namedKeys(release, location)), ...used]);
+  const named = new Set(kept.flatMap((release) => namedKeys(release, location)));
   return {
     retained: kept.map(({ id }) => id).reverse(),
     sweptBefore,
     orphans: listed
       .filter(({ key, modified }) => !named.has(key) && modified.toISOString() < sweptBefore)
-      .map(({ key, etag }) => ({ key, etag })),
+      .map(({ key, etag, bytes }) => ({ key, etag, bytes })),
   };
 }
 
@@ -75,20 +73,15 @@ const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): st
  * Deletes what a plan names. head.json first says which releases are retained and from when on an object may be named,
  * so that a publisher that has planned with others cannot commit. Only the newest versions are deleted, so the prune can
  * be undone while the bucket keeps earlier versions.
- * @param confirmed full keys; others are not deleted
  * @throws OvertakenError if another publisher changes head.json while objects are deleted
  */
 export async function prune(
   { base }: AgentSnapshot,
-  plan: PrunePlan,
-  confirmed: ReadonlySet<string>,
+  { retained, sweptBefore, orphans }: PrunePlan,
   { head, store, writer }: { head: HeadFile; store: S3Store; writer: string },
-): Promise<number> {
+): Promise<void> {
   const now = base.head as Head;
-  const orphans = plan.orphans.filter(({ key }) => confirmed.has(key));
-  const isSame = plan.retained.join() === now.retained.join();
-  if (orphans.length === 0 && isSame) return 0;
-  const { retained, sweptBefore } = plan;
+  if (orphans.length === 0 && retained.join() === now.retained.join()) return;
   const next = { ...now, retained, sweptBefore, writer, generation: base.generation + 1 };
   await head.replaceOnce(base, next);
   for (let i = 0; i < orphans.length; i += BATCH) {
@@ -99,5 +92,4 @@ export async function prune(
     }
     await store.delete(orphans.slice(i, i + BATCH));
   }
-  return orphans.length;
 }

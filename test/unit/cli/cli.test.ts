@@ -133,6 +133,12 @@ test.each(['--models a', '--prune', '--no-load', '--drain 3', '--triton http://h
   },
 );
 
+test.each(['--yes', '--dry-run'])('releases refuses %s without --prune', async (flag) => {
+  expect(await usageError('releases', `--bucket s3://models/prefix ${flag}`)).toMatch(
+    /^error: --yes and --dry-run have no meaning without --prune\n {2}-> omit them, or add --prune\n/m,
+  );
+});
+
 test('a wrong argument that resembles no flag gets the list of flags', async () => {
   expect(await usageError('status', '--stack staging extra')).toMatch(
     /npm run NAME -- --FLAG; flags: --stack --stack-dir /,
