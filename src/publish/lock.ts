@@ -4,16 +4,17 @@ import { hostname, userInfo } from 'node:os';
 import { UserError } from '../core/errors';
 import { isAlive } from '../launch/lock.cjs';
 import { PreconditionFailedError, S3Error, type Lease, type S3Store } from '../s3/store';
+import { requireConditions } from './require-conditions';
 import { lockKey, type RepositoryLocation } from '../release/location';
 
 /** The holder is assumed dead when the lock was not renewed for this long, by the clock of the S3 server. */
 const EXPIRES_MS = 60_000;
-const RENEW_MS = 15_000;
 /**
- * Deletes end this long before the lock expires, because a network may delay a request. Unlike a write, a late delete
- * may find an object that looks like the one to delete: the next publisher may have written the same bytes again.
+ * The holder stops this long after its last renewal, by its own clocks. It stops earlier than others take over, because a
+ * network may delay a request, and the holder counts from before the renewal was sent.
  */
-const DELETE_MARGIN_MS = 10_000;
+const HELD_MS = 50_000;
+const RENEW_MS = 15_000;
 
 /** The lock must not expire while its renewal waits for uploads. */
 const URGENT = { urgent: true };
@@ -94,13 +95,15 @@ export async function readLock(store: S3Store, location: RepositoryLocation): Pr
  * read before, so exactly one of several concurrent publishers acquires it. A publisher that reads the lock, then the
  * repository, and then acquires the lock knows that the repository has not changed in between.
  */
-export class Lock {
+export class Lock implements Lease {
   private readonly timer: NodeJS.Timeout;
   private renewed = performance.now();
   private renewedAt = Date.now();
   private lost: Error | undefined;
   /** Why the last renewal failed; undefined if it succeeded. */
   private lockError: unknown;
+  /** Ids of all our writes of the lock. */
+  private readonly ids: Set<string>;
   /** Serializes the writes of the lock. */
   private queue: Promise<void> = Promise.resolve();
 
@@ -110,6 +113,7 @@ export class Lock {
     private body: LockBody,
     private etag: string,
   ) {
+    this.ids = new Set([body.id]);
     this.timer = setInterval(() => void this.renew(), RENEW_MS);
     this.timer.unref();
   }
@@ -141,11 +145,17 @@ export class Lock {
     try {
       const condition = seen.etag === undefined ? ({ ifAbsent: true } as const) : { ifEtag: seen.etag };
       const { etag } = await store.putBytes(lockKey(location), encode(body), condition, URGENT);
+      if (seen.etag === undefined) await requireConditions(store, lockKey(location), encode(body));
       return new Lock(store, location, body, etag);
     } catch (error) {
       if (error instanceof PreconditionFailedError) return undefined;
       throw error;
     }
+  }
+
+  /** What this holder, or one before it, has begun. */
+  get intent(): Intent {
+    return this.body.intent;
   }
 
   private async renew(): Promise<void> {
@@ -171,36 +181,26 @@ export class Lock {
   }
 
   /**
-   * Call before each write that would conflict with another publisher. Checks local clocks only and sends no request.
+   * Call before each change that would conflict with another publisher. Checks local clocks only and sends no request.
    * @throws LockLostError
    */
   requireHeld(): void {
-    this.requireLeft(0);
-  }
-
-  /** For deletes. */
-  get lease(): Lease {
-    return {
-      requireHeld: () => this.requireLeft(DELETE_MARGIN_MS),
-      getLeftMs: () => this.leftMs - DELETE_MARGIN_MS,
-    };
-  }
-
-  /** Time until the lock expires, in ms. */
-  private get leftMs(): number {
-    // performance.now() stops while the machine is suspended; Date.now() can be set.
-    return EXPIRES_MS - Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt);
-  }
-
-  private requireLeft(marginMs: number): void {
     if (this.lost !== undefined) throw this.lost;
-    if (this.leftMs < marginMs) {
+    if (this.getLeftMs() <= 0) {
       const why = this.lockError instanceof Error ? `: ${this.lockError.message}` : '';
       throw new LockLostError(
-        `cannot renew the lock of the repository within ${EXPIRES_MS / 1000} s; another publisher may hold it now${why}`,
+        `cannot renew the lock of the repository within ${HELD_MS / 1000} s; another publisher may hold it now${why}`,
         { cause: this.lockError },
       );
     }
+  }
+
+  /** Time until the holder must stop, in ms. */
+  getLeftMs(): number {
+    // performance.now() stops while the machine is suspended; Date.now() can be set.
+    return this.lost === undefined
+      ? HELD_MS - Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt)
+      : 0;
   }
 
   /**
@@ -223,31 +223,41 @@ export class Lock {
 
   private write(changes: Partial<LockBody>): Promise<void> {
     const next = this.queue.then(async () => {
-      this.requireHeld();
-      const body = { ...this.body, ...changes, id: newId() };
-      try {
+      for (;;) {
+        this.requireHeld();
+        const body = { ...this.body, ...changes, id: newId() };
+        this.ids.add(body.id);
         const [started, startedAt] = [performance.now(), Date.now()];
-        const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), { ifEtag: this.etag }, URGENT);
-        this.body = body;
-        this.etag = etag;
-        this.renewed = started;
-        this.renewedAt = startedAt;
-        this.lockError = undefined;
-      } catch (error) {
-        if (!(error instanceof PreconditionFailedError)) throw error;
-        this.lost = new LockLostError(
-          'another publisher took over the lock of the repository while this publisher was running',
-          {
-            cause: error,
-          },
-        );
-        throw this.lost;
+        try {
+          const condition = { ifEtag: this.etag };
+          const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), condition, URGENT);
+          this.body = body;
+          this.etag = etag;
+          this.renewed = started;
+          this.renewedAt = startedAt;
+          this.lockError = undefined;
+          return;
+        } catch (error) {
+          if (!(error instanceof PreconditionFailedError)) throw error;
+          // An earlier write of ours may have been applied although it got no answer.
+          const found = await this.store.get(lockKey(this.location), URGENT);
+          const isOurs = found !== undefined && found.etag !== this.etag && this.ids.has(getId(found.body));
+          if (!isOurs) throw (this.lost = takenOver(error));
+          this.etag = found.etag;
+        }
       }
     });
     this.queue = next.catch(() => undefined);
     return next;
   }
 }
+
+const takenOver = (cause: unknown): LockLostError =>
+  new LockLostError('another publisher took over the lock of the repository while this publisher was running', {
+    cause,
+  });
+
+const getId = (body: Buffer): string => String(getFields(body).id);
 
 /** Hint for a publisher that lost the lock. */
 export const RUN_AGAIN = 'run the command again; it then starts from the release of the other publisher';

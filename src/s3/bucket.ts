@@ -1,10 +1,10 @@
 import type { BufferPool } from './buffer-pool';
-import type { Requester } from './requester';
+import type { Sender } from './requester';
 
 /** A bucket and the resources that its operations share. */
 export interface Bucket {
   readonly name: string;
-  readonly requester: Requester;
+  readonly requester: Sender;
   readonly buffers: BufferPool;
   /** Headers of the encryption, for requests that create an object. */
   readonly encryption: Readonly<Record<string, string>>;

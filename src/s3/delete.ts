@@ -5,7 +5,7 @@ import { PreconditionFailedError, S3Error } from './errors';
 import { headInBucket } from './objects';
 import { readXml, S3RequestError, type S3Request, type WireResponse } from './requester';
 import { isTransientCode } from './retry';
-import type { DeleteOptions, SeenObject } from './types';
+import type { SeenObject } from './types';
 import { childrenNamed, childText, escapeXml, MalformedXmlError } from './xml';
 
 /** S3's limit per request. */
@@ -19,13 +19,9 @@ const MISSING = ['NoSuchKey', 'NoSuchVersion', 'NotFound'];
  * deleted if the server supports conditional deletes.
  * @throws PreconditionFailedError, S3Error if S3 refuses to delete one of them
  */
-export async function deleteObjects(
-  bucket: Bucket,
-  objects: readonly SeenObject[],
-  options: DeleteOptions = {},
-): Promise<void> {
+export async function deleteObjects(bucket: Bucket, objects: readonly SeenObject[]): Promise<void> {
   for (let i = 0; i < objects.length; i += KEYS_AT_A_TIME) {
-    await deleteSome(bucket, objects.slice(i, i + KEYS_AT_A_TIME), options);
+    await deleteSome(bucket, objects.slice(i, i + KEYS_AT_A_TIME));
   }
 }
 
@@ -36,14 +32,13 @@ interface Refusal {
   text: string;
 }
 
-async function deleteSome(bucket: Bucket, objects: readonly SeenObject[], { lease }: DeleteOptions): Promise<void> {
+async function deleteSome(bucket: Bucket, objects: readonly SeenObject[]): Promise<void> {
   const what = `delete from s3://${bucket.name}`;
   const request: S3Request<Refusal[]> = {
     what,
     method: 'POST',
     query: { delete: '' },
     ...getContent(objects),
-    lease,
     read: (answer) => {
       const refusals = readRefusals(answer, objects);
       const [first] = refusals;

@@ -40,7 +40,7 @@ export interface S3Request<T> {
   finalCode?: string;
   /** Sent at once, even if other requests wait. */
   urgent?: boolean | undefined;
-  /** Each try requires this lease, and is aborted when the lease ends. */
+  /** Each try requires this lease, and is aborted if the lease ends. */
   lease?: Lease | undefined;
   /**
    * Reads a successful answer. If it throws MalformedXmlError or S3RequestError, the request counts as failed and may be retried.
@@ -88,6 +88,23 @@ interface Connections {
   agent: Agent;
   stock: ConnectionStock;
 }
+
+/** What sends the requests of a bucket. */
+export type Sender = Pick<Requester, 'url' | 'concurrency' | 'connect' | 'send' | 'close'>;
+
+/** The same requester for a holder of a lease: no try of a write begins without the lease, or goes on after its end. */
+export const withLease = (requester: Sender, lease: Lease): Sender => ({
+  get url() {
+    return requester.url;
+  },
+  concurrency: requester.concurrency,
+  connect: (count) => requester.connect(count),
+  close: () => requester.close(),
+  send: (request) => {
+    if (request.method !== 'GET' && request.method !== 'HEAD') request.lease = lease;
+    return requester.send(request);
+  },
+});
 
 /** Signs requests, limits how many run at a time, and retries transient failures. */
 export class Requester {
@@ -244,8 +261,8 @@ export class Requester {
   ): Promise<{ value: T } | S3Error> {
     request.lease?.requireHeld();
     try {
-      const leftMs = Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
-      const answer = await this.sendRequest(request, site, leftMs);
+      const getLeftMs = (): number => Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
+      const answer = await this.sendRequest(request, site, getLeftMs);
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       if (isWebPage(answer)) throw new S3RequestError({ code: 'NotS3', text: 'the answer is a web page' });
@@ -274,7 +291,7 @@ export class Requester {
   private async sendRequest(
     request: S3Request<unknown>,
     { endpoint, signer }: Site,
-    timeoutMs: number,
+    getLeftMs: () => number,
   ): Promise<WireResponse> {
     const credentials = this.credentials.get();
     const bodySha256 = request.bodySha256 ?? (request.body === undefined ? NOTHING : sha256(request.body));
@@ -301,7 +318,7 @@ export class Requester {
       headers,
       body: request.body,
       into: request.into,
-      timeoutMs: Math.max(1, timeoutMs),
+      getLeftMs,
     });
   }
 }

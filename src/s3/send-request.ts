@@ -17,8 +17,8 @@ export interface WireRequest {
   body: Uint8Array | undefined;
   /** Memory for the body of a successful answer. */
   into?: Buffer | undefined;
-  /** Longest time for the whole exchange, in ms. */
-  timeoutMs: number;
+  /** Time that is left for the exchange, in ms. It may grow meanwhile. */
+  getLeftMs: () => number;
 }
 
 /** The connection failed or timed out. `code` is the error code of the operating system. */
@@ -65,7 +65,12 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
       if (code === 'ETIMEDOUT' && !endpoint.secure) request.socket?.resetAndDestroy();
       request.destroy();
     };
-    const timer = setTimeout(() => fail('ETIMEDOUT', 'the request took too long'), wire.timeoutMs);
+    const limit = (): void => {
+      const leftMs = wire.getLeftMs();
+      if (leftMs <= 0) fail('ETIMEDOUT', 'the request took too long');
+      else timer = setTimeout(limit, leftMs);
+    };
+    let timer = setTimeout(limit, Math.max(1, wire.getLeftMs()));
     // A reused connection would keep the idle timeout that the server announced (Keep-Alive: timeout=5), so set ours.
     const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
     request.on('socket', (socket) => socket.setTimeout(timeout));

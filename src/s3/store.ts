@@ -9,9 +9,9 @@ import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, readRange, type GotObject } from './objects';
 import { readObject } from './read';
-import { Requester } from './requester';
+import { Requester, withLease } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
-import type { DeleteOptions, Encryption, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
+import type { Encryption, Lease, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
 
@@ -49,15 +49,23 @@ export class S3Store {
   readonly bucket: string;
   private readonly at: Bucket;
 
-  constructor(private readonly options: StoreOptions) {
+  constructor(
+    private readonly options: StoreOptions,
+    at?: Bucket,
+  ) {
     this.bucket = options.bucket;
-    this.at = {
+    this.at = at ?? {
       name: options.bucket,
       requester: new Requester(options),
       buffers: new BufferPool(options.memoryBytes),
       encryption: getEncryptionHeaders(options.encryption),
       uploading: [],
     };
+  }
+
+  /** This bucket for the holder of a lease: no try of a write begins without the lease, or goes on after its end. */
+  withLease(lease: Lease): S3Store {
+    return new S3Store(this.options, { ...this.at, requester: withLease(this.at.requester, lease) });
   }
 
   /** Most requests in flight. Further requests wait. */
@@ -125,8 +133,8 @@ export class S3Store {
    * The object's bytes, or undefined if the object does not exist. `ageMs` is the time since it was written, by the
    * server's clock.
    */
-  async get(key: string): Promise<GotObject | undefined> {
-    return getObject(this.at, key);
+  async get(key: string, options: Pick<UploadOptions, 'urgent'> = {}): Promise<GotObject | undefined> {
+    return getObject(this.at, key, options);
   }
 
   /**
@@ -221,8 +229,8 @@ export class S3Store {
    * Deletes exactly these objects; those with an ETag only if they still have it. Missing objects are ignored.
    * @throws PreconditionFailedError
    */
-  async delete(objects: readonly SeenObject[], options?: DeleteOptions): Promise<void> {
-    return deleteObjects(this.at, objects, options);
+  async delete(objects: readonly SeenObject[]): Promise<void> {
+    return deleteObjects(this.at, objects);
   }
 
   /** Aborts the unfinished uploads under `prefix`, except those that this store is sending, and returns their keys. */

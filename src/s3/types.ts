@@ -59,11 +59,6 @@ export interface Lease {
   getLeftMs(): number;
 }
 
-export interface DeleteOptions {
-  /** Requests are sent only while the lease is held, and are aborted when it ends. */
-  lease?: Lease | undefined;
-}
-
 /** Condition of a write: the object does not exist yet, or has this ETag. */
 export type PutCondition = { ifAbsent: true } | { ifEtag: string } | undefined;
 

@@ -22,12 +22,20 @@ export class MemoryStore {
   readonly bucket = 'bucket';
   readonly concurrency = 32;
   readonly objects = new Map<string, MemoryObject>();
+  lease: Lease | undefined;
   /** Called before each write, with the full key; an error that it throws is the result of the write. */
   onPut: (key: string) => void = () => undefined;
 
   /** The store as src/publish takes it. */
   get store(): S3Store {
     return this as unknown as S3Store;
+  }
+
+  /** The same objects; each write needs the lease. */
+  withLease(lease: Lease): S3Store {
+    const view = Object.create(this) as MemoryStore;
+    view.lease = lease;
+    return view.store;
   }
 
   text(key: string): string | undefined {
@@ -47,6 +55,7 @@ export class MemoryStore {
   }
 
   async putBytes(key: string, content: Uint8Array | string, condition?: PutCondition): Promise<Written> {
+    this.lease?.requireHeld();
     this.onPut(key);
     const body = Buffer.from(content as Uint8Array);
     const present = this.objects.get(key)?.body;
@@ -80,8 +89,8 @@ export class MemoryStore {
     return found && checksumOfBytes(found.body);
   }
 
-  async delete(objects: readonly SeenObject[], { lease }: { lease?: Lease } = {}): Promise<void> {
-    lease?.requireHeld();
+  async delete(objects: readonly SeenObject[]): Promise<void> {
+    this.lease?.requireHeld();
     for (const { key, etag } of objects) {
       const present = this.objects.get(key)?.body;
       if (present === undefined) continue;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatCount } from '../../core/format';
-import { PreconditionFailedError, S3Error, type SeenObject } from '../../s3/store';
+import { PreconditionFailedError, S3Error, type S3Store, type SeenObject } from '../../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './repository-writer';
 import { Asker } from './asker';
 import type { ApplyResult, ApplyOptions, DesiredState } from './options';
@@ -21,7 +21,14 @@ import {
   type PlannedModel,
 } from '../plan/plan';
 import { repair, recover } from './recover';
-import { newRelease, writeHead, type CurrentRelease, type Release, type ReleasedModel } from '../release/release';
+import {
+  newRelease,
+  UnknownHeadError,
+  writeHead,
+  type CurrentRelease,
+  type Release,
+  type ReleasedModel,
+} from '../release/release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
 import {
   rollOut,
@@ -32,9 +39,9 @@ import {
   type ServedModel,
   type StillLoaded,
 } from './rollout';
-import { reverseTopologicalOrder, servedModel, servedModels } from './served';
+import { dependentsOf, reverseTopologicalOrder, servedModel, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
-import { topologicalOrder, type DesiredModel } from '../plan/desired';
+import type { DesiredModel } from '../plan/desired';
 
 /**
  * Changes the repository and what is served from it, or leaves both as they were:
@@ -112,6 +119,8 @@ interface Begun {
 
 /** A change for which we hold the lock. */
 class ChangeRun {
+  /** The bucket; its writes need the lock. */
+  private readonly store: S3Store;
   private readonly writer: RepositoryWriter;
   private readonly changed: PlannedModel[];
   private head: CurrentRelease | undefined;
@@ -136,7 +145,8 @@ class ChangeRun {
   constructor(private readonly begun: Begun) {
     const { options, lock, plan, seen } = begun;
     const { onBytes, signal } = options;
-    this.writer = new RepositoryWriter(options.store, options.location, lock, {
+    this.store = options.store.withLease(lock);
+    this.writer = new RepositoryWriter(this.store, options.location, {
       onBytes,
       signal,
       resume: seen.lock.unfinished.uploads,
@@ -179,6 +189,7 @@ class ChangeRun {
       try {
         await this.activate(noChanges);
       } catch (error) {
+        if (error instanceof UnknownHeadError) throw error;
         const lockError = await this.checkLock();
         const reason = getReason(error, lockError);
         const result = await this.restore(reason, lockError);
@@ -234,14 +245,13 @@ class ChangeRun {
     });
     this.replacesVersions = replaced.length > 0;
     if (!this.replacesVersions) return;
-    const there = new Set((await options.store.list(archiveKey(options.location, ''))).map(({ key }) => key));
+    const there = new Set((await this.store.list(archiveKey(options.location, ''))).map(({ key }) => key));
     this.copies = (await this.writer.archive(replaced, seen)).filter(({ key }) => !there.has(key));
   }
 
   /** Without this, each edit under `npm run local` would leave a copy of the weights. */
   private async deleteCopies(): Promise<void> {
-    const { options, lock } = this.begun;
-    await options.store.delete(this.copies, { lease: lock.lease }).catch(() => undefined);
+    await this.store.delete(this.copies).catch(() => undefined);
   }
 
   /** Returns a LockLostError if the loss of the lock caused the error, else the error itself. */
@@ -334,7 +344,7 @@ class ChangeRun {
     }
     const origin = 'found in the bucket';
     const release = newRelease({ previous: this.head?.release.id, origin, models });
-    this.head = await writeHead(options.store, options.location, release, this.head);
+    this.head = await writeHead(this.store, options.location, release, this.head);
     await lock.setIntent(createIntent(plan));
   }
 
@@ -343,12 +353,11 @@ class ChangeRun {
    * lock.
    */
   private async abortUploads(): Promise<void> {
-    const { options, lock, seen } = this.begun;
+    const { options, seen } = this.begun;
     if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
-    lock.requireHeld();
     try {
       const prefixes = [options.location.prefix, releasesPrefix(options.location)];
-      await Promise.all(prefixes.map((prefix) => options.store.abortUploads(`${prefix}/`)));
+      await Promise.all(prefixes.map((prefix) => this.store.abortUploads(`${prefix}/`)));
       this.noOpenUploads = true;
     } catch (error) {
       // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.
@@ -360,7 +369,8 @@ class ChangeRun {
   private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {
     const { options } = this.begun;
     if (options.replicas === undefined) return;
-    const rollout = { ...options, unconfirmedLoads: this.unconfirmedLoads, onStillLoaded: this.onStillLoaded, ...more };
+    const { unconfirmedLoads, onStillLoaded } = this;
+    const rollout = { ...options, lock: this.begun.lock, unconfirmedLoads, onStillLoaded, ...more };
     this.replicas = await rollOut(options.replicas, target, rollout);
   }
 
@@ -370,7 +380,7 @@ class ChangeRun {
 
   /** @param lost failed models that are left out of the release */
   private async release(lost: readonly string[]): Promise<void> {
-    const { seen, plan, options, target, lock } = this.begun;
+    const { seen, plan, options, target } = this.begun;
     const before = this.head?.release.models ?? {};
     const gone = [...target.remove, ...lost];
     const kept = Object.entries(before).filter(([name]) => !gone.includes(name));
@@ -397,9 +407,8 @@ class ChangeRun {
       provenance,
       notAsked: options.noAsk === true ? true : undefined,
     });
-    lock.requireHeld();
     try {
-      this.head = await writeHead(options.store, options.location, release, this.head);
+      this.head = await writeHead(this.store, options.location, release, this.head);
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
       throw new LockLostError('another publisher wrote a release while this publisher was running', {
@@ -422,7 +431,7 @@ class ChangeRun {
       await lock.confirm();
       await this.writer.removeObjects(plan.prune, seen, { keep: plan.archivePruned });
       // Triton does not start on a repository without objects.
-      if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(options.store, options.location);
+      if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(this.store, options.location);
       // A replica that started before the deletion may have loaded models that are deleted now.
       await this.load(this.newTarget(), { waitForPending: false });
     } catch (error) {
@@ -474,7 +483,7 @@ class ChangeRun {
     const { options, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (lockError instanceof LockLostError) return repair(names, options);
+    if (lockError instanceof LockLostError) return repair(createIntent(plan), options);
     if (lockError !== undefined) throw lockError;
     options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
@@ -490,6 +499,7 @@ class ChangeRun {
     };
     await rollOut(options.replicas, target, {
       ...options,
+      lock: this.begun.lock,
       signal: undefined,
       // A replica that rejected a new version still serves the previous one, which need not be loaded again, unless its
       // files were replaced in place: the digest that identifies a loaded version does not cover them.
@@ -529,16 +539,13 @@ class ChangeRun {
 
   /** Ensembles that this change does not publish, but whose composing models it does. They must remain in service. */
   private dependents(): ServedModel[] {
-    const { plan } = this.begun;
-    const planned = new Set([...plan.models.map(({ model }) => model.name), ...plan.remove]);
-    const others = Object.entries(this.begun.seen.head?.release.models ?? {})
-      .filter(([name]) => !planned.has(name))
-      .map(([name, model]) => servedModel(name, model));
-    const touched = new Set(this.changed.map(({ model }) => model.name));
-    return topologicalOrder(others).filter(({ name, composedOf }) => {
-      const depends = composedOf.some((step) => touched.has(step));
-      if (depends) touched.add(name);
-      return depends;
-    });
+    const { plan, seen } = this.begun;
+    const released = { ...seen.head?.release.models };
+    for (const { model } of plan.models) delete released[model.name];
+    for (const name of plan.remove) delete released[name];
+    return dependentsOf(
+      this.changed.map(({ model }) => model.name),
+      released,
+    );
   }
 }

@@ -1,5 +1,5 @@
 import { UserError } from '../../core/errors';
-import type { S3Store } from '../../s3/store';
+import { S3Error, type S3Store } from '../../s3/store';
 import { RepositoryWriter } from './repository-writer';
 import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
@@ -8,61 +8,77 @@ import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../..
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { readRelease, releaseIds, type ReleasedModel } from '../release/release';
 import { rollOut, type StillLoaded } from './rollout';
-import { servedModels } from './served';
+import { dependentsOf, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
 
 /**
  * Restores configurations that a killed publisher had begun to activate, in the bucket and on the replicas, and
- * finishes its deletions. Failures are reported and do not block later publishers, because these compare their models
- * with the actual contents of the bucket.
- * @param ours further models to restore
+ * finishes its deletions. What can never succeed is reported and does not block later publishers, because these compare
+ * their models with the actual contents of the bucket. If S3 fails, the lock keeps the intent, and the next publisher
+ * tries again.
+ * @param ours further changes to undo
  * @returns whether the lock was acquired
  * @throws UserError if the pointer to the current release is missing, because every model then seems to be in no release
  */
 export async function recover(
   seen: RepositorySnapshot,
   options: ApplyOptions,
-  ours: readonly string[] = [],
+  ours: Intent = NO_INTENT,
 ): Promise<boolean> {
   const { store, location, onStage } = options;
-  const { unfinished } = seen.lock;
   const isFirstRelease = seen.head === undefined && (await hasOnlyFirstRelease(store, location));
-  const lock = await Lock.take(store, location, seen.lock, { ...NO_INTENT, switching: [...ours] });
+  const lock = await Lock.take(store, location, seen.lock, { ...ours, deleting: [], uploads: false });
   if (lock === undefined) return false;
   if (isFirstRelease) {
     // The killed publisher had written everything but the pointer. The next publisher adopts the models.
     await lock.release();
     return true;
   }
-  if (isUnfinished(unfinished)) onStage?.('an earlier publisher was interrupted: undo its changes');
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+  const { intent: unfinished } = lock;
+  if (isUnfinished(seen.lock.unfinished)) onStage?.('an earlier publisher was interrupted: undo its changes');
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<boolean> => {
     try {
       await work();
+      return true;
     } catch (error) {
-      if (error instanceof LockLostError || options.signal?.aborted === true) throw error;
+      if (error instanceof LockLostError || error instanceof S3Error || options.signal?.aborted === true) throw error;
       onStage?.(`${what}: ${(error as Error).message}`);
+      return false;
     }
   };
   try {
-    const writer = new RepositoryWriter(store, location, lock);
+    const leased = store.withLease(lock);
+    const writer = new RepositoryWriter(leased, location);
     const released = seen.head?.release.models ?? {};
-    const switching = [...new Set([...unfinished.switching, ...ours])];
-    for (const name of [...switching].reverse()) {
-      await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]));
+    const restored: string[] = [];
+    for (const name of [...unfinished.switching].reverse()) {
+      if (await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]))) restored.push(name);
     }
-    await attempt('cannot restore every replica', () => recoverServers(unfinished, released, options));
+    // A model whose configuration is not restored would be loaded as the killed publisher left it.
+    const servers = { ...unfinished, switching: restored.reverse() };
+    await attempt('cannot restore every replica', () => recoverServers(servers, released, { ...options, lock }));
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
     const { keepDeleted: keep } = unfinished;
     await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }));
     // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
-    await attempt('cannot abort unfinished copies', () => store.abortUploads(`${releasesPrefix(location)}/`));
+    await abortCopies(leased, options);
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;
   }
   await lock.release();
   return true;
+}
+
+/** Copies that stay take up space only, so a failure is reported. */
+async function abortCopies(store: S3Store, { location, onStage, signal }: ApplyOptions): Promise<void> {
+  try {
+    await store.abortUploads(`${releasesPrefix(location)}/`);
+  } catch (error) {
+    if (error instanceof LockLostError || signal?.aborted === true) throw error;
+    onStage?.(`cannot abort unfinished copies: ${(error as Error).message}`);
+  }
 }
 
 /**
@@ -96,7 +112,7 @@ async function recoverServers(
   }
   const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
   const target = {
-    models: servedModels(names, released),
+    models: [...servedModels(names, released), ...dependentsOf(names, released)],
     removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
   };
   const stuck: StillLoaded[] = [];
@@ -108,13 +124,13 @@ async function recoverServers(
 }
 
 /**
- * Restores models to the current release. For a publisher that lost the lock without noticing: it may have written the
- * configuration of a model that the next publisher did not change.
+ * Undoes our changes. For a publisher that lost the lock without noticing: it may have activated a model that the next
+ * publisher did not change, in the bucket and on replicas.
  */
-export async function repair(models: readonly string[], options: ApplyOptions): Promise<void> {
+export async function repair(ours: Intent, options: ApplyOptions): Promise<void> {
   const waiting = new WaitForLock(options);
   for (;;) {
     const seen = await readSnapshot(options.store, options.location);
-    if (!(await waiting.isHeld(seen)) && (await recover(seen, options, models))) return;
+    if (!(await waiting.isHeld(seen)) && (await recover(seen, options, ours))) return;
   }
 }

@@ -19,7 +19,6 @@ import {
 import { putGolden } from '../release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion } from '../keys';
 import { archiveKey, REPOSITORY_PLACEHOLDER, type RepositoryLocation } from '../../release/location';
-import type { Lock } from '../lock';
 import type { RepositorySnapshot } from '../plan/snapshot';
 import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';
 import type { ReleasedModel, ReleasedObject } from '../release/release';
@@ -39,7 +38,9 @@ export interface WriterOptions {
   resume?: boolean;
 }
 
-/** Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read. */
+/**
+ * Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read.
+ */
 export class RepositoryWriter {
   /** The objects of the plan that were written, by key. */
   readonly written = new Map<string, ReleasedObject>();
@@ -51,10 +52,10 @@ export class RepositoryWriter {
   /** Objects that existed when the writer was created were written before this time. */
   private readonly opened = performance.now();
 
+  /** @param store needs the lock for its writes */
   constructor(
     private readonly store: S3Store,
     private readonly location: RepositoryLocation,
-    private readonly lock: Lock,
     private readonly options: WriterOptions = {},
   ) {}
 
@@ -164,7 +165,6 @@ export class RepositoryWriter {
         );
       }
       if (key === config && there?.recent === true) await sinceThen(this.switched);
-      this.lock.requireHeld();
       const condition = there === undefined ? ({ ifAbsent: true } as const) : { ifEtag: there.etag };
       await this.store.putBytes(this.at(key), kept.body, condition);
     }
@@ -181,7 +181,6 @@ export class RepositoryWriter {
       // Only objects that were replaced in place have a copy.
       if ((await this.store.checksum(copy, bytes)) !== checksum) continue;
       await sinceThen(this.switched);
-      this.lock.requireHeld();
       await this.store.copy({ key: copy }, this.at(key), { bytes, checksum });
     }
     const versions = new Set(Object.keys(objects).map(getVersion));
@@ -217,7 +216,6 @@ export class RepositoryWriter {
       const key = `${name}/${CONFIG_FILE}`;
       const body = Buffer.from(configText(withServedVersions(config, versions)));
       await this.keepBytes(body);
-      this.lock.requireHeld();
       const written = await this.store.putBytes(this.at(key), body, { ifEtag: objects[key]?.etag ?? '' });
       objects[key] = { bytes: body.byteLength, ...written };
     }
@@ -267,13 +265,9 @@ export class RepositoryWriter {
     });
   }
 
-  /** Deletes objects if they still have the ETag that was seen, and if the lock is still held. */
+  /** Deletes objects if they still have the ETag that was seen. */
   async delete(objects: readonly SeenObject[]): Promise<void> {
-    const { lease } = this.lock;
-    await this.store.delete(
-      objects.map(({ key, etag }) => ({ key: this.at(key), etag })),
-      { lease },
-    );
+    await this.store.delete(objects.map(({ key, etag }) => ({ key: this.at(key), etag })));
   }
 
   /**
@@ -331,7 +325,6 @@ export class RepositoryWriter {
     const { object, action, etag } = planned;
     if (action === 'keep') return;
     this.options.signal?.throwIfAborted();
-    this.lock.requireHeld();
     const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
     const { resume } = this.options;
     let sent = 0;

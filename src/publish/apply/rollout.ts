@@ -11,6 +11,7 @@ import {
 import { TritonError, type ModelIndexEntry } from '../../triton/client';
 import type { TritonHttpClient } from '../../triton/http';
 import { explainLoadFailure } from '../../triton/load-failure';
+import type { Lock } from '../lock';
 import { DIGEST_PARAMETER } from '../plan/desired';
 
 const POLL_MS = 100;
@@ -63,6 +64,8 @@ export interface RolloutOptions {
   /** For one model on one replica, from the request to unload it to its end; default: UNLOAD_TIMEOUT_MS. */
   unloadTimeoutMs?: number;
   signal?: AbortSignal;
+  /** Models are loaded and unloaded only while this is held. */
+  lock?: Pick<Lock, 'requireHeld'>;
   /**
    * Loads without an answer, as `REPLICA MODEL`. A rollout adds and deletes entries. A later rollout loads these models
    * also if the index shows them as READY, because their state may still change.
@@ -177,6 +180,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
       const started = Date.now();
       const deadline = started + options.loadTimeoutMs;
       if (!isServed) {
+        options.lock?.requireHeld();
         options.onLoading?.(replica.name, model.name);
         options.unconfirmedLoads?.add(load);
         await loadModel(client, replica, model, options, () => options.unconfirmedLoads?.delete(load));
@@ -197,6 +201,7 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
       if (options.unconfirmedLoads?.has(load) !== true && !(await servesOurs(client, model))) continue;
+      options.lock?.requireHeld();
       options.onUnloading?.(replica.name, model.name);
       const reason = await unload(client, model.name, options);
       options.unconfirmedLoads?.delete(load);

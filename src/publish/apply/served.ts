@@ -19,6 +19,17 @@ export function servedModels(names: readonly string[], released: Readonly<Record
   );
 }
 
+/** The ensembles of a release that are composed of the named models, directly or not, without these models. */
+export function dependentsOf(names: readonly string[], released: Readonly<Record<string, ReleasedModel>>) {
+  const touched = new Set(names);
+  const others = Object.keys(released).filter((name) => !touched.has(name));
+  return servedModels(others, released).filter(({ name, composedOf }) => {
+    const depends = composedOf.some((step) => touched.has(step));
+    if (depends) touched.add(name);
+    return depends;
+  });
+}
+
 /**
  * Adds the reason of the failed step to each ensemble that is not served because of it. Triton's own index gives no
  * reason for such an ensemble.

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../../core/errors';
+import { PartialFailureError, UserError } from '../../core/errors';
 import type { Asked } from '../../release/ask';
 import type { S3Store } from '../../s3/store';
 import { ourName } from '../lock';
@@ -126,9 +126,13 @@ export function newRelease(
   };
 }
 
+/** Whether a release is the current one is unknown. */
+export class UnknownHeadError extends PartialFailureError {}
+
 /**
- * Makes `release` the current one, if `head` is still current.
+ * Makes `release` the current one, if `head` is still current. If the write is not answered, reads whether it was applied.
  * @throws PreconditionFailedError if another publisher wrote the head first
+ * @throws UnknownHeadError if the head cannot be read either
  */
 export async function writeHead(
   store: S3Store,
@@ -139,8 +143,20 @@ export async function writeHead(
   await store.putBytes(releaseKey(location, release.id), Buffer.from(JSON.stringify(release)), { ifAbsent: true });
   const pointer = Buffer.from(`${JSON.stringify({ format: FORMAT, release: release.id })}\n`);
   const condition = head === undefined ? ({ ifAbsent: true } as const) : { ifEtag: head.etag };
-  const { etag } = await store.putBytes(headKey(location), pointer, condition);
-  return { release, etag };
+  try {
+    const { etag } = await store.putBytes(headKey(location), pointer, condition);
+    return { release, etag };
+  } catch (error) {
+    const found = await store.get(headKey(location)).catch((cause: unknown) => {
+      const { message } = error as Error;
+      throw new UnknownHeadError(`it is unknown whether release ${release.id} is the current one: ${message}`, {
+        hint: '"npm run status" shows it when S3 is reachable again; the next sync-models or rollback undoes or finishes the change',
+        cause,
+      });
+    });
+    if (found?.body.equals(pointer) !== true) throw error;
+    return { release, etag: found.etag };
+  }
 }
 
 function parse(body: Buffer, where: string): object {

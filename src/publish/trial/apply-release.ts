@@ -9,6 +9,7 @@ import type { ApplyOptions, ApplyResult, DesiredState } from '../apply/options';
 import { requireNoConflict, requireRemovable } from '../apply/preconditions';
 import { reverseTopologicalOrder } from '../apply/served';
 import { ourName } from '../lock';
+import { requireConditions } from '../require-conditions';
 import type { ReleaseArchive } from '../release/archive';
 import type { Release } from '../release/release';
 import { AgentClient, AgentError } from './agent-client';
@@ -162,6 +163,7 @@ async function commit(
   const manifestSha256 = sha256Hex(body);
   signal?.throwIfAborted();
   await store.putBytes(releaseKey(location, id), body, { ifAbsent: true });
+  if (base.head === undefined) await requireConditions(store, releaseKey(location, id), body);
   const next = {
     release: id,
     manifestSha256,

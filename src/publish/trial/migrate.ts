@@ -53,7 +53,7 @@ export async function migrate(
     const lock = await Lock.take(store, location, seen.lock, NO_INTENT);
     if (lock === undefined) continue;
     try {
-      await rewrite(seen.head, lock, options);
+      await rewrite(seen.head, lock, { ...options, store: store.withLease(lock) });
       return true;
     } finally {
       await lock.release();

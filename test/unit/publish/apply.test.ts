@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
 import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
-import { NO_INTENT, type Lock } from '../../../src/publish/lock';
+import { NO_INTENT } from '../../../src/publish/lock';
 import { lockKey } from '../../../src/release/location';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
 import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
@@ -47,8 +47,7 @@ test.each([
   { code: 'NoSuchKey', status: 404, hint: /^publish that version again from its files$/ },
 ])('uploadVersions gives the next step for a copy that S3 refuses with $code', async ({ code, status, hint }) => {
   const store = await storeThatRefuses(code, status);
-  const lock = { requireHeld: () => undefined } as unknown as Lock;
-  const writer = new RepositoryWriter(store, { bucket: 'b', prefix: 'models' }, lock);
+  const writer = new RepositoryWriter(store, { bucket: 'b', prefix: 'models' });
   const source = { stored: [{ key: 'models.releases/kept/x' }] };
   const object = { key: 'm/1/weights.bin', bytes: 3, checksum: 'x', source };
   const models = [{ objects: [{ object, action: 'upload' }], leftovers: [] }] as unknown as PlannedModel[];
@@ -60,7 +59,7 @@ test.each([
 
 test('describe records the ETag of an object that was written again with the same bytes, and a checksum that was unknown', () => {
   const { store } = new MemoryStore();
-  const writer = new RepositoryWriter(store, { bucket: 'bucket', prefix: 'models' }, {} as Lock);
+  const writer = new RepositoryWriter(store, { bucket: 'bucket', prefix: 'models' });
   const keep = (key: string) => ({ object: { key, bytes: 1 }, action: 'keep', etag: 'new', checksum: 'x' });
   const planned = { model: {}, objects: [keep('m/found.txt'), keep('m/labels.txt')], config: keep('m/config.pbtxt') };
   const known = { bytes: 1, checksum: 'x', versionId: 'v' };

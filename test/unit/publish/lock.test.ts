@@ -57,6 +57,48 @@ test('readLock keeps the readable fields of an intent and ignores fields of othe
   expect((await seen({ ...HELD, holder: 'ana', intent: { switching: ['a'] } }, 0)).unfinished.switching).toEqual(['a']);
 });
 
+describe('a renewal whose answer was lost', () => {
+  /** A lock whose next write is applied, or not, without an answer. */
+  async function lockWithLostAnswer(isApplied: boolean): Promise<{ bucket: MemoryStore; lock: Lock }> {
+    const bucket = new MemoryStore();
+    const lock = (await Lock.take(bucket.store, LOCATION, await readLock(bucket.store, LOCATION), NO_INTENT)) as Lock;
+    const put = bucket.putBytes.bind(bucket);
+    jest.spyOn(bucket, 'putBytes').mockImplementationOnce(async (...args) => {
+      if (isApplied) await put(...args);
+      throw new Error('no answer');
+    });
+    await expect(lock.confirm()).rejects.toThrow('no answer');
+    return { bucket, lock };
+  }
+
+  test.each([true, false])('does not count as another publisher (applied: %s)', async (isApplied) => {
+    const { bucket, lock } = await lockWithLostAnswer(isApplied);
+    await lock.confirm();
+    await lock.setIntent({ ...NO_INTENT, switching: ['a'] });
+    await lock.release({ unfinished: true });
+    expect((await readLock(bucket.store, LOCATION)).unfinished.switching).toEqual(['a']);
+  });
+
+  test('does not hide another publisher', async () => {
+    const { bucket, lock } = await lockWithLostAnswer(true);
+    await bucket.putBytes(KEY, JSON.stringify({ ...HELD, id: 'of another publisher' }));
+    await expect(lock.confirm()).rejects.toThrow('another publisher took over the lock');
+    expect(() => lock.requireHeld()).toThrow('another publisher took over the lock');
+    expect(lock.getLeftMs()).toBe(0);
+  });
+});
+
+test('the first lock of a repository is refused on a server that ignores conditions', async () => {
+  const bucket = new MemoryStore();
+  const put = bucket.putBytes.bind(bucket);
+  jest.spyOn(bucket, 'putBytes').mockImplementation((key, body) => put(key, body));
+  const seen = await readLock(bucket.store, LOCATION);
+  await expect(Lock.take(bucket.store, LOCATION, seen, NO_INTENT)).rejects.toMatchObject({
+    message: expect.stringMatching(/^the server of s3:\/\/bucket ignores conditions of writes/) as string,
+    hint: expect.stringMatching(/^use S3 or a server with conditional writes/) as string,
+  });
+});
+
 describe('Lock.requireHeld', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
@@ -72,6 +114,16 @@ describe('Lock.requireHeld', () => {
     };
     return { lock, fail };
   }
+
+  test('ends ten seconds before another publisher may take over', async () => {
+    const { lock, fail } = await held();
+    fail(true);
+    await jest.advanceTimersByTimeAsync(49_000);
+    lock.requireHeld();
+    await jest.advanceTimersByTimeAsync(1_000);
+    expect(() => lock.requireHeld()).toThrow(/^cannot renew the lock of the repository within 50 s/);
+    expect(lock.getLeftMs()).toBeLessThanOrEqual(0);
+  });
 
   test('gives the reason of the failed renewals when the lock expires', async () => {
     const { lock, fail } = await held();

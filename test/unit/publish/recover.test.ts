@@ -1,9 +1,10 @@
 import { fixedReplicas } from '../../../src/cluster/source';
 import { recover } from '../../../src/publish/apply/recover';
-import { headKey, lockKey } from '../../../src/release/location';
-import { LockLostError, NO_INTENT } from '../../../src/publish/lock';
+import { archiveKey, headKey, lockKey } from '../../../src/release/location';
+import { LockLostError, NO_INTENT, readLock, type Intent } from '../../../src/publish/lock';
 import { readSnapshot } from '../../../src/publish/plan/snapshot';
-import { newRelease, writeHead } from '../../../src/publish/release/release';
+import { newRelease, writeHead, type ReleasedModel } from '../../../src/publish/release/release';
+import { checksumOfBytes, S3Error } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
 import { Scratch } from '../../support/temp-dir';
@@ -80,6 +81,88 @@ test('recover finishes the deletions of a killed publisher, but deletes nothing 
   const seen = { ...(await readSnapshot(bucket.store, LOCATION)), lock };
   expect(await recover(seen, { ...OPTIONS, store: bucket.store, location: LOCATION })).toBe(true);
   expect([...(await readSnapshot(bucket.store, LOCATION)).objects.keys()]).toEqual(keys.slice(1));
+});
+
+const getConfig = (name: string, version: number): string =>
+  `version_policy { specific { versions: [${version}] } }
+parameters { key: "published_digest" value { string_value: "${name}${version}" } }`;
+
+describe('recover of a killed publisher that had activated version 2 of models a and b', () => {
+  /** The release serves version 1 of a and b, and an ensemble of a. The bucket has the configurations of version 2. */
+  async function killed() {
+    const bucket = new MemoryStore();
+    const models: Record<string, ReleasedModel> = {};
+    for (const name of ['a', 'b', 'on_a']) {
+      const config = getConfig(name, 1);
+      const checksum = checksumOfBytes(Buffer.from(config));
+      const { etag } = await bucket.putBytes(`models/${name}/config.pbtxt`, config);
+      await bucket.putBytes(archiveKey(LOCATION, checksum), config);
+      const objects = { [`${name}/config.pbtxt`]: { bytes: config.length, etag, checksum } };
+      models[name] = {
+        served: [1],
+        digest: `${name}1`,
+        composedOf: name === 'on_a' ? ['a'] : [],
+        weights: {},
+        objects,
+      };
+    }
+    await writeHead(bucket.store, LOCATION, newRelease({ previous: undefined, origin: 'test', models }), undefined);
+    for (const name of ['a', 'b']) await bucket.putBytes(`models/${name}/config.pbtxt`, getConfig(name, 2));
+    const triton = await fakeTriton(scratch, bucket.store);
+    for (const name of ['a', 'b', 'on_a']) triton.loaded.set(name, { digest: `${name}1`, versions: ['1'] });
+    const intent: Intent = { ...NO_INTENT, switching: ['a', 'b'], digests: { a: 'a2', b: 'b2' } };
+    const stages: string[] = [];
+    const run = async (unfinished: Intent, ours?: Intent): Promise<boolean> => {
+      const snapshot = await readSnapshot(bucket.store, LOCATION);
+      const onStage = (stage: string): unknown => stages.push(stage);
+      const options = {
+        ...OPTIONS,
+        store: bucket.store,
+        location: LOCATION,
+        replicas: fixedReplicas([triton.url]),
+        onStage,
+      };
+      return recover({ ...snapshot, lock: { ...snapshot.lock, unfinished } }, options, ours);
+    };
+    const configs = (): (string | undefined)[] => ['a', 'b'].map((name) => bucket.text(`models/${name}/config.pbtxt`));
+    return { bucket, triton, intent, stages, run, configs, models };
+  }
+
+  test.each([
+    { title: 'what the lock names', isOurs: false },
+    { title: 'what we did before we lost the lock', isOurs: true },
+  ])('restores $title, on replicas too, with the ensembles that depend on it', async ({ isOurs }) => {
+    const { run, intent, configs, triton } = await killed();
+    expect(await (isOurs ? run(NO_INTENT, intent) : run(intent))).toBe(true);
+    expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 1)]);
+    expect(triton.loads).toEqual(['a', 'b', 'on_a']);
+  });
+
+  test('ends and keeps the intent if S3 fails, and a later one finishes', async () => {
+    const { bucket, run, intent, configs, triton } = await killed();
+    const get = bucket.get.bind(bucket);
+    const busy = new S3Error('read kept', 'http://s3', { code: 'SlowDown', status: 503, text: '' });
+    const spy = jest
+      .spyOn(bucket, 'get')
+      .mockImplementation((key) => (/kept/.test(key) ? Promise.reject(busy) : get(key)));
+    await expect(run(intent)).rejects.toBe(busy);
+    spy.mockRestore();
+    expect(triton.loads).toEqual([]);
+    const { unfinished, heldBy } = await readLock(bucket.store, LOCATION);
+    expect([heldBy, unfinished.switching]).toEqual([undefined, ['a', 'b']]);
+    expect(await run(unfinished)).toBe(true);
+    expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 1)]);
+    expect((await readLock(bucket.store, LOCATION)).unfinished).toEqual(NO_INTENT);
+  });
+
+  test('goes on without a model whose archived copy is gone, and does not have it loaded', async () => {
+    const { bucket, run, intent, configs, triton, stages, models } = await killed();
+    bucket.objects.delete(archiveKey(LOCATION, models['b']?.objects['b/config.pbtxt']?.checksum ?? ''));
+    expect(await run(intent)).toBe(true);
+    expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 2)]);
+    expect(triton.loads).toEqual(['a', 'on_a']);
+    expect(stages.join()).toMatch(/cannot restore b: cannot restore b\/config.pbtxt: its archived copy .* is missing/);
+  });
 });
 
 test.each<{ title: string; error: Error; interrupted: boolean; ends: boolean }>([

@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
 import { proxyFor } from '../../../src/s3/agent';
-import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store, type Lease } from '../../../src/s3/store';
 import {
   BEGUN,
   COMPLETED,
@@ -471,8 +471,11 @@ describe('S3Store', () => {
       const error = await store.delete([{ key: 'a', etag: '"1"' }]).catch((caught: unknown) => caught);
       expect((error as Error | undefined)?.name).toBe(name);
     });
+  });
 
-    test('is aborted when the lease ends, and is then not sent again', async () => {
+  describe('a write of the holder of a lease', () => {
+    /** A server that never answers. */
+    async function silentStore(): Promise<{ store: S3Store; getSent: () => number }> {
       let sent = 0;
       const server = net.createServer((socket) => socket.on('data', () => (sent += 1)).on('error', () => undefined));
       await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -480,20 +483,56 @@ describe('S3Store', () => {
       const store = new S3Store({ bucket: 'bucket', region: 'eu-west-1', endpointUrl, credentials: KEYS });
       defer(() => store.close());
       defer(() => server.close());
-      let left = 50;
-      const lease = {
-        requireHeld: () => {
-          if (sent > 0) throw new UserError('the lease has ended');
+      return { store, getSent: () => sent };
+    }
+
+    /** A lease that ends once, and is renewed until then each time that it is asked. */
+    function leaseOf(lifeMs: number, renewals = 0): Lease & { asked: number } {
+      let end = performance.now() + lifeMs;
+      return {
+        asked: 0,
+        requireHeld() {
+          this.asked += 1;
+          if (performance.now() >= end) throw new UserError('the lease has ended');
         },
-        getLeftMs: () => left,
+        getLeftMs: () => {
+          if (end - performance.now() <= 0 && (renewals -= 1) >= 0) end = performance.now() + lifeMs;
+          return end - performance.now();
+        },
       };
-      await expect(store.delete([{ key: 'a' }], { lease })).rejects.toThrow('the lease has ended');
-      left = 0;
-      await expect(store.delete([{ key: 'a' }], { lease })).rejects.toThrow('the lease has ended');
-      expect(sent).toBe(1);
+    }
+
+    test.each<[string, (store: S3Store) => Promise<unknown>]>([
+      ['delete', (store) => store.delete([{ key: 'a' }])],
+      ['put', (store) => store.putBytes('a', body)],
+      ['copy', (store) => store.copy({ key: 'a' }, 'b', { bytes: 7, checksum: '' })],
+    ])('%s is aborted when the lease ends, and is then not sent again', async (_, write) => {
+      const { store, getSent } = await silentStore();
+      const lease = leaseOf(50);
+      const leased = store.withLease(lease);
+      await expect(write(leased)).rejects.toThrow('the lease has ended');
+      const sent = getSent();
+      await expect(write(leased)).rejects.toThrow('the lease has ended');
+      expect([sent > 0, getSent()]).toEqual([true, sent]);
+    });
+
+    test('goes on if the lease is renewed meanwhile', async () => {
+      const { store } = await storeWith(async ({ method }) => {
+        if (method === 'PUT') await new Promise((resolve) => setTimeout(resolve, 200));
+        return { headers: { etag: '"e"' } };
+      });
+      const lease = leaseOf(50, 100);
+      await store.withLease(lease).putBytes('a', body);
+      expect(lease.asked).toBe(1);
+    });
+
+    test('reads need no lease', async () => {
+      const { store } = await storeWith(() => ({ headers: { etag: '"e"' }, body: 'x' }));
+      const lease = leaseOf(-1);
+      expect((await store.withLease(lease).get('a'))?.body.toString()).toBe('x');
+      expect(lease.asked).toBe(0);
     });
   });
-
   test('delete requires an answer that reports every key', async () => {
     const { store, seen } = await storeWith(() => ({
       body: '<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>',

@@ -34,7 +34,7 @@ function put(url: string, body: Buffer = Buffer.alloc(PART_BYTES), idleTimeoutMs
     path: '/bucket/key',
     headers: { host: 'host', 'content-length': String(body.byteLength) },
     body,
-    timeoutMs: 10_000,
+    getLeftMs: () => 10_000,
   });
 }
 
@@ -123,7 +123,7 @@ test('sendRequest gives a reused connection the timeout of a new one, for any ke
       path: '/bucket/key',
       headers: { host: 'host' },
       body: undefined,
-      timeoutMs: 10_000,
+      getLeftMs: () => 10_000,
     });
   expect((await get()).body.toString()).toBe('1');
   expect((await get()).body.toString()).toBe('2');
