@@ -4,8 +4,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
 import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
-import { NO_INTENT } from '../../../src/publish/lock';
-import { lockKey } from '../../../src/release/location';
+import { NO_INTENT, readLock } from '../../../src/publish/lock';
+import { headKey, lockKey } from '../../../src/release/location';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
 import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
 import type { ReleasedModel } from '../../../src/publish/release/release';
@@ -145,4 +145,96 @@ test('publish changes nothing if another publisher acquires the lock first', asy
   const publishing = publisher(memory.store, location, repository).publish({ lockTimeoutMs: 1 });
   await expect(publishing).rejects.toThrow('another publisher is at work: ana@build-7');
   expect([...memory.objects.keys()]).toEqual([lockKey(location)]);
+});
+
+describe('a publisher that cannot renew its lock in time', () => {
+  const location = { bucket: 'bucket', prefix: 'models' };
+  afterEach(() => void jest.restoreAllMocks());
+
+  /** The clocks jump by a minute, so the lock counts as lost until it is taken again. */
+  const jump = (): void => {
+    const later = Date.now() + 61_000;
+    jest.spyOn(Date, 'now').mockImplementation(() => later);
+  };
+
+  /** Publishes a changed model with prune. @returns the writes in their order, and those between the jump and the next lock */
+  async function publishWithJump(at: number): Promise<{ writes: string[]; late: string[]; error: unknown }> {
+    const memory = new MemoryStore();
+    const repository = join(scratch.directory, `jump-${at}`);
+    const { publish } = publisher(memory.store, location, repository);
+    writeRepository(repository, { ...addingModel('a', { 1: 1 }), 'a/labels.txt': '1' });
+    await publish();
+    rmSync(repository, { recursive: true });
+    writeRepository(repository, { ...addingModel('a', { 2: 2 }), 'a/labels.txt': '2' });
+    const writes: string[] = [];
+    const late: string[] = [];
+    let isLost = false;
+    memory.onPut = (key) => {
+      if (isLost && key !== lockKey(location)) late.push(key);
+      if (key === lockKey(location)) isLost = false;
+      writes.push(key);
+      if (writes.length !== at) return;
+      isLost = true;
+      jump();
+    };
+    const error: unknown = await publish({ prune: true }).catch((caught: unknown) => caught);
+    jest.restoreAllMocks();
+    return { writes, late, error };
+  }
+
+  test('writes nothing before it takes the lock again, at whatever write the time passes', async () => {
+    const { writes } = await publishWithJump(Infinity);
+    const changes = writes.flatMap((key, i) => (key === lockKey(location) ? [] : [i + 1]));
+    expect(changes.length).toBeGreaterThan(5);
+    for (const at of changes) {
+      const { late, error } = await publishWithJump(at);
+      expect([writes[at - 1], late]).toEqual([writes[at - 1], []]);
+      expect(error).toBeInstanceOf(UserError);
+    }
+  });
+
+  test('asks no further replica to load', async () => {
+    const memory = new MemoryStore();
+    const repository = writeRepository(join(scratch.directory, 'late-load'), ONE_MODEL);
+    const onLoad = (): 'ok' => {
+      jump();
+      return 'ok';
+    };
+    const first = await fakeTriton(scratch, memory.store, onLoad);
+    const second = await fakeTriton(scratch, memory.store);
+    const { publish } = publisher(memory.store, location, repository, () => [first.url, second.url]);
+    await expect(publish()).rejects.toThrow(/cannot renew the lock of the repository within 50 s/);
+    expect(second.loads).toEqual([]);
+  });
+});
+
+test('publish restores nothing if it is unknown whether its release is the current one', async () => {
+  const memory = new MemoryStore();
+  const location = { bucket: 'bucket', prefix: 'models' };
+  const repository = writeRepository(join(scratch.directory, 'unknown-head'), ONE_MODEL);
+  const { publish } = publisher(memory.store, location, repository);
+  await publish();
+  rmSync(join(repository, 'a'), { recursive: true });
+  writeRepository(repository, { ...ONE_MODEL, 'a/1/weights.bin': 'a', 'a/labels.txt': 'new' });
+  const [get, put] = [memory.get.bind(memory), memory.putBytes.bind(memory)];
+  let isAway = false;
+  jest
+    .spyOn(memory, 'get')
+    .mockImplementation((key) => (isAway && key === headKey(location) ? Promise.reject(new Error('away')) : get(key)));
+  jest.spyOn(memory, 'putBytes').mockImplementation(async (key, ...others) => {
+    const written = await put(key, ...others);
+    if (key !== headKey(location)) return written;
+    isAway = true;
+    throw new Error('no answer');
+  });
+  await expect(publish()).rejects.toMatchObject({
+    name: 'PartialFailureError',
+    message: expect.stringMatching(/^it is unknown whether release .* is the current one: no answer$/) as string,
+  });
+  jest.restoreAllMocks();
+  expect(memory.text('models/a/labels.txt')).toBe('new');
+  // The next publisher finishes the change.
+  expect((await readLock(memory.store, location)).unfinished.switching).toEqual(['a']);
+  expect(await publish()).toMatchObject({ isNew: false });
+  expect(memory.text('models/a/labels.txt')).toBe('new');
 });
