@@ -49,12 +49,9 @@ export class S3Store {
   readonly bucket: string;
   private readonly at: Bucket;
 
-  constructor(
-    private readonly options: StoreOptions,
-    at?: Bucket,
-  ) {
+  constructor(private readonly options: StoreOptions) {
     this.bucket = options.bucket;
-    this.at = at ?? {
+    this.at = {
       name: options.bucket,
       requester: new Requester(options),
       buffers: new BufferPool(options.memoryBytes),
@@ -65,7 +62,8 @@ export class S3Store {
 
   /** This bucket for the holder of a lease: no try of a write begins without the lease, or goes on after its end. */
   withLease(lease: Lease): S3Store {
-    return new S3Store(this.options, { ...this.at, requester: withLease(this.at.requester, lease) });
+    const at: Bucket = { ...this.at, requester: withLease(this.at.requester, lease) };
+    return Object.create(this, { at: { value: at } }) as S3Store;
   }
 
   /** Most requests in flight. Further requests wait. */
