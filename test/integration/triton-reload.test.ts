@@ -1,7 +1,6 @@
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { emptyBackend } from '../support/empty-backend';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 import { testTriton, type TestTriton } from '../support/triton';
@@ -17,8 +16,7 @@ let triton: TestTriton;
 
 beforeAll(async () => {
   mkdirSync(repository);
-  triton = await testTriton(scratch, repository, { load: [] });
-  write(join(scratch.directory, 'triton/backends/empty/libtriton_empty.so'), emptyBackend());
+  triton = await testTriton(scratch, repository, { load: [], hasEmptyBackend: true });
 });
 afterAll(() => scratch.clean());
 

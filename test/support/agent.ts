@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
 import { Agent, type AgentOptions } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
 import type { AgentEvent } from '../../src/agent/events';
@@ -16,7 +16,6 @@ import {
   type ReleasedModel,
 } from '../../src/release/manifest';
 import type { S3Store } from '../../src/s3/store';
-import { emptyBackend } from './empty-backend';
 import type { Scratch } from './temp-dir';
 import { testTriton, type TestTriton } from './triton';
 
@@ -133,7 +132,7 @@ export class TestAgent {
   private running = Promise.resolve();
 
   private constructor(
-    private readonly scratch: Scratch,
+    scratch: Scratch,
     readonly directory: string,
     public triton: TestTriton,
   ) {
@@ -144,10 +143,8 @@ export class TestAgent {
   static async create(scratch: Scratch, name: string): Promise<TestAgent> {
     const directory = join(scratch.directory, name);
     mkdirSync(join(directory, 'models'), { recursive: true });
-    const triton = await testTriton(scratch, join(directory, 'models'), { load: [], name: `${name}-triton` });
-    const agent = new TestAgent(scratch, directory, triton);
-    agent.addBackend();
-    return agent;
+    const options = { load: [], name: `${name}-triton`, hasEmptyBackend: true };
+    return new TestAgent(scratch, directory, await testTriton(scratch, join(directory, 'models'), options));
   }
 
   get state(): AgentState {
@@ -186,13 +183,6 @@ export class TestAgent {
     process.kill(this.triton.pid as number, 'SIGKILL');
     await this.triton.ended;
     this.triton = await this.triton.startAgain();
-    this.addBackend();
-  }
-
-  private addBackend(): void {
-    const directory = join(this.scratch.directory, `${basename(this.directory)}-triton/backends/empty`);
-    mkdirSync(directory, { recursive: true });
-    writeFileSync(join(directory, 'libtriton_empty.so'), emptyBackend());
   }
 
   /** Sends a request to the control API. */

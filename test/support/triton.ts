@@ -1,3 +1,4 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { Progress } from '../../src/cli/progress';
@@ -17,6 +18,7 @@ import {
   type TritonProcess,
   type TritonProcessOptions,
 } from '../../src/local/triton-server';
+import { emptyBackend } from './empty-backend';
 import type { Scratch } from './temp-dir';
 
 /** Model-control key of all servers of a test file. */
@@ -36,6 +38,12 @@ export interface TestTriton extends TritonProcess {
   startAgain(): Promise<TestTriton>;
 }
 
+function addEmptyBackend(backends: string): void {
+  const directory = join(backends, 'empty');
+  mkdirSync(directory, { recursive: true });
+  writeFileSync(join(directory, 'libtriton_empty.so'), emptyBackend());
+}
+
 /**
  * Starts a real Triton, which stops when the scratch folder is cleaned.
  * @param repository a folder, or an S3 address in Triton's form
@@ -43,17 +51,25 @@ export interface TestTriton extends TritonProcess {
 export async function testTriton(
   scratch: Scratch,
   repository: string,
-  options: { load?: string[]; loadThreads?: number; name?: string; ports?: TritonProcessOptions['ports'] } = {},
+  options: {
+    load?: string[];
+    loadThreads?: number;
+    name?: string;
+    ports?: TritonProcessOptions['ports'];
+    /** Whether models can name the backend `empty`. */
+    hasEmptyBackend?: boolean;
+  } = {},
 ): Promise<TestTriton> {
   const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   const ports = options.ports ?? (await freeTritonPorts());
   const installation = await ensureTriton(environment);
-  const start = (): Promise<TritonProcess> =>
-    startTriton({
+  const directory = join(scratch.directory, options.name ?? 'triton');
+  const start = (): Promise<TritonProcess> => {
+    const starting = startTriton({
       installation,
       environment,
       repository,
-      directory: join(scratch.directory, options.name ?? 'triton'),
+      directory,
       ports,
       credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
       load: options.load,
@@ -61,6 +77,10 @@ export async function testTriton(
       startTimeoutMs: 300_000,
       modelControlKey: TEST_CONTROL_KEY,
     });
+    // The folder of the backends is complete by now, and the server does not answer yet.
+    if (options.hasEmptyBackend === true) addEmptyBackend(join(directory, 'backends'));
+    return starting;
+  };
   // On a busy machine Triton's Python backend sometimes aborts the server while models load (triton-inference-server/server#8882).
   const server = await start().catch((error: unknown) => {
     if (!String(error).includes('signal SIGABRT')) throw error;

@@ -5,7 +5,6 @@ import { configText, readRepository, type ModelConfig } from '../../src/model';
 import { forEachLimited } from '../../src/core/concurrency';
 import { TritonError } from '../../src/triton/client';
 import type { TritonHttpClient } from '../../src/triton/http';
-import { emptyBackend } from '../support/empty-backend';
 import { randoms } from '../support/random-choice';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel } from '../support/random-models';
 import { Scratch } from '../support/temp-dir';
@@ -111,11 +110,8 @@ async function compare(name: string, models: ReadonlyMap<string, RandomModel>, p
   const accepted = repository.models.filter((model) => !problems.has(model.name));
   for (const model of accepted) write(join(served, model.name, 'config.pbtxt'), model.configText);
 
-  const start = async (folder: string): Promise<TestTriton> => {
-    const started = await testTriton(scratch, served, { load: [], name: `${name}/${folder}` });
-    write(join(scratch.directory, name, folder, 'backends/empty/libtriton_empty.so'), emptyBackend());
-    return started;
-  };
+  const start = (folder: string): Promise<TestTriton> =>
+    testTriton(scratch, served, { load: [], name: `${name}/${folder}`, hasEmptyBackend: true });
   const verdicts: Verdicts = { bothTake: 0, bothRefuse: 0, notAsked: 0, stricter: new Map(), disagreements: [] };
   const disagree = (model: string, what: string): void => {
     const text = readFileSync(join(served, model, 'config.pbtxt'), 'utf8').replace(/\s+/g, ' ');
@@ -251,11 +247,8 @@ if (IS_LONG)
     write(join(directory, 'm/config.pbtxt'), configText(config));
     write(join(directory, 'm/1/x'), 'x');
     expect((await readRepository(directory)).problems).toHaveLength(1);
-    const server = await testTriton(scratch, directory, { load: [], name: `${name.replaceAll(' ', '-')}-triton` });
-    write(
-      join(scratch.directory, `${name.replaceAll(' ', '-')}-triton/backends/empty/libtriton_empty.so`),
-      emptyBackend(),
-    );
+    const options = { load: [], name: `${name.replaceAll(' ', '-')}-triton`, hasEmptyBackend: true };
+    const server = await testTriton(scratch, directory, options);
     await expect(server.client.loadModel('m', { timeoutMs: LOAD_TIMEOUT_MS })).rejects.toMatchObject({
       status: 'unreachable',
     });
