@@ -16,9 +16,6 @@ const EXPIRES_MS = 60_000;
 const HELD_MS = 50_000;
 const RENEW_MS = 15_000;
 
-/** The lock must not expire while its renewal waits for uploads. */
-const URGENT = { urgent: true };
-
 /**
  * The changes that the holder of the lock is about to make. The next publisher undoes or finishes them if the holder is
  * killed.
@@ -97,8 +94,6 @@ export async function readLock(store: S3Store, location: RepositoryLocation): Pr
  */
 export class Lock implements Lease {
   private readonly timer: NodeJS.Timeout;
-  private renewed = performance.now();
-  private renewedAt = Date.now();
   private lost: Error | undefined;
   /** Why the last renewal failed; undefined if it succeeded. */
   private lockError: unknown;
@@ -107,11 +102,14 @@ export class Lock implements Lease {
   /** Serializes the writes of the lock. */
   private queue: Promise<void> = Promise.resolve();
 
+  /** @param store sends requests at once, because the lock must not expire while its renewal waits for uploads */
   private constructor(
     private readonly store: S3Store,
     private readonly location: RepositoryLocation,
     private body: LockBody,
     private etag: string,
+    /** When the last successful write of the lock was sent. S3 may have applied that write long before it answered. */
+    private renewed: Clocks,
   ) {
     this.ids = new Set([body.id]);
     this.timer = setInterval(() => void this.renew(), RENEW_MS);
@@ -142,11 +140,13 @@ export class Lock implements Lease {
         uploads: seen.unfinished.uploads || intent.uploads,
       },
     };
+    const urgent = store.urgent();
+    const sent = readClocks();
     try {
       const condition = seen.etag === undefined ? ({ ifAbsent: true } as const) : { ifEtag: seen.etag };
-      const { etag } = await store.putBytes(lockKey(location), encode(body), condition, URGENT);
-      if (seen.etag === undefined) await requireConditions(store, lockKey(location), encode(body));
-      return new Lock(store, location, body, etag);
+      const { etag } = await urgent.putBytes(lockKey(location), encode(body), condition);
+      if (seen.etag === undefined) await requireConditions(urgent, lockKey(location), encode(body));
+      return new Lock(urgent, location, body, etag, sent);
     } catch (error) {
       if (error instanceof PreconditionFailedError) return undefined;
       throw error;
@@ -197,10 +197,9 @@ export class Lock implements Lease {
 
   /** Time until the holder must stop, in ms. */
   getLeftMs(): number {
-    // performance.now() stops while the machine is suspended; Date.now() can be set.
-    return this.lost === undefined
-      ? HELD_MS - Math.max(performance.now() - this.renewed, Date.now() - this.renewedAt)
-      : 0;
+    if (this.lost !== undefined) return 0;
+    const { monotonic, wall } = readClocks();
+    return HELD_MS - Math.max(monotonic - this.renewed.monotonic, wall - this.renewed.wall);
   }
 
   /**
@@ -227,20 +226,19 @@ export class Lock implements Lease {
         this.requireHeld();
         const body = { ...this.body, ...changes, id: newId() };
         this.ids.add(body.id);
-        const [started, startedAt] = [performance.now(), Date.now()];
+        const sent = readClocks();
         try {
           const condition = { ifEtag: this.etag };
-          const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), condition, URGENT);
+          const { etag } = await this.store.putBytes(lockKey(this.location), encode(body), condition);
           this.body = body;
           this.etag = etag;
-          this.renewed = started;
-          this.renewedAt = startedAt;
+          this.renewed = sent;
           this.lockError = undefined;
           return;
         } catch (error) {
           if (!(error instanceof PreconditionFailedError)) throw error;
           // An earlier write of ours may have been applied although it got no answer.
-          const found = await this.store.get(lockKey(this.location), URGENT);
+          const found = await this.store.get(lockKey(this.location));
           const isOurs = found !== undefined && found.etag !== this.etag && this.ids.has(getId(found.body));
           if (!isOurs) throw (this.lost = takenOver(error));
           this.etag = found.etag;
@@ -251,6 +249,14 @@ export class Lock implements Lease {
     return next;
   }
 }
+
+/** Both clocks, because performance.now() stops while the machine is suspended, and Date.now() can be set. */
+interface Clocks {
+  monotonic: number;
+  wall: number;
+}
+
+const readClocks = (): Clocks => ({ monotonic: performance.now(), wall: Date.now() });
 
 const takenOver = (cause: unknown): LockLostError =>
   new LockLostError('another publisher took over the lock of the repository while this publisher was running', {

@@ -2,23 +2,24 @@ import { UserError } from '../core/errors';
 import { PreconditionFailedError, type S3Store } from '../s3/store';
 
 /**
- * Checks that the server refuses to create an object that exists. Publishers depend on it, and some servers ignore the
- * condition. Costs a request, so it is called only for the first object of a repository.
- * @param body the present content of the object, so that a server that ignores the condition changes nothing
- * @throws UserError
+ * Verifies that the server refuses to create an object that exists. Publishers depend on that, and some servers ignore
+ * the condition. Costs a request, so it is called only for the first object of a repository.
+ * @param body the content of the object
+ * @throws UserError if the server does not refuse; then the object is deleted, so that the next publisher verifies again
  */
 export async function requireConditions(store: S3Store, key: string, body: Buffer): Promise<void> {
   try {
-    // The client takes a refusal for success if the object has the same content, and says since when it has it.
-    if ((await store.putBytes(key, body, { ifAbsent: true })).modified !== undefined) return;
+    // Other bytes, because the client takes a refused write of the same bytes for its own earlier try.
+    await store.putBytes(key, Buffer.concat([body, Buffer.from('\n')]), { ifAbsent: true });
   } catch (error) {
     if (error instanceof PreconditionFailedError) return;
     throw error;
   }
+  await store.delete([{ key }]).catch(() => undefined);
   throw new UserError(
-    `the server of s3://${store.bucket} ignores conditions of writes: it replaced an object although the request had "If-None-Match: *"`,
+    `the S3 server at ${store.url} lacks conditional writes: it replaced s3://${store.bucket}/${key}, although the request had "If-None-Match: *"`,
     {
-      hint: "use S3 or a server with conditional writes; publishers without them would overwrite each other's releases",
+      hint: "use a server that supports If-None-Match and If-Match; without them, publishers would overwrite each other's releases",
     },
   );
 }

@@ -67,7 +67,7 @@ export interface GotObject {
 export async function getObject(
   bucket: Bucket,
   key: string,
-  { bytes = 0, versionId, urgent }: { bytes?: number; versionId?: string; urgent?: boolean | undefined } = {},
+  { bytes = 0, versionId }: { bytes?: number; versionId?: string } = {},
 ): Promise<GotObject | undefined> {
   return unlessMissing(
     bucket.requester.send({
@@ -77,7 +77,6 @@ export async function getObject(
       query: getVersionQuery(versionId),
       headers: MODE,
       answerBytes: bytes,
-      urgent,
       read: (answer) => {
         checkBody(answer);
         return { body: answer.body, etag: quoted(header(answer.headers, 'etag')), ageMs: getAge(answer) };

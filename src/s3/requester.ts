@@ -92,8 +92,11 @@ interface Connections {
 /** What sends the requests of a bucket. */
 export type Sender = Pick<Requester, 'url' | 'concurrency' | 'connect' | 'send' | 'close'>;
 
-/** The same requester for a holder of a lease: no try of a write begins without the lease, or goes on after its end. */
-export const withLease = (requester: Sender, lease: Lease): Sender => ({
+/** The same requester; `prepare` is called for each request before it is sent. */
+export const preparing = (
+  requester: Sender,
+  prepare: (request: Pick<S3Request<unknown>, 'method' | 'lease' | 'urgent'>) => void,
+): Sender => ({
   get url() {
     return requester.url;
   },
@@ -101,7 +104,7 @@ export const withLease = (requester: Sender, lease: Lease): Sender => ({
   connect: (count) => requester.connect(count),
   close: () => requester.close(),
   send: (request) => {
-    if (request.method !== 'GET' && request.method !== 'HEAD') request.lease = lease;
+    prepare(request);
     return requester.send(request);
   },
 });
@@ -259,7 +262,6 @@ export class Requester {
     tries: number,
     end: number,
   ): Promise<{ value: T } | S3Error> {
-    request.lease?.requireHeld();
     try {
       const getLeftMs = (): number => Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
       const answer = await this.sendRequest(request, site, getLeftMs);
@@ -312,6 +314,8 @@ export class Requester {
     if (request.body !== undefined || request.method === 'PUT' || request.method === 'POST') {
       headers['content-length'] = String(request.body?.byteLength ?? 0);
     }
+    // After the wait for credentials, which may outlast the lease.
+    request.lease?.requireHeld();
     return sendRequest(endpoint, this.agent as Agent, {
       method: request.method,
       path: query === '' ? path : `${path}?${query}`,

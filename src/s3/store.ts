@@ -9,7 +9,7 @@ import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, readRange, type GotObject } from './objects';
 import { readObject } from './read';
-import { Requester, withLease } from './requester';
+import { preparing, Requester, type Sender } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
 import type { Encryption, Lease, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
@@ -62,8 +62,26 @@ export class S3Store {
 
   /** This bucket for the holder of a lease: no try of a write begins without the lease, or goes on after its end. */
   withLease(lease: Lease): S3Store {
-    const at: Bucket = { ...this.at, requester: withLease(this.at.requester, lease) };
+    return this.withRequester((requester) =>
+      preparing(requester, (request) => {
+        if (request.method !== 'GET' && request.method !== 'HEAD') request.lease = lease;
+      }),
+    );
+  }
+
+  /** This bucket for small objects: its requests are sent at once, even if other requests wait. */
+  urgent(): S3Store {
+    return this.withRequester((requester) => preparing(requester, (request) => (request.urgent = true)));
+  }
+
+  private withRequester(change: (requester: Sender) => Sender): S3Store {
+    const at: Bucket = { ...this.at, requester: change(this.at.requester) };
     return Object.create(this, { at: { value: at } }) as S3Store;
+  }
+
+  /** Where requests are sent, for messages. */
+  get url(): string {
+    return this.at.requester.url;
   }
 
   /** Most requests in flight. Further requests wait. */
@@ -131,8 +149,8 @@ export class S3Store {
    * The object's bytes, or undefined if the object does not exist. `ageMs` is the time since it was written, by the
    * server's clock.
    */
-  async get(key: string, options: Pick<UploadOptions, 'urgent'> = {}): Promise<GotObject | undefined> {
-    return getObject(this.at, key, options);
+  async get(key: string): Promise<GotObject | undefined> {
+    return getObject(this.at, key);
   }
 
   /**
@@ -174,13 +192,8 @@ export class S3Store {
    * Writes bytes, which must not change until the promise settles.
    * @throws PreconditionFailedError
    */
-  async putBytes(
-    key: string,
-    body: Uint8Array,
-    condition?: PutCondition,
-    options: Pick<UploadOptions, 'urgent'> = {},
-  ): Promise<Written> {
-    if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { ...options, condition });
+  async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
+    if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { condition });
     return putParts(this.at, key, memorySource(body), { condition });
   }
 

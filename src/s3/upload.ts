@@ -34,8 +34,6 @@ export interface UploadOptions {
   condition?: PutCondition;
   /** Expected checksum of the content. */
   checksum?: string;
-  /** Sent at once, even if other requests wait. Only for objects of one request. */
-  urgent?: boolean;
   /** Whether to look for an unfinished upload of the same key, to resume it; default: true. */
   resume?: boolean;
   /** Receives the number of bytes of this object that S3 has so far. */
@@ -53,7 +51,7 @@ export async function putObject(
   bucket: Bucket,
   key: string,
   body: Uint8Array,
-  { condition, checksum: expected, urgent, onBytes }: UploadOptions,
+  { condition, checksum: expected, onBytes }: UploadOptions,
 ): Promise<Written> {
   const digest = sha256(body);
   const checksum = digest.toString('base64');
@@ -66,7 +64,6 @@ export async function putObject(
       headers: { 'x-amz-checksum-sha256': checksum, ...bucket.encryption, ...conditionHeaders(condition) },
       body,
       bodySha256: digest,
-      urgent,
       read: (answer) => {
         checkKept(header(answer.headers, 'x-amz-checksum-sha256'), checksum);
         return writtenAs(quoted(header(answer.headers, 'etag')), checksum, getVersionId(answer));

@@ -20,6 +20,7 @@ interface MemoryObject {
 /** A bucket in memory that enforces the conditions of writes, for unit tests of src/publish. */
 export class MemoryStore {
   readonly bucket = 'bucket';
+  readonly url = 'memory:';
   readonly concurrency = 32;
   readonly objects = new Map<string, MemoryObject>();
   lease: Lease | undefined;
@@ -36,6 +37,10 @@ export class MemoryStore {
     const view = Object.create(this) as MemoryStore;
     view.lease = lease;
     return view.store;
+  }
+
+  urgent(): S3Store {
+    return this.store;
   }
 
   text(key: string): string | undefined {

@@ -61,6 +61,10 @@ export class VersionedStore {
     return this as unknown as S3Store;
   }
 
+  urgent(): S3Store {
+    return this.store;
+  }
+
   async list(prefix: string): Promise<ListedObject[]> {
     return this.send(() =>
       [...this.shared.objects]

@@ -135,7 +135,7 @@ async function rewrite({ release, etag }: CurrentRelease, lock: Lock, options: A
     sweptBefore: new Date(0).toISOString(),
     writer: manifest.id,
   };
-  await store.putBytes(headKey(location), encodeHead(head), { ifEtag: etag }, { urgent: true });
+  await store.urgent().putBytes(headKey(location), encodeHead(head), { ifEtag: etag });
   onStage?.(`migrated release ${release.id} for agents, as ${manifest.id}; earlier releases are no longer retained`);
 }
 

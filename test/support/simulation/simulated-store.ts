@@ -35,6 +35,10 @@ export class SimulatedStore {
     return this as unknown as S3Store;
   }
 
+  urgent(): S3Store {
+    return this.store;
+  }
+
   list(prefix: string): Promise<ListedObject[]> {
     return this.send('list', () =>
       [...this.options.bucket.objects]

@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../../src/core/errors';
 import { proxyFor } from '../../../src/s3/agent';
+import { CredentialSource } from '../../../src/s3/credentials';
 import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store, type Lease } from '../../../src/s3/store';
 import {
   BEGUN,
@@ -201,11 +202,16 @@ describe('S3Store', () => {
     expect(await waiting).toEqual([]);
   });
 
-  test('sends an urgent request before those that wait', async () => {
+  test('sends urgent requests before those that wait, also to find out whether a refused write was applied', async () => {
     const held: (() => void)[] = [];
+    const checksum = checksumOfBytes(Buffer.from('ours'));
     const server = http.createServer((incoming, reply) => {
       const end = (): void => void reply.writeHead(200, { etag: '"e"' }).end();
-      incoming.resume().on('end', () => (incoming.url === '/bucket/lock' ? end() : held.push(end)));
+      const answerLock = (): unknown =>
+        incoming.method === 'HEAD'
+          ? reply.writeHead(200, { etag: '"e"', 'content-length': 4, 'x-amz-checksum-sha256': checksum }).end()
+          : reply.writeHead(412).end();
+      incoming.resume().on('end', () => (incoming.url === '/bucket/lock' ? answerLock() : held.push(end)));
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -213,7 +219,7 @@ describe('S3Store', () => {
     defer(() => server.close());
     defer(() => store.close());
     const uploads = ['a', 'b', 'c'].map((key) => store.putBytes(key, Buffer.from(key)));
-    await store.putBytes('lock', Buffer.from('ours'), undefined, { urgent: true });
+    await store.urgent().putBytes('lock', Buffer.from('ours'), { ifEtag: '"former"' });
     expect(held).toHaveLength(2);
     await Promise.all([
       ...uploads,
@@ -514,6 +520,44 @@ describe('S3Store', () => {
       const sent = getSent();
       await expect(write(leased)).rejects.toThrow('the lease has ended');
       expect([sent > 0, getSent()]).toEqual([true, sent]);
+    });
+
+    test.each(['the part', 'the completion'])('an upload in parts sends %s only while the lease is held', async (what) => {
+      let isHeld = true;
+      const { store, seen } = await storeWith(({ method, url }) => {
+        if (method === 'GET') return NO_UPLOADS;
+        if (method === 'HEAD') return failure('NoSuchKey', 404);
+        isHeld = what === 'the completion' && method === 'POST';
+        return url.includes('uploads') ? BEGUN : { headers: { etag: '"e"' } };
+      });
+      const lease: Lease = {
+        requireHeld: () => {
+          if (!isHeld) throw new UserError('the lease has ended');
+        },
+        getLeftMs: () => 60_000,
+      };
+      const writing = store.withLease(lease).putBytes('a', Buffer.alloc(PART_BYTES + 1), { ifAbsent: true });
+      await expect(writing).rejects.toThrow('the lease has ended');
+      const writes = seen.filter(({ method }) => method === 'PUT' || method === 'POST').map(({ method }) => method);
+      expect(writes[0]).toBe('POST');
+      expect(writes.slice(1).every((method) => method === 'PUT')).toBe(true);
+      expect(writes.length > 1).toBe(what === 'the completion');
+    });
+
+    test('is not sent if the lease ends during the wait for credentials', async () => {
+      const { store, seen } = await storeWith(() => ({ headers: { etag: '"e"' } }));
+      const lease = leaseOf(60_000);
+      const get = CredentialSource.prototype.get;
+      jest.spyOn(CredentialSource.prototype, 'get').mockImplementation(async function (this: CredentialSource) {
+        lease.getLeftMs = () => 0;
+        lease.requireHeld = () => {
+          throw new UserError('the lease has ended');
+        };
+        return get.call(this);
+      });
+      defer(() => jest.restoreAllMocks());
+      await expect(store.withLease(lease).putBytes('a', body)).rejects.toThrow('the lease has ended');
+      expect(seen).toEqual([]);
     });
 
     test('goes on if the lease is renewed meanwhile', async () => {
