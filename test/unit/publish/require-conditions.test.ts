@@ -1,34 +1,40 @@
+import { join } from 'node:path';
+import { readValidRepository } from '../../../src/model';
+import { desiredModels } from '../../../src/publish/plan/desired';
 import { Lock, NO_INTENT, readLock } from '../../../src/publish/lock';
 import { applyRelease } from '../../../src/publish/trial/apply-release';
-import { headKey, lockKey } from '../../../src/release/location';
+import { headKey, lockKey, releaseKey } from '../../../src/release/location';
 import { MemoryStore } from '../../support/memory-store';
+import { ONE_MODEL, TWO_MODELS } from '../../support/publish';
+import { writeRepository } from '../../support/repository';
 import { SeededRandom } from '../../support/soak';
+import { Scratch } from '../../support/temp-dir';
 import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
 const take = async (bucket: MemoryStore): Promise<Lock | undefined> =>
   Lock.take(bucket.store, LOCATION, await readLock(bucket.store, LOCATION), NO_INTENT);
 
-/** Publishes a release without models and without replicas. */
-const publishForAgents = (store: VersionedStore) =>
-  applyRelease(
-    () => Promise.resolve({ models: [], remove: [], archiveRemoved: false, prune: false, origin: 'test' }),
+/** Publishes files for agents to a bucket, without replicas. */
+async function publishForAgents(bucket: VersionedBucket, files: Record<string, string>): Promise<void> {
+  const repository = writeRepository(join(scratch.directory, String(Object.keys(files).length)), files);
+  const models = await desiredModels((await readValidRepository(repository, {}, 'published')).models);
+  const { store } = new VersionedStore(bucket, { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 });
+  await applyRelease(
+    () => Promise.resolve({ models, remove: [], archiveRemoved: false, prune: false, origin: 'test' }),
     { agents: undefined, migrate: false, plain: [] },
     {
-      store: store.store,
-      location: LOCATION,
-      replicas: undefined,
-      untried: true,
-      loadTimeoutMs: 1000,
-      lockTimeoutMs: 0,
+      ...{ store, location: LOCATION, replicas: undefined, untried: true },
+      ...{ loadTimeoutMs: 1000, lockTimeoutMs: 0 },
     },
   );
+}
 
-const versionedStore = (bucket: VersionedBucket): VersionedStore =>
-  new VersionedStore(bucket, { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 });
-
-test('a server that ignores conditions gets no lock, however often a publisher tries', async () => {
+test('Lock.take refuses a server that ignores conditions, each time', async () => {
   const bucket = new MemoryStore();
   const put = bucket.putBytes.bind(bucket);
   jest.spyOn(bucket, 'putBytes').mockImplementation((key, body) => put(key, body));
@@ -41,11 +47,10 @@ test('a server that ignores conditions gets no lock, however often a publisher t
   expect(bucket.objects.has(lockKey(LOCATION))).toBe(false);
 });
 
-test('a server that ignores conditions gets no release for agents', async () => {
+test('applyRelease refuses a server that ignores conditions', async () => {
   const bucket = new VersionedBucket();
-  const store = versionedStore(bucket);
   jest.spyOn(bucket, 'put').mockImplementation((key, body) => VersionedBucket.prototype.put.call(bucket, key, body));
-  await expect(publishForAgents(store)).rejects.toThrow(/lacks conditional writes/);
+  await expect(publishForAgents(bucket, ONE_MODEL)).rejects.toThrow(/lacks conditional writes/);
   expect(bucket.objects.has(headKey(LOCATION))).toBe(false);
 });
 
@@ -63,12 +68,11 @@ test('only the first lock of a repository costs a request more', async () => {
 
 test('only the first release for agents costs a request more', async () => {
   const bucket = new VersionedBucket();
-  const tried: string[] = [];
-  const put = bucket.put.bind(bucket);
-  jest.spyOn(bucket, 'put').mockImplementation((key, ...others) => {
-    tried.push(key);
-    return put(key, ...others);
-  });
-  await publishForAgents(versionedStore(bucket));
-  expect(tried.filter((key) => key !== headKey(LOCATION))).toHaveLength(2);
+  const put = jest.spyOn(bucket, 'put');
+  const countManifests = (): number =>
+    put.mock.calls.filter(([key]) => key.startsWith(releaseKey(LOCATION, '2').replace(/\.json$/, ''))).length;
+  await publishForAgents(bucket, ONE_MODEL);
+  expect(countManifests()).toBe(2);
+  await publishForAgents(bucket, TWO_MODELS);
+  expect(countManifests()).toBe(3);
 });

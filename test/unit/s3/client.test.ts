@@ -522,27 +522,30 @@ describe('S3Store', () => {
       expect([sent > 0, getSent()]).toEqual([true, sent]);
     });
 
-    test.each(['the part', 'the completion'])('an upload in parts sends %s only while the lease is held', async (what) => {
-      let isHeld = true;
-      const { store, seen } = await storeWith(({ method, url }) => {
-        if (method === 'GET') return NO_UPLOADS;
-        if (method === 'HEAD') return failure('NoSuchKey', 404);
-        isHeld = what === 'the completion' && method === 'POST';
-        return url.includes('uploads') ? BEGUN : { headers: { etag: '"e"' } };
-      });
-      const lease: Lease = {
-        requireHeld: () => {
-          if (!isHeld) throw new UserError('the lease has ended');
-        },
-        getLeftMs: () => 60_000,
-      };
-      const writing = store.withLease(lease).putBytes('a', Buffer.alloc(PART_BYTES + 1), { ifAbsent: true });
-      await expect(writing).rejects.toThrow('the lease has ended');
-      const writes = seen.filter(({ method }) => method === 'PUT' || method === 'POST').map(({ method }) => method);
-      expect(writes[0]).toBe('POST');
-      expect(writes.slice(1).every((method) => method === 'PUT')).toBe(true);
-      expect(writes.length > 1).toBe(what === 'the completion');
-    });
+    test.each(['the part', 'the completion'])(
+      'an upload in parts sends %s only while the lease is held',
+      async (what) => {
+        let isHeld = true;
+        const { store, seen } = await storeWith(({ method, url }) => {
+          if (method === 'GET') return NO_UPLOADS;
+          if (method === 'HEAD') return failure('NoSuchKey', 404);
+          isHeld = what === 'the completion' && method === 'POST';
+          return url.includes('uploads') ? BEGUN : { headers: { etag: '"e"' } };
+        });
+        const lease: Lease = {
+          requireHeld: () => {
+            if (!isHeld) throw new UserError('the lease has ended');
+          },
+          getLeftMs: () => 60_000,
+        };
+        const writing = store.withLease(lease).putBytes('a', Buffer.alloc(PART_BYTES + 1), { ifAbsent: true });
+        await expect(writing).rejects.toThrow('the lease has ended');
+        const writes = seen.filter(({ method }) => method === 'PUT' || method === 'POST').map(({ method }) => method);
+        expect(writes[0]).toBe('POST');
+        expect(writes.slice(1).every((method) => method === 'PUT')).toBe(true);
+        expect(writes.length > 1).toBe(what === 'the completion');
+      },
+    );
 
     test('is not sent if the lease ends during the wait for credentials', async () => {
       const { store, seen } = await storeWith(() => ({ headers: { etag: '"e"' } }));
