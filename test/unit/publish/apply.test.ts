@@ -7,8 +7,8 @@ import { RepositoryWriter } from '../../../src/publish/apply/repository-writer';
 import { NO_INTENT, readLock } from '../../../src/publish/lock';
 import { headKey, lockKey } from '../../../src/release/location';
 import type { PlannedModel } from '../../../src/publish/plan/plan';
-import type { RepositorySnapshot } from '../../../src/publish/plan/snapshot';
-import type { ReleasedModel } from '../../../src/publish/release/release';
+import { readSnapshot, type RepositorySnapshot } from '../../../src/publish/plan/snapshot';
+import { newRelease, writeHead, type ReleasedModel } from '../../../src/publish/release/release';
 import { S3Store } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
@@ -18,6 +18,8 @@ import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+
+const LOCATION = { bucket: 'bucket', prefix: 'models' };
 
 const undo: (() => void)[] = [];
 afterEach(() => {
@@ -59,7 +61,7 @@ test.each([
 
 test('describe records the ETag of an object that was written again with the same bytes, and a checksum that was unknown', () => {
   const { store } = new MemoryStore();
-  const writer = new RepositoryWriter(store, { bucket: 'bucket', prefix: 'models' });
+  const writer = new RepositoryWriter(store, LOCATION);
   const keep = (key: string) => ({ object: { key, bytes: 1 }, action: 'keep', etag: 'new', checksum: 'x' });
   const planned = { model: {}, objects: [keep('m/found.txt'), keep('m/labels.txt')], config: keep('m/config.pbtxt') };
   const known = { bytes: 1, checksum: 'x', versionId: 'v' };
@@ -100,7 +102,7 @@ test('publish activates models together, and an ensemble after its steps', async
     if (name !== undefined) log.push(`end ${name}`);
     return written;
   };
-  const { uploaded } = await publisher(memory.store, { bucket: 'bucket', prefix: 'models' }, repository).publish();
+  const { uploaded } = await publisher(memory.store, LOCATION, repository).publish();
   expect(log).toEqual(['begin last', 'begin first', 'end first', 'end last', 'begin ensemble', 'end ensemble']);
   expect(uploaded.slice(-3)).toEqual(['last/config.pbtxt', 'first/config.pbtxt', 'ensemble/config.pbtxt']);
 });
@@ -109,7 +111,7 @@ test('publish with prune does not wait for replicas that start during the deleti
   const { store } = new MemoryStore();
   const repository = writeRepository(join(scratch.directory, 'repository'), TWO_MODELS);
   const triton = await fakeTriton(scratch, store);
-  const bucket = publisher(store, { bucket: 'bucket', prefix: 'models' }, repository, () => [triton.url]);
+  const bucket = publisher(store, LOCATION, repository, () => [triton.url]);
   await bucket.publish();
   rmSync(join(repository, 'b'), { recursive: true });
   const ready = { name: 'ready', url: triton.url, ready: true };
@@ -134,21 +136,44 @@ test('publish with prune does not wait for replicas that start during the deleti
 
 test('publish changes nothing if another publisher acquires the lock first', async () => {
   const memory = new MemoryStore();
-  const location = { bucket: 'bucket', prefix: 'models' };
   const repository = writeRepository(join(scratch.directory, 'other'), ONE_MODEL);
   const holder = { user: 'ana', host: 'build-7', pid: 1, place: 'elsewhere' };
   const lock = { state: 'held', id: '1', holder, since: '2026-11-20T10:00:00Z', intent: NO_INTENT };
   memory.onPut = (key) => {
-    if (key === lockKey(location))
+    if (key === lockKey(LOCATION))
       memory.objects.set(key, { body: Buffer.from(JSON.stringify(lock)), writtenAt: Date.now() });
   };
-  const publishing = publisher(memory.store, location, repository).publish({ lockTimeoutMs: 1 });
+  const publishing = publisher(memory.store, LOCATION, repository).publish({ lockTimeoutMs: 1 });
   await expect(publishing).rejects.toThrow('another publisher is at work: ana@build-7');
-  expect([...memory.objects.keys()]).toEqual([lockKey(location)]);
+  expect([...memory.objects.keys()]).toEqual([lockKey(LOCATION)]);
+});
+
+test('a publisher whose lock was taken over restores the release of the other one, on replicas too', async () => {
+  const memory = new MemoryStore();
+  const repository = join(scratch.directory, 'taken-over');
+  const triton = await fakeTriton(scratch, memory.store);
+  const { publish } = publisher(memory.store, LOCATION, repository, () => [triton.url]);
+  writeRepository(repository, addingModel('a', { 1: 1 }));
+  const { release } = await publish();
+  const released = { config: memory.text('models/a/config.pbtxt'), loaded: triton.loaded.get('a') };
+  writeRepository(repository, addingModel('a', { 1: 1, 2: 2 }));
+  const takeOver = async (): Promise<void> => {
+    const lock = JSON.parse(memory.text(lockKey(LOCATION)) ?? '') as object;
+    await memory.putBytes(
+      lockKey(LOCATION),
+      JSON.stringify({ ...lock, id: 'other', state: 'free', intent: NO_INTENT }),
+    );
+    const { head } = await readSnapshot(memory.store, LOCATION);
+    const next = newRelease({ previous: release?.id, origin: 'other', models: release?.models ?? {} });
+    await writeHead(memory.store, LOCATION, next, head);
+  };
+  await expect(publish({ ask: takeOver })).rejects.toThrow(/another publisher/);
+  expect(memory.text('models/a/config.pbtxt')).toBe(released.config);
+  expect(triton.loaded.get('a')).toEqual(released.loaded);
+  expect((await readLock(memory.store, LOCATION)).unfinished).toEqual(NO_INTENT);
 });
 
 describe('a publisher that cannot renew its lock in time', () => {
-  const location = { bucket: 'bucket', prefix: 'models' };
   afterEach(() => void jest.restoreAllMocks());
 
   /** The clocks jump by a minute, so the lock counts as lost until it is taken again. */
@@ -161,7 +186,7 @@ describe('a publisher that cannot renew its lock in time', () => {
   async function publishWithJump(at: number): Promise<{ writes: string[]; late: string[]; error: unknown }> {
     const memory = new MemoryStore();
     const repository = join(scratch.directory, `jump-${at}`);
-    const { publish } = publisher(memory.store, location, repository);
+    const { publish } = publisher(memory.store, LOCATION, repository);
     writeRepository(repository, { ...addingModel('a', { 1: 1 }), 'a/labels.txt': '1' });
     await publish();
     rmSync(repository, { recursive: true });
@@ -170,8 +195,8 @@ describe('a publisher that cannot renew its lock in time', () => {
     const late: string[] = [];
     let isLost = false;
     memory.onPut = (key) => {
-      if (isLost && key !== lockKey(location)) late.push(key);
-      if (key === lockKey(location)) isLost = false;
+      if (isLost && key !== lockKey(LOCATION)) late.push(key);
+      if (key === lockKey(LOCATION)) isLost = false;
       writes.push(key);
       if (writes.length !== at) return;
       isLost = true;
@@ -184,13 +209,38 @@ describe('a publisher that cannot renew its lock in time', () => {
 
   test('writes nothing before it takes the lock again, at whatever write the time passes', async () => {
     const { writes } = await publishWithJump(Infinity);
-    const changes = writes.flatMap((key, i) => (key === lockKey(location) ? [] : [i + 1]));
+    const changes = writes.flatMap((key, i) => (key === lockKey(LOCATION) ? [] : [i + 1]));
     expect(changes.length).toBeGreaterThan(5);
     for (const at of changes) {
       const { late, error } = await publishWithJump(at);
       expect([writes[at - 1], late]).toEqual([writes[at - 1], []]);
       expect(error).toBeInstanceOf(UserError);
     }
+  });
+
+  test('loads nothing more while it restores the previous release', async () => {
+    const memory = new MemoryStore();
+    const repository = join(scratch.directory, 'late-restore');
+    let loads = 0;
+    const first = await fakeTriton(scratch, memory.store, () => {
+      loads += 1;
+      if (loads === 5) jump();
+      return 'ok';
+    });
+    let isBroken = false;
+    const second = await fakeTriton(scratch, memory.store, () => (isBroken ? 'refuse' : 'ok'));
+    const { publish } = publisher(memory.store, LOCATION, repository, () => [first.url, second.url]);
+    writeRepository(repository, { ...addingModel('a', { 1: 1 }), ...addingModel('b', { 1: 1 }) });
+    await publish({ noAsk: true });
+    writeRepository(repository, { ...addingModel('a', { 1: 1, 2: 2 }), ...addingModel('b', { 1: 1, 2: 2 }) });
+    isBroken = true;
+    await expect(publish({ noAsk: true })).rejects.toMatchObject({
+      name: 'PartialFailureError',
+      message: expect.stringMatching(/failed too: .*cannot renew the lock/s) as string,
+    });
+    jest.restoreAllMocks();
+    expect(first.loads).toHaveLength(5);
+    expect((await readLock(memory.store, LOCATION)).unfinished.switching.sort()).toEqual(['a', 'b']);
   });
 
   test('asks no further replica to load', async () => {
@@ -202,7 +252,7 @@ describe('a publisher that cannot renew its lock in time', () => {
     };
     const first = await fakeTriton(scratch, memory.store, onLoad);
     const second = await fakeTriton(scratch, memory.store);
-    const { publish } = publisher(memory.store, location, repository, () => [first.url, second.url]);
+    const { publish } = publisher(memory.store, LOCATION, repository, () => [first.url, second.url]);
     await expect(publish()).rejects.toThrow(/cannot renew the lock of the repository within 50 s/);
     expect(second.loads).toEqual([]);
   });
@@ -210,9 +260,8 @@ describe('a publisher that cannot renew its lock in time', () => {
 
 test('publish restores nothing if it is unknown whether its release is the current one', async () => {
   const memory = new MemoryStore();
-  const location = { bucket: 'bucket', prefix: 'models' };
   const repository = writeRepository(join(scratch.directory, 'unknown-head'), ONE_MODEL);
-  const { publish } = publisher(memory.store, location, repository);
+  const { publish } = publisher(memory.store, LOCATION, repository);
   await publish();
   rmSync(join(repository, 'a'), { recursive: true });
   writeRepository(repository, { ...ONE_MODEL, 'a/1/weights.bin': 'a', 'a/labels.txt': 'new' });
@@ -220,10 +269,10 @@ test('publish restores nothing if it is unknown whether its release is the curre
   let isAway = false;
   jest
     .spyOn(memory, 'get')
-    .mockImplementation((key) => (isAway && key === headKey(location) ? Promise.reject(new Error('away')) : get(key)));
+    .mockImplementation((key) => (isAway && key === headKey(LOCATION) ? Promise.reject(new Error('away')) : get(key)));
   jest.spyOn(memory, 'putBytes').mockImplementation(async (key, ...others) => {
     const written = await put(key, ...others);
-    if (key !== headKey(location)) return written;
+    if (key !== headKey(LOCATION)) return written;
     isAway = true;
     throw new Error('no answer');
   });
@@ -234,7 +283,7 @@ test('publish restores nothing if it is unknown whether its release is the curre
   jest.restoreAllMocks();
   expect(memory.text('models/a/labels.txt')).toBe('new');
   // The next publisher finishes the change.
-  expect((await readLock(memory.store, location)).unfinished.switching).toEqual(['a']);
+  expect((await readLock(memory.store, LOCATION)).unfinished.switching).toEqual(['a']);
   expect(await publish()).toMatchObject({ isNew: false });
   expect(memory.text('models/a/labels.txt')).toBe('new');
 });

@@ -1,6 +1,9 @@
 import { Lock, NO_INTENT, readLock, type LockSnapshot } from '../../../src/publish/lock';
 import { lockKey } from '../../../src/release/location';
+import { testStores } from '../../support/fake-s3';
 import { MemoryStore } from '../../support/memory-store';
+
+const { storeWith } = testStores();
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 const KEY = lockKey(LOCATION);
@@ -46,6 +49,25 @@ test('readLock reads a released lock with any holder', async () => {
 test('readLock names the holder until the lock expires', async () => {
   expect((await seen(HELD, MINUTE_MS / 2)).heldBy).toBe('ana@build-7, process 4711, since 2026-11-20T10:00:00Z');
   expect((await seen(HELD, MINUTE_MS + 1)).heldBy).toBeUndefined();
+});
+
+test('the lock is taken and renewed while transfers use every request that is allowed at a time', async () => {
+  let finish = (): void => undefined;
+  const isFinished = new Promise<void>((resolve) => (finish = resolve));
+  const { store } = await storeWith(
+    async ({ url }) => {
+      if (!url.includes('lock.json')) await isFinished;
+      return { headers: { etag: '"e"' } };
+    },
+    { concurrency: 1 },
+  );
+  const uploading = store.putBytes('upload', Buffer.from('a'));
+  const seen = { etag: '"e"', heldBy: undefined, unfinished: NO_INTENT };
+  const lock = await Lock.take(store, LOCATION, seen, NO_INTENT);
+  await lock?.confirm();
+  await lock?.release();
+  finish();
+  await uploading;
 });
 
 test('readLock keeps the readable fields of an intent and ignores fields of other types', async () => {

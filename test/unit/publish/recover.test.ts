@@ -89,7 +89,7 @@ parameters { key: "published_digest" value { string_value: "${name}${version}" }
 
 describe('recover of a killed publisher that had activated version 2 of models a and b', () => {
   /** The release serves version 1 of a and b, and an ensemble of a. The bucket has the configurations of version 2. */
-  async function killed() {
+  async function killed(onLoad?: () => 'ok') {
     const bucket = new MemoryStore();
     const models: Record<string, ReleasedModel> = {};
     for (const name of ['a', 'b', 'on_a']) {
@@ -108,7 +108,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
     }
     await writeHead(bucket.store, LOCATION, newRelease({ previous: undefined, origin: 'test', models }), undefined);
     for (const name of ['a', 'b']) await bucket.putBytes(`models/${name}/config.pbtxt`, getConfig(name, 2));
-    const triton = await fakeTriton(scratch, bucket.store);
+    const triton = await fakeTriton(scratch, bucket.store, onLoad);
     for (const name of ['a', 'b', 'on_a']) triton.loaded.set(name, { digest: `${name}1`, versions: ['1'] });
     const intent: Intent = { ...NO_INTENT, switching: ['a', 'b'], digests: { a: 'a2', b: 'b2' } };
     const stages: string[] = [];
@@ -153,6 +153,21 @@ describe('recover of a killed publisher that had activated version 2 of models a
     expect(await run(unfinished)).toBe(true);
     expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 1)]);
     expect((await readLock(bucket.store, LOCATION)).unfinished).toEqual(NO_INTENT);
+  });
+
+  test.each(['write', 'load'])('ends without a further write or load if its lock expires at a %s', async (at) => {
+    const jump = (): 'ok' => {
+      const later = Date.now() + 61_000;
+      jest.spyOn(Date, 'now').mockReturnValue(later);
+      return 'ok';
+    };
+    const { bucket, run, intent, configs, triton } = await killed(at === 'load' ? jump : undefined);
+    bucket.onPut = (key) => void (at === 'write' && key.startsWith('models/') && jump());
+    await expect(run(intent)).rejects.toThrow(LockLostError);
+    jest.restoreAllMocks();
+    expect(configs()).toEqual([getConfig('a', at === 'write' ? 2 : 1), getConfig('b', 1)]);
+    expect(triton.loads).toEqual(at === 'write' ? [] : ['a']);
+    expect((await readLock(bucket.store, LOCATION)).unfinished.switching).toEqual(['a', 'b']);
   });
 
   test('goes on without a model whose archived copy is gone, and does not have it loaded', async () => {

@@ -1,4 +1,5 @@
-import { rollOut, type RolloutOptions } from '../../../src/publish/apply/rollout';
+import { LockLostError } from '../../../src/publish/lock';
+import { rollOut, type RolloutOptions, type ServedModel } from '../../../src/publish/apply/rollout';
 import { fixedReplicas } from '../../../src/cluster/source';
 import type { S3Store } from '../../../src/s3/store';
 import { fakeTriton, type FakeTriton, type Loading } from '../../support/fake-triton';
@@ -36,6 +37,27 @@ test('rollOut asks a model while the next one loads, one model at a time', async
     events.push(`answer ${model}`);
   });
   expect(events).toEqual(['ask a', 'answer a', 'ask b', 'answer b', 'ask c', 'answer c']);
+});
+
+test.each([
+  { held: 0, loads: [], unloads: [] },
+  { held: 1, loads: ['a'], unloads: [] },
+  { held: 2, loads: ['a', 'b'], unloads: [] },
+  { held: 3, loads: ['a', 'b'], unloads: ['y'] },
+  { held: 4, loads: ['a', 'b'], unloads: ['y', 'z'] },
+])('rollOut ends before the first load or unload without the lock, after $held of them', async ({ held, ...calls }) => {
+  const triton = await fakeTriton(scratch, EMPTY);
+  const [a, b, y, z] = ['a', 'b', 'y', 'z'].map((name) => ({ name, served: [], digest: '' })) as ServedModel[];
+  for (const name of ['y', 'z']) triton.loaded.set(name, { digest: undefined, versions: ['1'] });
+  let checks = 0;
+  const requireHeld = (): void => {
+    if ((checks += 1) > held) throw new LockLostError('lost');
+  };
+  const target = { models: [a, b] as ServedModel[], removed: [y, z] as ServedModel[] };
+  const rolling = rollOut(fixedReplicas([triton.url]), target, { loadTimeoutMs: 5000, lock: { requireHeld } });
+  const outcome: unknown = await rolling.catch((error: unknown) => error);
+  expect(outcome instanceof LockLostError).toBe(held < 4);
+  expect({ loads: triton.loads, unloads: triton.unloads }).toEqual(calls);
 });
 
 test('rollOut returns the fields that --json prints', async () => {
