@@ -6,9 +6,7 @@ import { displayPath } from '../model/paths';
 import type { ApplyResult, ApplyOptions } from './apply/options';
 import { change } from './change';
 import { readSnapshot } from './plan/snapshot';
-import { hashAhead } from './plan/plan';
 import { readProvenance } from './release/provenance';
-import type { Release } from './release/release';
 import { desiredModels, type DesiredModel } from './plan/desired';
 
 export { VersionConflictError } from './apply/preconditions';
@@ -37,16 +35,13 @@ export interface Published extends ApplyResult {
 export async function publish(options: PublishOptions): Promise<Published> {
   const { repository, store, location, prune = false } = options;
   // Read the bucket while the folder is read. Nothing is written before both are known.
-  let headIsKnown: (release: Release | undefined) => void = () => undefined;
-  const head = new Promise<Release | undefined>((resolve) => (headIsKnown = resolve));
-  const firstSnapshot = options.agents === undefined ? readSnapshot(store, location, headIsKnown) : undefined;
-  firstSnapshot?.catch(() => headIsKnown(undefined));
+  const firstSnapshot = options.agents === undefined ? readSnapshot(store, location) : undefined;
+  firstSnapshot?.catch(() => undefined);
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   const { onWarning } = options;
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
   const models = await desiredModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
-  void head.then((release) => hashAhead(models, release));
   const changed = await change(
     (release) => {
       const absent = Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name));

@@ -31,7 +31,9 @@ import {
 } from '../release/release';
 import { requireNoConflict, requireRemovable, requireReplicas } from './preconditions';
 import {
+  requireNoneStarting,
   rollOut,
+  STARTING_HINT,
   stillLoadedError,
   type RolloutOptions,
   type RolloutResult,
@@ -225,6 +227,9 @@ class ChangeRun {
       // Later releases need these copies. Only the release of this change waits for them.
       this.keeping = this.writer.archiveCopies(this.changed, (name) => this.head?.release.models[name]);
       this.keeping.catch(() => undefined);
+      if (plan.models.some(({ orphaned }) => orphaned.length > 0)) {
+        await requireNoneStarting(options, 'cannot delete orphaned objects of version folders');
+      }
       await this.writer.uploadVersions(plan.models, this.begun.seen);
       const released = this.head?.release.models ?? {};
       const models = plan.models.map(({ model }) => model);
@@ -428,22 +433,27 @@ class ChangeRun {
       `${plan.archivePruned ? 'archive' : 'delete'} ${formatCount(plan.prune.length, 'object')} that the release no longer needs`,
     );
     try {
+      await requireNoneStarting(options, 'objects cannot be deleted');
       await lock.confirm();
       await this.writer.removeObjects(plan.prune, seen, { keep: plan.archivePruned });
       // Triton does not start on a repository without objects.
       if (seen.objects.size <= plan.prune.length) await ensurePlaceholder(this.store, options.location);
-      // A replica that started before the deletion may have loaded models that are deleted now.
-      await this.load(this.newTarget(), { waitForPending: false });
+      // A replica that started meanwhile may have loaded models that are deleted now, or have failed to load others.
+      await this.load(this.newTarget());
     } catch (error) {
-      const { message } = (await this.explained(error)) as Error;
+      const { message, hint } = (await this.explained(error)) as UserError;
+      const next = 'the next sync-models or rollback continues the deletion';
       throw new PartialFailureError(
         `release ${this.head?.release.id} is active, but not every object was deleted: ${message}`,
-        {
-          hint: 'the next sync-models or rollback continues the deletion',
-          cause: error,
-        },
+        { hint: hint === STARTING_HINT ? `${hint}; ${next}` : next, cause: error },
       );
     }
+    const starting = this.replicas?.starting ?? [];
+    if (starting.length === 0) return;
+    throw new PartialFailureError(
+      `release ${this.head?.release.id} is active, but replicas that started during the deletion are still starting: ${starting.join(', ')}`,
+      { hint: STARTING_HINT },
+    );
   }
 
   /**
@@ -460,8 +470,9 @@ class ChangeRun {
       const { message, hint } = reason as UserError;
       options.onStage?.(`${message}${hint === undefined ? '' : `\n       -> ${hint}`}`);
     }
+    let starting: readonly string[];
     try {
-      await this.restorePrevious(lockError);
+      starting = await this.restorePrevious(lockError);
     } catch (error) {
       throw new PartialFailureError(
         `${(reason as Error).message}\nRestoring the previous release failed too: ${(error as Error).message}`,
@@ -469,6 +480,12 @@ class ChangeRun {
           hint: '"npm run status" shows what each replica serves; the next sync-models or rollback tries again',
           cause: reason,
         },
+      );
+    }
+    if (starting.length > 0) {
+      throw new PartialFailureError(
+        `${(reason as Error).message}\nThe previous release is restored, except on replicas that are still starting: ${starting.join(', ')}`,
+        { hint: STARTING_HINT, cause: reason },
       );
     }
     options.onStage?.(
@@ -479,16 +496,20 @@ class ChangeRun {
     return stillLoadedError(message, [...this.stuck.values()], reason);
   }
 
-  private async restorePrevious(lockError: Error | undefined): Promise<void> {
+  /** @returns the replicas that are still starting, and may load what is undone here */
+  private async restorePrevious(lockError: Error | undefined): Promise<readonly string[]> {
     const { options, plan } = this.begun;
     const before = this.head?.release.models ?? {};
     const names = this.changed.map(({ model }) => model.name);
-    if (lockError instanceof LockLostError) return repair(createIntent(plan), options);
+    if (lockError instanceof LockLostError) {
+      await repair(createIntent(plan), options);
+      return [];
+    }
     if (lockError !== undefined) throw lockError;
     options.onStage?.('the change failed: restore the previous release');
     for (const name of [...names].reverse()) await this.writer.restoreModel(name, before[name]);
     await this.writer.delete(this.modelsWithUnansweredLoad(before).flatMap((model) => this.writer.getPresent(model)));
-    if (options.replicas === undefined) return;
+    if (options.replicas === undefined) return [];
     const failed: string[] = [];
     const target = {
       models: [...servedModels([...names, ...plan.remove], before), ...this.dependents()],
@@ -497,20 +518,20 @@ class ChangeRun {
         .filter(({ name }) => before[name] === undefined)
         .reverse(),
     };
-    await rollOut(options.replicas, target, {
+    const { starting } = await rollOut(options.replicas, target, {
       ...options,
       lock: this.begun.lock,
       signal: undefined,
       // A replica that rejected a new version still serves the previous one, which need not be loaded again, unless its
-      // files were replaced in place: the digest that identifies a loaded version does not cover them.
+      // files were replaced in place: a replica that started meanwhile has loaded them with the previous configuration.
       reload: this.replacesVersions,
-      waitForPending: false,
       unconfirmedLoads: this.unconfirmedLoads,
       onFailure: (replica, error) => failed.push(`${replica}: ${error.message}`),
       onStillLoaded: this.onStillLoaded,
     });
     if (failed.length > 0)
       throw new UserError(`not every replica serves the previous release\n  ${failed.join('\n  ')}`);
+    return starting;
   }
 
   /**

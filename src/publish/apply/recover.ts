@@ -1,13 +1,14 @@
-import { UserError } from '../../core/errors';
+import { PartialFailureError, UserError } from '../../core/errors';
 import { S3Error, type S3Store } from '../../s3/store';
 import { RepositoryWriter } from './repository-writer';
 import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
+import { getModelName } from '../keys';
 import { Lock, LockLostError, NO_INTENT, type Intent } from '../lock';
 import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { readRelease, releaseIds, type ReleasedModel } from '../release/release';
-import { rollOut, type StillLoaded } from './rollout';
+import { rollOut, STARTING_HINT, type RolloutOptions, type StillLoaded } from './rollout';
 import { dependentsOf, servedModels } from './served';
 import { WaitForLock } from './wait-for-lock';
 
@@ -56,13 +57,28 @@ export async function recover(
     }
     // A model whose configuration is not restored would be loaded as the killed publisher left it.
     const servers = { ...unfinished, switching: restored.reverse() };
-    await attempt('cannot restore every replica', () => recoverServers(servers, released, { ...options, lock }));
+    let starting: readonly string[] = [];
+    const restoreReplicas = (reload: boolean): Promise<boolean> =>
+      attempt('cannot restore every replica', async () => {
+        starting = await recoverServers(servers, released, { ...options, lock, reload });
+      });
+    await restoreReplicas(true);
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
     const { keepDeleted: keep } = unfinished;
-    await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }));
+    // A replica that is starting reads every object of its models.
+    if (gone.length > 0 && starting.length === 0) {
+      await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }));
+      if (options.replicas !== undefined) await restoreReplicas(false);
+    }
     // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
     await abortCopies(leased, options);
+    if (starting.length > 0) {
+      throw new PartialFailureError(
+        `the changes of an earlier publisher are undone, except on replicas that are still starting: ${starting.join(', ')}`,
+        { hint: STARTING_HINT },
+      );
+    }
   } catch (error) {
     await lock.release({ unfinished: true });
     throw error;
@@ -98,17 +114,21 @@ async function hasOnlyFirstRelease(store: S3Store, location: RepositoryLocation)
   );
 }
 
-/** Restores the release on replicas that may have loaded the changes of a killed publisher. */
+/**
+ * Restores the release on replicas that may have loaded the changes of a killed publisher.
+ * @param options `reload`: whether to load models again that replicas report as READY
+ * @returns replicas that are still starting after the load timeout, and may load those changes or miss deleted objects
+ */
 async function recoverServers(
-  { switching, digests, removing }: Intent,
+  { switching, digests, removing, deleting }: Intent,
   released: Readonly<Record<string, ReleasedModel>>,
-  options: ApplyOptions,
-): Promise<void> {
-  const names = [...new Set([...switching, ...removing])];
-  if (names.length === 0) return;
+  options: ApplyOptions & Pick<RolloutOptions, 'lock' | 'reload'>,
+): Promise<readonly string[]> {
+  const names = [...new Set([...switching, ...removing, ...deleting.map(getModelName)])];
+  if (names.length === 0) return [];
   if (options.replicas === undefined) {
     options.onStage?.(`replicas may not serve ${names.join(', ')} as released; check with "npm run status"`);
-    return;
+    return [];
   }
   const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
   const target = {
@@ -117,10 +137,11 @@ async function recoverServers(
   };
   const stuck: StillLoaded[] = [];
   const onStillLoaded = (one: StillLoaded): unknown => stuck.push(one);
-  await rollOut(options.replicas, target, { ...options, reload: true, waitForPending: false, onStillLoaded });
+  const { starting } = await rollOut(options.replicas, target, { ...options, onStillLoaded });
   for (const { replica, model, reason, restart } of stuck) {
     options.onStage?.(`${replica}: ${model} is still loaded (${reason}) -> ${restart}`);
   }
+  return starting;
 }
 
 /**

@@ -135,6 +135,23 @@ export async function rollOut(
   }
 }
 
+/**
+ * Waits for replicas that are starting, up to the load timeout. Triton downloads every version folder of a model when it
+ * starts, and does not serve the model if an object disappears meanwhile.
+ * @throws UserError if replicas are still starting
+ */
+export async function requireNoneStarting(
+  { replicas, ...options }: RolloutOptions & { replicas: ReplicaSource | undefined },
+  what: string,
+): Promise<void> {
+  if (replicas === undefined) return;
+  const { starting } = await rollOut(replicas, { models: [], removed: [] }, options);
+  if (starting.length === 0) return;
+  throw new UserError(`${what} while replicas are still starting: ${starting.join(', ')}`, { hint: STARTING_HINT });
+}
+
+export const STARTING_HINT = 'wait until these replicas are ready, or delete them; then run the command again';
+
 const getId = ({ name, uid }: Replica): string => uid ?? name;
 
 /**

@@ -4,7 +4,7 @@ import { configText, stepModels, withServedVersions, type RepositoryModel } from
 import { checksumOfBytes, checksumOfFile, type StoredObject } from '../../s3/store';
 import { encodeGolden } from '../../model/golden';
 import type { DesiredGolden } from '../release/golden-object';
-import { CONFIG_FILE, isTraceRecord } from '../keys';
+import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
 import type { WeightKind } from '../release/release';
 
 /** One object that the repository in S3 should hold. */
@@ -27,7 +27,7 @@ export interface DesiredModel {
   name: string;
   /** Versions that config.pbtxt tells Triton to serve, ascending. */
   served: number[];
-  /** Identifies this configuration and the files that it refers to outside of version folders. */
+  /** Identifies this configuration, the files outside of version folders, and those of the served versions. */
   digest: string;
   /** Models that must be loaded first: the steps of an ensemble. */
   composedOf: string[];
@@ -45,7 +45,8 @@ export interface DesiredModel {
 /**
  * Name of the parameter of a published configuration that holds the model's digest. Triton returns the parameter with
  * the configuration of a loaded model, so it shows which publication a server has loaded. A changed label file changes
- * the digest and therefore the configuration; Triton would not reload the model otherwise.
+ * the digest and therefore the configuration; Triton would not reload the model otherwise. A version number that is used
+ * again for other bytes changes it too.
  */
 export const DIGEST_PARAMETER = 'published_digest';
 
@@ -56,9 +57,15 @@ export const DIGEST_PARAMETER = 'published_digest';
 const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
 const VERSION_PLACEHOLDER_CHECKSUM = checksumOfBytes(VERSION_PLACEHOLDER);
 
+/** Time after which hashing yields to the requests that read the bucket meanwhile. */
+const SLICE_MS = 4;
+
 /** The desired state of the models of a folder, in publishing order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
-  return topologicalOrder(await Promise.all(models.map(toDesired)));
+  const desired: DesiredModel[] = [];
+  // One after the other, because each large file that is hashed needs a buffer.
+  for (const model of models) desired.push(await toDesired(model));
+  return topologicalOrder(desired);
 }
 
 async function toDesired(model: RepositoryModel): Promise<DesiredModel> {
@@ -77,20 +84,16 @@ async function toDesired(model: RepositoryModel): Promise<DesiredModel> {
         ]
       : files.map(({ key, bytes, path }) => object(key, bytes, { file: path })),
   );
-  const beside = await Promise.all(
-    model.extraFiles.map(async ({ key, bytes, path }) => ({
-      ...object(key, bytes, { file: path }),
-      checksum: await checksumOfFile(path, bytes),
-    })),
-  );
-  const digest = getDigest(model.configText, beside);
+  const beside = model.extraFiles.map(({ key, bytes, path }) => object(key, bytes, { file: path }));
+  const objects = [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1));
+  const digest = await getDigest(model, objects);
   const body = Buffer.from(publishedConfig(model, digest));
   return {
     name: model.name,
     served: model.served,
     digest,
     composedOf: stepModels(model.config),
-    objects: [...inVersions, ...beside].sort((a, b) => (a.key < b.key ? -1 : 1)),
+    objects,
     config: { ...object(CONFIG_FILE, body.byteLength, { body }), checksum: checksumOfBytes(body) },
     ...(await describeWeights(model)),
     golden: wantedGolden(model),
@@ -103,9 +106,23 @@ function wantedGolden({ golden: requests }: RepositoryModel): DesiredGolden | un
   return { ...golden, body: () => Promise.resolve(body) };
 }
 
-function getDigest(text: string, beside: readonly DesiredObject[]): string {
-  const hash = createHash('sha256').update(text);
-  for (const { key, checksum } of beside) hash.update(`\0${key}\0${checksum}`);
+/**
+ * Hashes the configuration and every file that a replica loads with it. Otherwise a replica that loaded other bytes under
+ * the same version number would count as up to date.
+ */
+async function getDigest({ configText, served }: RepositoryModel, objects: readonly DesiredObject[]): Promise<string> {
+  const hash = createHash('sha256').update(configText);
+  let slice = performance.now();
+  for (const object of objects) {
+    const { key, bytes, source } = object;
+    const version = getVersion(key);
+    if (isTraceRecord(key) || (version !== undefined && !served.includes(version))) continue;
+    if ('file' in source) object.checksum = await checksumOfFile(source.file, bytes);
+    hash.update(`\0${key}\0${object.checksum}`);
+    if (performance.now() - slice < SLICE_MS) continue;
+    await new Promise(setImmediate);
+    slice = performance.now();
+  }
   return hash.digest('hex').slice(0, 32);
 }
 

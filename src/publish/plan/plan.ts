@@ -241,31 +241,6 @@ export function computeChecksum(object: DesiredObject): Promise<string> | string
   return known;
 }
 
-/** Time after which hashAhead yields to other work. */
-const SLICE_MS = 4;
-
-/**
- * Hashes the files that have the same name and size in the release, because they must be compared and there is time
- * while the bucket is listed. Errors are ignored here; they occur again in the comparison.
- */
-export async function hashAhead(models: readonly DesiredModel[], release: Release | undefined): Promise<void> {
-  let slice = performance.now();
-  for (const { name, objects } of models) {
-    const released = release?.models[name]?.objects ?? {};
-    for (const object of objects) {
-      if (released[object.key]?.bytes !== object.bytes) continue;
-      try {
-        await computeChecksum(object);
-      } catch {
-        return;
-      }
-      if (performance.now() - slice < SLICE_MS) continue;
-      await new Promise(setImmediate);
-      slice = performance.now();
-    }
-  }
-}
-
 function keysByModel(objects: ReadonlyMap<string, ListedObject>): Map<string, string[]> {
   const byModel = new Map<string, string[]>();
   for (const key of objects.keys()) {

@@ -17,19 +17,11 @@ export interface RepositorySnapshot {
 /**
  * Reads a snapshot, the lock first: a publisher that acquires the unchanged lock afterwards knows that the rest of the
  * snapshot is still valid.
- * @param onHead called with the current release, before the listing is complete
  */
-export async function readSnapshot(
-  store: S3Store,
-  location: RepositoryLocation,
-  onHead: (release: Release | undefined) => void = () => undefined,
-): Promise<RepositorySnapshot> {
+export async function readSnapshot(store: S3Store, location: RepositoryLocation): Promise<RepositorySnapshot> {
   store.connect(AT_ONCE);
   const lock = await readLock(store, location);
-  const reading = readHead(store, location).then((head) => {
-    onHead(head?.release);
-    return head;
-  });
+  const reading = readHead(store, location);
   // `reading` reports the error.
   const expected = reading.then(
     (head) => getKeys(head?.release, location),

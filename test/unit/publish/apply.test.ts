@@ -12,7 +12,7 @@ import { newRelease, writeHead, type ReleasedModel } from '../../../src/publish/
 import { S3Store } from '../../../src/s3/store';
 import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
-import { ONE_MODEL, publisher, TWO_MODELS } from '../../support/publish';
+import { ONE_MODEL, publisher } from '../../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
 
@@ -105,33 +105,6 @@ test('publish activates models together, and an ensemble after its steps', async
   const { uploaded } = await publisher(memory.store, LOCATION, repository).publish();
   expect(log).toEqual(['begin last', 'begin first', 'end first', 'end last', 'begin ensemble', 'end ensemble']);
   expect(uploaded.slice(-3)).toEqual(['last/config.pbtxt', 'first/config.pbtxt', 'ensemble/config.pbtxt']);
-});
-
-test('publish with prune does not wait for replicas that start during the deletion', async () => {
-  const { store } = new MemoryStore();
-  const repository = writeRepository(join(scratch.directory, 'repository'), TWO_MODELS);
-  const triton = await fakeTriton(scratch, store);
-  const bucket = publisher(store, LOCATION, repository, () => [triton.url]);
-  await bucket.publish();
-  rmSync(join(repository, 'b'), { recursive: true });
-  const ready = { name: 'ready', url: triton.url, ready: true };
-  const starting = { name: 'starting', url: 'http://127.0.0.1:1', ready: false };
-  let isDeleting = false;
-  const waiting: (readonly string[])[] = [];
-  await bucket.publish({
-    prune: true,
-    loadTimeoutMs: 1500,
-    replicas: {
-      describe: () => 'replicas',
-      list: () => Promise.resolve(isDeleting ? [ready, starting] : [ready]),
-      close: () => Promise.resolve(),
-    },
-    onStage: (text) => (isDeleting ||= text.startsWith('delete ')),
-    onWaiting: (names) => waiting.push(names),
-  });
-  expect(isDeleting).toBe(true);
-  expect(waiting).toEqual([]);
-  expect((await store.list('models/b/')).length).toBe(0);
 });
 
 test('publish changes nothing if another publisher acquires the lock first', async () => {
