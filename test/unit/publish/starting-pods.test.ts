@@ -39,7 +39,7 @@ interface Pods extends ReplicaSource {
 async function pods(memory: MemoryStore, onLoad: (model: string) => Loading = () => 'ok'): Promise<Pods> {
   const canary = await fakeTriton(scratch, memory.store, onLoad);
   const fresh = await fakeTriton(scratch, memory.store);
-  return {
+  const made: Pods = {
     canary,
     fresh,
     state: 'absent',
@@ -60,6 +60,7 @@ async function pods(memory: MemoryStore, onLoad: (model: string) => Loading = ()
     },
     close: () => Promise.resolve(),
   };
+  return made;
 }
 
 /** A publish of a new version that the canary rejects, while a pod starts with that version. */
@@ -126,10 +127,8 @@ test('other bytes under the same version number are loaded on a pod that serves 
   replicas.state = 'ready';
   await publisher(memory.store, LOCATION, write({ ...bad, 'a/2/weights.bin': 'fixed' })).publish({ replicas });
   expect(replicas.fresh.loads).toEqual(['a']);
-  expect(replicas.fresh.loaded.get('a')).toEqual({
-    digest: expect.not.stringMatching(loaded?.digest ?? ''),
-    versions: ['2'],
-  });
+  expect(replicas.fresh.loaded.get('a')?.versions).toEqual(['2']);
+  expect(replicas.fresh.loaded.get('a')?.digest).not.toBe(loaded?.digest);
 });
 
 describe('publish with prune', () => {
