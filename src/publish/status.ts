@@ -94,7 +94,7 @@ async function directStatus(
     release: head?.release,
     publishing: lock.heldBy,
     unfinished: lock.heldBy === undefined ? lock.unfinished.switching : [],
-    drift: findDrift(snapshot),
+    drift: await findDrift(snapshot, store, location),
     replicas,
   };
 }

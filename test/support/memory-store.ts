@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import {
   checksumOfBytes,
@@ -15,6 +15,8 @@ import {
 interface MemoryObject {
   body: Buffer;
   writtenAt: number;
+  /** Default: the MD5 of the body. */
+  etag?: string;
 }
 
 /** A bucket in memory that enforces the conditions of writes, for unit tests of src/publish. */
@@ -24,6 +26,8 @@ export class MemoryStore {
   readonly concurrency = 32;
   readonly objects = new Map<string, MemoryObject>();
   lease: Lease | undefined;
+  /** Whether each write has an ETag of its own, as in a bucket with SSE-KMS. */
+  randomEtags = false;
   /** Called before each write, with the full key; an error that it throws is the result of the write. */
   onPut: (key: string) => void = () => undefined;
 
@@ -50,29 +54,32 @@ export class MemoryStore {
   async list(prefix: string): Promise<ListedObject[]> {
     return [...this.objects]
       .filter(([key]) => key.startsWith(prefix))
-      .map(([key, { body }]) => ({ key, bytes: body.byteLength, etag: getEtag(body) }))
+      .map(([key, object]) => ({ key, bytes: object.body.byteLength, etag: getEtag(object) }))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 
   async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
     const found = this.objects.get(key);
-    return found && { body: found.body, etag: getEtag(found.body), ageMs: Date.now() - found.writtenAt };
+    return found && { body: found.body, etag: getEtag(found), ageMs: Date.now() - found.writtenAt };
   }
 
   async putBytes(key: string, content: Uint8Array | string, condition?: PutCondition): Promise<Written> {
     this.lease?.requireHeld();
     this.onPut(key);
     const body = Buffer.from(content as Uint8Array);
-    const present = this.objects.get(key)?.body;
+    const present = this.objects.get(key);
+    const checksum = checksumOfBytes(body);
     const expected = condition !== undefined && 'ifEtag' in condition ? condition.ifEtag : undefined;
     const holds = condition === undefined || expected === (present && getEtag(present));
     if (!holds) {
       // S3Store takes the same bytes for its own write, whose answer was lost.
-      if (present === undefined || !present.equals(body)) throw new PreconditionFailedError(`${key} was changed`);
-      return { etag: getEtag(present), checksum: checksumOfBytes(present) };
+      if (present?.body.equals(body) !== true) throw new PreconditionFailedError(`${key} was changed`);
+      return { etag: getEtag(present), checksum };
     }
-    this.objects.set(key, { body, writtenAt: Date.now() });
-    return { etag: getEtag(body), checksum: checksumOfBytes(body) };
+    const etag = this.randomEtags ? `"${randomBytes(16).toString('hex')}"` : undefined;
+    const written = { body, writtenAt: Date.now(), etag };
+    this.objects.set(key, written);
+    return { etag: getEtag(written), checksum };
   }
 
   async putFile(
@@ -101,7 +108,7 @@ export class MemoryStore {
   async delete(objects: readonly SeenObject[]): Promise<void> {
     this.lease?.requireHeld();
     for (const { key, etag } of objects) {
-      const present = this.objects.get(key)?.body;
+      const present = this.objects.get(key);
       if (present === undefined) continue;
       if (etag !== undefined && etag !== getEtag(present)) throw new PreconditionFailedError(`${key} was changed`);
       this.objects.delete(key);
@@ -115,4 +122,4 @@ export class MemoryStore {
   }
 }
 
-const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
+const getEtag = ({ body, etag }: MemoryObject): string => etag ?? `"${createHash('md5').update(body).digest('hex')}"`;

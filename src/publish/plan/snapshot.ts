@@ -1,3 +1,4 @@
+import { forEachLimited } from '../../core/concurrency';
 import type { ListedObject, S3Store } from '../../s3/store';
 import { readLock, type LockSnapshot } from '../lock';
 import type { RepositoryLocation } from '../../release/location';
@@ -47,16 +48,27 @@ function getKeys(release: Release | undefined, { prefix }: RepositoryLocation): 
   return keys.map((key) => `${prefix}/${key}`).sort();
 }
 
-/** Objects that differ from the release. A model that another publisher is activating right now is not drift. */
-export function findDrift({ head, lock, objects }: RepositorySnapshot): string[] {
+/**
+ * Objects that differ from the release. A model that another publisher is activating right now is not drift. The same
+ * bytes may have another ETag: with SSE-KMS each write has a new one. So S3 is then asked for the checksum.
+ */
+export async function findDrift(
+  { head, lock, objects }: RepositorySnapshot,
+  store: S3Store,
+  { prefix }: RepositoryLocation,
+): Promise<string[]> {
   const settled = Object.entries(head?.release.models ?? {}).filter(
     ([name]) => lock.heldBy === undefined || !lock.unfinished.switching.includes(name),
   );
-  return settled.flatMap(([, model]) =>
-    Object.entries(model.objects).flatMap(([key, { etag, bytes }]) => {
-      const present = objects.get(key);
-      if (present === undefined) return [`${key} is missing`];
-      return present.etag === etag && present.bytes === bytes ? [] : [`${key} differs from the release`];
-    }),
-  );
+  const drift = new Map<string, string>();
+  const released = settled.flatMap(([, model]) => Object.entries(model.objects));
+  await forEachLimited(released, store.concurrency, async ([key, { etag, bytes, checksum }]) => {
+    const present = objects.get(key);
+    if (present === undefined) drift.set(key, `${key} is missing`);
+    if (present === undefined || (present.etag === etag && present.bytes === bytes)) return;
+    const isComparable = present.bytes === bytes && checksum !== '';
+    if (isComparable && (await store.checksum(`${prefix}/${key}`, bytes)) === checksum) return;
+    drift.set(key, `${key} differs from the release`);
+  });
+  return released.flatMap(([key]) => drift.get(key) ?? []);
 }

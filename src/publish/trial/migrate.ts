@@ -98,7 +98,7 @@ export async function requireMigratable(
       'replicas with an agent would not serve them: publish them, or delete their objects',
     );
   }
-  const [drift, ...more] = findDrift(seen);
+  const [drift, ...more] = await findDrift(seen, store, location);
   if (drift !== undefined) {
     refuse(
       `the bucket differs from its release: ${drift}${more.length === 0 ? '' : `, and ${more.length} more`}`,

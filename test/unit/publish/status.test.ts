@@ -1,10 +1,18 @@
+import { join } from 'node:path';
 import { NO_INTENT } from '../../../src/publish/lock';
 import { lockKey } from '../../../src/release/location';
 import { newRelease, writeHead } from '../../../src/publish/release/release';
-import { repositoryStatus } from '../../../src/publish/status';
+import { isAsReleased, repositoryStatus } from '../../../src/publish/status';
 import { withFailedSteps } from '../../../src/publish/apply/served';
 import { describeStatus } from '../../../scripts/status';
+import { fakeTriton } from '../../support/fake-triton';
 import { MemoryStore } from '../../support/memory-store';
+import { CONFIG, ONE_MODEL, publisher } from '../../support/publish';
+import { writeRepository } from '../../support/repository';
+import { Scratch } from '../../support/temp-dir';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
 
 const version = (model: string, state: string, reason = '') => ({ model, version: 1, state, reason });
 const MODELS = [
@@ -84,4 +92,40 @@ test.each([
     await store.putBytes(lockKey(location), Buffer.from(JSON.stringify(body)));
   }
   expect((await repositoryStatus(store, location, undefined)).drift).toEqual(drift);
+});
+
+test('repositoryStatus compares checksums where ETags differ, as they do after a restore in a bucket with SSE-KMS', async () => {
+  const location = { bucket: 'bucket', prefix: 'models' };
+  const memory = new MemoryStore();
+  memory.randomEtags = true;
+  let isBroken = false;
+  const triton = await fakeTriton(scratch, memory.store, () => {
+    const how = isBroken ? 'refuse' : 'ok';
+    isBroken = false;
+    return how;
+  });
+  const write = (folder: string, files: Record<string, string>): string =>
+    writeRepository(join(scratch.directory, folder), files);
+  const bucket = publisher(memory.store, location, write('one', ONE_MODEL), () => [triton.url]);
+  await bucket.publish();
+  const before = (await memory.list('models/a/config.pbtxt'))[0]?.etag;
+  isBroken = true;
+  const next = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'b' };
+  await expect(bucket.publish({ repository: write('two', next) })).rejects.toThrow('could not load a');
+  expect((await memory.list('models/a/config.pbtxt'))[0]?.etag).not.toBe(before);
+  const { replicas } = bucket.options();
+  const restored = await repositoryStatus(memory.store, location, replicas);
+  expect(restored.drift).toEqual([]);
+  expect(isAsReleased(restored)).toBe(true);
+
+  const { plan } = await bucket.publish({ dryRun: true });
+  expect(plan.models.flatMap(({ objects, config }) => [...objects, config].map(({ action }) => action))).toEqual([
+    'keep',
+    'keep',
+  ]);
+
+  await memory.putBytes('models/a/1/weights.bin', 'x');
+  expect((await repositoryStatus(memory.store, location, replicas)).drift).toEqual([
+    'a/1/weights.bin differs from the release',
+  ]);
 });
