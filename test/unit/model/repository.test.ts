@@ -20,7 +20,10 @@ describe('readRepository', () => {
       'm/2/model.pt': torchScript(),
       'm/2/model.pt.trace.json': '{}',
       'm/2/.DS_Store': 'x',
+      'm/2/model.pt.tmp': 'x',
       'm/2/model.pt.tmp-1234': 'x',
+      'm/2/model.tmp.bin': '123',
+      'm/2/prompt.tmpl': '1234',
       'm/2/__pycache__/a.pyc': 'x',
       'm/2/sub/weights.bin': '12345',
       'm/notes/a.txt': 'x',
@@ -48,7 +51,13 @@ describe('readRepository', () => {
     expect(models[0]?.versions).toEqual([
       {
         version: 2,
-        files: [file('2/model.pt', bytes), file('2/model.pt.trace.json', 2), file('2/sub/weights.bin', 5)],
+        files: [
+          file('2/model.pt', bytes),
+          file('2/model.pt.trace.json', 2),
+          file('2/model.tmp.bin', 3),
+          file('2/prompt.tmpl', 4),
+          file('2/sub/weights.bin', 5),
+        ],
       },
       { version: 10, files: [file('10/model.pt', bytes)] },
     ]);
