@@ -1,0 +1,173 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { answeringProgram } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+/**
+ * Requests to an ensemble while an agent switches the ensemble and both of its steps. The first step adds 1 or 2, the
+ * second 10 or 20, so 11 and 22 are answers of one release, and 12 and 21 are mixtures.
+ */
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+let agent: TestAgent;
+/** gRPC, because a load over HTTP blocks one of the threads that answer HTTP requests. */
+let client: TritonGrpcClient;
+let releases: ReleaseWriter;
+
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  const store = await openBucket(scratch, endpoint, 'ensembles');
+  await store.enableVersioning();
+  agent = await TestAgent.create(scratch, 'pod');
+  releases = new ReleaseWriter(store);
+  await agent.start(store);
+  client = new TritonGrpcClient(agent.triton.grpcAddress);
+  scratch.defer(() => client.close());
+}, 300_000);
+
+const ON_CPU = 'instance_group { kind: KIND_CPU count: 1 }\n';
+const TENSORS =
+  'input { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n';
+
+interface Numbers {
+  /** Number of the version folder of each step. */
+  version: number;
+  /** `model_version` of each step in the ensemble. */
+  pin: number;
+}
+
+/** Python code that delays a load until the file exists. */
+const holdUntil = (file: string): string =>
+  `import os, time\nwhile not os.path.exists("${file}"):\n    time.sleep(0.05)\n`;
+
+/**
+ * @param by 1 for the old release, 2 for the new one
+ * @param gates files that delay the loads of the steps
+ */
+function ensemble(
+  by: number,
+  { version, pin }: Numbers,
+  gates?: { aa: string; bb: string },
+): Record<string, TestModel> {
+  const step = (name: 'aa' | 'bb', amount: number): TestModel => {
+    const prelude = gates === undefined ? '' : holdUntil(gates[name]);
+    return {
+      served: [version],
+      files: {
+        [`${version}/model.py`]: `${prelude}${answeringProgram('x', 'y', `x + np.float32(${amount})`)}`,
+        // A file in its place, so that Python changes no time of the folder: a pod mounts it read-only.
+        [`${version}/__pycache__`]: '',
+      },
+      config: `backend: "python" max_batch_size: 0\n${TENSORS}${ON_CPU}`,
+    };
+  };
+  const use = (model: string, from: string, to: string): string =>
+    `step { model_name: "${model}" model_version: ${pin} ` +
+    `input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }\n`;
+  const both: TestModel = {
+    served: [1],
+    files: { '1/.keep': 'An ensemble has no file.\n' },
+    composedOf: ['aa', 'bb'],
+    config: `platform: "ensemble"\n${TENSORS}ensemble_scheduling { ${use('aa', 'x', 'between')}${use('bb', 'between', 'y')} }\n`,
+  };
+  return { aa: step('aa', by), bb: step('bb', 10 * by), both };
+}
+
+const isServed = (release: WrittenRelease) => (): boolean => agent.state.release === release.id;
+
+/** Requests to the ensemble that are sent while the pod is Ready, as a Service does. */
+class Load {
+  readonly answers = new Set<number | string>();
+  inFlight = 0;
+  count = 0;
+  private readonly stop = new AbortController();
+  private readonly done = Promise.all(Array.from({ length: 3 }, () => this.run()));
+
+  private async run(): Promise<void> {
+    while (!this.stop.signal.aborted) {
+      if (agent.state.ready) {
+        this.inFlight += 1;
+        const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
+        const answer = await client.infer('both', [x]).then(
+          ({ outputs }) => Number(outputs[0]?.data[0]),
+          (error: unknown) => String(error),
+        );
+        this.answers.add(answer);
+        this.count += 1;
+        this.inFlight -= 1;
+      }
+      await sleep(10);
+    }
+  }
+
+  async more(): Promise<void> {
+    const { count } = this;
+    await until('ten more answers', () => this.count >= count + 10);
+  }
+
+  async end(): Promise<(number | string)[]> {
+    await until('an answer of the new release', () => this.answers.has(22));
+    this.stop.abort();
+    await this.done;
+    return [...this.answers].sort();
+  }
+}
+
+let folders = 0;
+
+/** Serves the old release, then commits the new one, whose loads wait for the gates. */
+async function begin(before: Numbers, after: Numbers) {
+  const first = await releases.write(ensemble(1, before));
+  await releases.commit(first);
+  await until('the old release', isServed(first));
+  folders += 1;
+  const gates = { aa: join(scratch.directory, `aa-${folders}`), bb: join(scratch.directory, `bb-${folders}`) };
+  const second = await releases.write(ensemble(2, after, gates));
+  const load = new Load();
+  await load.more();
+  await releases.commit(second);
+  return { load, second, open: (gate: 'aa' | 'bb') => writeFileSync(gates[gate], '') };
+}
+
+test('no answer mixes releases if the ensemble names the versions of its steps, and the steps get new numbers', async () => {
+  const { load, second, open } = await begin({ version: 1, pin: 1 }, { version: 2, pin: 2 });
+  open('aa');
+  await until('the first step serves both versions', () => client.modelReady('aa', 2));
+  await load.more();
+  expect(agent.state.ready).toBe(true);
+  open('bb');
+  await until('the new release', isServed(second));
+  expect(await load.end()).toEqual([11, 22]);
+});
+
+test('answers mix releases while steps load if the ensemble uses the newest version of its steps', async () => {
+  const { load, second, open } = await begin({ version: 3, pin: -1 }, { version: 4, pin: -1 });
+  open('aa');
+  await until('an answer of the new first step and the old second step', () => load.answers.has(12));
+  expect(agent.state.ready).toBe(true);
+  open('bb');
+  await until('the new release', isServed(second));
+  expect(await load.end()).toEqual(expect.arrayContaining([11, 12, 22]));
+});
+
+test.each([
+  { title: 'the newest version of', pin: -1 },
+  { title: 'a version of', pin: 5 },
+])(
+  'a pod is not Ready while steps change under the same number, and the ensemble uses $title them',
+  async ({ pin }) => {
+    const { load, second, open } = await begin({ version: 5, pin }, { version: 5, pin });
+    await until('the pod is not Ready, and has no request', () => !agent.state.ready && load.inFlight === 0);
+    open('aa');
+    open('bb');
+    await until('the new release', isServed(second));
+    expect(await load.end()).toEqual([11, 22]);
+  },
+);
