@@ -1,0 +1,118 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/release/location';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import { publisher } from '../support/publish';
+import { addingModel, writeRepository } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { testTriton } from '../support/triton';
+import { until } from '../support/wait-for';
+
+/**
+ * Requests to an ensemble while a publish without agents changes the ensemble and both of its steps. Version 1 of the
+ * steps adds 1 and 10, version 2 adds 2 and 20: 12 mixes two releases.
+ */
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+let client: TritonGrpcClient;
+let bucket: ReturnType<typeof publisher>;
+
+beforeAll(async () => {
+  const location = { bucket: 'ensembles', prefix: 'models' };
+  const { endpoint } = await testS3(scratch);
+  const store = await openBucket(scratch, endpoint, location.bucket);
+  await ensurePlaceholder(store, location);
+  const triton = await testTriton(scratch, tritonRepositoryUrl(location, endpoint));
+  // gRPC, because a load over HTTP blocks one of the threads that answer HTTP requests.
+  client = new TritonGrpcClient(triton.grpcAddress);
+  scratch.defer(() => client.close());
+  bucket = publisher(store, location, '', () => [triton.httpUrl]);
+}, 300_000);
+
+let folders = 0;
+
+interface Publication {
+  name: string;
+  /** In version_policy of the steps. */
+  versions: number[];
+  /** `model_version` of each step in the ensemble. */
+  pin: number;
+  /** A file that delays the load of version 2 of the second step. */
+  gate: string;
+}
+
+function write({ name, versions, pin, gate }: Publication): string {
+  const [aa, bb] = [`${name}-aa`, `${name}-bb`];
+  const files = {
+    ...addingModel(aa, Object.fromEntries(versions.map((version) => [version, version]))),
+    ...addingModel(bb, Object.fromEntries(versions.map((version) => [version, 10 * version]))),
+  };
+  const second = files[`${bb}/2/model.py`];
+  if (second !== undefined) {
+    files[`${bb}/2/model.py`] =
+      `import os, time\nwhile not os.path.exists("${gate}"):\n    time.sleep(0.05)\n${second}`;
+  }
+  const use = (model: string, from: string, to: string): string =>
+    `step { model_name: "${model}" model_version: ${pin} ` +
+    `input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`;
+  files[`${name}/config.pbtxt`] = [
+    'platform: "ensemble"',
+    'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
+    'output { name: "y" data_type: TYPE_FP32 dims: -1 }',
+    `ensemble_scheduling { ${use(aa, 'x', 'between')} ${use(bb, 'between', 'y')} }`,
+    '',
+  ].join('\n');
+  files[`${name}/1/.keep`] = 'An ensemble has no file.\n';
+  folders += 1;
+  return writeRepository(join(scratch.directory, `repository-${folders}`), files);
+}
+
+const FAILED = 'failed';
+
+test.each([
+  {
+    title: 'are of one release if steps serve both versions',
+    name: 'both',
+    versions: [1, 2],
+    pins: [1, 2],
+    during: 11,
+  },
+  { title: 'fail if steps give up the old version', name: 'new', versions: [2], pins: [1, 2], during: FAILED },
+  { title: 'mix releases if it uses the newest version', name: 'newest', versions: [2], pins: [-1, -1], during: 12 },
+])('answers of an ensemble $title', async ({ name, versions, pins: [before = 0, after = 0], during }) => {
+  const gate = join(scratch.directory, name);
+  const options = { noAsk: true, prune: true };
+  await bucket.publish({ ...options, repository: write({ name, versions: [1], pin: before, gate }) });
+  const answers: unknown[] = [];
+  const stop = new AbortController();
+  const load = (async () => {
+    while (!stop.signal.aborted) {
+      const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
+      const answer = client.infer(name, [x]).then(({ outputs }) => outputs[0]?.data[0]);
+      answers.push(await answer.catch(() => FAILED));
+      await sleep(10);
+    }
+  })();
+  const hasNew = async (): Promise<void> => {
+    const count = answers.length;
+    await until('ten more answers', () => answers.length >= count + 10);
+  };
+  await hasNew();
+  const publishing = bucket.publish({ ...options, repository: write({ name, versions, pin: after, gate }) });
+  publishing.catch(() => undefined);
+  await until('the first step is loaded', () => client.modelReady(`${name}-aa`, 2));
+  await hasNew();
+  // The load of the second step waits.
+  expect(answers.at(-1)).toBe(during);
+  writeFileSync(gate, '');
+  await publishing;
+  await until('an answer of the new release', () => answers.at(-1) === 22);
+  stop.abort();
+  await load;
+  if (during === 11) expect([...new Set(answers)]).toEqual([11, 22]);
+});
