@@ -32,6 +32,16 @@ test.each<{ title: string; digests: Record<string, string>; unloads: string[] }>
   expect(triton.unloads).toEqual(unloads);
 });
 
+test('recover unloads a new model that we had loaded before we lost the lock', async () => {
+  const { store } = new MemoryStore();
+  const triton = await fakeTriton(scratch, store);
+  triton.loaded.set('c', { digest: 'd', versions: ['1'] });
+  const replicas = fixedReplicas([triton.url]);
+  const ours = { ...NO_INTENT, switching: ['c'], digests: { c: 'd' } };
+  await recover(await readSnapshot(store, LOCATION), { ...OPTIONS, store, location: LOCATION, replicas }, ours);
+  expect(triton.unloads).toEqual(['c']);
+});
+
 describe('recover, if the pointer to the current release is reported as missing,', () => {
   /** A killed publisher was about to activate model a and to delete model b. */
   const UNFINISHED = { ...NO_INTENT, switching: ['a'], deleting: ['b/config.pbtxt', 'b/1/weights.bin'] };
