@@ -95,6 +95,7 @@ export async function readLock(store: S3Store, location: RepositoryLocation): Pr
 export class Lock implements Lease {
   private readonly timer: NodeJS.Timeout;
   private lost: Error | undefined;
+  private isReleased = false;
   /** Why the last renewal failed; undefined if it succeeded. */
   private lockError: unknown;
   /** Ids of all our writes of the lock. */
@@ -185,8 +186,13 @@ export class Lock implements Lease {
    * @throws LockLostError
    */
   requireHeld(): void {
+    if (this.isReleased) throw new LockLostError('the lock of the repository was released');
+    this.requireRenewed();
+  }
+
+  private requireRenewed(): void {
     if (this.lost !== undefined) throw this.lost;
-    if (this.getLeftMs() <= 0) {
+    if (this.leftMs <= 0) {
       const why = this.lockError instanceof Error ? `: ${this.lockError.message}` : '';
       throw new LockLostError(
         `cannot renew the lock of the repository within ${HELD_MS / 1000} s; another publisher may hold it now${why}`,
@@ -197,17 +203,22 @@ export class Lock implements Lease {
 
   /** Time until the holder must stop, in ms. */
   getLeftMs(): number {
+    return this.isReleased ? 0 : this.leftMs;
+  }
+
+  private get leftMs(): number {
     if (this.lost !== undefined) return 0;
     const { monotonic, wall } = readClocks();
     return HELD_MS - Math.max(monotonic - this.renewed.monotonic, wall - this.renewed.wall);
   }
 
   /**
-   * Releases the lock. `unfinished` leaves the intent to the next holder; `noOpenUploads` means that no
+   * Releases the lock, and first ends the lease: a retry of an abandoned write must not meet the next holder. `unfinished` leaves the intent to the next holder; `noOpenUploads` means that no
    * multipart upload is open.
    */
   async release(options: { unfinished?: boolean; noOpenUploads?: boolean } = {}): Promise<void> {
     clearInterval(this.timer);
+    this.isReleased = true;
     if (this.lost !== undefined) return;
     const uploads = this.body.intent.uploads && options.noOpenUploads !== true;
     // Process id 0 marks a holder that does not exist, so the next publisher takes over the lock and finds the intent.
@@ -223,7 +234,7 @@ export class Lock implements Lease {
   private write(changes: Partial<LockBody>): Promise<void> {
     const next = this.queue.then(async () => {
       for (;;) {
-        this.requireHeld();
+        this.requireRenewed();
         const body = { ...this.body, ...changes, id: newId() };
         this.ids.add(body.id);
         const sent = readClocks();

@@ -110,6 +110,23 @@ describe('a renewal whose answer was lost', () => {
   });
 });
 
+test('a released lock allows no write, not even one that was tried before', async () => {
+  const bucket = new MemoryStore();
+  const lock = (await Lock.take(bucket.store, LOCATION, await readLock(bucket.store, LOCATION), NO_INTENT)) as Lock;
+  const store = bucket.store.withLease(lock);
+  let late: Promise<unknown> | undefined;
+  bucket.onPut = () => {
+    bucket.onPut = () => undefined;
+    late = store.putBytes('models/a', Buffer.from('a'));
+    late.catch(() => undefined);
+  };
+  await lock.release();
+  await expect(late).rejects.toThrow('the lock of the repository was released');
+  expect(lock.getLeftMs()).toBe(0);
+  expect(bucket.text('models/a')).toBeUndefined();
+  expect((await readLock(bucket.store, LOCATION)).heldBy).toBeUndefined();
+});
+
 describe('Lock.requireHeld', () => {
   beforeEach(() => void jest.useFakeTimers());
   afterEach(() => void jest.useRealTimers());
