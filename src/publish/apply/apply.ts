@@ -561,12 +561,9 @@ class ChangeRun {
   /** Ensembles that this change does not publish, but whose composing models it does. They must remain in service. */
   private dependents(): ServedModel[] {
     const { plan, seen } = this.begun;
-    const released = { ...seen.head?.release.models };
-    for (const { model } of plan.models) delete released[model.name];
-    for (const name of plan.remove) delete released[name];
-    return dependentsOf(
-      this.changed.map(({ model }) => model.name),
-      released,
-    );
+    const planned = new Set([...plan.models.map(({ model }) => model.name), ...plan.remove]);
+    const changed = this.changed.map(({ model }) => model.name);
+    const others = Object.entries(seen.head?.release.models ?? {}).filter(([name]) => !planned.has(name));
+    return dependentsOf(changed, Object.fromEntries(others));
   }
 }
