@@ -51,16 +51,17 @@ export async function recover(
     const leased = store.withLease(lock);
     const writer = new RepositoryWriter(leased, location);
     const released = seen.head?.release.models ?? {};
-    const restored: string[] = [];
+    const failed: string[] = [];
     for (const name of [...unfinished.switching].reverse()) {
-      if (await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]))) restored.push(name);
+      if (!(await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]))))
+        failed.push(name);
     }
-    // A model whose configuration is not restored would be loaded as the killed publisher left it.
-    const servers = { ...unfinished, switching: restored.reverse() };
+    // These models would be loaded as the killed publisher left them, also with an ensemble that contains them.
+    const except = new Set([...failed, ...dependentsOf(failed, released).map(({ name }) => name)]);
     let starting: readonly string[] = [];
     const restoreReplicas = (reload: boolean): Promise<boolean> =>
       attempt('cannot restore every replica', async () => {
-        starting = await recoverServers(servers, released, { ...options, lock, reload });
+        starting = await recoverServers(unfinished, released, { ...options, lock, reload, except });
       });
     await restoreReplicas(true);
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
@@ -116,15 +117,16 @@ async function hasOnlyFirstRelease(store: S3Store, location: RepositoryLocation)
 
 /**
  * Restores the release on replicas that may have loaded the changes of a killed publisher.
- * @param options `reload`: whether to load models again that replicas report as READY
+ * @param options `reload`: whether to load models again that replicas report as READY; `except`: models not to load
  * @returns replicas that are still starting after the load timeout, and may load those changes or miss deleted objects
  */
 async function recoverServers(
   { switching, digests, removing, deleting }: Intent,
   released: Readonly<Record<string, ReleasedModel>>,
-  options: ApplyOptions & Pick<RolloutOptions, 'lock' | 'reload'>,
+  { except, ...options }: ApplyOptions & Pick<RolloutOptions, 'lock' | 'reload'> & { except: ReadonlySet<string> },
 ): Promise<readonly string[]> {
-  const names = [...new Set([...switching, ...removing, ...deleting.map(getModelName)])];
+  const changed = new Set([...switching, ...removing, ...deleting.map(getModelName)]);
+  const names = [...changed].filter((name) => !except.has(name));
   if (names.length === 0) return [];
   if (options.replicas === undefined) {
     options.onStage?.(`replicas may not serve ${names.join(', ')} as released; check with "npm run status"`);
@@ -132,7 +134,9 @@ async function recoverServers(
   }
   const unknown = names.filter((name) => released[name] === undefined && (digests[name] ?? '') !== '');
   const target = {
-    models: [...servedModels(names, released), ...dependentsOf(names, released)],
+    models: [...servedModels(names, released), ...dependentsOf(names, released)].filter(
+      ({ name }) => !except.has(name),
+    ),
     removed: unknown.reverse().map((name) => ({ name, served: [], digest: digests[name] ?? '' })),
   };
   const stuck: StillLoaded[] = [];

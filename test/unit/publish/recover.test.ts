@@ -98,11 +98,11 @@ const getConfig = (name: string, version: number): string =>
 parameters { key: "published_digest" value { string_value: "${name}${version}" } }`;
 
 describe('recover of a killed publisher that had activated version 2 of models a and b', () => {
-  /** The release serves version 1 of a and b, and an ensemble of a. The bucket has the configurations of version 2. */
+  /** The release serves version 1 of a and b, and an ensemble of each. The bucket has the configurations of version 2. */
   async function killed(onLoad?: () => 'ok') {
     const bucket = new MemoryStore();
     const models: Record<string, ReleasedModel> = {};
-    for (const name of ['a', 'b', 'on_a']) {
+    for (const name of ['a', 'b', 'on_a', 'on_b']) {
       const config = getConfig(name, 1);
       const checksum = checksumOfBytes(Buffer.from(config));
       const { etag } = await bucket.putBytes(`models/${name}/config.pbtxt`, config);
@@ -111,7 +111,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
       models[name] = {
         served: [1],
         digest: `${name}1`,
-        composedOf: name === 'on_a' ? ['a'] : [],
+        composedOf: name.startsWith('on_') ? [name.slice(3)] : [],
         weights: {},
         objects,
       };
@@ -119,7 +119,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
     await writeHead(bucket.store, LOCATION, newRelease({ previous: undefined, origin: 'test', models }), undefined);
     for (const name of ['a', 'b']) await bucket.putBytes(`models/${name}/config.pbtxt`, getConfig(name, 2));
     const triton = await fakeTriton(scratch, bucket.store, onLoad);
-    for (const name of ['a', 'b', 'on_a']) triton.loaded.set(name, { digest: `${name}1`, versions: ['1'] });
+    for (const name of ['a', 'b', 'on_a', 'on_b']) triton.loaded.set(name, { digest: `${name}1`, versions: ['1'] });
     const intent: Intent = { ...NO_INTENT, switching: ['a', 'b'], digests: { a: 'a2', b: 'b2' } };
     const stages: string[] = [];
     const run = async (unfinished: Intent, ours?: Intent): Promise<boolean> => {
@@ -145,7 +145,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
     const { run, intent, configs, triton } = await killed();
     expect(await (isOurs ? run(NO_INTENT, intent) : run(intent))).toBe(true);
     expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 1)]);
-    expect(triton.loads).toEqual(['a', 'b', 'on_a']);
+    expect(triton.loads).toEqual(['a', 'b', 'on_a', 'on_b']);
   });
 
   test('ends and keeps the intent if S3 fails, and a later one finishes', async () => {
@@ -185,7 +185,8 @@ describe('recover of a killed publisher that had activated version 2 of models a
   test('goes on without a model whose archived copy is gone, and does not have it loaded', async () => {
     const { bucket, run, intent, configs, triton, stages, models } = await killed();
     bucket.objects.delete(archiveKey(LOCATION, models['b']?.objects['b/config.pbtxt']?.checksum ?? ''));
-    expect(await run(intent)).toBe(true);
+    // A load of the ensemble of b would load b too.
+    expect(await run({ ...intent, deleting: ['b/1/weights.bin'] })).toBe(true);
     expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 2)]);
     expect(triton.loads).toEqual(['a', 'on_a']);
     expect(stages.join()).toMatch(/cannot restore b: cannot restore b\/config.pbtxt: its archived copy .* is missing/);
