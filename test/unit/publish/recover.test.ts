@@ -186,7 +186,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
     const { bucket, run, intent, configs, triton, stages, models } = await killed();
     bucket.objects.delete(archiveKey(LOCATION, models['b']?.objects['b/config.pbtxt']?.checksum ?? ''));
     // A load of the ensemble of b would load b too.
-    expect(await run({ ...intent, deleting: ['b/1/weights.bin'] })).toBe(true);
+    expect(await run({ ...intent, switching: ['a', 'b', 'on_b'], deleting: ['b/1/weights.bin'] })).toBe(true);
     expect(configs()).toEqual([getConfig('a', 1), getConfig('b', 2)]);
     expect(triton.loads).toEqual(['a', 'on_a']);
     expect(stages.join()).toMatch(/cannot restore b: cannot restore b\/config.pbtxt: its archived copy .* is missing/);
