@@ -57,8 +57,8 @@ export const DIGEST_PARAMETER = 'published_digest';
 const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
 const VERSION_PLACEHOLDER_CHECKSUM = checksumOfBytes(VERSION_PLACEHOLDER);
 
-/** Time after which hashing yields to the requests that read the bucket meanwhile. */
-const SLICE_MS = 4;
+/** Bytes after which hashing yields to the requests that read the bucket meanwhile: a few milliseconds. */
+const SLICE_BYTES = 4 * 1024 * 1024;
 
 /** The desired state of the models of a folder, in publishing order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
@@ -112,16 +112,16 @@ function wantedGolden({ golden: requests }: RepositoryModel): DesiredGolden | un
  */
 async function getDigest({ configText, served }: RepositoryModel, objects: readonly DesiredObject[]): Promise<string> {
   const hash = createHash('sha256').update(configText);
-  let slice = performance.now();
+  let hashed = 0;
   for (const object of objects) {
     const { key, bytes, source } = object;
     const version = getVersion(key);
     if (isTraceRecord(key) || (version !== undefined && !served.includes(version))) continue;
     if ('file' in source) object.checksum = await checksumOfFile(source.file, bytes);
     hash.update(`\0${key}\0${object.checksum}`);
-    if (performance.now() - slice < SLICE_MS) continue;
+    if ((hashed += bytes) < SLICE_BYTES) continue;
     await new Promise(setImmediate);
-    slice = performance.now();
+    hashed = 0;
   }
   return hash.digest('hex').slice(0, 32);
 }
