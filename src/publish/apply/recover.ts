@@ -1,6 +1,6 @@
 import { PartialFailureError, UserError } from '../../core/errors';
-import { S3Error, type S3Store } from '../../s3/store';
-import { RepositoryWriter } from './repository-writer';
+import { PreconditionFailedError, type S3Store } from '../../s3/store';
+import { MissingCopyError, RepositoryWriter } from './repository-writer';
 import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
 import { getModelName } from '../keys';
@@ -37,12 +37,17 @@ export async function recover(
   }
   const { intent: unfinished } = lock;
   if (isUnfinished(seen.lock.unfinished)) onStage?.('an earlier publisher was interrupted: undo its changes');
-  const attempt = async (what: string, work: () => Promise<unknown>): Promise<boolean> => {
+  /** Reports a failure if `isSkipped` accepts it, and throws any other. */
+  const attempt = async (
+    what: string,
+    work: () => Promise<unknown>,
+    isSkipped: (error: unknown) => boolean,
+  ): Promise<boolean> => {
     try {
       await work();
       return true;
     } catch (error) {
-      if (error instanceof LockLostError || error instanceof S3Error || options.signal?.aborted === true) throw error;
+      if (error instanceof LockLostError || options.signal?.aborted === true || !isSkipped(error)) throw error;
       onStage?.(`${what}: ${(error as Error).message}`);
       return false;
     }
@@ -53,23 +58,25 @@ export async function recover(
     const released = seen.head?.release.models ?? {};
     const failed: string[] = [];
     for (const name of [...unfinished.switching].reverse()) {
-      if (!(await attempt(`cannot restore ${name}`, () => writer.restoreModel(name, released[name]))))
-        failed.push(name);
+      const restore = (): Promise<void> => writer.restoreModel(name, released[name]);
+      if (!(await attempt(`cannot restore ${name}`, restore, isPermanent))) failed.push(name);
     }
     // These models would be loaded as the killed publisher left them, also with an ensemble that contains them.
     const except = new Set([...failed, ...dependentsOf(failed, released).map(({ name }) => name)]);
     let starting: readonly string[] = [];
     const restoreReplicas = (reload: boolean): Promise<boolean> =>
-      attempt('cannot restore every replica', async () => {
-        starting = await recoverServers(unfinished, released, { ...options, lock, reload, except });
-      });
+      attempt(
+        'cannot restore every replica',
+        async () => (starting = await recoverServers(unfinished, released, { ...options, lock, reload, except })),
+        () => true,
+      );
     await restoreReplicas(true);
     const kept = new Set(Object.values(released).flatMap(({ objects }) => Object.keys(objects)));
     const gone = unfinished.deleting.filter((key) => !kept.has(key));
     const { keepDeleted: keep } = unfinished;
     // A replica that is starting reads every object of its models.
     if (gone.length > 0 && starting.length === 0) {
-      await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }));
+      await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }), isPermanent);
       if (options.replicas !== undefined) await restoreReplicas(false);
     }
     // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
@@ -87,6 +94,10 @@ export async function recover(
   await lock.release();
   return true;
 }
+
+/** Whether the bucket lacks or has something that no later attempt changes. Any other error may pass. */
+const isPermanent = (error: unknown): boolean =>
+  error instanceof MissingCopyError || error instanceof PreconditionFailedError;
 
 /** Copies that stay take up space only, so a failure is reported. */
 async function abortCopies(store: S3Store, { location, onStage, signal }: ApplyOptions): Promise<void> {

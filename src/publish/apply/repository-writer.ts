@@ -38,9 +38,12 @@ export interface WriterOptions {
   resume?: boolean;
 }
 
-/**
- * Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read.
- */
+/** The archived copy of an object that should be restored was deleted. */
+export class MissingCopyError extends UserError {
+  override readonly name = 'MissingCopyError';
+}
+
+/** Writes to the repository in the bucket. Each write requires that the object is unchanged since it was read. */
 export class RepositoryWriter {
   /** The objects of the plan that were written, by key. */
   readonly written = new Map<string, ReleasedObject>();
@@ -157,7 +160,7 @@ export class RepositoryWriter {
       if (there?.etag === desired.etag) continue;
       const kept = await this.store.get(archiveKey(this.location, desired.checksum));
       if (kept === undefined) {
-        throw new UserError(
+        throw new MissingCopyError(
           `cannot restore ${key}: its archived copy ${archiveKey(this.location, desired.checksum)} is missing`,
           {
             hint: 'publish the model again',

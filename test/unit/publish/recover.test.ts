@@ -1,3 +1,4 @@
+import { UserError } from '../../../src/core/errors';
 import { fixedReplicas } from '../../../src/cluster/source';
 import { recover } from '../../../src/publish/apply/recover';
 import { archiveKey, headKey, lockKey } from '../../../src/release/location';
@@ -148,10 +149,16 @@ describe('recover of a killed publisher that had activated version 2 of models a
     expect(triton.loads).toEqual(['a', 'b', 'on_a', 'on_b']);
   });
 
-  test('ends and keeps the intent if S3 fails, and a later one finishes', async () => {
+  test.each([
+    { what: 'S3 is busy', error: new S3Error('read kept', 'http://s3', { code: 'SlowDown', status: 503, text: '' }) },
+    {
+      what: 'S3 refuses',
+      error: new S3Error('read kept', 'http://s3', { code: 'AccessDenied', status: 403, text: '' }),
+    },
+    { what: 'credentials are missing', error: new UserError('no credentials for S3') },
+  ])('ends and keeps the intent if $what, and a later one finishes', async ({ error: busy }) => {
     const { bucket, run, intent, configs, triton } = await killed();
     const get = bucket.get.bind(bucket);
-    const busy = new S3Error('read kept', 'http://s3', { code: 'SlowDown', status: 503, text: '' });
     const spy = jest
       .spyOn(bucket, 'get')
       .mockImplementation((key) => (/kept/.test(key) ? Promise.reject(busy) : get(key)));
