@@ -50,7 +50,7 @@ describe.each([
   ['staging', {}],
   ['prod', {}],
   ['staging', GROUPS],
-  ['staging', { agent: true }],
+  ['staging', { agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
   ['staging', { bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
 ])('%s %j', (name, changes) => {
   let resources: RegisteredResource[];
