@@ -53,6 +53,10 @@ const STACKS: Readonly<Record<string, Scanned>> = {
       publisherGroup: 'publishers',
     },
   },
+  'prod with agents': {
+    of: 'prod',
+    changes: { agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] },
+  },
   'staging on managed node groups': {
     of: 'staging',
     changes: {
