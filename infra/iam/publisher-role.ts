@@ -31,29 +31,27 @@ export interface PublisherRoleArgs {
 export class PublisherRole extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
   /** Undefined without prunerSubjects. */
-  readonly prunerRoleArn: pulumi.Output<string> | undefined;
+  readonly prunerRoleArn?: pulumi.Output<string>;
 
   constructor(name: string, args: PublisherRoleArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:PublisherRole', name, {}, options);
     const { publisher, repository, title = name } = args;
-    const provider = publisher.providerArn ?? this.provider(name, publisher);
-    const create = (role: string, description: string, subjects: string[], statements: PolicyStatement[]) =>
-      this.role(role, { ...args, provider, description, subjects, statements });
-    this.roleArn = create(
-      name,
-      `Publishes models of ${title}`,
-      publisher.subjects,
-      args.agent === true ? agentPublisherStatements(repository) : publisherStatements(repository),
-    );
-    this.prunerRoleArn =
-      publisher.prunerSubjects.length === 0
-        ? undefined
-        : create(
-            `${name}-pruner`,
-            `Deletes models of former releases of ${title}`,
-            publisher.prunerSubjects,
-            prunerStatements(repository),
-          );
+    const { subjects, prunerSubjects } = publisher;
+    const shared = { ...args, provider: publisher.providerArn ?? this.provider(name, publisher) };
+    this.roleArn = this.role(name, {
+      ...shared,
+      subjects,
+      description: `Publishes models of ${title}`,
+      statements: args.agent === true ? agentPublisherStatements(repository) : publisherStatements(repository),
+    });
+    if (prunerSubjects.length > 0) {
+      this.prunerRoleArn = this.role(`${name}-pruner`, {
+        ...shared,
+        subjects: prunerSubjects,
+        description: `Deletes models of former releases of ${title}`,
+        statements: prunerStatements(repository),
+      });
+    }
     this.registerOutputs({ roleArn: this.roleArn, prunerRoleArn: this.prunerRoleArn });
   }
 

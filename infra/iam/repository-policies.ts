@@ -27,8 +27,10 @@ const listing = ({ bucketArn }: RepositoryRef, prefixes: string[]): PolicyStatem
   Condition: { StringLikeIfExists: { 's3:prefix': prefixes.map((prefix) => `${prefix}/*`) } },
 });
 
+const getReleases = ({ prefix }: RepositoryRef): string => releasesPrefix({ bucket: '', prefix });
+
 /** Prefixes of the repository and of the releases beside it. */
-const withReleases = ({ prefix }: RepositoryRef): string[] => [prefix, releasesPrefix({ bucket: '', prefix })];
+const withReleases = (place: RepositoryRef): string[] => [place.prefix, getReleases(place)];
 
 const useKey = ({ keyArn }: RepositoryRef, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
@@ -103,8 +105,8 @@ export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
  */
 export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[] {
   const { bucketArn, prefix } = place;
-  const releases = releasesPrefix({ bucket: '', prefix });
-  const all = [prefix, releases].map((each) => objects(place, each));
+  const releases = getReleases(place);
+  const all = withReleases(place).map((each) => objects(place, each));
   const isReplacement = { Null: { 's3:if-match': 'false' } };
   return [
     ...publisherStatements(place).map((statement) =>
@@ -147,10 +149,10 @@ export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[
 
 /** Besides what the publisher may do, the pruner deletes files that no retained release names. */
 export function prunerStatements(place: RepositoryRef): PolicyStatement[] {
-  const kept = `${releasesPrefix({ bucket: '', prefix: place.prefix })}/kept`;
+  const kept = objects(place, `${getReleases(place)}/kept`);
   return [
     ...agentPublisherStatements(place).filter(({ Sid }) => Sid !== DELETE_NO_VERSION),
-    { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, kept) },
+    { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: kept },
   ];
 }
 

@@ -35,7 +35,8 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
   const plan = await planPrune(snapshot, store, location);
   const forgotten = (snapshot.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
   const deleted = plan.orphans.map(({ key }) => key);
-  const files = `${formatCount(deleted.length, 'object')} (${formatBytes(plan.orphans.reduce((sum, { bytes }) => sum + bytes, 0))})`;
+  const bytes = plan.orphans.reduce((sum, orphan) => sum + orphan.bytes, 0);
+  const files = `${formatCount(deleted.length, 'object')} (${formatBytes(bytes)})`;
   const progress = new Progress(process.stderr);
   try {
     await withInterrupts(async (signal) => {
@@ -59,7 +60,9 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
   }
   const lines = [
     `${name} retains ${formatCount(retained.length, 'release')}${forgotten.length === 0 ? '' : `, and no longer ${forgotten.join(', ')}`}.`,
-    ...(deleted.length === 0 ? ['No object is to be deleted.'] : [`Deleted ${files}:`, indentedList(deleted)]),
+    ...(deleted.length === 0
+      ? ['No object is to be deleted.']
+      : [`${flags['dry-run'] ? 'To delete' : 'Deleted'}: ${files}`, indentedList(deleted)]),
   ];
   if (flags['dry-run']) lines.push('Dry run: nothing was deleted.');
   process.stdout.write(`${lines.join('\n')}\n`);

@@ -12,7 +12,7 @@ import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
-import { openBucket, replaceMethods, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { withoutWaiting } from '../support/test-repository';
 
@@ -170,12 +170,11 @@ describe('sync-models', () => {
   test('fails if another program writes an object after it was listed, and keeps that object', async () => {
     writeRepository(repository, ONE_MODEL);
     const theirs = Buffer.from('theirs');
-    const racing = replaceMethods(store, {
-      putBytes: async (key, body, condition) => {
-        if (key === 'models/a/config.pbtxt') await store.putBytes(key, theirs);
-        return store.putBytes(key, body, condition);
-      },
-    });
+    const racing = Object.create(store) as S3Store;
+    racing.putBytes = async (key, body, condition) => {
+      if (key === 'models/a/config.pbtxt') await store.putBytes(key, theirs);
+      return store.putBytes(key, body, condition);
+    };
     const late = publisher(racing, LOCATION, repository).publish();
     await expect(late).rejects.toThrow(
       'cannot write a/config.pbtxt: another program changed the object while this publisher was running',
@@ -397,10 +396,9 @@ describe('rollback and promote', () => {
       version(1);
       const one = (await publishNow()).release as Release;
       version(2);
-      const dying = replaceMethods(store, {
-        putBytes: (key, body, condition) =>
-          key.endsWith('/head.json') ? Promise.reject(new Error('killed')) : store.putBytes(key, body, condition),
-      });
+      const dying = Object.create(store) as S3Store;
+      dying.putBytes = (key, body, condition) =>
+        key.endsWith('/head.json') ? Promise.reject(new Error('killed')) : store.putBytes(key, body, condition);
       await expect(publisher(dying, LOCATION, repository).publish()).rejects.toThrow('killed');
       version(3);
       const three = (await publishNow()).release as Release;

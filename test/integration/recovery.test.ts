@@ -12,7 +12,7 @@ import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 import { fakeTriton, type Loading, type Unloading } from '../support/fake-triton';
 import { publisher } from '../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
-import { openBucket, replaceMethods, testS3 } from '../support/s3';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { withoutWaiting } from '../support/test-repository';
 
@@ -226,12 +226,11 @@ test('publish pins a foreign configuration with policy "latest" before it upload
   writeRepository(repository, { 'm/config.pbtxt': serving(2), 'm/2/weights.bin': 'broken' });
   const { url } = await fakeTriton(scratch, store, () => 'refuse');
   let atUpload: string | undefined;
-  const watching = replaceMethods(store, {
-    putFile: async (key, file, options) => {
-      if (key.endsWith('/2/weights.bin')) atUpload = await text('models/m/config.pbtxt');
-      return store.putFile(key, file, options);
-    },
-  });
+  const watching = Object.create(store) as S3Store;
+  watching.putFile = async (key, file, options) => {
+    if (key.endsWith('/2/weights.bin')) atUpload = await text('models/m/config.pbtxt');
+    return store.putFile(key, file, options);
+  };
   await expect(publisher(watching, LOCATION, repository, () => [url]).publish()).rejects.toThrow(/it is broken/);
   expect(atUpload).toMatch(/versions: 1\n/);
   expect(await text('models/m/config.pbtxt')).toBe(atUpload);
@@ -352,13 +351,12 @@ test('an interrupt aborts a recovery', async () => {
   const lock = await Lock.take(store, LOCATION, await readLock(store, LOCATION), intent);
   await lock?.release({ unfinished: true });
   const controller = new AbortController();
-  const interrupted = replaceMethods(store, {
-    list: async (prefix, ...more) => {
-      if (prefix !== 'models/a/') return store.list(prefix, ...more);
-      controller.abort(new Error('Ctrl-C'));
-      throw controller.signal.reason;
-    },
-  });
+  const interrupted = Object.create(store) as S3Store;
+  interrupted.list = async (prefix, ...more) => {
+    if (prefix !== 'models/a/') return store.list(prefix, ...more);
+    controller.abort(new Error('Ctrl-C'));
+    throw controller.signal.reason;
+  };
   const stages: string[] = [];
   const publishing = publisher(interrupted, LOCATION, repository).publish({
     signal: controller.signal,

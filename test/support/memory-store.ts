@@ -30,6 +30,8 @@ export class MemoryStore {
   randomEtags = false;
   /** Called before each write, with the full key; an error that it throws is the result of the write. */
   onPut: (key: string) => void = () => undefined;
+  /** Called before objects are deleted, with their full keys. */
+  onDelete: (keys: readonly string[]) => void = () => undefined;
 
   /** The store as src/publish takes it. */
   get store(): S3Store {
@@ -107,6 +109,7 @@ export class MemoryStore {
 
   async delete(objects: readonly SeenObject[]): Promise<void> {
     this.lease?.requireHeld();
+    this.onDelete(objects.map(({ key }) => key));
     for (const { key, etag } of objects) {
       const present = this.objects.get(key);
       if (present === undefined) continue;

@@ -53,15 +53,6 @@ export async function openBucket(
   return store;
 }
 
-/** A store with other methods, also for urgent requests and for the holder of a lease. */
-export function replaceMethods(store: S3Store, methods: Partial<S3Store>): S3Store {
-  const views: Partial<S3Store> = {
-    withLease: (lease) => replaceMethods(store.withLease(lease), methods),
-    urgent: () => replaceMethods(store.urgent(), methods),
-  };
-  return Object.assign(Object.create(store) as S3Store, views, methods);
-}
-
 /** A new file with this content. */
 export function getFile(scratch: Scratch, content: Buffer): { path: string; bytes: number } {
   const path = join(scratch.directory, `file-${randomBytes(6).toString('hex')}`);

@@ -20,9 +20,9 @@ import { putGolden } from '../release/golden-object';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion } from '../keys';
 import { archiveKey, REPOSITORY_PLACEHOLDER, type RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from '../plan/snapshot';
-import { computeChecksum, getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';
+import { getObjects, type PlannedModel, type PlannedObject } from '../plan/plan';
 import type { ReleasedModel, ReleasedObject } from '../release/release';
-import type { DesiredModel, DesiredObject } from '../plan/desired';
+import { computeChecksum, type DesiredModel, type DesiredObject } from '../plan/desired';
 
 /**
  * S3 reports times in whole seconds, and Triton reloads a model only if its files are newer than the last load. Of two

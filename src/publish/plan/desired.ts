@@ -13,7 +13,7 @@ export interface DesiredObject {
   key: string;
   bytes: number;
   source: ObjectSource;
-  /** As S3 stores it. For a file it is computed on demand; for an upload, while the file is read to be sent. */
+  /** As S3 stores it. For a file, computeChecksum sets it. */
   checksum?: string;
   /** For an object of a release: its ETag when the release was written. */
   etag?: string;
@@ -106,6 +106,13 @@ function wantedGolden({ golden: requests }: RepositoryModel): DesiredGolden | un
   return { ...golden, body: () => Promise.resolve(body) };
 }
 
+/** The object's checksum. That of a file is computed once; an upload then refuses other bytes. */
+export async function computeChecksum(object: DesiredObject): Promise<string | undefined> {
+  const { source, bytes } = object;
+  if (object.checksum === undefined && 'file' in source) object.checksum = await checksumOfFile(source.file, bytes);
+  return object.checksum;
+}
+
 /**
  * Hashes the configuration and every file that a replica loads with it. Otherwise a replica that loaded other bytes under
  * the same version number would count as up to date.
@@ -114,11 +121,10 @@ async function getDigest({ configText, served }: RepositoryModel, objects: reado
   const hash = createHash('sha256').update(configText);
   let hashed = 0;
   for (const object of objects) {
-    const { key, bytes, source } = object;
+    const { key, bytes } = object;
     const version = getVersion(key);
     if (isTraceRecord(key) || (version !== undefined && !served.includes(version))) continue;
-    if ('file' in source) object.checksum = await checksumOfFile(source.file, bytes);
-    hash.update(`\0${key}\0${object.checksum}`);
+    hash.update(`\0${key}\0${await computeChecksum(object)}`);
     if ((hashed += bytes) < SLICE_BYTES) continue;
     await new Promise(setImmediate);
     hashed = 0;

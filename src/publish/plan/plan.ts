@@ -1,10 +1,10 @@
 import { forEachLimited } from '../../core/concurrency';
-import { checksumOfFile, type ListedObject, type S3Store } from '../../s3/store';
+import type { ListedObject, S3Store } from '../../s3/store';
 import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
 import type { RepositoryLocation } from '../../release/location';
 import type { RepositorySnapshot } from './snapshot';
 import type { Release, ReleasedModel } from '../release/release';
-import type { DesiredModel, DesiredObject } from './desired';
+import { computeChecksum, type DesiredModel, type DesiredObject } from './desired';
 
 /**
  * The action for one object:
@@ -228,17 +228,6 @@ class ModelPlanner {
     const { store, location } = this.options;
     return store.checksum(`${location.prefix}/${key}`, present.bytes);
   }
-}
-
-/** Checksums of files, finished or in progress, so that each file is hashed once. */
-const hashed = new WeakMap<DesiredObject, Promise<string>>();
-
-/** The object's checksum; for a file it is computed. */
-export function computeChecksum(object: DesiredObject): Promise<string> | string | undefined {
-  if (object.checksum !== undefined || !('file' in object.source)) return object.checksum;
-  const known = hashed.get(object) ?? checksumOfFile(object.source.file, object.bytes);
-  hashed.set(object, known);
-  return known;
 }
 
 function keysByModel(objects: ReadonlyMap<string, ListedObject>): Map<string, string[]> {

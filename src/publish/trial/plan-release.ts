@@ -5,15 +5,8 @@ import { archiveKey } from '../../release/location';
 import type { ReleasedFile } from '../../release/manifest';
 import type { S3Store } from '../../s3/store';
 import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
-import type { DesiredModel, DesiredObject } from '../plan/desired';
-import {
-  computeChecksum,
-  isChanged,
-  isGoldenChanged,
-  type Plan,
-  type PlannedModel,
-  type PlannedObject,
-} from '../plan/plan';
+import { computeChecksum, type DesiredModel, type DesiredObject } from '../plan/desired';
+import { isChanged, isGoldenChanged, type Plan, type PlannedModel, type PlannedObject } from '../plan/plan';
 import { manifestConfig } from './config-texts';
 import { isBeside, type AgentSnapshot } from './snapshot';
 

@@ -13,8 +13,7 @@ import {
 } from '../../s3/store';
 import { getVersion } from '../keys';
 import { RUN_AGAIN } from '../lock';
-import { computeChecksum } from '../plan/plan';
-import type { DesiredObject } from '../plan/desired';
+import { computeChecksum, type DesiredObject } from '../plan/desired';
 import { putGolden } from '../release/golden-object';
 import type { ReleasePlan } from './plan-release';
 

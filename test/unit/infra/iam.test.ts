@@ -134,14 +134,17 @@ describe('the role of pods with an agent', () => {
 });
 
 describe('roles of publishers for replicas with an agent', () => {
-  const CREATES = { 's3:ObjectCreationOperation': 'true', 's3:if-none-match': '*' };
-  const REPLACES = { 's3:ObjectCreationOperation': 'true', 's3:if-match': '"etag"' };
-  const OVERWRITES = { 's3:ObjectCreationOperation': 'true' };
-  const PART = { 's3:ObjectCreationOperation': 'false' };
-  const [YES, NO, DENIED] = ['allowed', 'not allowed', 'denied'] as const;
-  const VERSION = 'models/bert/10/model.pt';
-  const [KEPT, MANIFEST] = ['models.releases/kept/abc', 'models.releases/20261125T100000000Z-1a2b3c4d.json'];
-  const [HEAD, CONFIG] = ['models.releases/head.json', 'models/bert/config.pbtxt'];
+  const PUT = { 's3:ObjectCreationOperation': 'true' };
+  const REQUESTS = {
+    create: { action: 's3:PutObject', context: { ...PUT, 's3:if-none-match': '*' } },
+    'upload a part': { action: 's3:PutObject', context: { 's3:ObjectCreationOperation': 'false' } },
+    replace: { action: 's3:PutObject', context: { ...PUT, 's3:if-match': '"etag"' } },
+    overwrite: { action: 's3:PutObject', context: PUT },
+    delete: { action: 's3:DeleteObject' },
+    'delete a version': { action: 's3:DeleteObjectVersion' },
+    'read a version': { action: 's3:GetObjectVersion' },
+  } as const;
+  type Request = keyof typeof REQUESTS;
   let policies: { publisher: PolicyDocument; pruner: PolicyDocument };
   let bucket: string;
 
@@ -154,37 +157,32 @@ describe('roles of publishers for replicas with an agent', () => {
     expect(role?.inputs['assumeRolePolicy']).toContain(prunerSubjects[0]);
   });
 
-  test.each([
-    { what: 'create a file of a version', action: 'PutObject', key: VERSION, context: CREATES, by: [YES, YES] },
-    { what: 'upload a part of a file', action: 'PutObject', key: VERSION, context: PART, by: [YES, YES] },
-    { what: 'replace a file of a version', action: 'PutObject', key: VERSION, context: REPLACES, by: [DENIED, DENIED] },
-    { what: 'overwrite a file of a version', action: 'PutObject', key: VERSION, context: OVERWRITES, by: [NO, NO] },
-    { what: 'create an object by content', action: 'PutObject', key: KEPT, context: CREATES, by: [YES, YES] },
-    { what: 'replace an object by content', action: 'PutObject', key: KEPT, context: REPLACES, by: [NO, NO] },
-    { what: 'create a manifest', action: 'PutObject', key: MANIFEST, context: CREATES, by: [YES, YES] },
-    { what: 'replace a manifest', action: 'PutObject', key: MANIFEST, context: REPLACES, by: [NO, NO] },
-    { what: 'overwrite a manifest', action: 'PutObject', key: MANIFEST, context: OVERWRITES, by: [NO, NO] },
-    { what: 'replace head.json', action: 'PutObject', key: HEAD, context: REPLACES, by: [YES, YES] },
-    { what: 'overwrite head.json', action: 'PutObject', key: HEAD, context: OVERWRITES, by: [NO, NO] },
-    { what: 'replace a configuration', action: 'PutObject', key: CONFIG, context: REPLACES, by: [YES, YES] },
-    { what: 'delete a configuration', action: 'DeleteObject', key: CONFIG, by: [YES, YES] },
-    { what: 'delete a file of a version', action: 'DeleteObject', key: VERSION, by: [DENIED, YES] },
-    { what: 'delete an object by content', action: 'DeleteObject', key: KEPT, by: [NO, YES] },
-    { what: 'delete a manifest', action: 'DeleteObject', key: MANIFEST, by: [NO, NO] },
-    { what: 'delete head.json', action: 'DeleteObject', key: HEAD, by: [NO, NO] },
-    { what: 'delete the earlier version of an object', action: 'DeleteObjectVersion', key: VERSION, by: [NO, NO] },
-    { what: 'delete the earlier version of a copy', action: 'DeleteObjectVersion', key: KEPT, by: [NO, NO] },
-    { what: 'read an object by its version', action: 'GetObjectVersion', key: KEPT, by: [YES, YES] },
+  const ALWAYS: Request[] = ['create', 'upload a part', 'read a version'];
+
+  /** `denied` are refused by a statement of their own, the others because no statement allows them. */
+  test.each<{ of: string; key: string; allowed: Request[]; denied?: Request[]; toPruner?: Request[] }>([
     {
-      what: 'create an object elsewhere',
-      action: 'PutObject',
-      key: 'other/1/model.pt',
-      context: CREATES,
-      by: [NO, NO],
+      of: 'a file of a version',
+      key: 'models/bert/10/model.pt',
+      allowed: ALWAYS,
+      denied: ['replace', 'delete'],
+      toPruner: ['delete'],
     },
-  ])('$what: $by', ({ action, key, context = {}, by }) => {
-    const call = { action: `s3:${action}`, resource: `arn:aws:s3:::${bucket}/${key}`, context };
-    expect([decide([policies.publisher], call), decide([policies.pruner], call)]).toEqual(by);
+    { of: 'an object by content', key: 'models.releases/kept/abc', allowed: ALWAYS, toPruner: ['delete'] },
+    { of: 'a manifest', key: 'models.releases/20261125T100000000Z-1a2b3c4d.json', allowed: ALWAYS },
+    { of: 'golden requests', key: 'models.releases/golden/abc.json', allowed: ALWAYS },
+    { of: 'head.json', key: 'models.releases/head.json', allowed: [...ALWAYS, 'replace'] },
+    { of: 'a configuration', key: 'models/bert/config.pbtxt', allowed: [...ALWAYS, 'replace', 'delete'] },
+    { of: 'an object elsewhere', key: 'other/1/model.pt', allowed: [] },
+  ])('publisher and pruner may do with $of: $allowed; the pruner also: $toPruner', (row) => {
+    const { key, allowed, denied = [], toPruner = [] } = row;
+    for (const [name, call] of Object.entries(REQUESTS) as [Request, (typeof REQUESTS)[Request]][]) {
+      const decisions = [policies.publisher, policies.pruner].map((policy) =>
+        decide([policy], { ...call, resource: `arn:aws:s3:::${bucket}/${key}` }),
+      );
+      const expected = allowed.includes(name) ? 'allowed' : denied.includes(name) ? 'denied' : 'not allowed';
+      expect([name, ...decisions]).toEqual([name, expected, toPruner.includes(name) ? 'allowed' : expected]);
+    }
   });
 });
 

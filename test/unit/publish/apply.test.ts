@@ -180,7 +180,7 @@ describe('a publisher that cannot renew its lock in time', () => {
     return { writes, late, error };
   }
 
-  test('writes nothing before it takes the lock again, at whatever write the time passes', async () => {
+  test('writes nothing more until it takes the lock again, for each write at which the lock expires', async () => {
     const { writes } = await publishWithJump(Infinity);
     const changes = writes.flatMap((key, i) => (key === lockKey(LOCATION) ? [] : [i + 1]));
     expect(changes.length).toBeGreaterThan(5);

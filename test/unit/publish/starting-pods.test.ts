@@ -19,7 +19,7 @@ afterAll(() => scratch.clean());
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 const config = (version: number): string => CONFIG.replace('[1]', `[${version}]`);
-/** Shorter than the time between two looks at the pods. */
+/** The publisher lists the pods once per second, so this timeout ends before the second list. */
 const SHORT = { loadTimeoutMs: 100 };
 
 let folders = 0;
@@ -61,6 +61,13 @@ async function pods(memory: MemoryStore, onLoad: (model: string) => Loading = ()
     close: () => Promise.resolve(),
   };
   return made;
+}
+
+/** The fresh pod starts when objects are deleted: it has listed them, and finds none of its models complete. */
+function startsAtDeletion(replicas: Pods, memory: MemoryStore): void {
+  memory.onDelete = (keys) => {
+    if (keys.length > 0) replicas.state = 'starting';
+  };
 }
 
 /** A publish of a new version that the canary rejects, while a pod starts with that version. */
@@ -168,13 +175,8 @@ describe('publish with prune', () => {
   });
 
   test('loads a model again on a pod that failed to load it because it started during the deletion', async () => {
-    const { memory, replicas, result } = await prune((pod, { store }) => {
-      const remove = store.delete.bind(store);
-      store.delete = async (...args) => {
-        // The pod has listed b, and finds none of its models complete.
-        if (args[0].some(({ key }) => key.startsWith('models/b/'))) pod.state = 'starting';
-        return remove(...args);
-      };
+    const { memory, replicas, result } = await prune((pod, bucket) => {
+      startsAtDeletion(pod, bucket);
       return { onWaiting: () => (pod.state = 'ready') };
     });
     expect(result).toMatchObject({ isNew: true });
@@ -183,12 +185,8 @@ describe('publish with prune', () => {
   });
 
   test('is incomplete if a pod that started during the deletion is still starting', async () => {
-    const { result, left, bucket, replicas } = await prune((pod, { store }) => {
-      const remove = store.delete.bind(store);
-      store.delete = async (...args) => {
-        if (args[0].some(({ key }) => key.startsWith('models/b/'))) pod.state = 'starting';
-        return remove(...args);
-      };
+    const { result, left, bucket, replicas } = await prune((pod, bucket) => {
+      startsAtDeletion(pod, bucket);
       return SHORT;
     });
     expect(result).toBeInstanceOf(PartialFailureError);
@@ -205,11 +203,7 @@ test('recover loads a model again on a pod that started while it deleted objects
   const replicas = await pods(memory);
   await publisher(memory.store, LOCATION, write(ONE_MODEL)).publish({ replicas });
   await memory.putBytes('models/a/9/weights.bin', 'x');
-  const remove = memory.delete.bind(memory);
-  memory.delete = async (...args) => {
-    if (args[0].length > 0) replicas.state = 'starting';
-    return remove(...args);
-  };
+  startsAtDeletion(replicas, memory);
   const onWaiting = (): void => void (replicas.state = 'ready');
   const seen = await readSnapshot(memory.store, LOCATION);
   const lock = { ...seen.lock, unfinished: { ...NO_INTENT, deleting: ['a/9/weights.bin'] } };
