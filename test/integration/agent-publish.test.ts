@@ -428,6 +428,13 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   const plan = await prune(later, { 'dry-run': true });
   expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
   expect(await readHeadFile()).toEqual(before);
+  const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+  const target = { name: 'test', flags: {}, location, store: later, commitStore: store, replicas };
+  await pruneReleases({ yes: true, 'dry-run': true, json: false }, { ...target, close: () => Promise.resolve() });
+  const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
+  written.mockRestore();
+  expect(text).toMatch(/^test retains 5 releases, and no longer /);
+  expect(text).toMatch(/\nTo delete: \d+ objects \(.*\)\n {2}models\/a\/.*\nDry run: nothing was deleted\.\n$/s);
   const { deleted } = plan.json as unknown as { deleted: string[] };
   expect(deleted).toContain('models/a/8/weights');
   expect(deleted.filter((key) => /a\/1[1-5]|b\/1/.test(key))).toEqual([]);

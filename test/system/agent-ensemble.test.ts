@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonGrpcClient } from '../../src/triton/grpc';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { EnsembleRequests, holdUntil, twoSteps } from '../support/ensemble-requests';
 import { answeringProgram } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
@@ -43,10 +43,6 @@ interface Numbers {
   pin: number;
 }
 
-/** Python code that delays a load until the file exists. */
-const holdUntil = (file: string): string =>
-  `import os, time\nwhile not os.path.exists("${file}"):\n    time.sleep(0.05)\n`;
-
 /**
  * @param by 1 for the old release, 2 for the new one
  * @param gates files that delay the loads of the steps
@@ -68,57 +64,16 @@ function ensemble(
       config: `backend: "python" max_batch_size: 0\n${TENSORS}${ON_CPU}`,
     };
   };
-  const use = (model: string, from: string, to: string): string =>
-    `step { model_name: "${model}" model_version: ${pin} ` +
-    `input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }\n`;
   const both: TestModel = {
     served: [1],
     files: { '1/.keep': 'An ensemble has no file.\n' },
     composedOf: ['aa', 'bb'],
-    config: `platform: "ensemble"\n${TENSORS}ensemble_scheduling { ${use('aa', 'x', 'between')}${use('bb', 'between', 'y')} }\n`,
+    config: `platform: "ensemble"\n${TENSORS}${twoSteps('aa', 'bb', pin)}`,
   };
   return { aa: step('aa', by), bb: step('bb', 10 * by), both };
 }
 
 const isServed = (release: WrittenRelease) => (): boolean => agent.state.release === release.id;
-
-/** Requests to the ensemble that are sent while the pod is Ready, as a Service does. */
-class Load {
-  readonly answers = new Set<number | string>();
-  inFlight = 0;
-  count = 0;
-  private readonly stop = new AbortController();
-  private readonly done = Promise.all(Array.from({ length: 3 }, () => this.run()));
-
-  private async run(): Promise<void> {
-    while (!this.stop.signal.aborted) {
-      if (agent.state.ready) {
-        this.inFlight += 1;
-        const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
-        const answer = await client.infer('both', [x]).then(
-          ({ outputs }) => Number(outputs[0]?.data[0]),
-          (error: unknown) => String(error),
-        );
-        this.answers.add(answer);
-        this.count += 1;
-        this.inFlight -= 1;
-      }
-      await sleep(10);
-    }
-  }
-
-  async more(): Promise<void> {
-    const { count } = this;
-    await until('ten more answers', () => this.count >= count + 10);
-  }
-
-  async end(): Promise<(number | string)[]> {
-    await until('an answer of the new release', () => this.answers.has(22));
-    this.stop.abort();
-    await this.done;
-    return [...this.answers].sort();
-  }
-}
 
 let folders = 0;
 
@@ -130,7 +85,7 @@ async function begin(before: Numbers, after: Numbers) {
   folders += 1;
   const gates = { aa: join(scratch.directory, `aa-${folders}`), bb: join(scratch.directory, `bb-${folders}`) };
   const second = await releases.write(ensemble(2, after, gates));
-  const load = new Load();
+  const load = new EnsembleRequests(client, 'both', () => agent.state.ready);
   await load.more();
   await releases.commit(second);
   return { load, second, open: (gate: 'aa' | 'bb') => writeFileSync(gates[gate], '') };
@@ -150,7 +105,7 @@ test('no answer mixes releases if the ensemble names the versions of its steps, 
 test('answers mix releases while steps load if the ensemble uses the newest version of its steps', async () => {
   const { load, second, open } = await begin({ version: 3, pin: -1 }, { version: 4, pin: -1 });
   open('aa');
-  await until('an answer of the new first step and the old second step', () => load.answers.has(12));
+  await until('an answer of the new first step and the old second step', () => load.answers.includes(12));
   expect(agent.state.ready).toBe(true);
   open('bb');
   await until('the new release', isServed(second));

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
 import { TritonGrpcClient } from '../../src/triton/grpc';
+import { EnsembleRequests, holdUntil, twoSteps } from '../support/ensemble-requests';
 import { publisher } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
@@ -53,19 +53,12 @@ function write({ name, versions, pin, gate }: Publication): string {
     ...addingModel(bb, Object.fromEntries(versions.map((version) => [version, 10 * version]))),
   };
   const second = files[`${bb}/2/model.py`];
-  if (second !== undefined) {
-    files[`${bb}/2/model.py`] =
-      `import os, time\nwhile not os.path.exists("${gate}"):\n    time.sleep(0.05)\n${second}`;
-  }
-  const use = (model: string, from: string, to: string): string =>
-    `step { model_name: "${model}" model_version: ${pin} ` +
-    `input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`;
+  if (second !== undefined) files[`${bb}/2/model.py`] = `${holdUntil(gate)}${second}`;
   files[`${name}/config.pbtxt`] = [
     'platform: "ensemble"',
     'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
     'output { name: "y" data_type: TYPE_FP32 dims: -1 }',
-    `ensemble_scheduling { ${use(aa, 'x', 'between')} ${use(bb, 'between', 'y')} }`,
-    '',
+    twoSteps(aa, bb, pin),
   ].join('\n');
   files[`${name}/1/.keep`] = 'An ensemble has no file.\n';
   folders += 1;
@@ -88,31 +81,17 @@ test.each([
   const gate = join(scratch.directory, name);
   const options = { noAsk: true, prune: true };
   await bucket.publish({ ...options, repository: write({ name, versions: [1], pin: before, gate }) });
-  const answers: unknown[] = [];
-  const stop = new AbortController();
-  const load = (async () => {
-    while (!stop.signal.aborted) {
-      const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
-      const answer = client.infer(name, [x]).then(({ outputs }) => outputs[0]?.data[0]);
-      answers.push(await answer.catch(() => FAILED));
-      await sleep(10);
-    }
-  })();
-  const hasNew = async (): Promise<void> => {
-    const count = answers.length;
-    await until('ten more answers', () => answers.length >= count + 10);
-  };
-  await hasNew();
+  const load = new EnsembleRequests(client, name);
+  await load.more();
   const publishing = bucket.publish({ ...options, repository: write({ name, versions, pin: after, gate }) });
   publishing.catch(() => undefined);
   await until('the first step is loaded', () => client.modelReady(`${name}-aa`, 2));
-  await hasNew();
+  await load.more();
   // The load of the second step waits.
-  expect(answers.at(-1)).toBe(during);
+  const last = load.answers.at(-1);
+  expect(typeof last === 'string' ? FAILED : last).toBe(during);
   writeFileSync(gate, '');
   await publishing;
-  await until('an answer of the new release', () => answers.at(-1) === 22);
-  stop.abort();
-  await load;
-  if (during === 11) expect([...new Set(answers)]).toEqual([11, 22]);
+  const answers = await load.end();
+  if (during === 11) expect(answers).toEqual([11, 22]);
 });
