@@ -4,8 +4,8 @@ import { EXIT, parseFlags, runCommand } from '../cli/cli';
 import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
 import { S3Store } from '../s3/store';
-import { CONTROL_HEADER, CONTROL_KEY, generateControlKey } from '../triton/control-key';
-import { TritonHttpClient } from '../triton/http';
+import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
+import { CONTROL_KEY, generateControlKey } from '../triton/control-key';
 import { Agent } from './agent';
 import { startControlApi, startReadOnlyApi } from './control-api';
 
@@ -17,6 +17,8 @@ const HELP = `Has one Triton server serve the current release of a model reposit
   --bucket s3://NAME/PREFIX  the model repository
   --directory DIR            the agent's disk; Triton reads DIR/models, and its control key is in DIR/${KEY_FILE}
   --triton URL               the HTTP API of the server (default http://127.0.0.1:8000)
+  --grpc HOST:PORT           its gRPC API (default for port 8000: port 8001). Without it models are loaded over HTTP,
+                             and requests on connections of the same thread wait for each load
   --control-port PORT        for publishers, on loopback (default 8090)
   --port PORT                for probes, state and metrics (default 8091)
   --host ADDRESS             where probes are answered (default 0.0.0.0: every address of the pod)
@@ -38,6 +40,7 @@ async function run(argv: readonly string[]): Promise<number> {
     bucket: { type: 'string' },
     directory: { type: 'string' },
     triton: { type: 'string', default: 'http://127.0.0.1:8000' },
+    grpc: { type: 'string' },
     'control-port': { type: 'string', default: '8090' },
     port: { type: 'string', default: '8091' },
     host: { type: 'string', default: '0.0.0.0' },
@@ -53,11 +56,15 @@ async function run(argv: readonly string[]): Promise<number> {
   const directory = required(flags.directory, 'directory');
   const location = parseLocation(required(flags.bucket, 'bucket'));
   const store = new S3Store({ bucket: location.bucket, concurrency: CONCURRENCY });
-  const triton = new TritonHttpClient(flags.triton, {
-    headers: { [CONTROL_HEADER]: readKey(directory) },
+  const triton = new ControlClient(
+    {
+      url: flags.triton,
+      grpcAddress: flags.grpc ?? defaultGrpcAddress(flags.triton),
+      modelControlKey: readKey(directory),
+    },
     // Triton would end only at the end of its exit timeout.
-    keepAlive: false,
-  });
+    { keepAlive: false },
+  );
   const agent = new Agent({
     store,
     location,

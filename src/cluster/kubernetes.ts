@@ -133,12 +133,14 @@ class KubernetesReplicas implements ReplicaSource {
     const { name, uid, ready, started } = pod;
     const { agent } = this.options;
     const { url } = await this.forward(cluster, pod, pod.port);
+    const grpc = await this.forward(cluster, pod, pod.grpcPort);
     const agentForward = agent && pod.hasAgent ? await this.forward(cluster, pod, agent.port) : undefined;
     // The Deployment recreates a deleted pod.
     return {
       name,
       uid,
       url,
+      grpcAddress: new URL(grpc.url).host,
       agentUrl: agentForward?.url,
       ready,
       started,

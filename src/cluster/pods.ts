@@ -1,6 +1,5 @@
-/** Triton's HTTP port, if neither the caller nor the pod names another. */
-const DEFAULT_PORT = 8000;
-const HTTP_PORT_NAME = 'http';
+/** Triton's ports by the names of container ports, if neither the caller nor the pod names others. */
+const DEFAULT_PORTS = { http: 8000, grpc: 8001 } as const;
 
 /** The fields of a pod that are used. */
 export interface ApiPod {
@@ -23,6 +22,7 @@ export interface ServingPod {
   uid: string;
   /** Its HTTP port. */
   port: number;
+  grpcPort: number;
   ready: boolean;
   /** Whether it has the container of an agent. */
   hasAgent: boolean;
@@ -40,7 +40,8 @@ export function servingPods(pods: readonly ApiPod[], port?: number, agent?: stri
     .map((pod) => ({
       name: pod.metadata?.name ?? '',
       uid: pod.metadata?.uid ?? '',
-      port: port ?? httpPort(pod) ?? DEFAULT_PORT,
+      port: port ?? getPort(pod, 'http'),
+      grpcPort: getPort(pod, 'grpc'),
       ready: pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
       hasAgent: pod.spec?.initContainers?.some(({ name }) => name === agent) ?? false,
       started: pod.status?.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false,
@@ -52,7 +53,7 @@ function hasEnded(pod: ApiPod): boolean {
   return pod.status?.phase === 'Failed' || pod.status?.phase === 'Succeeded';
 }
 
-function httpPort(pod: ApiPod): number | undefined {
+function getPort(pod: ApiPod, name: keyof typeof DEFAULT_PORTS): number {
   const ports = pod.spec?.containers.flatMap((container) => container.ports ?? []) ?? [];
-  return ports.find(({ name }) => name === HTTP_PORT_NAME)?.containerPort;
+  return ports.find((port) => port.name === name)?.containerPort ?? DEFAULT_PORTS[name];
 }

@@ -1,15 +1,12 @@
-import { CONTROL_HEADER } from '../triton/control-key';
-import { TritonHttpClient } from '../triton/http';
+import { ControlClient, type ControlAddress } from '../triton/control-client';
 
 /** Environment variable with the key of a guarded model control API. It takes precedence over the stack's output. */
 export const PUBLISHER_CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
 
-/** One running Triton server. */
-export interface Replica {
+/** One running Triton server. Its addresses are those of a port-forward, or the given ones. */
+export interface Replica extends ControlAddress {
   /** Name for messages: that of the pod, or the given address. */
   name: string;
-  /** Its HTTP API: `http://127.0.0.1:PORT` of a port-forward, or the given address. */
-  url: string;
   /** The control API of its agent, if it has one. */
   agentUrl?: string;
   /** False while a pod is starting. A starting server loads what the repository holds at that time. */
@@ -22,8 +19,6 @@ export interface Replica {
   restart?: string;
   /** Where its log is: a path, or the command that prints it. */
   log?: string;
-  /** Key of its model control API, if that is guarded. */
-  modelControlKey?: string;
 }
 
 /** Finds the running replicas. */
@@ -39,12 +34,7 @@ export interface ReplicaSource {
 export const getRestart = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
 
 /** A client of the replica, which the caller must close. */
-export function replicaClient({ url, modelControlKey }: Pick<Replica, 'url' | 'modelControlKey'>): TritonHttpClient {
-  return new TritonHttpClient(
-    url,
-    modelControlKey === undefined ? {} : { headers: { [CONTROL_HEADER]: modelControlKey } },
-  );
-}
+export const replicaClient = (server: ControlAddress): ControlClient => new ControlClient(server);
 
 /** The replicas of `source`, whose model control API is guarded by a key. */
 export function guardedReplicas(source: ReplicaSource, modelControlKey: string): ReplicaSource {
@@ -55,15 +45,14 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
   };
 }
 
-/** Replicas at the addresses that the user gave. */
+/** Replicas at known addresses. */
 export function fixedReplicas(
-  urls: readonly string[],
-  modelControlKey?: string,
+  servers: readonly ControlAddress[],
   more: Pick<Replica, 'restart' | 'log'> = {},
 ): ReplicaSource {
-  const replicas = urls.map((url) => ({ name: url, url, ready: true, modelControlKey, ...more }));
+  const replicas = servers.map((server) => ({ name: server.url, ready: true, ...server, ...more }));
   return {
-    describe: () => urls.join(', '),
+    describe: () => servers.map(({ url }) => url).join(', '),
     list: () => Promise.resolve(replicas),
     close: () => Promise.resolve(),
   };

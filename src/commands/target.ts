@@ -8,6 +8,7 @@ import { paths } from '../core/paths';
 import { AGENT_CONTAINER, AGENT_PORTS } from '../release/agent-api';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
+import { defaultGrpcAddress } from '../triton/control-client';
 import { S3Store, type StoreOptions } from '../s3/store';
 
 /** Options of the store that flags of a command set. */
@@ -242,8 +243,10 @@ function requireOneWay(flags: TargetFlags): void {
 }
 
 async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefined> {
-  if (flags.triton !== undefined)
-    return fixedReplicas(flags.triton.map((url) => parseHttpUrl('triton', url) as string));
+  if (flags.triton !== undefined) {
+    const urls = flags.triton.map((url) => parseHttpUrl('triton', url) as string);
+    return fixedReplicas(urls.map((url) => ({ url, grpcAddress: defaultGrpcAddress(url) })));
+  }
   if (flags.selector === undefined) return undefined;
   const { kubernetesReplicas } = await import('../cluster/kubernetes');
   return kubernetesReplicas({

@@ -36,8 +36,6 @@ export interface Loaded {
 export class ModelLoads {
   private readonly milliseconds = new Map<string, number>();
   private readonly started = new Map<string, number>();
-  private readonly waiting = new Map<string, () => void>();
-  private turn = Promise.resolve();
   /** Model -> reason why its load failed. */
   private readonly errors = new Map<string, string>();
   private readonly stopped = new Set<string>();
@@ -54,10 +52,7 @@ export class ModelLoads {
   /** Processes an event from the server's log. */
   see({ model, kind }: ModelEvent): void {
     const now = Date.now();
-    if (kind === 'loading') {
-      this.waiting.get(model)?.();
-      if (!this.started.has(model)) this.started.set(model, now);
-    }
+    if (kind === 'loading' && !this.started.has(model)) this.started.set(model, now);
     if (kind === 'loaded') this.milliseconds.set(model, now - (this.started.get(model) ?? now));
     this.showProgress();
   }
@@ -100,14 +95,7 @@ export class ModelLoads {
   }
 
   private async loadOne(server: TritonProcess, model: string): Promise<void> {
-    // A thread of Triton's HTTP server that loads a model does not answer its other accepted connections. So each load
-    // is requested only after the previous load has begun, when its thread accepts no more connections.
-    const before = this.turn;
-    let begun: () => void = () => undefined;
-    this.turn = new Promise((resolve) => (begun = resolve));
-    await before;
-    this.waiting.set(model, begun);
-    const client = replicaClient({ url: server.httpUrl, modelControlKey: server.modelControlKey });
+    const client = replicaClient(server.control);
     const limit = new LoadLimit(server.pid, this.limitMs);
     limit.begin(model);
     try {
@@ -118,7 +106,6 @@ export class ModelLoads {
     } finally {
       limit.stop();
       client.close();
-      begun();
     }
   }
 

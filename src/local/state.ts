@@ -28,11 +28,15 @@ export interface LocalState {
 
 /** The server of a local stack. */
 export const localReplica = ({
-  httpUrl,
+  httpUrl: url,
+  grpcAddress,
   modelControlKey,
   logFile: log,
-}: Pick<LocalState, 'httpUrl' | 'modelControlKey' | 'logFile'>): ReplicaSource =>
-  fixedReplicas([httpUrl], modelControlKey, { log, restart: 'stop "npm run local" and start it again' });
+}: Pick<LocalState, 'httpUrl' | 'grpcAddress' | 'modelControlKey' | 'logFile'>): ReplicaSource =>
+  fixedReplicas([{ url, grpcAddress, modelControlKey }], {
+    log,
+    restart: 'stop "npm run local" and start it again',
+  });
 
 const STATE = 'state.json';
 

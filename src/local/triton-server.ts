@@ -6,6 +6,7 @@ import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
 import type { PythonEnvironment } from '../install/python';
 import { assembleBackends, type TritonInstallation } from '../install/triton';
+import type { ControlAddress } from '../triton/control-client';
 import { generateControlKey, guardFlags } from '../triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../triton/serving';
 
@@ -49,6 +50,7 @@ export interface TritonProcess {
   metricsUrl: string;
   /** Key of the model control API, sent in the header CONTROL_HEADER. */
   modelControlKey: string;
+  control: ControlAddress;
   pid: number | undefined;
   logFile: string;
   /** The last output lines. */
@@ -100,11 +102,13 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   const isReady = async (): Promise<boolean> =>
     (await isHealthy(`${httpUrl}/v2/health/ready`)) && (await isHealthy(metricsUrl, isTriton));
   await server.untilReady(isReady, options.startTimeoutMs, stop);
+  const grpcAddress = `127.0.0.1:${ports.grpc}`;
   return {
     httpUrl,
-    grpcAddress: `127.0.0.1:${ports.grpc}`,
+    grpcAddress,
     metricsUrl,
     modelControlKey,
+    control: { url: httpUrl, grpcAddress, modelControlKey },
     pid: server.pid,
     logFile: server.logFile,
     lastLines: (count) => server.lastLines(count),

@@ -228,7 +228,7 @@ test('--drain is recorded in the release, and refused for replicas without an ag
   expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ drainSeconds: 0 });
   const direct = { bucket: location.bucket, prefix: 'direct' };
   const work = jest.fn<never, []>();
-  const refused = run(work, { drain: '30' }, fixedReplicas(['http://127.0.0.1:9']), direct);
+  const refused = run(work, { drain: '30' }, fixedReplicas([{ url: 'http://127.0.0.1:9' }]), direct);
   await expect(refused).rejects.toThrow(/^--drain 30: only replicas with an agent can drain/);
   expect(work).not.toHaveBeenCalled();
 });
@@ -236,7 +236,7 @@ test('--drain is recorded in the release, and refused for replicas without an ag
 const WAYS: [string, () => ReplicaSource, RegExp, number][] = [
   ['a pod without an agent beside others', () => podSource(() => pods, ['old']), /have no agent yet: old/, 2],
   ['pods without agents', () => podSource(() => [], ['old']), /is published through agents, and old has none/, 1],
-  ['--triton URL', () => fixedReplicas(['http://127.0.0.1:9']), /is published through agents, and http/, 1],
+  ['--triton URL', () => fixedReplicas([{ url: 'http://127.0.0.1:9' }]), /is published through agents, and http/, 1],
 ];
 
 test.each(WAYS)('a repository for agents refuses %s', async (_, source, message, code) => {

@@ -10,6 +10,7 @@ import {
   replicaClient,
   type ReplicaSource,
 } from '../../src/cluster/source';
+import type { ControlAddress } from '../../src/triton/control-client';
 import { generateControlKey } from '../../src/triton/control-key';
 import type { TritonHttpClient } from '../../src/triton/http';
 import {
@@ -27,8 +28,12 @@ export const TEST_CONTROL_KEY = generateControlKey();
 /** Environment with the model-control key, for commands. */
 export const CONTROL_ENVIRONMENT = { [PUBLISHER_CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
 
+/** The servers of `testTriton` by their HTTP URL, so that publishers find their gRPC API as they do that of pods. */
+const controls = new Map<string, ControlAddress>();
+
 /** Test servers as replicas for a publisher. */
-export const testReplicas = (urls: readonly string[]): ReplicaSource => fixedReplicas(urls, TEST_CONTROL_KEY);
+export const testReplicas = (urls: readonly string[]): ReplicaSource =>
+  fixedReplicas(urls.map((url) => controls.get(url) ?? { url, modelControlKey: TEST_CONTROL_KEY }));
 
 export interface TestTriton extends TritonProcess {
   client: TritonHttpClient;
@@ -100,7 +105,8 @@ export async function testTriton(
     if (isEndExpected) return;
     process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
   });
-  const client = replicaClient({ url: server.httpUrl, modelControlKey: TEST_CONTROL_KEY });
+  controls.set(server.httpUrl, server.control);
+  const client = replicaClient(server.control);
   scratch.defer(() => client.close());
   const startAgain = async (): Promise<TestTriton> => {
     await stop(); // Ends processes that outlived the server.

@@ -7,6 +7,7 @@ import { Cleanup } from '../../src/core/cleanup';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { publish } from '../../src/publish/publish';
 import { S3Store } from '../../src/s3/store';
+import type { ControlAddress } from '../../src/triton/control-client';
 import { CONTROL_HEADER, generateControlKey } from '../../src/triton/control-key';
 import { TritonHttpClient } from '../../src/triton/http';
 import { median, medianRatio, print, rounds } from './compare';
@@ -80,19 +81,19 @@ export async function publishToThree(context: Context): Promise<object> {
 
     const location = { bucket: BUCKET, prefix: 'direct' };
     const modelControlKey = generateControlKey();
-    const direct = (urls?: readonly string[]): Promise<unknown> =>
+    const direct = (servers?: readonly ControlAddress[]): Promise<unknown> =>
       publish({
         repository: sources[DIRECT],
         store,
         location,
-        replicas: urls === undefined ? undefined : fixedReplicas(urls, modelControlKey),
+        replicas: servers === undefined ? undefined : fixedReplicas(servers),
         loadTimeoutMs: 120_000,
         lockTimeoutMs: 120_000,
       });
     write(sources[DIRECT]);
     await direct();
     const clients: TritonHttpClient[] = [];
-    const urls: string[] = [];
+    const servers: ControlAddress[] = [];
     for (let i = 0; i < REPLICAS; i += 1) {
       const repository = `s3://${endpoint}/${BUCKET}/direct`;
       const triton = await startServer(programs, join(directory, `direct-${i}`), { repository, modelControlKey });
@@ -100,7 +101,7 @@ export async function publishToThree(context: Context): Promise<object> {
       const client = new TritonHttpClient(triton.httpUrl, { headers: { [CONTROL_HEADER]: modelControlKey } });
       undo.defer(() => client.close());
       clients.push(client);
-      urls.push(triton.httpUrl);
+      servers.push(triton.control);
     }
     const serves = async (number: number): Promise<boolean> =>
       (await Promise.all(clients.map((client) => client.modelReady(MODEL, number)))).every(Boolean);
@@ -118,7 +119,7 @@ export async function publishToThree(context: Context): Promise<object> {
           async () => {
             const number = write(sources[DIRECT]);
             await sleep(UNTIL_OLD_MS);
-            return time(number, serves, () => direct(urls));
+            return time(number, serves, () => direct(servers));
           },
         ],
       ]),

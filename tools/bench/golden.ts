@@ -60,7 +60,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
         load: [],
         startTimeoutMs: TIMEOUT_MS,
       });
-      const replicas = fixedReplicas([server.httpUrl], server.modelControlKey);
+      const replicas = fixedReplicas([server.control]);
       try {
         const started = performance.now();
         await publish({

@@ -9,6 +9,7 @@ import { ensurePython } from '../../src/install/python';
 import { ensureTriton, requireTritonPlatform } from '../../src/install/triton';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
+import type { ControlClient } from '../../src/triton/control-client';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { rounds } from './compare';
 import { BUCKET, countRequests, readRequests, type Context, type Environment } from './sync-environment';
@@ -328,11 +329,9 @@ async function ready(context: Context): Promise<Measured> {
   try {
     const fromBucket = await start('triton-s3', `s3://${environment.endpoint}/${BUCKET}/${prefix}`);
     const fromFolder = await start('triton-folder', local);
-    const clients = [fromBucket, fromFolder].map(({ httpUrl, modelControlKey }) =>
-      replicaClient({ url: httpUrl, modelControlKey }),
-    );
+    const clients = [fromBucket, fromFolder].map(({ control }) => replicaClient(control));
     undo.defer(() => clients.forEach((client) => client.close()));
-    const [bucketClient, folderClient] = clients as [TritonHttpClient, TritonHttpClient];
+    const [bucketClient, folderClient] = clients as [ControlClient, ControlClient];
     let version = 1;
     const entries = new Map([
       [

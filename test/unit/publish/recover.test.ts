@@ -26,7 +26,7 @@ test.each<{ title: string; digests: Record<string, string>; unloads: string[] }>
   triton.loaded.set('c', { digest: 'd', versions: ['1'] });
   const lock = { etag: undefined, heldBy: undefined, unfinished: { ...NO_INTENT, switching: ['c'], digests } };
   const seen = { lock, head: undefined, objects: new Map() };
-  const replicas = fixedReplicas([triton.url]);
+  const replicas = fixedReplicas([{ url: triton.url }]);
   expect(await recover(seen, { store, location: LOCATION, replicas, loadTimeoutMs: 1000, lockTimeoutMs: 1 })).toBe(
     true,
   );
@@ -37,7 +37,7 @@ test('recover unloads a new model that we had loaded before we lost the lock', a
   const { store } = new MemoryStore();
   const triton = await fakeTriton(scratch, store);
   triton.loaded.set('c', { digest: 'd', versions: ['1'] });
-  const replicas = fixedReplicas([triton.url]);
+  const replicas = fixedReplicas([{ url: triton.url }]);
   const ours = { ...NO_INTENT, switching: ['c'], digests: { c: 'd' } };
   await recover(await readSnapshot(store, LOCATION), { ...OPTIONS, store, location: LOCATION, replicas }, ours);
   expect(triton.unloads).toEqual(['c']);
@@ -130,7 +130,7 @@ describe('recover of a killed publisher that had activated version 2 of models a
         ...OPTIONS,
         store: bucket.store,
         location: LOCATION,
-        replicas: fixedReplicas([triton.url]),
+        replicas: fixedReplicas([{ url: triton.url }]),
         onStage,
       };
       return recover({ ...snapshot, lock: { ...snapshot.lock, unfinished } }, options, ours);

@@ -20,7 +20,7 @@ function deferred(): { promise: Promise<void>; resolve: () => void } {
 function roll(triton: FakeTriton, ask: (model: string) => Promise<void>): Promise<unknown> {
   const models = ['a', 'b', 'c'].map((name) => ({ name, served: [], digest: '' }));
   const options: RolloutOptions = { loadTimeoutMs: 5000, ask: (_, __, { name }) => ask(name) };
-  return rollOut(fixedReplicas([triton.url]), { models, removed: [] }, options);
+  return rollOut(fixedReplicas([{ url: triton.url }]), { models, removed: [] }, options);
 }
 
 test('rollOut asks a model while the next one loads, one model at a time', async () => {
@@ -54,7 +54,7 @@ test.each([
     if ((checks += 1) > held) throw new LockLostError('lost');
   };
   const target = { models: [a, b] as ServedModel[], removed: [y, z] as ServedModel[] };
-  const rolling = rollOut(fixedReplicas([triton.url]), target, { loadTimeoutMs: 5000, lock: { requireHeld } });
+  const rolling = rollOut(fixedReplicas([{ url: triton.url }]), target, { loadTimeoutMs: 5000, lock: { requireHeld } });
   const outcome: unknown = await rolling.catch((error: unknown) => error);
   expect(outcome instanceof LockLostError).toBe(held < 4);
   expect({ loads: triton.loads, unloads: triton.unloads }).toEqual(calls);
@@ -87,7 +87,7 @@ test.each<{ how: Loading; outcome: object }>([
   await bucket.putBytes('models/a/config.pbtxt', 'version_policy { specific { versions: [1, 2] } }');
   const triton = await fakeTriton(scratch, bucket.store, () => how);
   const target = { models: [{ name: 'a', served: [1, 2], digest: '' }], removed: [] };
-  const rolled: unknown = await rollOut(fixedReplicas([triton.url]), target, { loadTimeoutMs: 60_000 }).catch(
+  const rolled: unknown = await rollOut(fixedReplicas([{ url: triton.url }]), target, { loadTimeoutMs: 60_000 }).catch(
     (error: unknown) => error,
   );
   expect(rolled).toMatchObject(outcome);

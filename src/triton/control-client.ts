@@ -1,0 +1,54 @@
+import type { CallOptions, ClientOptions } from './client';
+import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './control-key';
+import { TritonGrpcClient } from './grpc';
+import { TritonHttpClient } from './http';
+
+/** Where a server is controlled. */
+export interface ControlAddress {
+  /** Its HTTP API. */
+  url: string;
+  /** Its gRPC API, `HOST:PORT`, if that can be reached. */
+  grpcAddress?: string;
+  /** Key of its model control API, if that is guarded. */
+  modelControlKey?: string;
+}
+
+/** Time for the gRPC API to answer before a load. */
+const ANSWER_MS = 5000;
+
+/**
+ * A client for publishers and agents, which loads models over gRPC. Triton's HTTP server loads a model on a thread that
+ * also has connections of users, whose requests wait until the load ends (triton-inference-server/server#8958). Its gRPC
+ * server has a thread for each load. If the gRPC API does not answer, models are loaded over HTTP.
+ */
+export class ControlClient extends TritonHttpClient {
+  private readonly grpc: TritonGrpcClient | undefined;
+
+  constructor({ url, grpcAddress, modelControlKey: key }: ControlAddress, options: ClientOptions = {}) {
+    super(url, { ...options, headers: key === undefined ? {} : { [CONTROL_HEADER]: key } });
+    this.grpc =
+      grpcAddress === undefined
+        ? undefined
+        : new TritonGrpcClient(grpcAddress, { headers: key === undefined ? {} : { [GRPC_CONTROL_HEADER]: key } });
+  }
+
+  override async loadModel(model: string, options: CallOptions = {}): Promise<void> {
+    const isAnswering = await this.grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
+    await (isAnswering === true ? this.grpc?.loadModel(model, options) : super.loadModel(model, options));
+  }
+
+  override close(): void {
+    this.grpc?.close();
+    super.close();
+  }
+}
+
+/**
+ * The gRPC address of a server on Triton's default ports; undefined for a server on another port, because its gRPC port is
+ * not known, and another server may have the default one.
+ * @param url a valid URL
+ */
+export function defaultGrpcAddress(url: string): string | undefined {
+  const { protocol, hostname, port } = new URL(url);
+  return protocol === 'http:' && port === '8000' ? `${hostname}:8001` : undefined;
+}

@@ -1,0 +1,106 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
+import { tritonRepositoryUrl } from '../../src/release/location';
+import type { S3Store } from '../../src/s3/store';
+import { ControlClient } from '../../src/triton/control-client';
+import { TritonHttpClient } from '../../src/triton/http';
+import { ReleaseWriter, TestAgent, type TestModel } from '../support/agent';
+import { holdUntil } from '../support/ensemble-requests';
+import { publisher } from '../support/publish';
+import { addingModel, answeringProgram, writeRepository } from '../support/repository';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { testTriton, type TestTriton } from '../support/triton';
+import { until } from '../support/wait-for';
+
+/**
+ * Requests while a model loads. The load waits for a file, which the test writes after the answers, so a request that
+ * waits for the load fails.
+ */
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** Triton's HTTP server has eight threads, and each connection stays with one of them. */
+const CONNECTIONS = 24;
+const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } as const;
+
+const slowProgram = (gate: string): string => `${holdUntil(gate)}${answeringProgram('x', 'y', 'x')}`;
+
+let endpoint: string;
+let store: S3Store;
+beforeAll(async () => {
+  ({ endpoint } = await testS3(scratch));
+  store = await openBucket(scratch, endpoint, 'loads');
+  await store.enableVersioning();
+}, 300_000);
+
+/** A Triton that serves `adds`, and what makes it load `slow`. */
+interface Case {
+  triton: TestTriton;
+  load: (gate: string) => Promise<unknown>;
+}
+
+async function withoutAgent(): Promise<Case> {
+  const location = { bucket: 'loads', prefix: 'direct' };
+  await ensurePlaceholder(store, location);
+  const triton = await testTriton(scratch, tritonRepositoryUrl(location, endpoint), { name: 'direct' });
+  const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
+  const bucket = publisher(store, location, repository, () => [triton.httpUrl]);
+  await bucket.publish();
+  const load = (gate: string): Promise<unknown> => {
+    writeRepository(repository, { ...addingModel('slow', { 1: 1 }), 'slow/1/model.py': slowProgram(gate) });
+    return bucket.publish();
+  };
+  return { triton, load };
+}
+
+async function withAgent(): Promise<Case> {
+  const agent = await TestAgent.create(scratch, 'pod');
+  const releases = new ReleaseWriter(store);
+  const model = (program: string): TestModel => ({
+    served: [1],
+    // A file in its place, so that Python changes no time of the folder: a pod mounts it read-only.
+    files: { '1/model.py': program, '1/__pycache__': '' },
+    config:
+      'backend: "python" max_batch_size: 0 instance_group { kind: KIND_CPU count: 1 }\n' +
+      'input { name: "x" data_type: TYPE_FP32 dims: -1 } output { name: "y" data_type: TYPE_FP32 dims: -1 }\n',
+  });
+  const adds = model(answeringProgram('x', 'y', 'x + np.float32(10)'));
+  const serve = async (models: Record<string, TestModel>): Promise<void> => {
+    const release = await releases.write(models);
+    await releases.commit(release);
+    await until('the release', () => agent.state.release === release.id);
+  };
+  await agent.start(store);
+  await serve({ adds });
+  return { triton: agent.triton, load: (gate) => serve({ adds, slow: model(slowProgram(gate)) }) };
+}
+
+const isLoading = (control: ControlClient, model: string) => async (): Promise<boolean> =>
+  (await control.repositoryIndex()).some(({ name, state }) => name === model && state === 'LOADING');
+
+test.each([
+  ['a publisher', withoutAgent],
+  ['an agent', withAgent],
+])('no HTTP request waits while %s loads another model', async (by, prepare) => {
+  const { triton, load } = await prepare();
+  const clients = Array.from({ length: CONNECTIONS }, () => new TritonHttpClient(triton.httpUrl));
+  scratch.defer(() => clients.forEach((client) => client.close()));
+  const ask = async (): Promise<unknown[]> => {
+    const answers = clients.map((client) => client.infer('adds', [x], { timeoutMs: 20_000 }));
+    return (await Promise.all(answers)).map(({ outputs }) => outputs[0]?.data[0]);
+  };
+  const right = clients.map(() => 11);
+  expect(await ask()).toEqual(right);
+
+  const gate = join(scratch.directory, `${by} may load`);
+  const loading = load(gate);
+  await until('slow is LOADING', isLoading(triton.client, 'slow'));
+  expect(await ask()).toEqual(right);
+  expect(await triton.client.modelReady('slow')).toBe(false);
+  writeFileSync(gate, '');
+  await loading;
+  expect(await triton.client.modelReady('slow')).toBe(true);
+});
