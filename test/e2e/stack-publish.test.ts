@@ -1,3 +1,4 @@
+import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
@@ -5,11 +6,29 @@ import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
+import { listenOnLoopback, type LoopbackServer } from '../support/loopback';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
+
+/** Passes connections on to a port on loopback. */
+function passOn(port: number, onConnection: () => void): Promise<LoopbackServer> {
+  const server = createServer((client) => {
+    onConnection();
+    const target = connect(port, '127.0.0.1');
+    for (const [from, to] of [
+      [client, target],
+      [target, client],
+    ] as const) {
+      from.pipe(to);
+      from.on('error', () => undefined);
+      from.on('close', () => to.destroy());
+    }
+  });
+  return listenOnLoopback(server);
+}
 
 const BUILD_MS = 30 * 60_000;
 
@@ -22,14 +41,17 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
   const repository = join(scratch.directory, 'repository');
   let cluster: TestCluster;
   let pulumi: TestPulumi;
+  let grpcConnections = 0;
 
   beforeAll(async () => {
     const s3 = await testS3(scratch);
     await ensurePlaceholder(await openBucket(scratch, s3.endpoint, LOCATION.bucket), LOCATION);
-    const targets: Record<string, number> = {};
+    const targets: Record<string, Record<number, number>> = {};
     for (const name of PODS) {
       const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, s3.endpoint), { name });
-      targets[name] = Number(new URL(triton.httpUrl).port);
+      const grpc = await passOn(Number(triton.grpcAddress.split(':')[1]), () => (grpcConnections += 1));
+      scratch.defer(grpc.stop);
+      targets[name] = { 8000: Number(new URL(triton.httpUrl).port), 8001: grpc.port };
     }
     cluster = await testKubernetes(scratch, { targets });
     for (const name of PODS.slice(0, 2)) {
@@ -73,6 +95,8 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     expect(published.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-0: adds READY', 'triton-1: adds READY']);
     expect(`${published.stdout}${published.stderr}`).not.toContain('token');
     expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
+    // Over HTTP a load would block requests (test/system/loads.test.ts).
+    expect(grpcConnections).toBe(2);
   });
 
   test('status reports a later pod without the model, and sync-models loads the model there', async () => {

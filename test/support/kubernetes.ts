@@ -10,8 +10,8 @@ import type { Scratch } from './temp-dir';
 const NODE = 'node-0';
 
 export interface TestClusterOptions {
-  /** Targets of port-forwards: name of the pod -> port on loopback. */
-  targets: Readonly<Record<string, number>>;
+  /** Targets of port-forwards: name of the pod -> port on loopback, for all ports of the pod or by port of the pod. */
+  targets: Readonly<Record<string, number | Readonly<Record<number, number>>>>;
   /** Users besides "admin", who have only granted permissions. */
   users?: readonly string[];
   /** Default: serving. */
@@ -78,7 +78,7 @@ export async function testKubernetes(scratch: Scratch, options: TestClusterOptio
 }
 
 /** KWOK's configuration: the status of the node, and targets of port-forwards. JSON documents, which are valid YAML. */
-function kwokConfiguration(targets: Readonly<Record<string, number>>, namespace: string, kubeletPort: number): string {
+function kwokConfiguration(targets: TestClusterOptions['targets'], namespace: string, kubeletPort: number): string {
   const nodeStatus = {
     addresses: [{ type: 'InternalIP', address: '127.0.0.1' }],
     daemonEndpoints: { kubeletEndpoint: { Port: kubeletPort } },
@@ -99,11 +99,17 @@ function kwokConfiguration(targets: Readonly<Record<string, number>>, namespace:
       next: { statusTemplate: JSON.stringify(nodeStatus) },
     },
   };
-  const forwards = Object.entries(targets).map(([pod, port]) => ({
+  const target = (port: number): object => ({ target: { address: '127.0.0.1', port } });
+  const forwards = Object.entries(targets).map(([pod, ports]) => ({
     apiVersion: 'kwok.x-k8s.io/v1alpha1',
     kind: 'PortForward',
     metadata: { name: pod, namespace },
-    spec: { forwards: [{ target: { address: '127.0.0.1', port } }] },
+    spec: {
+      forwards:
+        typeof ports === 'number'
+          ? [target(ports)]
+          : Object.entries(ports).map(([from, to]) => ({ ports: [Number(from)], ...target(to) })),
+    },
   }));
   return [stage, ...forwards].map((document) => JSON.stringify(document)).join('\n---\n');
 }

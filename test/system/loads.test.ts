@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
-import { ControlClient } from '../../src/triton/control-client';
 import { TritonHttpClient } from '../../src/triton/http';
 import { ReleaseWriter, TestAgent, type TestModel } from '../support/agent';
 import { holdUntil } from '../support/ensemble-requests';
@@ -78,7 +77,7 @@ async function withAgent(): Promise<Case> {
   return { triton: agent.triton, load: (gate) => serve({ adds, slow: model(slowProgram(gate)) }) };
 }
 
-const isLoading = (control: ControlClient, model: string) => async (): Promise<boolean> =>
+const isLoading = (control: TritonHttpClient, model: string) => async (): Promise<boolean> =>
   (await control.repositoryIndex()).some(({ name, state }) => name === model && state === 'LOADING');
 
 test.each([
