@@ -15,7 +15,10 @@ export interface InferenceClient {
   modelConfig(model: string, version?: number, options?: CallOptions): Promise<Record<string, unknown>>;
   /** Every model of the repository, one entry for each version that was ever loaded. */
   repositoryIndex(options?: CallOptions): Promise<ModelIndexEntry[]>;
-  /** Loads or reloads a model, and resolves when that is done. Needs EXPLICIT model control mode. */
+  /**
+   * Loads or reloads a model, and resolves when that is done. Needs EXPLICIT model control mode. Use gRPC for a server with
+   * traffic: over HTTP, requests on other connections wait until the load ends, because they share a thread of the server.
+   */
   loadModel(model: string, options?: CallOptions): Promise<void>;
   /** Requests that a model is unloaded, and resolves before that is done. */
   unloadModel(model: string, options?: UnloadOptions): Promise<void>;

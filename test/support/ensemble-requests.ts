@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { TritonGrpcClient } from '../../src/triton/grpc';
+import type { TritonHttpClient } from '../../src/triton/http';
 import { until } from './wait-for';
 
 /** Python code that delays a load until the file exists. */
@@ -27,7 +27,7 @@ export class EnsembleRequests {
 
   /** @param isReady requests are sent only while this holds, as a Service does */
   constructor(
-    private readonly client: TritonGrpcClient,
+    private readonly client: TritonHttpClient,
     private readonly ensemble: string,
     private readonly isReady: () => boolean = () => true,
   ) {

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { TritonGrpcClient } from '../../src/triton/grpc';
+import type { TritonHttpClient } from '../../src/triton/http';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import { EnsembleRequests, holdUntil, twoSteps } from '../support/ensemble-requests';
 import { answeringProgram } from '../support/repository';
@@ -17,8 +17,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 let agent: TestAgent;
-/** gRPC, because a load over HTTP blocks one of the threads that answer HTTP requests. */
-let client: TritonGrpcClient;
+let client: TritonHttpClient;
 let releases: ReleaseWriter;
 
 beforeAll(async () => {
@@ -28,8 +27,7 @@ beforeAll(async () => {
   agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);
   await agent.start(store);
-  client = new TritonGrpcClient(agent.triton.grpcAddress);
-  scratch.defer(() => client.close());
+  client = agent.triton.client;
 }, 300_000);
 
 const ON_CPU = 'instance_group { kind: KIND_CPU count: 1 }\n';

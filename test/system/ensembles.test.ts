@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
-import { TritonGrpcClient } from '../../src/triton/grpc';
+import type { TritonHttpClient } from '../../src/triton/http';
 import { EnsembleRequests, holdUntil, twoSteps } from '../support/ensemble-requests';
 import { publisher } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
@@ -19,7 +19,7 @@ import { until } from '../support/wait-for';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-let client: TritonGrpcClient;
+let client: TritonHttpClient;
 let bucket: ReturnType<typeof publisher>;
 
 beforeAll(async () => {
@@ -28,9 +28,7 @@ beforeAll(async () => {
   const store = await openBucket(scratch, endpoint, location.bucket);
   await ensurePlaceholder(store, location);
   const triton = await testTriton(scratch, tritonRepositoryUrl(location, endpoint));
-  // gRPC, because a load over HTTP blocks one of the threads that answer HTTP requests.
-  client = new TritonGrpcClient(triton.grpcAddress);
-  scratch.defer(() => client.close());
+  client = triton.client;
   bucket = publisher(store, location, '', () => [triton.httpUrl]);
 }, 300_000);
 

@@ -94,7 +94,7 @@ export function agentContainer(
 }
 
 /**
- * The program takes about 120 MB. The rest is for files that were just written, which count as memory of the container
+ * The program takes about 140 MB. The rest is for files that were just written, which count as memory of the container
  * until the disk has them. It may use idle cores to verify what it downloads; if Triton needs them, Triton has the larger
  * share. Its disk is that of Triton's container, but for its log.
  */
