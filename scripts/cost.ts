@@ -52,10 +52,13 @@ function cost(argv: readonly string[]): number {
 }
 
 function describe(estimate: CostEstimate): string {
-  const { items, usdPerMonth, mostUsdPerMonth, limitUsdPerMonth, notes } = estimate;
+  const { items, usdPerMonth, onDemandUsdPerMonth, mostUsdPerMonth, limitUsdPerMonth, notes } = estimate;
   const rows = [
     ...items.map(({ item, basis, usdPerMonth: usd }) => [item, basis, dollars(usd)]),
     ['all', 'with the configured number of replicas', dollars(usdPerMonth)],
+    ...(onDemandUsdPerMonth === usdPerMonth
+      ? []
+      : [['all, without spot', 'the same nodes at on-demand prices', dollars(onDemandUsdPerMonth)]]),
     ...(mostUsdPerMonth === usdPerMonth
       ? []
       : [['all, scaled up', 'with the maximum number of replicas', dollars(mostUsdPerMonth)]]),

@@ -1,7 +1,7 @@
 import { capacityWarning, getNodes } from '../capacity';
 import type { GpuInstanceType } from '../gpu/gpu-instance-types';
 import {
-  AUTO_MODE_FEE,
+  autoModeFee,
   GPU_INSTANCE_USD_PER_HOUR,
   HOURS_PER_MONTH,
   PRICES_AS_OF,
@@ -27,6 +27,8 @@ export interface CostEstimate {
   pricesRegion: string;
   items: CostItem[];
   usdPerMonth: number;
+  /** Cost with the same nodes at on-demand prices: if AWS has no spot instances, or other prices for them. */
+  onDemandUsdPerMonth: number;
   /** Cost with the largest number of replicas. */
   mostUsdPerMonth: number;
   /** Cost with each pool at its limit and on-demand prices: an upper bound of the bill for these items. */
@@ -35,11 +37,11 @@ export interface CostEstimate {
   notes: string[];
 }
 
-/** Number of Auto Mode nodes that the system pods occupy. */
-const AUTO_MODE_SYSTEM_NODES = 1;
 const GIB_OF_MODELS = 50;
 /** One for logs and one for Kubernetes secrets. */
 const CLUSTER_KEYS = 2;
+/** Compressed size of Triton's image (docs/operations.md). */
+const IMAGE_GB = 9;
 
 /**
  * Estimates what a stack costs in a month in which it serves all the time.
@@ -52,6 +54,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
   const most = autoscaling?.maxReplicas ?? replicas;
   const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB)];
   const items = [...fixed, ...nodeItems(settings, fewest)];
+  const withoutSpot = { ...settings, gpuNodePools: settings.gpuNodePools.map(withoutSpotInstances) };
   return {
     stack: settings.stack,
     region: settings.region,
@@ -59,6 +62,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
     pricesRegion: PRICES_REGION,
     items,
     usdPerMonth: total(items),
+    onDemandUsdPerMonth: total([...fixed, ...nodeItems(withoutSpot, fewest)]),
     mostUsdPerMonth: total([...fixed, ...nodeItems(settings, most)]),
     limitUsdPerMonth: total([...fixed, ...settings.gpuNodePools.flatMap(fullPool)]),
     notes: notes(settings),
@@ -69,15 +73,18 @@ function clusterItems({ cluster }: Settings): CostItem[] {
   if (cluster.kind === 'existing') return [];
   const { network, autoMode } = cluster;
   const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
-  const nodes = autoMode ? AUTO_MODE_SYSTEM_NODES : cluster.systemNodes.count;
-  const fee = autoMode ? 1 + AUTO_MODE_FEE : 1;
   return [
     hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
-    hourly(
-      'system nodes',
-      `${nodes} x m7i.large${autoMode ? `, with the fee of Auto Mode (${percent(AUTO_MODE_FEE)})` : ''}`,
-      nodes * USD.systemNodeHour * fee,
-    ),
+    // Auto Mode runs the components of the system as processes of each node.
+    ...(autoMode
+      ? []
+      : [
+          hourly(
+            'system nodes',
+            `${cluster.systemNodes.count} x m7i.large`,
+            cluster.systemNodes.count * USD.systemNodeHour,
+          ),
+        ]),
     ...(gateways === 0
       ? []
       : [
@@ -120,10 +127,15 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
 /** Items of a pool at its limit, with its most expensive instance type and no spot instances. */
 function fullPool(pool: GpuNodePoolSettings): CostItem[] {
   const estimates = pool.instanceTypes.map((type) =>
-    poolItems({ ...pool, capacityTypes: ['on-demand'] }, type, getNodes(pool, type).most),
+    poolItems(withoutSpotInstances(pool), type, getNodes(pool, type).most),
   );
   return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
 }
+
+const withoutSpotInstances = (pool: GpuNodePoolSettings): GpuNodePoolSettings => ({
+  ...pool,
+  capacityTypes: ['on-demand'],
+});
 
 function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem[] {
   const onDemand = GPU_INSTANCE_USD_PER_HOUR[type];
@@ -139,8 +151,8 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
       ? [
           hourly(
             `pool ${pool.name}, fee of Auto Mode`,
-            `${percent(AUTO_MODE_FEE)} of the on-demand price of ${count}`,
-            nodes * onDemand * AUTO_MODE_FEE,
+            `${percent(autoModeFee(type))} of the on-demand price of ${count}`,
+            nodes * onDemand * autoModeFee(type),
           ),
         ]
       : []),
@@ -170,7 +182,12 @@ function notes(settings: Settings): string[] {
       : [
           `Assumption: spot instances cost ${percent(SPOT_SHARE)} of the on-demand price, and these pools use spot instances only: ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have no spot instances.`,
         ]),
-    'Not included: traffic, requests to S3 and KMS, logs, load balancers, taxes and discounts.',
+    ...(cluster.kind === 'create' && cluster.network.kind === 'create'
+      ? [
+          `Each new node pulls Triton's image through a NAT gateway, for about ${(IMAGE_GB * USD.natGB).toFixed(2)} dollars.`,
+        ]
+      : []),
+    'Not included: traffic, requests to S3 and KMS, logs, load balancers, nodes for pods other than Triton, taxes and discounts.',
     ...(region === PRICES_REGION
       ? []
       : [`The prices are those of ${PRICES_REGION}; most prices in ${region} are higher.`]),
@@ -181,7 +198,7 @@ function notes(settings: Settings): string[] {
   ];
 }
 
-const percent = (share: number): string => `${Math.round(share * 100)}%`;
+const percent = (share: number): string => `${Number((share * 100).toFixed(1))}%`;
 
 const hourly = (item: string, basis: string, usdPerHour: number): CostItem => ({
   item,

@@ -14,24 +14,24 @@ const POOL = { name: 'gpu', instanceTypes: ['g5.xlarge'] };
 
 test('estimateCost lists every item of staging', () => {
   const found = estimate();
-  // 730 hours of: 0.10; 0.1008 and 12%; 0.05; two g5.xlarge at half of 1.006, and 12% of 1.006 each.
+  // 730 hours of: 0.10; 0.05; two g5.xlarge at half of 1.006, and 7.8% of 1.006 each.
   expect(items(found)).toEqual({
     'EKS control plane': '73.00 (1 cluster)',
-    'system nodes': '82.41 (1 x m7i.large, with the fee of Auto Mode (12%))',
     'NAT gateways': '36.50 (1, each with a public address)',
     'KMS keys of the cluster': '2.00 (2 keys)',
     'model repository': '1.15 (50 GiB in S3)',
     'KMS key of the models': '1.00 (1 key)',
     'pool a10g': '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
-    'pool a10g, fee of Auto Mode': '176.25 (12% of the on-demand price of 2 x g5.xlarge)',
+    'pool a10g, fee of Auto Mode': '114.56 (7.8% of the on-demand price of 2 x g5.xlarge)',
     'pool a10g, disks': '24.00 (2 x 150 GiB)',
   });
-  expect(found.usdPerMonth).toBeCloseTo(1130.7, 1);
+  expect(found.usdPerMonth).toBeCloseTo(986.6, 1);
+  expect(found.onDemandUsdPerMonth - found.usdPerMonth).toBeCloseTo(1.006 * 730, 2);
   expect(found.mostUsdPerMonth).toBe(found.usdPerMonth);
   // Three of the larger machine, on-demand, with fee and disk, instead of two of the smaller one, spot.
   const pool = Object.entries(items(found)).filter(([item]) => item.startsWith('pool '));
   const inPool = pool.reduce((sum, [, text]) => sum + parseFloat(text), 0);
-  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.12 * 730 + 12), 1);
+  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 12), 1);
   expect(found.pricesAsOf).toBe(PRICES_AS_OF);
 });
 
@@ -39,8 +39,8 @@ test('estimateCost includes the cost at the largest number of replicas', () => {
   const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
   expect(items(found)['pool a10g']).toBe('1327.14 (3 x g5.2xlarge, spot at 50% of the on-demand price)');
   expect(items(found)['NAT gateways']).toBe('109.50 (3, each with a public address)');
-  // Nine machines more: half of 1.212 and 12% of it an hour, and 200 GiB of disk each.
-  expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.62 * 730 + 16), 2);
+  // Nine machines more: half of 1.212 and 7.8% of it an hour, and 200 GiB of disk each.
+  expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.578 * 730 + 16), 2);
 });
 
 test('estimateCost warns of pools without room for all replicas', () => {
@@ -91,6 +91,25 @@ test('estimateCost places several replicas on a GPU with time slices', () => {
   expect(items(estimate({ gpuNodePools: [group], replicas: 4 }))['pool gpu']).toMatch(/\(1 x g5\.xlarge, spot/);
 });
 
+test('estimateCost has a lower fee of Auto Mode for P than for G', () => {
+  const fee = (type: string): string | undefined => {
+    const pool = { ...POOL, instanceTypes: [type], capacityTypes: ['on-demand'] };
+    return items(estimate({ gpuNodePools: [pool], replicas: 1, modelGpus: [] }))['pool gpu, fee of Auto Mode'];
+  };
+  expect(['g6.xlarge', 'p5.4xlarge'].map(fee)).toEqual([
+    `${(0.8048 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g6.xlarge)`,
+    `${(6.88 * 0.048 * 730).toFixed(2)} (4.8% of the on-demand price of 1 x p5.4xlarge)`,
+  ]);
+});
+
+test('estimateCost notes what each new node costs at a NAT gateway of this stack', () => {
+  const nat = /Each new node pulls Triton's image through a NAT gateway/;
+  expect(estimate().notes.join()).toMatch(nat);
+  expect(
+    estimate({ vpcId: 'vpc-0a1b2c3d', privateSubnetIds: ['subnet-0a1b2c3d', 'subnet-1a2b3c4d'] }).notes.join(),
+  ).not.toMatch(nat);
+});
+
 test('estimateCost notes that the region has other prices', () => {
   const source = getConfig('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
   const { notes } = estimateCost(readSettings({ ...source, region: 'eu-central-1' }));
@@ -120,8 +139,8 @@ describe('npm run cost', () => {
   test('prints a table with the date of its prices', async () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, cost of one month at the prices of 2026-08-17 in us-east-1:\n/);
-    expect(printed).toMatch(/\nall +with the configured number of replicas +1130\.70\n/);
-    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3204\.86\n/);
+    expect(printed).toMatch(/\nall +with the configured number of replicas +986\.59\n/);
+    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3010\.96\n/);
   });
 
   test('lists the stacks of the folder if the stack file is missing', async () => {
