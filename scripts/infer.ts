@@ -4,6 +4,7 @@ import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } fro
 import { givenControlKey } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
+import type { BenchOptions } from '../src/infer/bench';
 import { DEFAULT_TOP, inferCommand, typesCommand, type Connection } from '../src/infer/command';
 import { PIXELS, type PixelKind } from '../src/media/pictures';
 import { SAVED_AS } from '../src/infer/results';
@@ -28,12 +29,17 @@ const FLAGS = {
   bench: { type: 'boolean', default: false },
   concurrency: { type: 'string' },
   duration: { type: 'string' },
+  rate: { type: 'string' },
+  p99: { type: 'string' },
   types: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
 
 /** Defaults of flags that are allowed only with --bench. */
 const BENCH_DEFAULTS = { concurrency: '1', duration: '10' } as const;
+/** Default of --concurrency with --rate. */
+const RATE_CONCURRENCY = '64';
+const BENCH_FLAGS = ['concurrency', 'duration', 'rate', 'p99'] as const;
 
 const HELP = `Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.
 
@@ -58,7 +64,9 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
   --header "A: B"    header of each request; repeat the flag for several headers
   --timeout SECONDS  timeout of each request (default: ${FLAGS.timeout.default})
   --bench            send the request repeatedly and measure the time; without an INPUT, send zeros
-  --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency})
+  --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency}; with --rate at most, default ${RATE_CONCURRENCY})
+  --rate N           N requests per second, with --bench; latency counts from the time at which a request was due
+  --p99 MS           with --bench, double --concurrency until the 99th percentile is above MS
   --duration SECONDS duration of the measurement, with --bench (default: ${BENCH_DEFAULTS.duration})
   --types FILE.ts    write the TypeScript types of the inputs and outputs of the models (default: all ready models)
   --help             print this text
@@ -67,25 +75,15 @@ Examples:
   npm run infer -- resnet                                   # print the inputs and outputs
   npm run infer -- resnet photo.jpg --top 3
   npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
-  npm run infer -- resnet photo.jpg --bench --concurrency 8 --duration 20
+  npm run infer -- resnet photo.jpg --bench --p99 100       # how many requests per second within 100 ms
 
-Exit codes: 0 answered, 1 failed (with --bench: at least one request failed), 2 wrong command line.
+Exit codes: 0 answered, 1 failed (with --bench: a request failed or was not sent, or --p99 was never met), 2 wrong command line.
 `;
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
 /** Flags of a request, which --types does not send. */
-const NOT_FOR_TYPES = [
-  'out',
-  'json',
-  'outputs',
-  'top',
-  'pixels',
-  'version',
-  'bench',
-  'concurrency',
-  'duration',
-] as const;
+const NOT_FOR_TYPES = ['out', 'json', 'outputs', 'top', 'pixels', 'version', 'bench', ...BENCH_FLAGS] as const;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => infer(argv));
@@ -107,9 +105,12 @@ async function infer(argv: readonly string[]): Promise<number> {
   const [model, ...inputs] = positionals;
   if (model === undefined || model.trim() === '')
     throw new UsageError('no model is given', { hint: 'npm run infer -- MODEL [INPUT...]' });
-  if (!flags.bench && (flags.concurrency ?? flags.duration) !== undefined) {
-    throw new UsageError('--concurrency and --duration need --bench', { hint: 'add --bench' });
+  const benchFlag = BENCH_FLAGS.find((name) => flags[name] !== undefined);
+  if (!flags.bench && benchFlag !== undefined) {
+    throw new UsageError(`--${benchFlag} needs --bench`, { hint: 'add --bench' });
   }
+  if (flags.rate !== undefined && flags.p99 !== undefined)
+    throw new UsageError('--rate and --p99 cannot be combined', { hint: 'omit one of them' });
   if (flags.bench && flags.out !== undefined)
     throw new UsageError('--out and --bench cannot be combined', { hint: 'omit one of them' });
   return inferCommand({
@@ -124,13 +125,23 @@ async function infer(argv: readonly string[]): Promise<number> {
     out: flags.out === undefined ? undefined : outFile(flags.out),
     json: flags.json,
     repeated: repeatedFlags(flags),
-    load: flags.bench
-      ? {
-          concurrency: parseInteger('concurrency', flags.concurrency ?? BENCH_DEFAULTS.concurrency, 1, 1024),
-          seconds: parseInteger('duration', flags.duration ?? BENCH_DEFAULTS.duration, 1, LONGEST_S),
-        }
-      : undefined,
+    load: flags.bench ? benchOptions(flags) : undefined,
   });
+}
+
+function benchOptions({
+  concurrency,
+  duration = BENCH_DEFAULTS.duration,
+  rate,
+  p99,
+}: Partial<Record<(typeof BENCH_FLAGS)[number], string>>): BenchOptions {
+  const usual = rate === undefined ? BENCH_DEFAULTS.concurrency : RATE_CONCURRENCY;
+  return {
+    concurrency: parseInteger('concurrency', concurrency ?? usual, 1, 1024),
+    seconds: parseInteger('duration', duration, 1, LONGEST_S),
+    rate: rate === undefined ? undefined : parseInteger('rate', rate, 1, 100_000),
+    p99: p99 === undefined ? undefined : parseInteger('p99', p99, 1, 1000 * LONGEST_S),
+  };
 }
 
 interface ServerFlags {

@@ -4,7 +4,6 @@ import { UserError } from '../core/errors';
 import { formatDuration, formatTable } from '../core/format';
 import { didYouMean } from '../core/nearest';
 import { versionFile } from '../model/version-file';
-import { Progress } from '../cli/progress';
 import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEntry } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
@@ -12,7 +11,7 @@ import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
 import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
 import { readLetters, transcripts } from '../media/letters';
-import { generateLoad, WARM_UP_MS, type LoadResult } from './load';
+import { bench, type BenchOptions } from './bench';
 import { labelledOutputs } from './model-metadata';
 import type { PixelKind } from '../media/pictures';
 import { buildRequest, describePictures, exampleInput, shortSoundHint, type SentPictures } from './request';
@@ -49,7 +48,7 @@ export interface InferCommand extends Connection {
   top: number | undefined;
   out: string | undefined;
   json: boolean;
-  load: { concurrency: number; seconds: number } | undefined;
+  load: BenchOptions | undefined;
   /** Flags that a further command for the same server also needs: ` --url http://...`. */
   repeated: string;
 }
@@ -83,7 +82,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
     // Before the answer, because a wrong format is also a cause of a rejected request.
     if (!command.json) for (const pictures of request.pictures) process.stderr.write(`${describePictures(pictures)}\n`);
     const sent = { inputs, sources, pictures: request.pictures };
-    if (command.load !== undefined) return await bench(model, sent, command, command.load);
+    if (command.load !== undefined) return await benchCommand(model, sent, command, command.load);
     const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
     const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
     return await ask(model, sent, { ...command, outputs });
@@ -265,48 +264,25 @@ function inferOptions(
   return { timeoutMs, outputs: wanted };
 }
 
-async function bench(
+async function benchCommand(
   model: TritonModel,
   { inputs, sources, pictures }: SentRequest,
   command: InferCommand,
-  load: { concurrency: number; seconds: number },
+  load: BenchOptions,
 ): Promise<number> {
   const options = inferOptions(model, command, [], 0);
-  const title = `load test: concurrency ${load.concurrency}, ${WARM_UP_MS / 1000} s of warm-up and ${load.seconds} s of measurement`;
   const hint =
     sources.length > 0
       ? shortSoundHint(sources)
       : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${exampleInput(model, command.repository)} --bench${command.repeated}`;
-  const result = await new Progress()
-    .run(title, () => generateLoad(() => model.inferTensors(inputs, options), load))
-    .catch((error: unknown) => {
-      throw rejected(model, hint, error);
-    });
-  if (command.json) {
-    const measured = { model: model.name, ...load, ...result, pictures: pictures.length > 0 ? pictures : undefined };
-    process.stdout.write(`${JSON.stringify(measured, null, 2)}\n`);
-  } else process.stdout.write(`${loadTable(model, inputs, load.concurrency, result)}\n`);
-  for (const [message, count] of Object.entries(result.messages))
-    process.stderr.write(`${count} requests failed: ${message}\n`);
-  return result.errors === 0 ? EXIT.ok : EXIT.failed;
-}
-
-function loadTable(model: TritonModel, inputs: readonly Tensor[], concurrency: number, result: LoadResult): string {
   const request = inputs.map((input) => `${input.name} ${describe(input)}`).join(', ');
-  const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
-  const table = formatTable(
-    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'max', 'requests', 'errors'],
-    [
-      [
-        String(concurrency),
-        result.requestsPerSecond.toFixed(1),
-        ...[result.p50, result.p95, result.p99, result.max].map(milliseconds),
-        String(result.requests),
-        String(result.errors),
-      ],
-    ],
-  );
-  return `${model.name}, ${request}, ${result.seconds.toFixed(1)} s\n\n${table}`;
+  const more = { pictures: pictures.length > 0 ? pictures : undefined };
+  try {
+    const send = (): Promise<unknown> => model.inferTensors(inputs, options);
+    return await bench(send, { model: model.name, request }, { ...load, json: command.json }, more);
+  } catch (error) {
+    throw rejected(model, hint, error);
+  }
 }
 
 /** The model's inputs and outputs, in a table. */

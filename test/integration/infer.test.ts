@@ -387,6 +387,23 @@ describe('--bench', () => {
     expect(p95).toBeLessThanOrEqual(p99 ?? NaN);
   });
 
+  test.concurrent('sends requests at a rate', async () => {
+    const { code, stdout, stderr } = await infer(
+      'adds',
+      'x=[1]',
+      '--bench',
+      '--duration',
+      '1',
+      '--rate',
+      '20',
+      '--json',
+    );
+    const { requests, unsent, rate } = JSON.parse(stdout) as Record<string, number>;
+    expect([rate, (requests ?? 0) + (unsent ?? 0)]).toEqual([20, 20]);
+    expect(code).toBe(unsent === 0 ? 0 : 1);
+    expect(stderr.includes('were due and not sent')).toBe(unsent !== 0);
+  });
+
   test.concurrent('sends zeros for missing inputs', async () => {
     const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
     expect(code).toBe(0);
@@ -397,6 +414,8 @@ describe('--bench', () => {
 describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
     ['types in a file of another kind', ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
+    ['--rate without --bench', ['adds', 'x=[1]', '--rate', '5'], 2, /--rate needs --bench\n {2}-> add --bench/],
+    ['--rate with --p99', ['adds', '--bench', '--rate', '5', '--p99', '9'], 2, /--rate and --p99 cannot be combined/],
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],

@@ -69,3 +69,47 @@ it('generateLoad throws if every request of the warm-up fails', async () => {
     'no',
   );
 });
+
+describe('generateLoad with a rate', () => {
+  const RATE = { rate: 100, seconds: 0.1, warmUpMs: 0 };
+
+  it('sends each request that is due', async () => {
+    const { requests, unsent, errors } = await generateLoad(() => Promise.resolve(), { ...RATE, concurrency: 64 });
+    // On a busy machine the measurement may end before the last requests are sent.
+    expect(requests + unsent).toBe(10);
+    expect(requests).toBeGreaterThan(0);
+    expect(errors).toBe(0);
+  });
+
+  it('counts the latency of a request from the time at which it was due', async () => {
+    let sent = 0;
+    const send = async (): Promise<void> => {
+      if ((sent += 1) === WARM_UP_REQUESTS + 1) await sleep(80);
+    };
+    const { p50 } = await generateLoad(send, { ...RATE, concurrency: 1 });
+    // The requests that were due in the meantime waited for 70, 60, 50, ... ms.
+    expect(p50).toBeGreaterThan(20);
+  });
+
+  it('reports requests that were not sent, because all permitted requests were in flight', async () => {
+    let sent = 0;
+    const send = async (): Promise<void> => {
+      if ((sent += 1) > WARM_UP_REQUESTS) await sleep(150);
+    };
+    const result = await generateLoad(send, { ...RATE, concurrency: 2 });
+    expect([result.requests, result.unsent]).toEqual([2, 8]);
+  });
+
+  it('has at most `concurrency` requests in flight', async () => {
+    let inFlight = 0;
+    let most = 0;
+    const send = async (): Promise<void> => {
+      inFlight += 1;
+      most = Math.max(most, inFlight);
+      await sleep(30);
+      inFlight -= 1;
+    };
+    await generateLoad(send, { rate: 1000, seconds: 0.1, warmUpMs: 10, concurrency: 3 });
+    expect(most).toBe(3);
+  });
+});

@@ -1,0 +1,100 @@
+import { EXIT } from '../cli/cli';
+import { Progress } from '../cli/progress';
+import { formatTable } from '../core/format';
+import { generateLoad, WARM_UP_MS, type LoadOptions, type LoadResult } from './load';
+
+/** A load test of the command line. */
+export interface BenchOptions extends LoadOptions {
+  /** Doubles `concurrency` until the 99th percentile is above this, in ms. */
+  p99?: number;
+}
+
+/** One measurement. */
+interface Step extends LoadResult {
+  concurrency: number;
+}
+
+const MOST_CONCURRENCY = 1024;
+
+/**
+ * Measures the time of a request, and prints the result.
+ * @param subject the model, and the request in words
+ * @param more fields of the result in JSON
+ * @returns the exit code: 1 if a request failed or was not sent, or if the goal is never met
+ */
+export async function bench(
+  send: () => Promise<unknown>,
+  subject: { model: string; request: string },
+  options: BenchOptions & { json: boolean },
+  more: object,
+): Promise<number> {
+  const { p99, json, ...load } = options;
+  const steps = await measure(send, load, p99);
+  const best = steps.filter((step) => p99 !== undefined && meets(step, p99)).at(-1);
+  if (json) process.stdout.write(`${JSON.stringify(toJson(subject.model, steps, best, options, more), null, 2)}\n`);
+  else process.stdout.write(describe(subject, steps, best, options));
+  for (const { messages, unsent, concurrency } of steps) {
+    for (const [message, count] of Object.entries(messages))
+      process.stderr.write(`${count} requests failed: ${message}\n`);
+    if (unsent > 0) {
+      process.stderr.write(
+        `${unsent} requests were due and not sent, because ${concurrency} were in flight: the server is slower than this rate (or raise --concurrency)\n`,
+      );
+    }
+  }
+  const isGood = p99 === undefined ? steps.every(({ errors, unsent }) => errors + unsent === 0) : best !== undefined;
+  return isGood ? EXIT.ok : EXIT.failed;
+}
+
+async function measure(send: () => Promise<unknown>, load: LoadOptions, p99: number | undefined): Promise<Step[]> {
+  const steps: Step[] = [];
+  for (let { concurrency } = load; concurrency <= MOST_CONCURRENCY; concurrency *= 2) {
+    const rate = load.rate === undefined ? '' : `, ${load.rate} requests/s`;
+    const title = `load test: concurrency ${concurrency}${rate}, ${WARM_UP_MS / 1000} s of warm-up and ${load.seconds} s of measurement`;
+    const result = await new Progress().run(title, () => generateLoad(send, { ...load, concurrency }));
+    const step = { concurrency, ...result };
+    steps.push(step);
+    if (p99 === undefined || !meets(step, p99)) break;
+  }
+  return steps;
+}
+
+const meets = (step: Step, p99: number): boolean => step.errors === 0 && step.p99 <= p99;
+
+function toJson(
+  model: string,
+  steps: readonly Step[],
+  best: Step | undefined,
+  { p99, rate, seconds }: BenchOptions,
+  more: object,
+): object {
+  if (p99 === undefined) return { model, seconds, rate, ...steps[0], ...more };
+  return { model, p99Goal: p99, best: best ?? null, steps, ...more };
+}
+
+function describe(
+  { model, request }: { model: string; request: string },
+  steps: readonly Step[],
+  best: Step | undefined,
+  { p99 }: BenchOptions,
+): string {
+  const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
+  const table = formatTable(
+    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'max', 'requests', 'errors'],
+    steps.map((step) => [
+      String(step.concurrency),
+      step.requestsPerSecond.toFixed(1),
+      ...[step.p50, step.p95, step.p99, step.max].map(milliseconds),
+      String(step.requests),
+      String(step.errors),
+    ]),
+  );
+  const seconds = steps.reduce((sum, step) => sum + step.seconds, 0).toFixed(1);
+  const found =
+    p99 === undefined
+      ? ''
+      : best === undefined
+        ? `\nNo concurrency has a p99 of at most ${p99} ms.\n`
+        : `\nMost with a p99 of at most ${p99} ms: ${best.requestsPerSecond.toFixed(1)} requests/s at concurrency ${best.concurrency}.\n`;
+  return `${model}, ${request}, ${seconds} s\n\n${table}\n${found}`;
+}
