@@ -82,6 +82,13 @@ export function startCommand({ agent }: ResolvedTritonArgs): string[] {
     : ['/bin/sh', '-c', readScript('start-triton.sh'), SCRATCH_DIRECTORY];
 }
 
+/**
+ * After this time clients of gRPC open another connection. The Service chooses a pod for each connection, so a client that
+ * kept one forever would never reach a pod that was added. Without a grace period in Triton's arguments, requests and streams
+ * that are open go on.
+ */
+const GRPC_CONNECTION_MS = 60_000;
+
 /** The arguments of tritonserver. */
 export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<string>[] {
   const { agent } = settings;
@@ -96,6 +103,7 @@ export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<stri
     // An agent loads the models of its release.
     ...(agent === undefined ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
+    `--grpc-max-connection-age=${GRPC_CONNECTION_MS}`,
     // Kubernetes substitutes the key when it starts the container, or start-triton.sh that of the agent.
     ...guardFlags(agent === undefined ? `$(${SERVER_CONTROL_KEY_VARIABLE})` : '{control-key}'),
     ...settings.extraArguments,

@@ -28,8 +28,8 @@ export interface TritonProcessOptions {
   credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
   /** Models to load at start, possibly none; undefined for all models of the repository, as pods in the cluster do. */
   load?: readonly string[] | undefined;
-  /** Number of versions that are loaded concurrently; default: Triton's own. */
-  loadThreads?: number | undefined;
+  /** More arguments of tritonserver. */
+  extraArguments?: readonly string[] | undefined;
   /** From the start of the program until its HTTP port answers with all models loaded. */
   startTimeoutMs: number;
   /** Key of the model control API; default: a new random key. */
@@ -125,7 +125,6 @@ function serverArguments(options: TritonProcessOptions, backends: string, shared
     `--model-repository=${options.repository}`,
     ...SERVING_FLAGS,
     ...(options.load?.map((name) => `--load-model=${name}`) ?? [LOAD_ALL_FLAG]),
-    ...(options.loadThreads === undefined ? [] : [`--model-load-thread-count=${options.loadThreads}`]),
     `--exit-timeout-secs=${EXIT_TIMEOUT_S}`,
     `--backend-directory=${backends}`,
     `--backend-config=python,shm-region-prefix-name=${sharedMemory}`,
@@ -136,6 +135,7 @@ function serverArguments(options: TritonProcessOptions, backends: string, shared
     `--grpc-port=${ports.grpc}`,
     '--metrics-address=127.0.0.1',
     `--metrics-port=${ports.metrics}`,
+    ...(options.extraArguments ?? []),
   ];
 }
 

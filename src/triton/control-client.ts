@@ -1,4 +1,4 @@
-import type { CallOptions, ClientOptions } from './client';
+import { TritonError, type CallOptions, type ClientOptions } from './client';
 import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from './control-key';
 import { TritonGrpcClient } from './grpc';
 import { TritonHttpClient } from './http';
@@ -12,6 +12,12 @@ export interface ControlAddress {
   /** Key of its model control API, if that is guarded. */
   modelControlKey?: string;
 }
+
+/**
+ * gRPC itself, or a proxy, also answers with these statuses when a server ends or a connection breaks, so the load may have
+ * succeeded.
+ */
+const UNCERTAIN = ['gRPC UNAVAILABLE', 'gRPC CANCELLED'];
 
 /** Time for the gRPC API to answer before a load. */
 const ANSWER_MS = 5000;
@@ -33,8 +39,15 @@ export class ControlClient extends TritonHttpClient {
   }
 
   override async loadModel(model: string, options: CallOptions = {}): Promise<void> {
-    const isAnswering = await this.grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
-    await (isAnswering === true ? this.grpc?.loadModel(model, options) : super.loadModel(model, options));
+    const { grpc } = this;
+    const isAnswering = await grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
+    if (grpc === undefined || isAnswering !== true) return super.loadModel(model, options);
+    try {
+      await grpc.loadModel(model, options);
+    } catch (error) {
+      if (!(error instanceof TritonError) || !UNCERTAIN.includes(error.status)) throw error;
+      throw new TritonError(error.message, { status: error.status, model, cause: error });
+    }
   }
 
   override close(): void {

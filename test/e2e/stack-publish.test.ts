@@ -1,4 +1,3 @@
-import { connect, createServer } from 'node:net';
 import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
@@ -6,29 +5,12 @@ import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
-import { listenOnLoopback, type LoopbackServer } from '../support/loopback';
+import { passOn } from '../support/loopback';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
-
-/** Passes connections on to a port on loopback. */
-function passOn(port: number, onConnection: () => void): Promise<LoopbackServer> {
-  const server = createServer((client) => {
-    onConnection();
-    const target = connect(port, '127.0.0.1');
-    for (const [from, to] of [
-      [client, target],
-      [target, client],
-    ] as const) {
-      from.pipe(to);
-      from.on('error', () => undefined);
-      from.on('close', () => to.destroy());
-    }
-  });
-  return listenOnLoopback(server);
-}
 
 const BUILD_MS = 30 * 60_000;
 

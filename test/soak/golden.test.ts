@@ -10,7 +10,7 @@ import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { TestRepository } from '../support/test-repository';
-import { testReplicas, testTriton, type TestTriton } from '../support/triton';
+import { ONE_BY_ONE, testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -32,7 +32,7 @@ beforeAll(async () => {
   store = await openBucket(scratch, endpoint, 'golden');
   place = new TestRepository(store, 'models');
   await ensurePlaceholder(store, place.location);
-  canary = await testTriton(scratch, tritonRepositoryUrl(place.location, endpoint), { loadThreads: 1 });
+  canary = await testTriton(scratch, tritonRepositoryUrl(place.location, endpoint), { extraArguments: [ONE_BY_ONE] });
   second = await fakeTriton(scratch, store);
   writeRepository(
     folder,

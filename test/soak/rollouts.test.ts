@@ -14,7 +14,7 @@ import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from 
 import { TestRepository } from '../support/test-repository';
 import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
 import { Traffic } from '../support/traffic';
-import { testReplicas, testTriton } from '../support/triton';
+import { ONE_BY_ONE, testReplicas, testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -42,7 +42,8 @@ beforeAll(async () => {
   const repository = tritonRepositoryUrl(place.location, endpoint);
   urls = [];
   // One load at a time: with parallel loads, this Triton release may crash when one fails (docs/operations.md).
-  for (const name of SERVERS) urls.push((await testTriton(scratch, repository, { name, loadThreads: 1 })).httpUrl);
+  for (const name of SERVERS)
+    urls.push((await testTriton(scratch, repository, { name, extraArguments: [ONE_BY_ONE] })).httpUrl);
   traffic = new Traffic(urls, ['adds', 'through']);
   writeVersion(1);
   await place.publish(folder, { replicas: testReplicas(urls) });

@@ -1,4 +1,4 @@
-import type { AddressInfo, Server, Socket } from 'node:net';
+import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 /** A server that listens on 127.0.0.1. */
 export interface LoopbackServer {
@@ -23,4 +23,21 @@ export async function listenOnLoopback(server: Server): Promise<LoopbackServer> 
       await closed;
     },
   };
+}
+
+/** A server that passes its connections on to a port on loopback. */
+export function passOn(port: number, onConnection: () => void): Promise<LoopbackServer> {
+  const server = createServer((client) => {
+    onConnection();
+    const target = connect(port, '127.0.0.1');
+    for (const [from, to] of [
+      [client, target],
+      [target, client],
+    ] as const) {
+      from.pipe(to);
+      from.on('error', () => undefined);
+      from.on('close', () => to.destroy());
+    }
+  });
+  return listenOnLoopback(server);
 }

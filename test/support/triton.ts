@@ -25,6 +25,9 @@ import type { Scratch } from './temp-dir';
 /** Model-control key of all servers of a test file. */
 export const TEST_CONTROL_KEY = generateControlKey();
 
+/** Argument with which Triton loads one model after the other, in the order of the requests. */
+export const ONE_BY_ONE = '--model-load-thread-count=1';
+
 /** Environment with the model-control key, for commands. */
 export const CONTROL_ENVIRONMENT = { [PUBLISHER_CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
 
@@ -58,7 +61,7 @@ export async function testTriton(
   repository: string,
   options: {
     load?: string[];
-    loadThreads?: number;
+    extraArguments?: readonly string[];
     name?: string;
     ports?: TritonProcessOptions['ports'];
     /** Whether models can name the backend `empty`. */
@@ -78,7 +81,7 @@ export async function testTriton(
       ports,
       credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
       load: options.load,
-      loadThreads: options.loadThreads,
+      extraArguments: options.extraArguments,
       startTimeoutMs: 300_000,
       modelControlKey: TEST_CONTROL_KEY,
     });

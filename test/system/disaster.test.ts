@@ -10,7 +10,7 @@ import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, ONE_BY_ONE, testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -50,7 +50,7 @@ beforeAll(async () => {
   await home.stop();
   // The state after "pulumi up": an empty repository, and a server that reads it.
   await ensurePlaceholder(restored, RESTORED);
-  server = await testTriton(scratch, tritonRepositoryUrl(RESTORED, endpoint), { loadThreads: 1 });
+  server = await testTriton(scratch, tritonRepositoryUrl(RESTORED, endpoint), { extraArguments: [ONE_BY_ONE] });
 });
 
 const command = (name: string, ...args: string[]) =>

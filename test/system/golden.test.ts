@@ -17,7 +17,7 @@ import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { SeededRandom } from '../support/soak';
-import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, ONE_BY_ONE, testReplicas, testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -34,7 +34,7 @@ beforeAll(async () => {
   endpoint = (await testS3(scratch)).endpoint;
   store = await openBucket(scratch, endpoint, LOCATION.bucket);
   await ensurePlaceholder(store, LOCATION);
-  one = await testTriton(scratch, tritonRepositoryUrl(LOCATION, endpoint), { loadThreads: 1 });
+  one = await testTriton(scratch, tritonRepositoryUrl(LOCATION, endpoint), { extraArguments: [ONE_BY_ONE] });
   two = await fakeTriton(scratch, store);
 });
 

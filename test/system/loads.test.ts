@@ -3,9 +3,12 @@ import { join } from 'node:path';
 import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
 import { tritonRepositoryUrl } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
+import { ControlClient } from '../../src/triton/control-client';
+import { TritonGrpcClient } from '../../src/triton/grpc';
 import { TritonHttpClient } from '../../src/triton/http';
 import { ReleaseWriter, TestAgent, type TestModel } from '../support/agent';
 import { holdUntil } from '../support/ensemble-requests';
+import { passOn } from '../support/loopback';
 import { publisher } from '../support/publish';
 import { addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
@@ -102,4 +105,31 @@ test.each([
   writeFileSync(gate, '');
   await loading;
   expect(await triton.client.modelReady('slow')).toBe(true);
+});
+
+test('a load goes on when its gRPC connection has reached its age', async () => {
+  const repository = join(scratch.directory, 'aged');
+  const gate = join(scratch.directory, 'aged may load');
+  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('slow', { 1: 1 }) });
+  writeFileSync(join(repository, 'slow/1/model.py'), slowProgram(gate));
+  // Pods have the same argument, with a longer time.
+  const extraArguments = ['--grpc-max-connection-age=300'];
+  const triton = await testTriton(scratch, repository, { load: ['adds'], name: 'aged', extraArguments });
+  let connections = 0;
+  const { port, stop } = await passOn(Number(triton.grpcAddress.split(':')[1]), () => (connections += 1));
+  scratch.defer(stop);
+  const control = new ControlClient({ ...triton.control, grpcAddress: `127.0.0.1:${port}` });
+  const client = new TritonGrpcClient(`127.0.0.1:${port}`);
+  scratch.defer(() => [control, client].forEach((one) => one.close()));
+
+  let isLoading = true;
+  const loading = control.loadModel('slow').finally(() => (isLoading = false));
+  await until('requests have needed several connections', async () => {
+    const { outputs } = await client.infer('adds', [x]);
+    expect(outputs[0]?.data[0]).toBe(11);
+    return connections > 4;
+  });
+  expect(isLoading).toBe(true);
+  writeFileSync(gate, '');
+  await loading;
 });

@@ -14,7 +14,7 @@ import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support
 import { runCommandLine } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { CONTROL_ENVIRONMENT, testReplicas, testTriton, type TestTriton } from '../support/triton';
+import { CONTROL_ENVIRONMENT, ONE_BY_ONE, testReplicas, testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
@@ -36,7 +36,7 @@ beforeAll(async () => {
   store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
   await ensurePlaceholder(store, LOCATION);
   const url = tritonRepositoryUrl(LOCATION, endpoint);
-  const start = (name: string): Promise<TestTriton> => testTriton(scratch, url, { name, loadThreads: 1 });
+  const start = (name: string): Promise<TestTriton> => testTriton(scratch, url, { name, extraArguments: [ONE_BY_ONE] });
   replicas = [await start('one'), await start('two')];
 });
 

@@ -74,13 +74,14 @@ test.each<{ name: string; grpc: () => Promise<number | undefined>; expected: str
   expect(received).toEqual(expected);
 });
 
-test('loadModel reports a load that failed over gRPC, and does not load again over HTTP', async () => {
-  const client = await controlClient(await grpcPort('13'));
-  await expect(client.loadModel('m')).rejects.toMatchObject({
-    message: 'no memory',
-    status: 'gRPC INTERNAL',
-    answered: true,
-  });
+test.each([
+  { code: '13', status: 'gRPC INTERNAL', answered: true },
+  // A server that ends, or a proxy, answers with these too.
+  { code: '14', status: 'gRPC UNAVAILABLE', answered: false },
+  { code: '1', status: 'gRPC CANCELLED', answered: false },
+])('loadModel reports $status, and does not load again over HTTP', async ({ code, status, answered }) => {
+  const client = await controlClient(await grpcPort(code));
+  await expect(client.loadModel('m')).rejects.toMatchObject({ message: 'no memory', model: 'm', status, answered });
   expect(received).toEqual(OVER_GRPC);
 });
 

@@ -98,6 +98,7 @@ test('Triton starts without models, with the key of the agent, from a folder tha
     '--exit-on-error=false',
     '--strict-readiness=false',
     '--exit-timeout-secs=30',
+    '--grpc-max-connection-age=60000',
     `--http-restricted-api=${guard}`,
     `--grpc-restricted-protocol=${guard}`,
   ]);

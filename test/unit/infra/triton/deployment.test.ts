@@ -110,6 +110,7 @@ test('the Deployment with all defaults', async () => {
                 '--strict-readiness=false',
                 '--load-model=*',
                 '--exit-timeout-secs=30',
+                '--grpc-max-connection-age=60000',
                 `--http-restricted-api=${GUARD}`,
                 `--grpc-restricted-protocol=${GUARD}`,
               ],
