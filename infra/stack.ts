@@ -19,6 +19,7 @@ import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
+import { isExampleSubject } from './trust-subject';
 import { getWarnings } from './warnings';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
@@ -254,6 +255,7 @@ function getPublisher(
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
   if (publisher === undefined || place === undefined) return undefined;
+  if (publisher.subjects.every(isExampleSubject) && publisher.isLive !== true) return undefined;
   return new PublisherRole(
     'publisher',
     {

@@ -8,3 +8,6 @@ export const isNarrowSubject = (subject: string): boolean =>
   /^(?!repo:)[^*?\s]+$/.test(subject) ||
   /^repo:[^*?\s:/]+\/[^*?\s:/]+$/.test(subject) ||
   /^[^*?\s:]+:[^*?\s:/]+\/[^*?\s:]+:\S+$/.test(subject);
+
+/** Whether a subject is the example of the stack files. No token has it: names on GitHub do not begin with a hyphen. */
+export const isExampleSubject = (subject: string): boolean => subject.includes('-your-organisation-');

@@ -5,6 +5,7 @@ import { COMPONENT_NAME } from './settings/triton';
 import type { Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
 import { graceSeconds } from './triton/timeouts';
+import { isExampleSubject } from './trust-subject';
 
 /** Address ranges that are reserved for documentation. */
 const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
@@ -34,9 +35,9 @@ export function getWarnings(settings: Settings, today: Date): string[] {
           'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only, and a "pulumi up" from elsewhere fails after it created the cluster. Set the addresses from which you run pulumi: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
       : []),
-    ...(publisher?.subjects.some((subject) => subject.includes('-your-organisation-')) === true
+    ...(publisher?.subjects.some(isExampleSubject) === true
       ? [
-          'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
+          'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
         ]
       : []),
     ...gpuNodePools

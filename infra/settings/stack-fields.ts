@@ -313,7 +313,13 @@ const REPOSITORY_FIELDS = {
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
     description:
-      'ARN of the IAM provider of publisherIssuer, if the account has one already; an account can have only one for each issuer. A change from empty to the provider that this stack created deletes the provider. Empty: the provider is created.',
+      'ARN of the IAM provider of publisherIssuer. Empty: the provider is looked up in the account, or created if createPublisherOidcProvider is true.',
+  },
+  createPublisherOidcProvider: {
+    kind: 'boolean',
+    default: false,
+    description:
+      'Whether this stack creates the IAM provider of publisherIssuer. An account can have only one for each issuer, which all its stacks and repositories share, so "pulumi destroy" and a change back to false leave it in the account.',
   },
 } as const satisfies Fields;
 

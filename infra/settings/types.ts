@@ -83,8 +83,12 @@ export interface PublisherSettings {
   prunerSubjects: string[];
   issuer: string;
   audience: string;
-  /** If undefined, the IAM provider of the issuer is created. */
+  /** If undefined, the IAM provider of the issuer is created, or looked up in the account. */
   providerArn: string | undefined;
+  /** Whether to create the IAM provider of the issuer. Default: false. */
+  createProvider?: boolean;
+  /** Whether the stack has the role already, so that it also keeps a role for example subjects. Default: false. */
+  isLive?: boolean;
 }
 
 /**

@@ -11,6 +11,7 @@ import { describeUnless } from '../support/describe-unless';
 import { defineStubCrds } from '../support/stub-crds';
 import { leftovers } from '../support/moto';
 import { Scratch } from '../support/temp-dir';
+import { PUBLISHER } from '../support/publisher-settings';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
@@ -36,7 +37,7 @@ for (const name of ['staging', 'prod'] as const) {
     let made: AwsStack;
 
     beforeAll(async () => {
-      made = await awsStack(scratch, name);
+      made = await awsStack(scratch, name, { config: PUBLISHER });
     }, BUILD_MS);
     afterAll(() => scratch.clean());
 

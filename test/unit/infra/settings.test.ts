@@ -267,6 +267,15 @@ describe('readSettings reports', () => {
       'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
     ],
     [
+      'a provider that is created although it exists',
+      {
+        createPublisherOidcProvider: true,
+        publisherOidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com',
+      },
+      'createPublisherOidcProvider: is true, but publisherOidcProviderArn names an existing provider\n' +
+        '    -> remove one of them',
+    ],
+    [
       'readers of an existing bucket',
       { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
       'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +

@@ -6,6 +6,7 @@ import {
   type RegisteredResource,
   type RegisteredStack,
 } from '../../support/registered-stack';
+import { PUBLISHER } from '../../support/publisher-settings';
 
 const roleArn = (name: string): string => `arn:aws:iam::${ACCOUNT}:role/${name}-a1b2c3d`;
 
@@ -38,7 +39,7 @@ function table(resources: readonly RegisteredResource[]): string {
 describe.each(['staging', 'prod'])('stack %s', (stack) => {
   let made: RegisteredStack;
   beforeAll(async () => {
-    made = await registeredStack(stack);
+    made = await registeredStack(stack, PUBLISHER);
   });
 
   test('is made of these resources', () => {
@@ -266,7 +267,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const issuer = 'token.actions.githubusercontent.com';
     expectTrust('publisher', issuer, {
       StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
-      StringLike: { [`${issuer}:sub`]: [`repo:-your-organisation-/triton-serving:environment:${stack}`] },
+      StringLike: { [`${issuer}:sub`]: PUBLISHER.publisherSubjects },
     });
   });
 
@@ -409,9 +410,10 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.resources.filter(({ deleteBeforeReplace }) => deleteBeforeReplace === true)).toEqual([]);
   });
 
-  test('retains what a namespace and a cluster need when they are handed over', () => {
+  test('retains the provider of publishers, and what a namespace and a cluster need when they are handed over', () => {
     const retained = made.resources.filter(({ retainOnDelete }) => retainOnDelete);
     expect(retained.map(({ type, name }) => `${type} ${name}`).sort()).toEqual([
+      'aws:iam/openIdConnectProvider:OpenIdConnectProvider publisher-issuer',
       `kubernetes:core/v1:ConfigMapPatch gpu-network-policies`,
       'kubernetes:networking.k8s.io/v1:NetworkPolicy triton-default-deny',
     ]);

@@ -1,5 +1,7 @@
 import { getIssuer } from '../../../infra/cluster/cluster';
-import { ACCOUNT, registeredStack, type RegisteredStack } from '../../support/registered-stack';
+import { findProvider } from '../../../infra/iam/publisher-role';
+import { PUBLISHER } from '../../support/publisher-settings';
+import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
   registeredStack(stack, values);
@@ -296,11 +298,48 @@ test('an encrypted environment is kept in a Secret, and no other resource contai
   });
 });
 
-test('publisherOidcProviderArn reuses the existing provider', async () => {
-  const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
-  const made = await variant({ publisherOidcProviderArn: arn });
-  expect(made.all('aws:iam/openIdConnectProvider:OpenIdConnectProvider')).toHaveLength(1);
-  expect(JSON.stringify(made.only('aws:iam/role:Role', 'publisher').inputs)).toContain(arn);
+describe('the provider of publisherIssuer', () => {
+  const PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
+  const { publisherSubjects } = PUBLISHER;
+  const providers = (made: RegisteredStack): string[] => made.all(PROVIDER).map(({ name }) => name);
+  const trust = (made: RegisteredStack): unknown => made.only('aws:iam/role:Role', 'publisher').inputs;
+
+  test.each(['staging', 'prod'])(
+    'is neither looked up nor created for the example subject of %s, nor is the role',
+    async (stack) => {
+      const made = await variant({ publisherIssuer: MISSING_ISSUER }, stack);
+      expect(providers(made)).toEqual(['cluster-pods']);
+      expect(made.all('triton-serving:infra:PublisherRole')).toEqual([]);
+      expect(made.outputs).not.toHaveProperty('publisherRoleArn');
+    },
+  );
+
+  test('is looked up in the account', async () => {
+    const made = await variant({ publisherSubjects, publisherIssuer: 'https://gitlab.example.com' });
+    expect(providers(made)).toEqual(['cluster-pods']);
+    expect(JSON.stringify(trust(made))).toContain(`arn:aws:iam::${ACCOUNT}:oidc-provider/gitlab.example.com`);
+  });
+
+  test('is the one that publisherOidcProviderArn names', async () => {
+    const arn = 'arn:aws:iam::123456789012:oidc-provider/gitlab.example.com';
+    const made = await variant({ publisherSubjects, publisherOidcProviderArn: arn, publisherIssuer: MISSING_ISSUER });
+    expect(providers(made)).toEqual(['cluster-pods']);
+    expect(JSON.stringify(trust(made))).toContain(arn);
+  });
+
+  test('is created with createPublisherOidcProvider, and retained when the stack is destroyed', async () => {
+    const made = await variant(PUBLISHER);
+    expect(providers(made).sort()).toEqual(['cluster-pods', 'publisher-issuer']);
+    expect(made.only(PROVIDER, 'publisher-issuer').retainOnDelete).toBe(true);
+    expect(made.only(PROVIDER, 'cluster-pods').retainOnDelete).toBe(false);
+  });
+
+  test('findProvider reports an account without it, with the settings to use', async () => {
+    await variant({});
+    await expect(findProvider(MISSING_ISSUER)).rejects.toThrow(
+      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*set createPublisherOidcProvider to true .*set publisherOidcProviderArn$/s,
+    );
+  });
 });
 
 test('replicas without GPUs are not scheduled onto GPU nodes', async () => {

@@ -15,7 +15,7 @@ test('getWarnings reports nothing for a stack without example values', () => {
 test('getWarnings reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
     'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
-    'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
+    'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
   ]);
 });
 
