@@ -5,7 +5,7 @@ import { COMPONENT_NAME } from './settings/triton';
 import type { Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
 import { graceSeconds } from './triton/timeouts';
-import { isExampleSubject } from './trust-subject';
+import { isExampleSubject, subjectsWithoutIds } from './trust-subject';
 
 /** Address ranges that are reserved for documentation. */
 const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
@@ -15,15 +15,19 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * @param today a parameter for tests
  */
 export function getWarnings(settings: Settings, today: Date): string[] {
-  const { cluster, publisher, gpuNodePools } = settings;
+  const { cluster, gpuNodePools } = settings;
   const capacity = capacityWarning(settings);
-  const ofPools = [...(capacity === undefined ? [] : [capacity]), ...drainWarnings(settings)];
-  if (cluster.kind === 'existing') return ofPools;
+  const always = [
+    ...(capacity === undefined ? [] : [capacity]),
+    ...drainWarnings(settings),
+    ...publisherWarnings(settings),
+  ];
+  if (cluster.kind === 'existing') return always;
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
   const support = supportWarning(version, today);
   return [
-    ...ofPools,
+    ...always,
     ...(support === undefined ? [] : [support]),
     ...(examples.length > 0
       ? [
@@ -35,11 +39,6 @@ export function getWarnings(settings: Settings, today: Date): string[] {
           'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only, and a "pulumi up" from elsewhere fails after it created the cluster. Set the addresses from which you run pulumi: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
       : []),
-    ...(publisher?.subjects.some(isExampleSubject) === true
-      ? [
-          'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
-        ]
-      : []),
     ...gpuNodePools
       .filter(({ mechanism, minimumNodes, maximumNodes }) => {
         return mechanism === 'managed-node-group' && minimumNodes < maximumNodes;
@@ -47,6 +46,21 @@ export function getWarnings(settings: Settings, today: Date): string[] {
       .map(({ name, minimumNodes, maximumNodes }) => {
         return `pool ${name} starts with minimumNodes (${minimumNodes}), and this stack has no autoscaler that adds nodes up to maximumNodes (${maximumNodes}): set both to the number of nodes that you need, or install an autoscaler. A raised minimumNodes alone is rejected by AWS while the group has fewer nodes`;
       }),
+  ];
+}
+
+function publisherWarnings({ publisher }: Settings): string[] {
+  if (publisher === undefined) return [];
+  const { issuer, subjects, prunerSubjects } = publisher;
+  if (subjects.some(isExampleSubject)) {
+    return [
+      'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
+    ];
+  }
+  const old = subjectsWithoutIds(issuer, [...subjects, ...prunerSubjects]);
+  if (old.length === 0) return [];
+  return [
+    `${old.join(', ')} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... "gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. Set publisherSubjects and prunerSubjects to it, or list both forms`,
   ];
 }
 

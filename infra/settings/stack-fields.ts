@@ -207,7 +207,8 @@ const CLUSTER_FIELDS = {
 
 const checkSubject: TextCheck = (text) =>
   isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' };
-const SUBJECTS = 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"';
+const SUBJECTS =
+  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; * and ? only after the name of the repository';
 
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {

@@ -6,7 +6,7 @@ const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
   getWarnings(readSettings(getConfig(stack, values)), today);
 
-const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme/serving:environment:staging'] };
+const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme@1/serving@2:environment:staging'] };
 
 test('getWarnings reports nothing for a stack without example values', () => {
   expect(of(OWN)).toEqual([]);
@@ -14,8 +14,8 @@ test('getWarnings reports nothing for a stack without example values', () => {
 
 test('getWarnings reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
-    'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
     'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
+    'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
   ]);
 });
 
@@ -23,16 +23,50 @@ test.each(['staging', 'prod'])(
   'getWarnings reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
     expect(of({}, stack)).toEqual([
+      expect.stringMatching(/^publisherSubjects names/),
       expect.stringMatching(
         /^publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only.* pulumi config set --path "publicAccessCidrs\[0\]"/,
       ),
-      expect.stringMatching(/^publisherSubjects names/),
     ]);
     // An existing network may contain the machine that runs pulumi.
     const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
   },
 );
+
+describe('getWarnings compares subjects of GitHub with the forms that repositories have', () => {
+  const OLD = 'repo:acme/serving:environment:staging';
+  const NEW = 'repo:acme@1/serving@2:environment:staging';
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['with ids', { publisherSubjects: [NEW] }, []],
+    ['in both forms', { publisherSubjects: [OLD, NEW] }, []],
+    ['without ids', { publisherSubjects: [OLD] }, [OLD]],
+    ['without an environment', { publisherSubjects: ['repo:acme/serving'] }, ['repo:acme/serving']],
+    ['beside another one with ids', { publisherSubjects: [NEW, `${OLD}-2`] }, [`${OLD}-2`]],
+    [
+      'of the pruner',
+      { publisherSubjects: [NEW], prunerSubjects: [OLD.replace('staging', 'prune')], agent: true },
+      [OLD.replace('staging', 'prune')],
+    ],
+    ['of GitLab', { publisherIssuer: 'https://gitlab.com', publisherSubjects: [OLD] }, []],
+  ])('%s', (_, values, old) => {
+    const said = old.map(
+      (subject) =>
+        `${subject} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or ` +
+        'transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... ' +
+        '"gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. ' +
+        'Set publisherSubjects and prunerSubjects to it, or list both forms',
+    );
+    expect(of({ ...OWN, ...values })).toEqual(said);
+  });
+
+  test('also for an existing cluster', () => {
+    const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/X';
+    const values = { kubeContext: 'kind', s3Endpoint: '', oidcProviderArn, publisherSubjects: [OLD] };
+    expect(of(values, 'local')).toEqual([expect.stringContaining(`${OLD} has no ids`)]);
+  });
+});
 
 test('getWarnings reports managed groups that no autoscaler scales', () => {
   const pool = { name: 'fixed', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] };
