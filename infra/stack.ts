@@ -166,6 +166,7 @@ function newCluster(
       keepName: settings.hasDefaultName,
       region,
       version: settings.version,
+      support: settings.support,
       autoMode: settings.autoMode,
       subnetIds: network.privateSubnetIds,
       systemNodes: settings.systemNodes,

@@ -1,6 +1,5 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from '../cluster/eks-versions';
 import { toRunError } from '../run-error';
 import type { TaintEffect } from './gpu-labels';
 import {
@@ -18,7 +17,7 @@ import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 /** Cluster and placement of the nodes, for pools whose nodes AWS creates. */
 export interface NodePlacement {
   clusterName: pulumi.Input<string>;
-  version: EksVersion;
+  version: string;
   /** Private subnets, one for each zone. */
   subnetIds: pulumi.Input<string>[];
   /** The zones of `subnetIds`, in the same order; empty if they are unknown. */

@@ -1,5 +1,5 @@
 import { cidrFault, RANGE_ORDERS } from '../network/cidr';
-import { EKS_VERSION_NAMES } from '../cluster/eks-versions';
+import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isNarrowSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
@@ -101,11 +101,19 @@ const CLUSTER_FIELDS = {
       'Name of the created cluster. A changed name creates another cluster before the present one is deleted. Empty: triton-STACK, or the name that an existing cluster has.',
   },
   kubernetesVersion: {
-    kind: 'choice',
-    choices: EKS_VERSION_NAMES,
+    kind: 'string',
+    check: versionFault,
+    allowed: ALLOWED_VERSIONS,
     default: '1.35',
     description:
-      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible.',
+      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible. The preview warns of a version that this package does not know.',
+  },
+  kubernetesSupport: {
+    kind: 'choice',
+    choices: SUPPORT_TYPES,
+    default: 'standard',
+    description:
+      'What EKS does when the standard support of kubernetesVersion ends. standard: it upgrades the cluster by itself; set kubernetesVersion to the same version then. extended: the version stays for 12 months, in which the control plane costs six times as much. AWS refuses a change to standard while a cluster is in extended support.',
   },
   autoMode: {
     kind: 'boolean',

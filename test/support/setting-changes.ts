@@ -132,6 +132,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('kubernetesVersion', '1.35', {
     requests: 'served; nodes of pools are replaced within `disruptedNodes`, those of a group one at a time',
   }),
+  auto('kubernetesSupport', 'extended'),
   auto('autoMode', false, { and: { gpuNodePools: [FIXED] }, advice: MOVE, requests: MOVED }),
   on('groups')('systemInstanceTypes', ['m7i.xlarge'], { advice: BOTH, requests: 'served' }),
   on('groups')('systemNodes', 3),

@@ -213,6 +213,11 @@ describe('readSettings reports', () => {
         '    -> "aws ec2 describe-availability-zones" lists the zones of the region',
     ],
     [
+      'a version of Kubernetes that EKS no longer offers',
+      { kubernetesVersion: '1.33' },
+      'kubernetesVersion: is "1.33": too old; allowed: a version of EKS from 1.34, "1.36"',
+    ],
+    [
       'a zone without a range by its letter',
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
       'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +

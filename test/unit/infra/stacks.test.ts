@@ -88,6 +88,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(inputs).toEqual({
       name: `triton-${stack}`,
       version: '1.35',
+      upgradePolicy: { supportType: 'STANDARD' },
       roleArn: roleArn(`cluster-control-plane`),
       accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
       bootstrapSelfManagedAddons: false,

@@ -154,6 +154,11 @@ test('nodes of managed groups have the tags of the stack', async () => {
   });
 });
 
+test('kubernetesSupport extended keeps a version beyond its standard support', async () => {
+  const made = await variant({ kubernetesSupport: 'extended' });
+  expect(made.only('aws:eks/cluster:Cluster').inputs['upgradePolicy']).toEqual({ supportType: 'EXTENDED' });
+});
+
 test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
   const made = await registeredStack('staging', {}, { tags: {} });
   expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain('cluster-node-tags');

@@ -144,6 +144,12 @@ test('getWarnings reports a Kubernetes version whose support ends', () => {
   expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
 });
 
+test('getWarnings reports a Kubernetes version whose end of support is unknown', () => {
+  expect(of({ ...OWN, kubernetesVersion: '1.41' })).toEqual([
+    expect.stringMatching(/not tested with Kubernetes 1\.41/),
+  ]);
+});
+
 test('getWarnings reports nothing about an existing cluster', () => {
   expect(of({ s3AccessKeyId: 'a', s3SecretAccessKey: 'b' }, 'local')).toEqual([]);
 });
