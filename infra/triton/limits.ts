@@ -43,6 +43,9 @@ export const LIMITS = {
   monitoring: { scrapeSeconds: limits(10, 300) },
 } as const satisfies LimitsOf<TritonOptions>;
 
+/** Requests of the container of an agent. */
+export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
+
 /** Disk for the agent's manifests and notes, and for the directories of files. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 

@@ -1,5 +1,10 @@
 import { subnetRanges } from '../../../infra/network/cidr';
-import { NEWEST_EKS_VERSION, STANDARD_SUPPORT_UNTIL, supportWarning, versionFault } from '../../../infra/cluster/eks-versions';
+import {
+  NEWEST_EKS_VERSION,
+  STANDARD_SUPPORT_UNTIL,
+  supportWarning,
+  versionFault,
+} from '../../../infra/cluster/eks-versions';
 import {
   getComputeCapability,
   GPU_INSTANCE_TYPE_NAMES,

@@ -510,14 +510,35 @@ describe('readSettings rejects GPU node pools', () => {
   test('whose instance types have too few cores or too little memory for a replica', () => {
     const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
     const hint = '    -> use larger instance types, or lower resources.cpu and resources.memoryGiB';
-    expect(getProblems({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 2 cores and 16 GiB on its node\n${hint}`,
+    const small =
+      'gpuNodePools[0].instanceTypes: has g5.xlarge with 3.92 cores and 13.83 GiB for pods of its 4 cores and 16 GiB';
+    expect(getProblems({ resources: { memoryGiB: 14 }, gpuNodePools })).toEqual([
+      `${small}, but a replica needs 2 cores and 14 GiB\n${hint}`,
     ]);
     expect(getProblems({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 4 cores and 8 GiB on its node\n${hint}`,
+      `${small}, but a replica needs 4 cores and 8 GiB\n${hint}`,
     ]);
-    expect(getProblems({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
+    expect(getProblems({ resources: { cpu: 3, memoryGiB: 13 }, gpuNodePools })).toEqual([]);
     expect(getProblems({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
+  });
+
+  test.each([
+    ['auto-mode', 15, false, 1],
+    ['managed-node-group', 15, false, 0],
+    ['managed-node-group', 15, true, 1],
+    ['managed-node-group', 16, false, 1],
+  ])('of %s on g5.xlarge with %i GiB for a replica, agent %s: %i problems', (mechanism, memoryGiB, agent, problems) => {
+    expect(getProblems({ resources: { memoryGiB }, agent, gpuNodePools: [{ ...POOL, mechanism }] })).toHaveLength(
+      problems,
+    );
+  });
+
+  test.each(['default', 'system', 'general-purpose'])('of Auto Mode with the name %s', (name) => {
+    expect(getProblems({ gpuNodePools: [{ ...POOL, name }] })).toEqual([
+      `gpuNodePools[0].name: is "${name}", which EKS Auto Mode uses itself; ` +
+        'allowed: any name but default, general-purpose, system',
+    ]);
+    expect(getProblems({ gpuNodePools: [{ ...POOL, name, mechanism: 'managed-node-group' }] })).toEqual([]);
   });
 
   test('with GPUs for which a model has no plan', () => {
