@@ -140,7 +140,7 @@ const CLUSTER_FIELDS = {
     allowed: 'the ARN of an IAM role or user',
     default: [],
     description:
-      'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it.',
+      'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it. Without the role of CI in it, a cluster that a person created refuses the "pulumi up" of CI, and the other way round. AWS refuses the identity that creates the cluster, because EKS lists it already.',
   },
   publicAccessCidrs: {
     kind: 'stringArray',
