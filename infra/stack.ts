@@ -19,6 +19,8 @@ import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
+import { completeOptions } from './triton/settings';
+import { drainSeconds } from './triton/timeouts';
 import { isExampleSubject } from './trust-subject';
 import { getWarnings } from './warnings';
 
@@ -43,6 +45,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     {
       title: names.title('gpu'),
       pools: settings.gpuNodePools,
+      drainSeconds: drainSeconds(completeOptions(COMPONENT_NAME, settings.triton)),
       region: settings.region,
       tags: settings.tags,
       ...cluster.nodes,

@@ -1,10 +1,9 @@
 import { capacityWarning } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
-import { TERMINATION_GRACE_SECONDS } from './gpu/gpu-node-pool-spec';
 import { COMPONENT_NAME } from './settings/triton';
-import type { Settings } from './settings/types';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
-import { graceSeconds } from './triton/timeouts';
+import { podReadySeconds } from './triton/timeouts';
 import { isExampleSubject, subjectsWithoutIds } from './trust-subject';
 
 /** Address ranges that are reserved for documentation. */
@@ -19,7 +18,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   const capacity = capacityWarning(settings);
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
-    ...drainWarnings(settings),
+    ...spotWarning(settings),
     ...publisherWarnings(settings),
   ];
   if (cluster.kind === 'existing') return always;
@@ -64,12 +63,13 @@ function publisherWarnings({ publisher }: Settings): string[] {
   ];
 }
 
-/** Karpenter deletes pods at once, without the disruption budget, if they may drain as long as their node. */
-function drainWarnings({ triton, gpuNodePools }: Settings): string[] {
-  const seconds = graceSeconds(completeOptions(COMPONENT_NAME, triton));
-  const pools = gpuNodePools.filter(({ mechanism }) => mechanism !== 'managed-node-group');
-  if (seconds < TERMINATION_GRACE_SECONDS || pools.length === 0) return [];
+/** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
+function spotWarning({ protect, triton, gpuNodePools: pools }: Settings): string[] {
+  const isFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
+    mechanism === 'managed-node-group' ? capacityTypes.includes('on-demand') : !capacityTypes.includes('spot');
+  if (!protect || triton.gpusPerPod === 0 || pools.length === 0 || pools.some(isFloor)) return [];
+  const minutes = Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
   return [
-    `shutdown lets replicas drain for ${seconds} s, but a node of ${pools.map(({ name }) => name).join(', ')} that is replaced ends after ${TERMINATION_GRACE_SECONDS} s: its replicas stop at once, without regard to the disruption budget, and requests that are still open fail. Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group`,
+    `protect is true, but every GPU node pool prefers spot instances (${pools.map(({ name }) => name).join(', ')}): AWS may take back all of them at once, and a replica may need ${minutes} minutes on a new node. Begin gpuNodePools with a pool whose capacityTypes are [on-demand] or [reserved], for the replicas that must always run`,
   ];
 }

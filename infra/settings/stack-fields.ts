@@ -196,7 +196,7 @@ const CLUSTER_FIELDS = {
     kind: 'objectArray',
     fields: POOL_FIELDS,
     description:
-      'GPU node pools, described in docs/infrastructure.md. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
+      'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objectArray',

@@ -151,9 +151,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(ways).toHaveLength(3);
   });
 
-  test('creates a pool that scales from 0 on spot and on-demand nodes, with limits, taint and budget', () => {
-    const custom = (kind: string): Record<string, unknown> => made.only(`kubernetes:${kind}`).inputs;
-    expect(custom('karpenter.sh/v1:NodePool')).toEqual({
+  test('creates a pool that scales from 0, with limits, taint and budget; prod has on-demand nodes first', () => {
+    const isProd = stack === 'prod';
+    expect(made.only('kubernetes:karpenter.sh/v1:NodePool', 'gpu-a10g').inputs).toEqual({
       apiVersion: 'karpenter.sh/v1',
       kind: 'NodePool',
       metadata: { name: 'a10g', annotations: { 'pulumi.com/waitFor': 'condition=Ready' } },
@@ -166,15 +166,20 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
               {
                 key: 'node.kubernetes.io/instance-type',
                 operator: 'In',
-                values: stack === 'prod' ? ['g5.2xlarge', 'g5.4xlarge'] : ['g5.xlarge', 'g5.2xlarge'],
+                values: isProd ? ['g5.2xlarge', 'g5.4xlarge'] : ['g5.xlarge', 'g5.2xlarge'],
               },
-              { key: 'karpenter.sh/capacity-type', operator: 'In', values: ['spot', 'on-demand'] },
+              {
+                key: 'karpenter.sh/capacity-type',
+                operator: 'In',
+                values: isProd ? ['on-demand'] : ['spot', 'on-demand'],
+              },
               { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
               { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
             ],
             taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
             expireAfter: '336h',
-            terminationGracePeriod: '1h',
+            // Three replicas of prod need 3 x 1270 s.
+            terminationGracePeriod: isProd ? '2h' : '1h',
           },
         },
         disruption: {
@@ -182,16 +187,21 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
           consolidateAfter: '10m',
           budgets: [{ nodes: '1' }],
         },
-        limits: { 'nvidia.com/gpu': stack === 'prod' ? '12' : '3' },
+        limits: { 'nvidia.com/gpu': isProd ? '4' : '3' },
+        ...(isProd ? { weight: 1 } : {}),
       },
     });
-    expect(custom('eks.amazonaws.com/v1:NodeClass')['spec']).toEqual({
+    const spot = made.all('kubernetes:karpenter.sh/v1:NodePool').find(({ name }) => name === 'gpu-a10g-spot');
+    expect(spot !== undefined).toBe(isProd);
+    // Karpenter's default, so it is filled after the other pool.
+    if (spot !== undefined) expect(spot.inputs['spec']).not.toHaveProperty('weight');
+    expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass', 'gpu-a10g-class').inputs['spec']).toEqual({
       role: `gpu-auto-mode-a1b2c3d`,
       subnetSelectorTerms: ['a', 'b', 'c'].map((zone) => ({
         id: `network-private-us-east-1${zone}-id`,
       })),
       securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
-      ephemeralStorage: { size: stack === 'prod' ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
+      ephemeralStorage: { size: isProd ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
       networkPolicy: 'DefaultAllow',
       tags: { project: 'triton-serving', stack, 'triton-serving/gpu-pool': 'a10g' },
     });

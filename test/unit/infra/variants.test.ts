@@ -126,13 +126,44 @@ test('Bottlerocket pools have a system volume and time slices in user data, but 
   expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
 });
 
-test('the timeouts for deleting a NodePool and a NodeClass cover the drain of their nodes', async () => {
-  const made = await variant({});
-  const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
-  const grace = (pool.inputs['spec'] as { template: { spec: { terminationGracePeriod: string } } }).template.spec;
-  expect(grace.terminationGracePeriod).toBe('1h');
-  expect(pool.timeouts.delete).toBe('75m');
-  expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').timeouts.delete).toBe('75m');
+describe('a node of Karpenter may drain until all replicas are replaced', () => {
+  const KEDA = { kind: 'keda', minReplicas: 1 };
+  const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 1000 };
+
+  // A replica takes 1270 s by default.
+  test.each([
+    ['two replicas', {}, 1, 336],
+    ['3 replicas', { replicas: 3 }, 2, 336],
+    ['12 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 12 } }, 5, 336],
+    ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 2, 336],
+    ['replicas that take an hour to drain', { shutdown: { drainSeconds: 3600 } }, 3, 336],
+    ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 1, 503],
+    ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
+  ])('%s', async (_, values, hours, expireAfter) => {
+    const made = await variant({ gpuNodePools: [POOL], ...values });
+    const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
+    expect((pool.inputs['spec'] as { template: { spec: object } }).template.spec).toMatchObject({
+      terminationGracePeriod: `${hours}h`,
+      expireAfter: `${expireAfter}h`,
+    });
+    const timeout = `${hours * 60 + 15}m`;
+    expect(pool.timeouts.delete).toBe(timeout);
+    expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').timeouts.delete).toBe(timeout);
+  });
+});
+
+test('Karpenter fills pools in the order of the stack file', async () => {
+  const pools = ['reserved', 'floor', 'burst'].map((name) => ({ name, instanceTypes: ['g5.xlarge'] }));
+  const made = await variant({ gpuNodePools: pools });
+  expect(
+    made
+      .all('kubernetes:karpenter.sh/v1:NodePool')
+      .map(({ name, inputs }) => [name, (inputs['spec'] as { weight?: number }).weight]),
+  ).toEqual([
+    ['gpu-reserved', 2],
+    ['gpu-floor', 1],
+    ['gpu-burst', undefined],
+  ]);
 });
 
 test('a pool with zones uses the subnets of these zones', async () => {

@@ -6,6 +6,8 @@ const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
   getWarnings(readSettings(getConfig(stack, values)), today);
 
+const SPOT = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 8 };
+const GROUP = { ...SPOT, mechanism: 'managed-node-group', minimumNodes: 2, maximumNodes: 2 };
 const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme@1/serving@2:environment:staging'] };
 
 test('getWarnings reports nothing for a stack without example values', () => {
@@ -77,18 +79,28 @@ test('getWarnings reports managed groups that no autoscaler scales', () => {
   ]);
 });
 
-test.each([
-  [3554, []],
+test.each<[string, Record<string, unknown>, boolean]>([
+  ['a pool that prefers spot', {}, true],
   [
-    3555,
-    [
-      'shutdown lets replicas drain for 3600 s, but a node of a10g that is replaced ends after 3600 s: its replicas stop ' +
-        'at once, without regard to the disruption budget, and requests that are still open fail. ' +
-        'Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group',
-    ],
+    'an on-demand pool beside it',
+    { gpuNodePools: [SPOT, { ...SPOT, name: 'floor', capacityTypes: ['on-demand'] }] },
+    false,
   ],
-])('getWarnings compares a drain of %i s with the time that Karpenter gives a node', (drainSeconds, warnings) => {
-  expect(of({ ...OWN, shutdown: { drainSeconds } })).toEqual(warnings);
+  ['a managed group of spot nodes', { gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] }, true],
+  ['managed groups of both', { gpuNodePools: [GROUP] }, false],
+  ['no protection', { protect: false }, false],
+  ['replicas on CPUs', { gpusPerPod: 0 }, false],
+])('getWarnings reports a protected stack on spot nodes only: %s', (_, values, isReported) => {
+  const protectedStack = { ...OWN, protect: true, bucketForceDestroy: false, gpuNodePools: [SPOT], ...values };
+  expect(of(protectedStack)).toEqual(
+    isReported
+      ? [
+          expect.stringMatching(
+            /^protect is true, but every GPU node pool prefers spot .* may need 21 minutes on a new node/,
+          ),
+        ]
+      : [],
+  );
 });
 
 test.each<[string, Record<string, unknown>, string | undefined]>([
