@@ -3,7 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
 import { toRunError } from './run-error';
 import { readSettings } from './settings';
-import { getServedChanges, isLoadBalancerClassChanged } from './served-changes';
+import { getServedChanges, isLoadBalancerClassChanged, keepPublisher } from './served-changes';
 import { program } from './stack';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
@@ -12,6 +12,8 @@ export = async (): Promise<object> => {
   const state = await readOwnState();
   if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
   for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
+  const { publisher } = settings;
+  if (publisher !== undefined) Object.assign(publisher, keepPublisher(state, publisher));
   const { exposure } = settings.triton;
   // A load balancer that moves to another namespace or cluster serves until its replacement does.
   if (exposure.kind === 'internal-load-balancer') {

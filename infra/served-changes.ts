@@ -2,14 +2,14 @@ import { AGENT_CONTAINER } from '../src/release/agent-api';
 import { readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
-import type { GpuNodePoolSettings, Settings } from './settings/types';
+import type { GpuNodePoolSettings, PublisherSettings, Settings } from './settings/types';
 import { DEFAULTS } from './triton/limits';
 
 /** A setting whose change replaces or deletes what a stack serves. */
 interface ServedSetting {
   setting: string;
   /** The value in the last state; undefined if the stack has no such resource, or if it stays. */
-  live: (state: LiveStack, settings: Settings) => string | undefined;
+  live: (state: LiveStack) => string | undefined;
   /** The value in the stack file; undefined if this setting then changes nothing. */
   next: (settings: Settings) => string | undefined;
   /** What `pulumi up` does, and what the user should do first. */
@@ -59,6 +59,7 @@ const INGRESS = 'kubernetes:networking.k8s.io/v1:Ingress';
 const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';
 const STACK = 'pulumi:pulumi:Stack';
 const OIDC_PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
+const ROLE = 'aws:iam/role:Role';
 const KUBERNETES = 'pulumi:providers:kubernetes';
 
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
@@ -85,6 +86,23 @@ const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
 export function isLoadBalancerClassChanged(state: StateResources, settings: Settings): boolean {
   const live = liveClass(new LiveStack(state));
   return live !== undefined && live !== nextClass(settings);
+}
+
+/**
+ * What a stack keeps for its publishers: the role, also if its subjects are examples, because the role may be protected;
+ * and the provider that this stack created, because other stacks may use it.
+ */
+export function keepPublisher(
+  state: StateResources,
+  { providerArn, createProvider = false }: PublisherSettings,
+): Pick<PublisherSettings, 'isLive' | 'createProvider'> {
+  const live = new LiveStack(state);
+  const [provider] = live.childrenOf('PublisherRole', OIDC_PROVIDER);
+  const isKept = provider !== undefined && (providerArn === undefined || providerArn === provider['arn']);
+  return {
+    isLive: live.childrenOf('PublisherRole', ROLE).length > 0,
+    createProvider: createProvider || isKept,
+  };
 }
 
 /** Whether the pods of a Deployment have a release agent. */
@@ -211,16 +229,6 @@ const SERVED: readonly ServedSetting[] = [
     next: nextClass,
     effect: 'deletes the load balancer, and then creates another one: clients need the new address',
   },
-  {
-    setting: 'publisherOidcProviderArn',
-    live: (state, { publisher }) =>
-      state.childrenOf('PublisherRole', OIDC_PROVIDER).some(({ arn }) => arn === publisher?.providerArn)
-        ? 'empty'
-        : undefined,
-    next: ({ publisher }) => publisher?.providerArn,
-    effect:
-      'deletes this provider, because this stack created it, and AWS then rejects the tokens of CI: leave the setting empty in the stack that created the provider',
-  },
 ];
 
 /** The settings whose change replaces or deletes what a stack serves. */
@@ -233,7 +241,7 @@ export const SERVED_SETTINGS: readonly string[] = [...SERVED.map(({ setting }) =
 export function getServedChanges(state: StateResources, settings: Settings): string[] {
   const live = new LiveStack(state);
   const changes = SERVED.flatMap(({ setting, live: read, next, effect }) => {
-    const from = read(live, settings);
+    const from = read(live);
     const to = from === undefined ? undefined : next(settings);
     return from === undefined || to === undefined || from === to ? [] : [`${setting} ${from} -> ${to} ${effect}`];
   });

@@ -19,6 +19,9 @@ import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
+import { completeOptions } from './triton/settings';
+import { drainSeconds } from './triton/timeouts';
+import { isExampleSubject } from './trust-subject';
 import { getWarnings } from './warnings';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
@@ -42,6 +45,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     {
       title: names.title('gpu'),
       pools: settings.gpuNodePools,
+      drainSeconds: drainSeconds(completeOptions(COMPONENT_NAME, settings.triton)),
       region: settings.region,
       tags: settings.tags,
       ...cluster.nodes,
@@ -165,6 +169,7 @@ function newCluster(
       keepName: settings.hasDefaultName,
       region,
       version: settings.version,
+      support: settings.support,
       autoMode: settings.autoMode,
       subnetIds: network.privateSubnetIds,
       systemNodes: settings.systemNodes,
@@ -254,6 +259,7 @@ function getPublisher(
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
   if (publisher === undefined || place === undefined) return undefined;
+  if (publisher.subjects.every(isExampleSubject) && publisher.isLive !== true) return undefined;
   return new PublisherRole(
     'publisher',
     {

@@ -8,3 +8,21 @@ export const isNarrowSubject = (subject: string): boolean =>
   /^(?!repo:)[^*?\s]+$/.test(subject) ||
   /^repo:[^*?\s:/]+\/[^*?\s:/]+$/.test(subject) ||
   /^[^*?\s:]+:[^*?\s:/]+\/[^*?\s:]+:\S+$/.test(subject);
+
+const GITHUB = 'https://token.actions.githubusercontent.com';
+
+/**
+ * The subjects of GitHub that have no ids and no counterpart with ids. Repositories that were created, renamed or
+ * transferred since 2026-07-15 have subjects with the ids of owner and repository, `repo:OWNER@ID/NAME@ID:...`
+ * (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens, read 2026-11-22).
+ */
+export function subjectsWithoutIds(issuer: string, subjects: readonly string[]): string[] {
+  const withoutIds = (subject: string): string => subject.replace(/^repo:([^@:/]+)@\d+\/([^@:/]+)@\d+/, 'repo:$1/$2');
+  const covered = new Set(subjects.filter((subject) => withoutIds(subject) !== subject).map(withoutIds));
+  return issuer === GITHUB
+    ? subjects.filter((subject) => /^repo:[^@/]+\/[^@:]+(:|$)/.test(subject) && !covered.has(subject))
+    : [];
+}
+
+/** Whether a subject is the example of the stack files. No token has it: names on GitHub do not begin with a hyphen. */
+export const isExampleSubject = (subject: string): boolean => subject.includes('-your-organisation-');

@@ -1,10 +1,10 @@
 import { capacityWarning } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
-import { TERMINATION_GRACE_SECONDS } from './gpu/gpu-node-pool-spec';
 import { COMPONENT_NAME } from './settings/triton';
-import type { Settings } from './settings/types';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
-import { graceSeconds } from './triton/timeouts';
+import { podReadySeconds } from './triton/timeouts';
+import { isExampleSubject, subjectsWithoutIds } from './trust-subject';
 
 /** Address ranges that are reserved for documentation. */
 const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
@@ -14,15 +14,19 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * @param today a parameter for tests
  */
 export function getWarnings(settings: Settings, today: Date): string[] {
-  const { cluster, publisher, gpuNodePools } = settings;
+  const { cluster, gpuNodePools } = settings;
   const capacity = capacityWarning(settings);
-  const ofPools = [...(capacity === undefined ? [] : [capacity]), ...drainWarnings(settings)];
-  if (cluster.kind === 'existing') return ofPools;
+  const always = [
+    ...(capacity === undefined ? [] : [capacity]),
+    ...spotWarning(settings),
+    ...publisherWarnings(settings),
+  ];
+  if (cluster.kind === 'existing') return always;
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
-  const support = supportWarning(version, today);
+  const support = supportWarning(version, cluster.support, today);
   return [
-    ...ofPools,
+    ...always,
     ...(support === undefined ? [] : [support]),
     ...(examples.length > 0
       ? [
@@ -32,11 +36,6 @@ export function getWarnings(settings: Settings, today: Date): string[] {
     ...(from.length === 0 && network.kind === 'create'
       ? [
           'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only, and a "pulumi up" from elsewhere fails after it created the cluster. Set the addresses from which you run pulumi: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
-        ]
-      : []),
-    ...(publisher?.subjects.some((subject) => subject.includes('-your-organisation-')) === true
-      ? [
-          'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
         ]
       : []),
     ...gpuNodePools
@@ -49,12 +48,28 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   ];
 }
 
-/** Karpenter deletes pods at once, without the disruption budget, if they may drain as long as their node. */
-function drainWarnings({ triton, gpuNodePools }: Settings): string[] {
-  const seconds = graceSeconds(completeOptions(COMPONENT_NAME, triton));
-  const pools = gpuNodePools.filter(({ mechanism }) => mechanism !== 'managed-node-group');
-  if (seconds < TERMINATION_GRACE_SECONDS || pools.length === 0) return [];
+function publisherWarnings({ publisher }: Settings): string[] {
+  if (publisher === undefined) return [];
+  const { issuer, subjects, prunerSubjects } = publisher;
+  if (subjects.some(isExampleSubject)) {
+    return [
+      'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
+    ];
+  }
+  const old = subjectsWithoutIds(issuer, [...subjects, ...prunerSubjects]);
+  if (old.length === 0) return [];
   return [
-    `shutdown lets replicas drain for ${seconds} s, but a node of ${pools.map(({ name }) => name).join(', ')} that is replaced ends after ${TERMINATION_GRACE_SECONDS} s: its replicas stop at once, without regard to the disruption budget, and requests that are still open fail. Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group`,
+    `${old.join(', ')} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... "gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. Set publisherSubjects and prunerSubjects to it, or list both forms`,
+  ];
+}
+
+/** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
+function spotWarning({ protect, triton, gpuNodePools: pools }: Settings): string[] {
+  const isFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
+    mechanism === 'managed-node-group' ? capacityTypes.includes('on-demand') : !capacityTypes.includes('spot');
+  if (!protect || triton.gpusPerPod === 0 || pools.length === 0 || pools.some(isFloor)) return [];
+  const minutes = Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
+  return [
+    `protect is true, but every GPU node pool prefers spot instances (${pools.map(({ name }) => name).join(', ')}): AWS may take back all of them at once, and a replica may need ${minutes} minutes on a new node. Begin gpuNodePools with a pool whose capacityTypes are [on-demand] or [reserved], for the replicas that must always run`,
   ];
 }

@@ -1,6 +1,5 @@
 import * as eks from '@pulumi/aws/eks';
 import * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from './eks-versions';
 import { NodeGroup } from './node-group';
 import { serviceTrust } from '../iam/policy-document';
 import { NODE_GROUP_POLICIES, roleWithPolicies } from '../iam/role';
@@ -10,7 +9,7 @@ export interface ClusterAddonsArgs {
   title?: string;
   clusterName: pulumi.Input<string>;
   region: string;
-  version: EksVersion;
+  version: string;
   subnetIds: pulumi.Input<string>[];
   /** Tags of the nodes and their disks. Default: none. */
   nodeTags?: Readonly<Record<string, string>>;

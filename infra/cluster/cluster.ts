@@ -3,9 +3,9 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
+import type { SupportType } from './eks-versions';
 import { createAccessEntry } from './cluster-access';
 import { ClusterAddons } from './cluster-addons';
-import type { EksVersion } from './eks-versions';
 import { getPartition, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
 import type { AwsIdentity } from '../settings/aws-identity';
@@ -18,7 +18,10 @@ export interface ClusterArgs {
   /** Whether a cluster that exists keeps its name when `clusterName` changes. Default: false. */
   keepName?: boolean;
   region: string;
-  version: EksVersion;
+  /** Version of Kubernetes, "1.35". */
+  version: string;
+  /** What EKS does when the standard support of the version ends: upgrade, or charge more. Default: standard. */
+  support?: SupportType;
   /** EKS Auto Mode: AWS runs the controllers for nodes, network, storage and load balancers. Default: true. */
   autoMode?: boolean;
   /** Private subnets in at least two zones. */
@@ -77,7 +80,7 @@ export class Cluster extends pulumi.ComponentResource {
   readonly oidcProviderArn: pulumi.Output<string>;
   /** Security group that EKS created for the control plane and all nodes. */
   readonly securityGroupId: pulumi.Output<string>;
-  readonly version: EksVersion;
+  readonly version: string;
   readonly autoMode: boolean;
   /** Resources that must exist before pods are created. */
   readonly ready: pulumi.Resource[];
@@ -172,6 +175,7 @@ export class Cluster extends pulumi.ComponentResource {
       {
         name: args.clusterName,
         version: args.version,
+        upgradePolicy: { supportType: (args.support ?? 'standard').toUpperCase() },
         roleArn: role.arn,
         accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
         // Auto Mode or EKS add-ons provide these components, never self-managed copies.

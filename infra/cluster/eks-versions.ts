@@ -1,25 +1,54 @@
-/** The Kubernetes versions that EKS offers and this program supports; compared with AWS's calendar on 2026-04-24. */
-export const EKS_VERSIONS = {
-  '1.34': { standardSupportUntil: '2026-12-02' },
-  '1.35': { standardSupportUntil: '2027-03-27' },
-} as const satisfies Record<string, { standardSupportUntil: string }>;
+/** The newest version of the table. Renovate proposes a newer one, and a test then requires its row. */
+export const NEWEST_EKS_VERSION = '1.36';
 
-export type EksVersion = keyof typeof EKS_VERSIONS;
+/**
+ * Ends of the standard support of EKS: https://docs.aws.amazon.com/eks/latest/userguide/kubernetes-versions.html, read
+ * on 2026-11-22.
+ */
+export const STANDARD_SUPPORT_UNTIL: Readonly<Record<string, string>> = {
+  '1.34': '2026-12-02',
+  '1.35': '2027-03-27',
+  '1.36': '2027-08-02',
+};
 
-export const EKS_VERSION_NAMES = Object.keys(EKS_VERSIONS) as EksVersion[];
+const OLDEST_EKS_VERSION = '1.34';
+
+/** What EKS does when the standard support of a version ends. */
+export const SUPPORT_TYPES = ['standard', 'extended'] as const;
+
+export type SupportType = (typeof SUPPORT_TYPES)[number];
 
 const WARN_DAYS = 60;
 const DAY_MS = 86_400_000;
 
+const minor = (version: string): number => Number(version.split('.')[1]);
+
+/** Why this program does not support a version; undefined if it does. Newer versions than those of the table are valid. */
+export function versionFault(text: string): { reason: string; hint?: string } | undefined {
+  if (!/^1\.\d{1,3}$/.test(text)) return { reason: 'not a Kubernetes version' };
+  // YAML reads 1.40 as the number 1.4.
+  if (/^1\.\d$/.test(text)) return { reason: 'too old', hint: `if you wrote 1.${text.slice(2)}0, put it in quotes` };
+  return minor(text) < minor(OLDEST_EKS_VERSION) ? { reason: 'too old' } : undefined;
+}
+
+/** The versions that are allowed, in words. */
+export const ALLOWED_VERSIONS = `a version of EKS from ${OLDEST_EKS_VERSION}, "${NEWEST_EKS_VERSION}"`;
+
 /**
- * Returns a warning if the standard support of a version ends soon or has ended. After its end the control plane
- * costs six times as much per hour.
+ * Returns a warning if the standard support of a version ends soon or has ended, or if its end is unknown.
  * @param today a parameter for tests
  */
-export function supportWarning(version: EksVersion, today: Date): string | undefined {
-  const { standardSupportUntil } = EKS_VERSIONS[version];
-  const daysLeft = Math.floor((Date.parse(standardSupportUntil) - today.getTime()) / DAY_MS);
+export function supportWarning(version: string, support: SupportType, today: Date): string | undefined {
+  const end = STANDARD_SUPPORT_UNTIL[version];
+  if (end === undefined) {
+    return `this package was not tested with Kubernetes ${version} and does not know when its standard support ends: "aws eks describe-cluster-versions" lists the versions of EKS. The newest that this package knows is ${NEWEST_EKS_VERSION}`;
+  }
+  const daysLeft = Math.floor((Date.parse(end) - today.getTime()) / DAY_MS);
   if (daysLeft > WARN_DAYS) return undefined;
-  const when = daysLeft < 0 ? 'ended' : 'ends';
-  return `standard support of Kubernetes ${version} ${when} on ${standardSupportUntil}, after which the control plane costs six times as much: set kubernetesVersion to the next version`;
+  // https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html, read on 2026-11-25
+  const then = {
+    standard: 'EKS upgrades the cluster by itself',
+    extended: 'the control plane costs six times as much',
+  }[support];
+  return `standard support of Kubernetes ${version} ${daysLeft < 0 ? 'ended' : 'ends'} on ${end}, after which ${then}: set kubernetesVersion to the next version`;
 }

@@ -1,7 +1,6 @@
 import * as ec2 from '@pulumi/aws/ec2';
 import * as eks from '@pulumi/aws/eks';
 import * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from './eks-versions';
 
 /** Machine images of nodes. The data device holds container images and the scratch space of pods. */
 const AMI_TYPES = {
@@ -16,7 +15,7 @@ export interface NodeGroupArgs {
   title?: string;
   clusterName: pulumi.Input<string>;
   nodeRoleArn: pulumi.Input<string>;
-  version: EksVersion;
+  version: string;
   subnetIds: pulumi.Input<string>[];
   amiType: keyof typeof AMI_TYPES;
   instanceTypes: string[];

@@ -2,16 +2,26 @@ import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-la
 import type { GpuNodePoolSettings } from '../settings/types';
 
 /**
- * Karpenter deletes a node this long after it began to drain it, so that a pod that does not terminate cannot keep the
- * node.
+ * Longest life of a node of Auto Mode, 21 days, with its drain
+ * (https://docs.aws.amazon.com/eks/latest/userguide/automode.html, read 2026-11-25).
  */
-export const TERMINATION_GRACE_SECONDS = 3600;
+const MOST_NODE_HOURS = 504;
 
 /**
- * Timeout for deleting a NodePool or NodeClass: TERMINATION_GRACE_SECONDS, and time for AWS to terminate the machines.
+ * Hours after which Karpenter deletes a node that it drains, so that a pod that does not terminate cannot keep the node.
+ * All nodes of an update expire together, without regard to the disruption budget of the pool, and Karpenter deletes the
+ * pods that are left then although their own budget still protects them
+ * (https://karpenter.sh/docs/concepts/disruption, read 2026-11-25). So it is at least the time to replace all replicas.
+ */
+function graceHours(drainSeconds = 0): number {
+  return Math.min(MOST_NODE_HOURS / 2, Math.max(1, Math.ceil(drainSeconds / 3600)));
+}
+
+/**
+ * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
  * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
  */
-export const DELETE_TIMEOUT = '75m';
+export const deleteTimeout = (drainSeconds?: number): string => `${graceHours(drainSeconds) * 60 + 15}m`;
 
 /** Disk throughput in MiB/s. It limits how fast Triton's image is unpacked while a replica starts. */
 const DISK_THROUGHPUT = 500;
@@ -36,8 +46,16 @@ export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: st
   ...pool.taints,
 ];
 
-/** Spec of the karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter. */
-export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassReference): object {
+/**
+ * Spec of the karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter.
+ * @param weight pools with a higher weight are filled first; 0 is Karpenter's default
+ */
+export function nodePoolSpec(
+  pool: GpuNodePoolSettings,
+  nodeClassRef: NodeClassReference,
+  { drainSeconds, weight = 0 }: { drainSeconds?: number; weight?: number },
+): object {
+  const grace = graceHours(drainSeconds);
   const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
   return {
     template: {
@@ -53,8 +71,8 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
           ...(pool.zones.length === 0 ? [] : [requirement('topology.kubernetes.io/zone', pool.zones)]),
         ],
         taints: poolTaints(pool),
-        expireAfter: `${pool.expireAfterHours}h`,
-        terminationGracePeriod: `${TERMINATION_GRACE_SECONDS / 3600}h`,
+        expireAfter: `${Math.min(pool.expireAfterHours, MOST_NODE_HOURS - grace)}h`,
+        terminationGracePeriod: `${grace}h`,
       },
     },
     disruption: {
@@ -65,6 +83,7 @@ export function nodePoolSpec(pool: GpuNodePoolSettings, nodeClassRef: NodeClassR
       budgets: [{ nodes: pool.disruptedNodes }],
     },
     limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
+    weight: weight === 0 ? undefined : weight,
   };
 }
 

@@ -1,10 +1,9 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from '../cluster/eks-versions';
 import { toRunError } from '../run-error';
 import type { TaintEffect } from './gpu-labels';
 import {
-  DELETE_TIMEOUT,
+  deleteTimeout,
   nodeClassSpec,
   nodePoolSpec,
   poolLabels,
@@ -18,7 +17,7 @@ import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 /** Cluster and placement of the nodes, for pools whose nodes AWS creates. */
 export interface NodePlacement {
   clusterName: pulumi.Input<string>;
-  version: EksVersion;
+  version: string;
   /** Private subnets, one for each zone. */
   subnetIds: pulumi.Input<string>[];
   /** The zones of `subnetIds`, in the same order; empty if they are unknown. */
@@ -38,6 +37,10 @@ export interface GpuNodePoolArgs {
   pool: GpuNodePoolInput;
   /** Not for the mechanism karpenter, where the existing node class determines the placement. */
   place?: NodePlacement;
+  /** Time in which all replicas can be replaced one after the other, in seconds. Default: an hour. */
+  drainSeconds?: number;
+  /** Pools of Karpenter with a higher weight are filled first. Default: 0. */
+  weight?: number;
 }
 
 /** Tag for splitting bills by pool. */
@@ -64,10 +67,10 @@ export class GpuNodePool extends pulumi.ComponentResource {
     const pool = toRunError(() => completePool(args.pool));
     switch (pool.mechanism) {
       case 'auto-mode':
-        this.nodePool(name, pool, this.nodeClass(name, pool, getPlace(name, place)));
+        this.nodePool(name, pool, this.nodeClass(name, pool, getPlace(name, place), args), args);
         break;
       case 'karpenter':
-        this.nodePool(name, pool, { reference: pool.nodeClass as NodeClassReference, dependsOn: [] });
+        this.nodePool(name, pool, { reference: pool.nodeClass as NodeClassReference, dependsOn: [] }, args);
         break;
       case 'managed-node-group':
         this.nodeGroups(name, pool, getPlace(name, place), args.title ?? name);
@@ -78,7 +81,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
     this.registerOutputs();
   }
 
-  private nodeClass(name: string, pool: GpuNodePoolSettings, place: NodePlacement) {
+  private nodeClass(name: string, pool: GpuNodePoolSettings, place: NodePlacement, { drainSeconds }: GpuNodePoolArgs) {
     const nodeClass = new CustomResource(
       `${name}-class`,
       {
@@ -92,7 +95,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
           tags: poolTags(pool, place),
         }),
       },
-      { parent: this, customTimeouts: { delete: DELETE_TIMEOUT } },
+      { parent: this, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
     );
     return {
       reference: { group: 'eks.amazonaws.com', kind: 'NodeClass', name: pool.name },
@@ -104,6 +107,7 @@ export class GpuNodePool extends pulumi.ComponentResource {
     name: string,
     pool: GpuNodePoolSettings,
     nodeClass: { reference: NodeClassReference; dependsOn: pulumi.Resource[] },
+    { drainSeconds, weight }: GpuNodePoolArgs,
   ): void {
     new CustomResource(
       name,
@@ -111,9 +115,9 @@ export class GpuNodePool extends pulumi.ComponentResource {
         apiVersion: 'karpenter.sh/v1',
         kind: 'NodePool',
         metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
-        spec: nodePoolSpec(pool, nodeClass.reference),
+        spec: nodePoolSpec(pool, nodeClass.reference, { drainSeconds, weight }),
       },
-      { parent: this, dependsOn: nodeClass.dependsOn, customTimeouts: { delete: DELETE_TIMEOUT } },
+      { parent: this, dependsOn: nodeClass.dependsOn, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
     );
   }
 

@@ -13,8 +13,13 @@ import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 export interface GpuNodesArgs {
   /** Name in tags and descriptions. Default: the name of the component. */
   title?: string;
-  /** Names and instance types; all other fields have defaults (settings/pool-fields.ts). */
+  /**
+   * Names and instance types; all other fields have defaults (settings/pool-fields.ts). Karpenter fills the pools in this
+   * order.
+   */
   pools: GpuNodePoolInput[];
+  /** Time in which all replicas can be replaced one after the other, in seconds. Default: an hour. */
+  drainSeconds?: number;
   region: string;
   /** The cluster, if this program creates it. Default: none, which allows only pools of the mechanism karpenter. */
   cluster?: Cluster;
@@ -39,7 +44,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     const args = { ...given, pools: toRunError(() => given.pools.map(completePool)) };
     const autoMode = this.autoMode(name, args);
     const groups = this.nodeGroupRole(name, args);
-    this.pools = args.pools.map((pool) => {
+    this.pools = args.pools.map((pool, index) => {
       const shared = pool.mechanism === 'auto-mode' ? autoMode : groups;
       return new GpuNodePool(
         `${name}-${pool.name}`,
@@ -47,6 +52,8 @@ export class GpuNodes extends pulumi.ComponentResource {
           title: `${args.title ?? name}-${pool.name}`,
           pool,
           place: shared === undefined ? undefined : this.place(args, shared),
+          drainSeconds: args.drainSeconds,
+          weight: args.pools.length - 1 - index,
         },
         { parent: this, dependsOn: [...(shared?.dependsOn ?? []), ...(args.cluster?.ready ?? [])] },
       );

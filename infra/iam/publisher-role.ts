@@ -37,7 +37,7 @@ export class PublisherRole extends pulumi.ComponentResource {
     super('triton-serving:infra:PublisherRole', name, {}, options);
     const { publisher, repository, title = name } = args;
     const { subjects, prunerSubjects } = publisher;
-    const shared = { ...args, provider: publisher.providerArn ?? this.provider(name, publisher) };
+    const shared = { ...args, provider: this.provider(name, publisher) };
     this.roleArn = this.role(name, {
       ...shared,
       subjects,
@@ -84,9 +84,30 @@ export class PublisherRole extends pulumi.ComponentResource {
     return role.arn;
   }
 
-  private provider(name: string, { issuer, audience }: PublisherSettings): pulumi.Output<string> {
-    return new iam.OpenIdConnectProvider(`${name}-issuer`, { url: issuer, clientIdLists: [audience] }, { parent: this })
-      .arn;
+  private provider(
+    name: string,
+    { issuer, audience, providerArn, createProvider }: PublisherSettings,
+  ): pulumi.Input<string> {
+    if (createProvider === true) {
+      // Without it, AWS would reject the tokens of every other stack and repository that uses the account.
+      const options = { parent: this, retainOnDelete: true };
+      return new iam.OpenIdConnectProvider(`${name}-issuer`, { url: issuer, clientIdLists: [audience] }, options).arn;
+    }
+    return providerArn ?? findProvider(issuer, { parent: this });
+  }
+}
+
+/**
+ * Returns the ARN of the IAM provider that the account has for an issuer.
+ * @throws RunError if AWS reports none
+ */
+export async function findProvider(issuer: string, options?: pulumi.InvokeOptions): Promise<string> {
+  try {
+    return (await iam.getOpenIdConnectProvider({ url: issuer }, options)).arn;
+  } catch (error) {
+    throw new pulumi.RunError(
+      `cannot find the IAM provider of ${issuer} in this account: ${(error as Error).message}. If the account has none, set createPublisherOidcProvider to true in one of its stacks; if you may not look it up, set publisherOidcProviderArn`,
+    );
   }
 }
 

@@ -49,6 +49,7 @@ export function clusterSettings(
     name: values.clusterName ?? `triton-${stack}`,
     hasDefaultName: values.clusterName === undefined,
     version: values.kubernetesVersion,
+    support: values.kubernetesSupport,
     autoMode: values.autoMode,
     systemNodes: { instanceTypes: values.systemInstanceTypes, count: values.systemNodes },
     admins: values.clusterAdmins,

@@ -5,7 +5,7 @@ import {
   GPU_INSTANCE_TYPE_NAMES,
   type GpuInstanceType,
 } from '../gpu/gpu-instance-types';
-import { DEFAULTS } from '../triton/limits';
+import { AGENT_REQUESTS, DEFAULTS } from '../triton/limits';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';
 
@@ -15,6 +15,31 @@ const SYSTEM_AND_IMAGE_GIB = 40;
 /** GPUs of one node of a pool as the scheduler counts them: a GPU with time slices counts once per slice. */
 export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
   getFacts(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
+
+/**
+ * Share of the memory that Karpenter subtracts for the hypervisor, by default
+ * (https://karpenter.sh/docs/reference/settings, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-25).
+ */
+const HYPERVISOR_SHARE = 0.075;
+
+/**
+ * Memory of a node for pods, in MiB. Auto Mode starts no node for a pod that needs more than Karpenter expects. The
+ * expectation of another Karpenter is a setting of its owner, and a node of a managed group may have more, so there only
+ * the reserve of the kubelet counts.
+ */
+function getPodMemoryMiB({ mechanism }: GpuNodePoolSettings, type: GpuInstanceType): number {
+  const { memoryGiB, podMemoryMiB } = getFacts(type);
+  return mechanism === 'auto-mode' ? podMemoryMiB : podMemoryMiB + HYPERVISOR_SHARE * memoryGiB * 1024;
+}
+
+const formatRoom = ({ cores, memoryMiB }: { cores: number; memoryMiB: number }): string =>
+  `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
+
+/**
+ * Names that EKS uses in a cluster with Auto Mode: its node class, and its node pools
+ * (https://docs.aws.amazon.com/eks/latest/userguide/set-builtin-node-pools.html, read 2026-11-25).
+ */
+const NAMES_OF_AUTO_MODE = ['default', 'general-purpose', 'system'];
 
 interface ModelGpu {
   model: string;
@@ -53,7 +78,7 @@ type At = (field: string) => string;
  */
 function checkInstanceTypes(
   pool: GpuNodePoolSettings,
-  { gpusPerPod, resources }: Settings['triton'],
+  { gpusPerPod, resources, agent }: Settings['triton'],
   problems: ProblemList,
   at: At,
 ): void {
@@ -64,13 +89,15 @@ function checkInstanceTypes(
     problems.add(at('capacityTypes'), 'is empty', { allowed: 'one or more of reserved, spot, on-demand' });
   }
   const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
+  const ofAgent = agent === undefined ? { cpu: 0, memoryMiB: 0 } : AGENT_REQUESTS;
+  const needed = { cores: cpu + ofAgent.cpu, memoryMiB: memoryGiB * 1024 + ofAgent.memoryMiB };
   for (const type of pool.instanceTypes) {
     const facts = getFacts(type);
-    // The system needs some of the memory and cores, so equal is not enough.
-    if (gpusPerPod > 0 && (facts.memoryGiB <= memoryGiB || facts.vcpus <= cpu)) {
+    const room = { cores: facts.podCores, memoryMiB: getPodMemoryMiB(pool, type) };
+    if (gpusPerPod > 0 && (room.memoryMiB < needed.memoryMiB || room.cores < needed.cores)) {
       problems.add(
         at('instanceTypes'),
-        `has ${type} with ${facts.vcpus} cores and ${facts.memoryGiB} GiB, but a replica needs more than ${cpu} cores and ${memoryGiB} GiB on its node`,
+        `has ${type} with ${formatRoom(room)} for pods of its ${facts.vcpus} cores and ${facts.memoryGiB} GiB, but a replica needs ${formatRoom(needed)}`,
         { hint: 'use larger instance types, or lower resources.cpu and resources.memoryGiB' },
       );
     }
@@ -120,6 +147,11 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
         cluster.kind === 'create'
           ? 'managed-node-group, or set autoMode to true'
           : 'karpenter, or an empty gpuNodePools',
+    });
+  }
+  if (pool.mechanism === 'auto-mode' && NAMES_OF_AUTO_MODE.includes(pool.name)) {
+    problems.add(at('name'), `is "${pool.name}", which EKS Auto Mode uses itself`, {
+      allowed: `any name but ${NAMES_OF_AUTO_MODE.join(', ')}`,
     });
   }
   checkNodeClass(pool, problems, at('nodeClass'));

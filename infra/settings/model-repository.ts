@@ -80,6 +80,11 @@ export function publisherSettings(values: ConfigValues, problems: ProblemList): 
   if (prunerSubjects.length > 0 && subjects.length === 0) {
     problems.add('prunerSubjects', 'is set without publisherSubjects', { hint: 'set publisherSubjects too' });
   }
+  if (values.createPublisherOidcProvider && values.publisherOidcProviderArn !== undefined) {
+    problems.add('createPublisherOidcProvider', 'is true, but publisherOidcProviderArn names an existing provider', {
+      hint: 'remove one of them',
+    });
+  }
   if (subjects.length === 0) return undefined;
   return {
     subjects,
@@ -87,5 +92,6 @@ export function publisherSettings(values: ConfigValues, problems: ProblemList): 
     issuer: values.publisherIssuer,
     audience: values.publisherAudience,
     providerArn: values.publisherOidcProviderArn,
+    createProvider: values.createPublisherOidcProvider,
   };
 }

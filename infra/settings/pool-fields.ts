@@ -82,7 +82,7 @@ export const POOL_FIELDS = {
     allowed: 'a number or a percentage, "1" or "20%"',
     default: '1',
     description:
-      'Number or percentage of nodes that may be replaced at the same time for consolidation, updates and expiry. Not for managed-node-group.',
+      'Number or percentage of nodes that may be replaced at the same time for consolidation and updates. Karpenter ignores it for nodes that expire. Not for managed-node-group.',
   },
   consolidateAfterMinutes: {
     kind: 'integer',
@@ -96,7 +96,8 @@ export const POOL_FIELDS = {
     minimum: 1,
     maximum: 504,
     default: 336,
-    description: 'Hours after which a node is replaced; Auto Mode allows at most 504. Not for managed-node-group.',
+    description:
+      'Hours after which Karpenter drains a node, whatever disruptedNodes is; nodes that were created together expire together, and only the disruption budget of the replicas limits them. Auto Mode updates nodes about weekly within disruptedNodes, so few nodes get that old. It allows at most 504 hours with the drain, so a higher value is lowered. Not for managed-node-group.',
   },
   diskGiB: {
     kind: 'integer',

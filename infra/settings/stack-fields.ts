@@ -1,5 +1,5 @@
 import { cidrFault, RANGE_ORDERS } from '../network/cidr';
-import { EKS_VERSION_NAMES } from '../cluster/eks-versions';
+import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isNarrowSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
@@ -101,11 +101,19 @@ const CLUSTER_FIELDS = {
       'Name of the created cluster. A changed name creates another cluster before the present one is deleted. Empty: triton-STACK, or the name that an existing cluster has.',
   },
   kubernetesVersion: {
-    kind: 'choice',
-    choices: EKS_VERSION_NAMES,
+    kind: 'string',
+    check: versionFault,
+    allowed: ALLOWED_VERSIONS,
     default: '1.35',
     description:
-      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible.',
+      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible. The preview warns of a version that this package does not know.',
+  },
+  kubernetesSupport: {
+    kind: 'choice',
+    choices: SUPPORT_TYPES,
+    default: 'standard',
+    description:
+      'What EKS does when the standard support of kubernetesVersion ends. standard: it upgrades the cluster by itself; set kubernetesVersion to the same version then. extended: the version stays for 12 months, in which the control plane costs six times as much. AWS refuses a change to standard while a cluster is in extended support.',
   },
   autoMode: {
     kind: 'boolean',
@@ -132,7 +140,7 @@ const CLUSTER_FIELDS = {
     allowed: 'the ARN of an IAM role or user',
     default: [],
     description:
-      'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it.',
+      'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it. Without the role of CI in it, a cluster that a person created refuses the "pulumi up" of CI, and the other way round. AWS refuses the identity that creates the cluster, because EKS lists it already.',
   },
   publicAccessCidrs: {
     kind: 'stringArray',
@@ -188,7 +196,7 @@ const CLUSTER_FIELDS = {
     kind: 'objectArray',
     fields: POOL_FIELDS,
     description:
-      'GPU node pools, described in docs/infrastructure.md. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
+      'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objectArray',
@@ -207,7 +215,8 @@ const CLUSTER_FIELDS = {
 
 const checkSubject: TextCheck = (text) =>
   isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' };
-const SUBJECTS = 'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"';
+const SUBJECTS =
+  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; * and ? only after the name of the repository';
 
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
@@ -313,7 +322,13 @@ const REPOSITORY_FIELDS = {
     pattern: OIDC_PROVIDER_ARN,
     allowed: 'the ARN of an IAM OpenID Connect provider',
     description:
-      'ARN of the IAM provider of publisherIssuer, if the account has one already; an account can have only one for each issuer. A change from empty to the provider that this stack created deletes the provider. Empty: the provider is created.',
+      'ARN of the IAM provider of publisherIssuer. Empty: the provider is looked up in the account, or created if createPublisherOidcProvider is true.',
+  },
+  createPublisherOidcProvider: {
+    kind: 'boolean',
+    default: false,
+    description:
+      'Whether this stack creates the IAM provider of publisherIssuer. An account can have only one for each issuer, which all its stacks and repositories share, so "pulumi destroy" and a change back to false leave it in the account.',
   },
 } as const satisfies Fields;
 

@@ -1,6 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { DEFAULTS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
+import { DEFAULTS, DRAIN_SECONDS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
 /** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
@@ -117,7 +117,7 @@ export const TRITON_FIELDS = {
       ),
       exitTimeoutSeconds: integer(LIMITS.shutdown.exitTimeoutSeconds, 'Seconds that open requests may then take.'),
     },
-    description: `Times for the stop of a replica. Defaults: ${describeDefaults(DEFAULTS.shutdown)}.`,
+    description: `Times for the stop of a replica. Defaults: drainSeconds ${DRAIN_SECONDS.cluster}, with the exposure ingress ${DRAIN_SECONDS.ingress} and with internal-load-balancer ${DRAIN_SECONDS['internal-load-balancer']}; ${describeDefaults(DEFAULTS.shutdown)}.`,
   },
   rollout: {
     kind: 'object',

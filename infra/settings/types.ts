@@ -1,5 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
-import type { EksVersion } from '../cluster/eks-versions';
+import type { SupportType } from '../cluster/eks-versions';
 import type { RangeOrder } from '../network/cidr';
 import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { AwsIdentity } from './aws-identity';
@@ -26,7 +26,9 @@ export type ClusterSettings =
       name: string;
       /** Whether the stack file omits the name, so that an existing cluster keeps the name that it has. */
       hasDefaultName: boolean;
-      version: EksVersion;
+      /** "1.35" */
+      version: string;
+      support: SupportType;
       autoMode: boolean;
       systemNodes: { instanceTypes: string[]; count: number };
       /** ARNs of IAM roles and users. */
@@ -83,8 +85,12 @@ export interface PublisherSettings {
   prunerSubjects: string[];
   issuer: string;
   audience: string;
-  /** If undefined, the IAM provider of the issuer is created. */
+  /** If undefined, the IAM provider of the issuer is created, or looked up in the account. */
   providerArn: string | undefined;
+  /** Whether to create the IAM provider of the issuer. Default: false. */
+  createProvider?: boolean;
+  /** Whether the stack has the role already, so that it also keeps a role for example subjects. Default: false. */
+  isLive?: boolean;
 }
 
 /**

@@ -68,7 +68,10 @@ export interface StartupBudget {
 
 /** How long a pod takes to stop. */
 export interface ShutdownArgs {
-  /** How long the pod keeps serving after a stop was requested, while load balancers deregister it. Default: 15 s. */
+  /**
+   * How long the pod keeps serving after a stop was requested, while load balancers deregister it. Default: 15 s; with an
+   * ingress 30 s, with a load balancer 120 s.
+   */
   drainSeconds?: number;
   /** How long open requests may then take (--exit-timeout-secs). Default: 30 s. */
   exitTimeoutSeconds?: number;

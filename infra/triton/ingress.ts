@@ -27,6 +27,12 @@ const ALB = 'alb.ingress.kubernetes.io';
 /** TLS 1.3 and 1.2, as AWS recommends. */
 const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
 
+/**
+ * Longest time for an answer. The default of 60 s ends requests to slow models with 504
+ * (https://docs.aws.amazon.com/elasticloadbalancing/latest/application/edit-load-balancer-attributes.html, read 2026-11-25).
+ */
+const IDLE_SECONDS = 300;
+
 /** Creates an Ingress with TLS and authentication, for HTTP clients outside the cluster. Returns its address. */
 export function createIngress(part: ComponentContext, exposure: IngressExposure): pulumi.Output<string> {
   const { settings, namespace, options } = part;
@@ -94,6 +100,7 @@ function annotations(part: ComponentContext, exposure: IngressExposure): Annotat
     ...(exposure.clientCidrs === undefined ? {} : { [`${ALB}/inbound-cidrs`]: exposure.clientCidrs.join(',') }),
     [`${ALB}/healthcheck-path`]: '/v2/health/ready',
     [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${part.settings.shutdown.drainSeconds}`,
+    [`${ALB}/load-balancer-attributes`]: `idle_timeout.timeout_seconds=${IDLE_SECONDS}`,
     ...authenticationAnnotations(part, authentication),
   };
 }

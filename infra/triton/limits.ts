@@ -43,11 +43,25 @@ export const LIMITS = {
   monitoring: { scrapeSeconds: limits(10, 300) },
 } as const satisfies LimitsOf<TritonOptions>;
 
+/** Requests of the container of an agent. */
+export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
+
 /** Disk for the agent's manifests and notes, and for the directories of files. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 
 /** Bytes that models may take on the disk of a pod with an agent. */
 export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 30 - RESERVED_BYTES;
+
+/**
+ * Default of shutdown.drainSeconds: how long clients may still reach a pod that stops. A network load balancer sends new
+ * connections for about two minutes after it was told to stop
+ * (https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366, read 2026-11-22), an application load
+ * balancer for some seconds.
+ */
+export const DRAIN_SECONDS = { cluster: 15, ingress: 30, 'internal-load-balancer': 120 } as const satisfies Record<
+  NonNullable<TritonOptions['exposure']>['kind'],
+  number
+>;
 
 /** Limits of the number of a TCP port. */
 export const PORT_LIMITS = limits(1, 65_535);
@@ -60,7 +74,8 @@ export const DEFAULTS = {
   /** Without cpuLimit, which is twice cpu. */
   resources: { cpu: 2, memoryGiB: 8, sharedMemoryGiB: 1, scratchGiB: 20 },
   startup: { downloadSeconds: 300, loadSeconds: 180, warmUpSeconds: 120 },
-  shutdown: { drainSeconds: 15, exitTimeoutSeconds: 30 },
+  /** Without drainSeconds, which depends on the exposure. */
+  shutdown: { exitTimeoutSeconds: 30 },
   rollout: { strategy: 'in-place', maxUnavailable: 1 },
   /** Also the basis of the queue alert without autoscaling. */
   queueMilliseconds: 50,

@@ -8,6 +8,7 @@ import { createAutoscaling } from './autoscaling';
 import { checkArguments } from './validate';
 import { createDeployment } from './deployment';
 import { createIngress } from './ingress';
+import { DEFAULTS } from './limits';
 import { createLoadBalancer } from './load-balancer';
 import { createMonitoring } from './monitoring';
 import { type ComponentContext, labels, podSelector, selectorLabels } from './names';
@@ -96,6 +97,35 @@ const RESTRICTED = Object.fromEntries(
   ]),
 );
 
+/**
+ * The label with which the controller of the load balancer adds a readiness gate to new pods: a pod counts as available
+ * when the load balancer sends requests to it, so that an update does not stop the next pod before. Auto Mode has a label
+ * of its own, as its webhook eks-load-balancing-webhook selects (read 2026-11-25 in namespaces of public repositories); the
+ * other is https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/pod_readiness_gate.
+ */
+function readinessGate(exposure: ResolvedTritonArgs['exposure']): Record<string, string> {
+  const group = gateGroup(exposure);
+  return group === undefined ? {} : { [`${group}/pod-readiness-gate-inject`]: 'enabled' };
+}
+
+function gateGroup(exposure: ResolvedTritonArgs['exposure']): string | undefined {
+  const [autoMode, controller] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
+  switch (exposure.kind) {
+    case 'cluster':
+      return undefined;
+    case 'internal-load-balancer':
+      return (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass) === DEFAULTS.loadBalancerClass
+        ? autoMode
+        : controller;
+    case 'ingress':
+      if (exposure.createAutoModeClass === true) return autoMode;
+      // With annotations of its user, it may be an ingress of any controller.
+      return exposure.authentication.kind === 'annotations' ? undefined : controller;
+    default:
+      return exposure satisfies never;
+  }
+}
+
 /** Creates the namespace of the pods if required. Returns its name. */
 export function createNamespace(
   settings: ResolvedTritonArgs,
@@ -103,7 +133,10 @@ export function createNamespace(
 ): pulumi.Output<string> {
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);
-  const metadata = { name: namespace.name, labels: { ...labels(name), ...RESTRICTED } };
+  const metadata = {
+    name: namespace.name,
+    labels: { ...labels(name), ...RESTRICTED, ...readinessGate(settings.exposure) },
+  };
   return new Namespace(name, { metadata }, { ...options, protect: namespace.protect }).metadata.name;
 }
 

@@ -13,7 +13,7 @@ import type {
   TritonOptions,
   TritonServerArgs,
 } from './args';
-import { ANYWHERE, DEFAULTS } from './limits';
+import { ANYWHERE, DEFAULTS, DRAIN_SECONDS } from './limits';
 import { AGENT_IMAGE, defaultImage } from './image';
 
 /** The options with every default filled in. */
@@ -63,6 +63,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     egressCidrs: [ANYWHERE],
     ...defined(options.network),
   };
+  const exposure = options.exposure ?? { kind: 'cluster' };
   const cpu = options.resources?.cpu ?? DEFAULTS.resources.cpu;
   return {
     ...rest,
@@ -74,9 +75,9 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     tolerations: options.tolerations ?? [],
     resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...defined(options.resources) },
     startup: { ...DEFAULTS.startup, ...defined(options.startup) },
-    shutdown: { ...DEFAULTS.shutdown, ...defined(options.shutdown) },
+    shutdown: { drainSeconds: DRAIN_SECONDS[exposure.kind], ...DEFAULTS.shutdown, ...defined(options.shutdown) },
     rollout: { ...DEFAULTS.rollout, ...defined(options.rollout) },
-    exposure: options.exposure ?? { kind: 'cluster' },
+    exposure,
     network,
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},

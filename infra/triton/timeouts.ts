@@ -44,13 +44,19 @@ function servingSeconds(settings: OfStart): number {
 
 type OfRollout = OfStart & Pick<ResolvedTritonArgs, 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
 
-/** Time to replace all pods, as many at once as the rollout allows. */
-function rolloutSeconds(settings: OfRollout): number {
+/** Time to replace all pods, some of them at once. */
+function replacementSeconds(settings: OfRollout, atOnce: number): number {
   const pods = settings.autoscaling?.maxReplicas ?? settings.replicas;
-  const atOnce = settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable;
-  const steps = Math.max(1, Math.ceil(pods / atOnce));
-  return steps * (podReadySeconds(settings) + graceSeconds(settings));
+  return Math.max(1, Math.ceil(pods / atOnce)) * (podReadySeconds(settings) + graceSeconds(settings));
 }
+
+/** Time to replace all pods, as many at once as the rollout allows. */
+const rolloutSeconds = (settings: OfRollout): number =>
+  replacementSeconds(settings, settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable);
+
+/** Time in which all nodes drain, if each evicts as many pods at once as the disruption budget of the replicas allows. */
+export const drainSeconds = (settings: OfRollout): number =>
+  replacementSeconds(settings, settings.rollout.maxUnavailable);
 
 /** Time in which a node reports that its pods ended, and load balancers are deleted. */
 const CLEAN_UP_SECONDS = 600;

@@ -3,6 +3,14 @@ import { UserError } from '../core/errors';
 /** Permissions that are needed in the cluster, for the message about a missing one. */
 const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
 
+const SIGN_IN = 'sign in again (AWS: "aws sso login"), or create the kubeconfig again';
+
+/** EKS answers 401 also to a valid sign-in of a role that the cluster does not admit. */
+const NO_ENTRY =
+  'If you are signed in, your role may have no access entry: "aws eks list-access-entries --cluster-name NAME" lists the roles that the cluster admits, and the setting clusterAdmins of the stack adds one';
+
+const isEks = (server: string): boolean => /\.eks\.amazonaws\.com/.test(server);
+
 export interface ClusterCall {
   /** The operation: `list pods in namespace serving`. */
   what: string;
@@ -70,7 +78,7 @@ function explainStatus(cannot: string, call: ClusterCall, status: number, messag
     case 401:
       return new UserError(
         `${cannot}: ${call.server} rejects the credentials of context "${call.context}" (${detail})`,
-        { hint: 'sign in again (AWS: "aws sso login"), or create the kubeconfig again' },
+        { hint: `${SIGN_IN}${isEks(call.server) ? `. ${NO_ENTRY}` : ''}` },
       );
     case 403:
       return new UserError(`${cannot}: not permitted (${detail})`, {

@@ -62,6 +62,9 @@ export interface RegisteredStack {
   only(type: string, name?: string): RegisteredResource;
 }
 
+/** An issuer of which the account has no provider. */
+export const MISSING_ISSUER = 'https://missing.example.com';
+
 const PROJECT = 'triton-serving';
 const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey', 'modelControlKey', 'ingressOidcClientSecret'];
 
@@ -110,7 +113,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
         });
         return { id, state };
       },
-      call: ({ token, inputs }) => (token === CALLER ? { accountId: ACCOUNT } : (inputs as Properties)),
+      call: ({ token, inputs }) => CALLS[token]?.(inputs as Properties) ?? (inputs as Properties),
     },
     PROJECT,
     stack,
@@ -165,7 +168,14 @@ export async function registered(run: () => object, stack: string): Promise<Regi
   };
 }
 
-const CALLER = 'aws:index/getCallerIdentity:getCallerIdentity';
+/** Answers of AWS to functions of the provider. */
+const CALLS: Readonly<Record<string, (inputs: Properties) => Properties>> = {
+  'aws:index/getCallerIdentity:getCallerIdentity': () => ({ accountId: ACCOUNT }),
+  'aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider': ({ url }) => {
+    if (url === MISSING_ISSUER) throw new Error('not found');
+    return { arn: `arn:aws:iam::${ACCOUNT}:oidc-provider/${(url as string).replace('https://', '')}` };
+  },
+};
 
 /** The fields of a request to register a resource that tests use. */
 interface RegisterRequest {

@@ -1,6 +1,7 @@
 import { GPU_POOL_LABEL } from '../../infra/gpu/gpu-labels';
 import { HERE, ONE_NODE_GROUP } from './aws-stack';
 import type { StackConfig, Step } from './stack';
+import { PUBLISHER } from './publisher-settings';
 
 /**
  * The live stacks whose settings are changed one at a time: `auto` creates everything, with Auto Mode and a managed node
@@ -33,6 +34,7 @@ export const SHAPES: Readonly<Record<Shape, StackConfig>> = {
   auto: {
     publicAccessCidrs: [HERE],
     clusterAdmins: [ADMIN],
+    ...PUBLISHER,
     kubernetesVersion: '1.34',
     bucketForceDestroy: false,
     gpuNodePools: [AUTO, FIXED],
@@ -130,6 +132,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('kubernetesVersion', '1.35', {
     requests: 'served; nodes of pools are replaced within `disruptedNodes`, those of a group one at a time',
   }),
+  auto('kubernetesSupport', 'extended'),
   auto('autoMode', false, { and: { gpuNodePools: [FIXED] }, advice: MOVE, requests: MOVED }),
   on('groups')('systemInstanceTypes', ['m7i.xlarge'], { advice: BOTH, requests: 'served' }),
   on('groups')('systemNodes', 3),
@@ -210,8 +213,9 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('publisherIssuer', 'https://gitlab.example.com'),
   auto('publisherAudience', 'triton'),
   auto('publisherOidcProviderArn', 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com', {
-    advice: 'name a provider that this stack did not create',
+    and: { createPublisherOidcProvider: undefined },
   }),
+  auto('createPublisherOidcProvider', false),
   auto('namespace', 'vision', {
     advice: `provide GPUs for both sets of replicas, or set \`replicas: 0\` first; ${ROTATE}`,
     requests: 'served by the old replicas until they are deleted',

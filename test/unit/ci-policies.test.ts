@@ -5,11 +5,13 @@ import { iamRules } from '../../policy/rules/iam';
 import { paths } from '../../src/core/paths';
 import { registeredStack } from '../support/registered-stack';
 import { resource } from './policy/cases/case';
+import { PUBLISHER } from '../support/publisher-settings';
 
 interface Statement {
   Sid: string;
   Effect: 'Allow' | 'Deny';
   Action?: string | string[];
+  Resource?: string | string[];
   Condition?: Record<string, Record<string, unknown>>;
 }
 
@@ -60,7 +62,7 @@ const CREATES: Readonly<Record<string, string>> = {
 
 test('the policy of the role deploy allows to make each kind of resource of a stack', async () => {
   const stacks = await Promise.all([
-    registeredStack('prod'),
+    registeredStack('prod', PUBLISHER),
     registeredStack('staging', {
       autoMode: false,
       gpuNodePools: [{ name: 'group', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }],
@@ -74,7 +76,7 @@ test('the policy of the role deploy allows to make each kind of resource of a st
 });
 
 test('the roles attach only policies that the policy of the role deploy names', async () => {
-  const { resources } = await registeredStack('prod');
+  const { resources } = await registeredStack('prod', PUBLISHER);
   const patterns = read('deploy').find(({ Sid }) => Sid === 'ManagedPolicies')?.Condition?.['ArnLike']?.[
     'iam:PolicyARN'
   ] as string[];
@@ -93,6 +95,16 @@ test.each(['deploy', 'preview'])('the policy of the role %s passes the rule on a
   const rule = iamRules.filter((one) => one.name === 'iam-no-wildcard-actions');
   expect(rule.flatMap((one) => findings(one, stack))).toEqual([]);
 });
+
+test.each(['deploy', 'preview'])(
+  'the policy of the role %s lets it look up the provider of publisherIssuer',
+  (name) => {
+    const everywhere = getActions(read(name).filter(({ Resource }) => Resource === '*'));
+    expect(everywhere).toEqual(
+      expect.arrayContaining(['iam:GetOpenIDConnectProvider', 'iam:ListOpenIDConnectProviders']),
+    );
+  },
+);
 
 test('the role preview writes nothing', () => {
   const verbs = getActions(read('preview')).map((action) => action.split(':')[1] ?? '');

@@ -4,7 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { AGENT_CONTAINER } from '../../../src/release/agent-api';
 import type { RepositoryCredentials } from '../args';
 import { hasDigest } from '../image';
-import { modelDiskBytes } from '../limits';
+import { AGENT_REQUESTS, modelDiskBytes } from '../limits';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
 import {
   NO_METADATA,
@@ -99,7 +99,11 @@ export function agentContainer(
  * share. Its disk is that of Triton's container, but for its log.
  */
 const AGENT_RESOURCES = {
-  requests: { cpu: '250m', memory: '256Mi', 'ephemeral-storage': '128Mi' },
+  requests: {
+    cpu: `${AGENT_REQUESTS.cpu * 1000}m`,
+    memory: `${AGENT_REQUESTS.memoryMiB}Mi`,
+    'ephemeral-storage': '128Mi',
+  },
   limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
 };
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { describeUnless } from '../../support/describe-unless';
 import { whyNoImport } from '../../support/lost-state';
+import { PUBLISHER } from '../../support/publisher-settings';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { Scratch } from '../../support/temp-dir';
 
@@ -33,6 +34,7 @@ describeUnless(whyNoImport('jq'), 'ids.jq', () => {
 
   beforeAll(async () => {
     const { resources: all } = await registeredStack('prod', {
+      ...PUBLISHER,
       publicAccessCidrs: ['192.0.2.0/24'],
       clusterAdmins: [ADMIN],
       gpuNodePools: [

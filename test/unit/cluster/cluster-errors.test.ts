@@ -11,6 +11,16 @@ const failure = (fields: object, message = 'it failed'): Error => Object.assign(
 const status = (code: number, message: string): Error =>
   failure({ code, body: JSON.stringify({ kind: 'Status', message }) });
 
+test.each([
+  ['https://A1B2C3.gr7.us-east-1.eks.amazonaws.com', true],
+  ['https://A1B2C3.yl4.cn-north-1.eks.amazonaws.com.cn', true],
+  ['https://cluster.example', false],
+])('explainCluster names access entries for a 401 of %s: %s', (server, isNamed) => {
+  const { hint } = explainCluster({ ...call, server }, status(401, 'Unauthorized'));
+  expect(hint).toContain('sign in again');
+  expect(hint?.includes('aws eks list-access-entries')).toBe(isNamed);
+});
+
 const CANNOT = 'cannot list pods app=triton in namespace serving';
 
 test.each([

@@ -1,6 +1,7 @@
 import { RunError } from '@pulumi/pulumi';
 import * as components from '../../../infra/components';
 import { registered, registeredStack, type RegisteredStack } from '../../support/registered-stack';
+import { PUBLISHER } from '../../support/publisher-settings';
 
 const { GpuNodePool, GpuNodes, ModelRepository, Network, TritonServer } = components;
 
@@ -10,7 +11,7 @@ const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => 
 const getTypes = ({ resources }: RegisteredStack): Set<string> => new Set(resources.map(({ type }) => type));
 
 test('components.ts exports every component of the program', async () => {
-  const { resources } = await registeredStack('staging');
+  const { resources } = await registeredStack('staging', PUBLISHER);
   const own = 'triton-serving:infra:';
   const ours = resources.filter(({ type, parent }) => type.startsWith(own) && !parent.includes(own));
   const names = new Set(ours.map(({ type }) => type.split(':').at(-1) ?? ''));

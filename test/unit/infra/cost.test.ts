@@ -37,10 +37,11 @@ test('estimateCost lists every item of staging', () => {
 
 test('estimateCost includes the cost at the largest number of replicas', () => {
   const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
-  expect(items(found)['pool a10g']).toBe('1327.14 (3 x g5.2xlarge, spot at 50% of the on-demand price)');
+  expect(items(found)['pool a10g']).toBe('2654.28 (3 x g5.2xlarge, on-demand)');
   expect(items(found)['NAT gateways']).toBe('109.50 (3, each with a public address)');
-  // Nine machines more: half of 1.212 and 7.8% of it an hour, and 200 GiB of disk each.
-  expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(9 * (1.212 * 0.578 * 730 + 16), 2);
+  // Nine machines more, one on-demand and eight spot for half of 1.212; each with a fee of 7.8% and 200 GiB of disk.
+  const more = 1.212 * 1.078 * 730 + 8 * 1.212 * 0.578 * 730 + 9 * 16;
+  expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(more, 2);
 });
 
 test('estimateCost warns of pools without room for all replicas', () => {
@@ -53,7 +54,7 @@ test('estimateCost warns of pools without room for all replicas', () => {
 
 test('estimateCost notes that spot prices are an assumption', () => {
   expect(estimate({}, 'prod').notes).toContain(
-    'Assumption: spot instances cost 50% of the on-demand price, and these pools use spot instances only: a10g. AWS changes the price, and may have no spot instances.',
+    'Assumption: spot instances cost 50% of the on-demand price, and these pools use spot instances only: a10g-spot. AWS changes the price, and may have no spot instances.',
   );
   expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
 });

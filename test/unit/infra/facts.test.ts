@@ -1,5 +1,10 @@
 import { subnetRanges } from '../../../infra/network/cidr';
-import { EKS_VERSIONS, supportWarning } from '../../../infra/cluster/eks-versions';
+import {
+  NEWEST_EKS_VERSION,
+  STANDARD_SUPPORT_UNTIL,
+  supportWarning,
+  versionFault,
+} from '../../../infra/cluster/eks-versions';
 import {
   getComputeCapability,
   GPU_INSTANCE_TYPE_NAMES,
@@ -68,16 +73,34 @@ test('GPU_INSTANCE_TYPES have GPUs with a compute capability of TensorRT', () =>
   ]).toEqual(['8.6', '8.9', '9.0']);
 });
 
-describe('EKS_VERSIONS', () => {
-  const { standardSupportUntil } = EKS_VERSIONS['1.35'];
-  const before = (days: number): Date => new Date(Date.parse(standardSupportUntil) - days * 86_400_000);
+describe('versions of EKS', () => {
+  const before = (days: number): Date => new Date(Date.parse('2027-03-27') - days * 86_400_000);
 
-  test('supportWarning warns from 60 days before the end of support', () => {
-    expect(supportWarning('1.35', before(61))).toBeUndefined();
-    expect(supportWarning('1.35', before(60))).toBe(
+  test('supportWarning warns from 60 days before the end of support, with what EKS does then', () => {
+    expect(supportWarning('1.35', 'standard', before(61))).toBeUndefined();
+    expect(supportWarning('1.35', 'extended', before(60))).toBe(
       'standard support of Kubernetes 1.35 ends on 2027-03-27, after which the control plane costs six times as much: set kubernetesVersion to the next version',
     );
-    expect(supportWarning('1.35', before(-1))).toMatch(/^standard support of Kubernetes 1\.35 ended on/);
+    expect(supportWarning('1.35', 'standard', before(-1))).toBe(
+      'standard support of Kubernetes 1.35 ended on 2027-03-27, after which EKS upgrades the cluster by itself: set kubernetesVersion to the next version',
+    );
+  });
+
+  test('supportWarning reports a version that the table lacks', () => {
+    expect(supportWarning('1.99', 'standard', before(0))).toMatch(/^this package was not tested with Kubernetes 1\.99/);
+  });
+
+  test('versionFault accepts every version from the oldest of the table', () => {
+    const versions = Object.keys(STANDARD_SUPPORT_UNTIL);
+    for (const version of [...versions, '1.37', '1.40', '1.99', '1.100']) {
+      expect([version, versionFault(version)]).toEqual([version, undefined]);
+    }
+    expect([versions[0], versions.at(-1)]).toEqual(['1.34', NEWEST_EKS_VERSION]);
+    expect(versionFault('1.33')).toEqual({ reason: 'too old' });
+    expect(versionFault('1.4')).toEqual({ reason: 'too old', hint: 'if you wrote 1.40, put it in quotes' });
+    for (const text of ['1', '2.0', 'v1.35', '1.35.1', '1.x', '11.35', '']) {
+      expect([text, versionFault(text)]).toEqual([text, { reason: 'not a Kubernetes version' }]);
+    }
   });
 });
 

@@ -7,6 +7,7 @@ import {
 } from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { PUBLISHER } from '../../support/publisher-settings';
 
 const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
 
@@ -22,7 +23,7 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
   let at: { bucket: string; prefix: string; key: string; region: string };
 
   beforeAll(async () => {
-    const { resources: all, outputs } = await registeredStack(stack);
+    const { resources: all, outputs } = await registeredStack(stack, PUBLISHER);
     resources = all;
     const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(outputs['modelRepository'] as string) ?? [];
     const encryption = all.find(
@@ -150,7 +151,7 @@ describe('roles of publishers for replicas with an agent', () => {
 
   beforeAll(async () => {
     const prunerSubjects = ['repo:acme/serving:environment:prune'];
-    const { resources, outputs } = await registeredStack('staging', { agent: true, prunerSubjects });
+    const { resources, outputs } = await registeredStack('staging', { ...PUBLISHER, agent: true, prunerSubjects });
     bucket = new URL(outputs['modelRepository'] as string).host;
     policies = { publisher: getPolicy(resources, 'publisher'), pruner: getPolicy(resources, 'pruner') };
     const role = resources.find(({ type, name }) => type === 'aws:iam/role:Role' && name === 'publisher-pruner');

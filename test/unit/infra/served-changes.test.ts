@@ -2,7 +2,12 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { StateResources } from '../../../infra/cluster/live-objects';
 import { CONFIG_FIELDS } from '../../../infra/settings/config';
-import { getServedChanges, isLoadBalancerClassChanged, SERVED_SETTINGS } from '../../../infra/served-changes';
+import {
+  getServedChanges,
+  isLoadBalancerClassChanged,
+  keepPublisher,
+  SERVED_SETTINGS,
+} from '../../../infra/served-changes';
 import { readSettings } from '../../../infra/settings';
 import { paths } from '../../../src/core/paths';
 import { getConfig } from '../../support/registered-stack';
@@ -161,16 +166,19 @@ test('getServedChanges reports an agent that is removed', () => {
   expect(changes(state(['other']), 'local', EXISTING)).toEqual([]);
 });
 
-test('getServedChanges reports publisherOidcProviderArn only for the provider that the stack created for publishers', () => {
+test('keepPublisher keeps the role and the provider that the stack created for publishers, and no other provider', () => {
   const account = 'arn:aws:iam::123456789012:oidc-provider';
   const own = `${account}/token.actions.githubusercontent.com`;
   const ofPods = `${account}/oidc.eks.us-east-1.amazonaws.com/id/16B8DC1FB45A401EB51F677C9B9ADED1`;
-  expect(changes(kept('staging'), 'staging', { publisherOidcProviderArn: own })).toEqual([
-    expect.stringContaining(`publisherOidcProviderArn empty -> ${own} deletes this provider`),
-  ]);
-  for (const other of [`${account}/gitlab.example.com`, ofPods]) {
-    expect(changes(kept('staging'), 'staging', { publisherOidcProviderArn: other })).toEqual([]);
+  const keep = (state: StateResources, providerArn?: string): object =>
+    keepPublisher(state, { subjects: [], prunerSubjects: [], issuer: '', audience: '', providerArn });
+  for (const arn of [undefined, own]) {
+    expect(keep(kept('prod'), arn)).toEqual({ isLive: true, createProvider: true });
   }
+  for (const arn of [`${account}/gitlab.example.com`, ofPods]) {
+    expect(keep(kept('prod'), arn)).toEqual({ isLive: true, createProvider: false });
+  }
+  expect(keep(kept('existing'))).toEqual({ isLive: false, createProvider: false });
 });
 
 test('getServedChanges reports another address of the API server, unless clusterIdentifier is set', () => {

@@ -213,6 +213,11 @@ describe('readSettings reports', () => {
         '    -> "aws ec2 describe-availability-zones" lists the zones of the region',
     ],
     [
+      'a version of Kubernetes that EKS no longer offers',
+      { kubernetesVersion: '1.33' },
+      'kubernetesVersion: is "1.33": too old; allowed: a version of EKS from 1.34, "1.36"',
+    ],
+    [
       'a zone without a range by its letter',
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
       'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +
@@ -267,6 +272,15 @@ describe('readSettings reports', () => {
       'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
     ],
     [
+      'a provider that is created although it exists',
+      {
+        createPublisherOidcProvider: true,
+        publisherOidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com',
+      },
+      'createPublisherOidcProvider: is true, but publisherOidcProviderArn names an existing provider\n' +
+        '    -> remove one of them',
+    ],
+    [
       'readers of an existing bucket',
       { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
       'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
@@ -311,7 +325,8 @@ describe('readSettings reports', () => {
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     const fault =
       `is ${JSON.stringify(subject)}: it does not name exactly one repository; allowed: ` +
-      'the subject of a token, "repo:OWNER/NAME:environment:prod"; * and ? only after "OWNER/NAME:"';
+      'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; ' +
+      '* and ? only after the name of the repository';
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([`publisherSubjects[0]: ${fault}`]);
     expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
   });
@@ -495,14 +510,35 @@ describe('readSettings rejects GPU node pools', () => {
   test('whose instance types have too few cores or too little memory for a replica', () => {
     const gpuNodePools = [{ ...POOL, instanceTypes: ['g5.xlarge', 'g5.2xlarge'] }];
     const hint = '    -> use larger instance types, or lower resources.cpu and resources.memoryGiB';
-    expect(getProblems({ resources: { memoryGiB: 16 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 2 cores and 16 GiB on its node\n${hint}`,
+    const small =
+      'gpuNodePools[0].instanceTypes: has g5.xlarge with 3.92 cores and 13.83 GiB for pods of its 4 cores and 16 GiB';
+    expect(getProblems({ resources: { memoryGiB: 14 }, gpuNodePools })).toEqual([
+      `${small}, but a replica needs 2 cores and 14 GiB\n${hint}`,
     ]);
     expect(getProblems({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
-      `gpuNodePools[0].instanceTypes: has g5.xlarge with 4 cores and 16 GiB, but a replica needs more than 4 cores and 8 GiB on its node\n${hint}`,
+      `${small}, but a replica needs 4 cores and 8 GiB\n${hint}`,
     ]);
-    expect(getProblems({ resources: { cpu: 3, memoryGiB: 15 }, gpuNodePools })).toEqual([]);
+    expect(getProblems({ resources: { cpu: 3, memoryGiB: 13 }, gpuNodePools })).toEqual([]);
     expect(getProblems({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
+  });
+
+  test.each([
+    ['auto-mode', 15, false, 1],
+    ['managed-node-group', 15, false, 0],
+    ['managed-node-group', 15, true, 1],
+    ['managed-node-group', 16, false, 1],
+  ])('of %s on g5.xlarge with %i GiB for a replica, agent %s: %i problems', (mechanism, memoryGiB, agent, problems) => {
+    expect(getProblems({ resources: { memoryGiB }, agent, gpuNodePools: [{ ...POOL, mechanism }] })).toHaveLength(
+      problems,
+    );
+  });
+
+  test.each(['default', 'system', 'general-purpose'])('of Auto Mode with the name %s', (name) => {
+    expect(getProblems({ gpuNodePools: [{ ...POOL, name }] })).toEqual([
+      `gpuNodePools[0].name: is "${name}", which EKS Auto Mode uses itself; ` +
+        'allowed: any name but default, general-purpose, system',
+    ]);
+    expect(getProblems({ gpuNodePools: [{ ...POOL, name, mechanism: 'managed-node-group' }] })).toEqual([]);
   });
 
   test('with GPUs for which a model has no plan', () => {

@@ -6,6 +6,7 @@ import {
   type RegisteredResource,
   type RegisteredStack,
 } from '../../support/registered-stack';
+import { PUBLISHER } from '../../support/publisher-settings';
 
 const roleArn = (name: string): string => `arn:aws:iam::${ACCOUNT}:role/${name}-a1b2c3d`;
 
@@ -38,7 +39,7 @@ function table(resources: readonly RegisteredResource[]): string {
 describe.each(['staging', 'prod'])('stack %s', (stack) => {
   let made: RegisteredStack;
   beforeAll(async () => {
-    made = await registeredStack(stack);
+    made = await registeredStack(stack, PUBLISHER);
   });
 
   test('is made of these resources', () => {
@@ -87,6 +88,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(inputs).toEqual({
       name: `triton-${stack}`,
       version: '1.35',
+      upgradePolicy: { supportType: 'STANDARD' },
       roleArn: roleArn(`cluster-control-plane`),
       accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
       bootstrapSelfManagedAddons: false,
@@ -149,9 +151,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(ways).toHaveLength(3);
   });
 
-  test('creates a pool that scales from 0 on spot and on-demand nodes, with limits, taint and budget', () => {
-    const custom = (kind: string): Record<string, unknown> => made.only(`kubernetes:${kind}`).inputs;
-    expect(custom('karpenter.sh/v1:NodePool')).toEqual({
+  test('creates a pool that scales from 0, with limits, taint and budget; prod has on-demand nodes first', () => {
+    const isProd = stack === 'prod';
+    expect(made.only('kubernetes:karpenter.sh/v1:NodePool', 'gpu-a10g').inputs).toEqual({
       apiVersion: 'karpenter.sh/v1',
       kind: 'NodePool',
       metadata: { name: 'a10g', annotations: { 'pulumi.com/waitFor': 'condition=Ready' } },
@@ -164,15 +166,20 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
               {
                 key: 'node.kubernetes.io/instance-type',
                 operator: 'In',
-                values: stack === 'prod' ? ['g5.2xlarge', 'g5.4xlarge'] : ['g5.xlarge', 'g5.2xlarge'],
+                values: isProd ? ['g5.2xlarge', 'g5.4xlarge'] : ['g5.xlarge', 'g5.2xlarge'],
               },
-              { key: 'karpenter.sh/capacity-type', operator: 'In', values: ['spot', 'on-demand'] },
+              {
+                key: 'karpenter.sh/capacity-type',
+                operator: 'In',
+                values: isProd ? ['on-demand'] : ['spot', 'on-demand'],
+              },
               { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
               { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
             ],
             taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
             expireAfter: '336h',
-            terminationGracePeriod: '1h',
+            // Three replicas of prod need 3 x 1270 s.
+            terminationGracePeriod: isProd ? '2h' : '1h',
           },
         },
         disruption: {
@@ -180,16 +187,21 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
           consolidateAfter: '10m',
           budgets: [{ nodes: '1' }],
         },
-        limits: { 'nvidia.com/gpu': stack === 'prod' ? '12' : '3' },
+        limits: { 'nvidia.com/gpu': isProd ? '4' : '3' },
+        ...(isProd ? { weight: 1 } : {}),
       },
     });
-    expect(custom('eks.amazonaws.com/v1:NodeClass')['spec']).toEqual({
+    const spot = made.all('kubernetes:karpenter.sh/v1:NodePool').find(({ name }) => name === 'gpu-a10g-spot');
+    expect(spot !== undefined).toBe(isProd);
+    // Karpenter's default, so it is filled after the other pool.
+    if (spot !== undefined) expect(spot.inputs['spec']).not.toHaveProperty('weight');
+    expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass', 'gpu-a10g-class').inputs['spec']).toEqual({
       role: `gpu-auto-mode-a1b2c3d`,
       subnetSelectorTerms: ['a', 'b', 'c'].map((zone) => ({
         id: `network-private-us-east-1${zone}-id`,
       })),
       securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
-      ephemeralStorage: { size: stack === 'prod' ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
+      ephemeralStorage: { size: isProd ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
       networkPolicy: 'DefaultAllow',
       tags: { project: 'triton-serving', stack, 'triton-serving/gpu-pool': 'a10g' },
     });
@@ -266,7 +278,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const issuer = 'token.actions.githubusercontent.com';
     expectTrust('publisher', issuer, {
       StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
-      StringLike: { [`${issuer}:sub`]: [`repo:-your-organisation-/triton-serving:environment:${stack}`] },
+      StringLike: { [`${issuer}:sub`]: PUBLISHER.publisherSubjects },
     });
   });
 
@@ -409,9 +421,10 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.resources.filter(({ deleteBeforeReplace }) => deleteBeforeReplace === true)).toEqual([]);
   });
 
-  test('retains what a namespace and a cluster need when they are handed over', () => {
+  test('retains the provider of publishers, and what a namespace and a cluster need when they are handed over', () => {
     const retained = made.resources.filter(({ retainOnDelete }) => retainOnDelete);
     expect(retained.map(({ type, name }) => `${type} ${name}`).sort()).toEqual([
+      'aws:iam/openIdConnectProvider:OpenIdConnectProvider publisher-issuer',
       `kubernetes:core/v1:ConfigMapPatch gpu-network-policies`,
       'kubernetes:networking.k8s.io/v1:NetworkPolicy triton-default-deny',
     ]);

@@ -1,5 +1,7 @@
 import { getIssuer } from '../../../infra/cluster/cluster';
-import { ACCOUNT, registeredStack, type RegisteredStack } from '../../support/registered-stack';
+import { findProvider } from '../../../infra/iam/publisher-role';
+import { PUBLISHER } from '../../support/publisher-settings';
+import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
   registeredStack(stack, values);
@@ -124,13 +126,44 @@ test('Bottlerocket pools have a system volume and time slices in user data, but 
   expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
 });
 
-test('the timeouts for deleting a NodePool and a NodeClass cover the drain of their nodes', async () => {
-  const made = await variant({});
-  const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
-  const grace = (pool.inputs['spec'] as { template: { spec: { terminationGracePeriod: string } } }).template.spec;
-  expect(grace.terminationGracePeriod).toBe('1h');
-  expect(pool.timeouts.delete).toBe('75m');
-  expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').timeouts.delete).toBe('75m');
+describe('a node of Karpenter may drain until all replicas are replaced', () => {
+  const KEDA = { kind: 'keda', minReplicas: 1 };
+  const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 1000 };
+
+  // A replica takes 1270 s by default.
+  test.each([
+    ['two replicas', {}, 1, 336],
+    ['3 replicas', { replicas: 3 }, 2, 336],
+    ['12 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 12 } }, 5, 336],
+    ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 2, 336],
+    ['replicas that take an hour to drain', { shutdown: { drainSeconds: 3600 } }, 3, 336],
+    ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 1, 503],
+    ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
+  ])('%s', async (_, values, hours, expireAfter) => {
+    const made = await variant({ gpuNodePools: [POOL], ...values });
+    const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
+    expect((pool.inputs['spec'] as { template: { spec: object } }).template.spec).toMatchObject({
+      terminationGracePeriod: `${hours}h`,
+      expireAfter: `${expireAfter}h`,
+    });
+    const timeout = `${hours * 60 + 15}m`;
+    expect(pool.timeouts.delete).toBe(timeout);
+    expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').timeouts.delete).toBe(timeout);
+  });
+});
+
+test('Karpenter fills pools in the order of the stack file', async () => {
+  const pools = ['reserved', 'floor', 'burst'].map((name) => ({ name, instanceTypes: ['g5.xlarge'] }));
+  const made = await variant({ gpuNodePools: pools });
+  expect(
+    made
+      .all('kubernetes:karpenter.sh/v1:NodePool')
+      .map(({ name, inputs }) => [name, (inputs['spec'] as { weight?: number }).weight]),
+  ).toEqual([
+    ['gpu-reserved', 2],
+    ['gpu-floor', 1],
+    ['gpu-burst', undefined],
+  ]);
 });
 
 test('a pool with zones uses the subnets of these zones', async () => {
@@ -150,6 +183,11 @@ test('nodes of managed groups have the tags of the stack', async () => {
     'cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
     [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: `triton-staging-${group}` }),
   });
+});
+
+test('kubernetesSupport extended keeps a version beyond its standard support', async () => {
+  const made = await variant({ kubernetesSupport: 'extended' });
+  expect(made.only('aws:eks/cluster:Cluster').inputs['upgradePolicy']).toEqual({ supportType: 'EXTENDED' });
 });
 
 test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
@@ -296,11 +334,48 @@ test('an encrypted environment is kept in a Secret, and no other resource contai
   });
 });
 
-test('publisherOidcProviderArn reuses the existing provider', async () => {
-  const arn = 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com';
-  const made = await variant({ publisherOidcProviderArn: arn });
-  expect(made.all('aws:iam/openIdConnectProvider:OpenIdConnectProvider')).toHaveLength(1);
-  expect(JSON.stringify(made.only('aws:iam/role:Role', 'publisher').inputs)).toContain(arn);
+describe('the provider of publisherIssuer', () => {
+  const PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
+  const { publisherSubjects } = PUBLISHER;
+  const providers = (made: RegisteredStack): string[] => made.all(PROVIDER).map(({ name }) => name);
+  const trust = (made: RegisteredStack): unknown => made.only('aws:iam/role:Role', 'publisher').inputs;
+
+  test.each(['staging', 'prod'])(
+    'is neither looked up nor created for the example subject of %s, nor is the role',
+    async (stack) => {
+      const made = await variant({ publisherIssuer: MISSING_ISSUER }, stack);
+      expect(providers(made)).toEqual(['cluster-pods']);
+      expect(made.all('triton-serving:infra:PublisherRole')).toEqual([]);
+      expect(made.outputs).not.toHaveProperty('publisherRoleArn');
+    },
+  );
+
+  test('is looked up in the account', async () => {
+    const made = await variant({ publisherSubjects, publisherIssuer: 'https://gitlab.example.com' });
+    expect(providers(made)).toEqual(['cluster-pods']);
+    expect(JSON.stringify(trust(made))).toContain(`arn:aws:iam::${ACCOUNT}:oidc-provider/gitlab.example.com`);
+  });
+
+  test('is the one that publisherOidcProviderArn names', async () => {
+    const arn = 'arn:aws:iam::123456789012:oidc-provider/gitlab.example.com';
+    const made = await variant({ publisherSubjects, publisherOidcProviderArn: arn, publisherIssuer: MISSING_ISSUER });
+    expect(providers(made)).toEqual(['cluster-pods']);
+    expect(JSON.stringify(trust(made))).toContain(arn);
+  });
+
+  test('is created with createPublisherOidcProvider, and retained when the stack is destroyed', async () => {
+    const made = await variant(PUBLISHER);
+    expect(providers(made).sort()).toEqual(['cluster-pods', 'publisher-issuer']);
+    expect(made.only(PROVIDER, 'publisher-issuer').retainOnDelete).toBe(true);
+    expect(made.only(PROVIDER, 'cluster-pods').retainOnDelete).toBe(false);
+  });
+
+  test('findProvider reports an account without it, with the settings to use', async () => {
+    await variant({});
+    await expect(findProvider(MISSING_ISSUER)).rejects.toThrow(
+      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*set createPublisherOidcProvider to true .*set publisherOidcProviderArn$/s,
+    );
+  });
 });
 
 test('replicas without GPUs are not scheduled onto GPU nodes', async () => {

@@ -6,7 +6,9 @@ const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
   getWarnings(readSettings(getConfig(stack, values)), today);
 
-const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme/serving:environment:staging'] };
+const SPOT = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 8 };
+const GROUP = { ...SPOT, mechanism: 'managed-node-group', minimumNodes: 2, maximumNodes: 2 };
+const OWN = { publicAccessCidrs: ['10.9.8.0/24'], publisherSubjects: ['repo:acme@1/serving@2:environment:staging'] };
 
 test('getWarnings reports nothing for a stack without example values', () => {
   expect(of(OWN)).toEqual([]);
@@ -14,8 +16,8 @@ test('getWarnings reports nothing for a stack without example values', () => {
 
 test('getWarnings reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
+    'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
     'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
-    'publisherSubjects names -your-organisation-, which is an example value, so no token can assume the publisher role: set the subjects of your CI',
   ]);
 });
 
@@ -23,16 +25,50 @@ test.each(['staging', 'prod'])(
   'getWarnings reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
     expect(of({}, stack)).toEqual([
+      expect.stringMatching(/^publisherSubjects names/),
       expect.stringMatching(
         /^publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only.* pulumi config set --path "publicAccessCidrs\[0\]"/,
       ),
-      expect.stringMatching(/^publisherSubjects names/),
     ]);
     // An existing network may contain the machine that runs pulumi.
     const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
   },
 );
+
+describe('getWarnings compares subjects of GitHub with the forms that repositories have', () => {
+  const OLD = 'repo:acme/serving:environment:staging';
+  const NEW = 'repo:acme@1/serving@2:environment:staging';
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['with ids', { publisherSubjects: [NEW] }, []],
+    ['in both forms', { publisherSubjects: [OLD, NEW] }, []],
+    ['without ids', { publisherSubjects: [OLD] }, [OLD]],
+    ['without an environment', { publisherSubjects: ['repo:acme/serving'] }, ['repo:acme/serving']],
+    ['beside another one with ids', { publisherSubjects: [NEW, `${OLD}-2`] }, [`${OLD}-2`]],
+    [
+      'of the pruner',
+      { publisherSubjects: [NEW], prunerSubjects: [OLD.replace('staging', 'prune')], agent: true },
+      [OLD.replace('staging', 'prune')],
+    ],
+    ['of GitLab', { publisherIssuer: 'https://gitlab.com', publisherSubjects: [OLD] }, []],
+  ])('%s', (_, values, old) => {
+    const said = old.map(
+      (subject) =>
+        `${subject} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or ` +
+        'transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... ' +
+        '"gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. ' +
+        'Set publisherSubjects and prunerSubjects to it, or list both forms',
+    );
+    expect(of({ ...OWN, ...values })).toEqual(said);
+  });
+
+  test('also for an existing cluster', () => {
+    const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/X';
+    const values = { kubeContext: 'kind', s3Endpoint: '', oidcProviderArn, publisherSubjects: [OLD] };
+    expect(of(values, 'local')).toEqual([expect.stringContaining(`${OLD} has no ids`)]);
+  });
+});
 
 test('getWarnings reports managed groups that no autoscaler scales', () => {
   const pool = { name: 'fixed', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] };
@@ -43,18 +79,28 @@ test('getWarnings reports managed groups that no autoscaler scales', () => {
   ]);
 });
 
-test.each([
-  [3554, []],
+test.each<[string, Record<string, unknown>, boolean]>([
+  ['a pool that prefers spot', {}, true],
   [
-    3555,
-    [
-      'shutdown lets replicas drain for 3600 s, but a node of a10g that is replaced ends after 3600 s: its replicas stop ' +
-        'at once, without regard to the disruption budget, and requests that are still open fail. ' +
-        'Lower drainSeconds or exitTimeoutSeconds, or use a managed-node-group',
-    ],
+    'an on-demand pool beside it',
+    { gpuNodePools: [SPOT, { ...SPOT, name: 'floor', capacityTypes: ['on-demand'] }] },
+    false,
   ],
-])('getWarnings compares a drain of %i s with the time that Karpenter gives a node', (drainSeconds, warnings) => {
-  expect(of({ ...OWN, shutdown: { drainSeconds } })).toEqual(warnings);
+  ['a managed group of spot nodes', { gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] }, true],
+  ['managed groups of both', { gpuNodePools: [GROUP] }, false],
+  ['no protection', { protect: false }, false],
+  ['replicas on CPUs', { gpusPerPod: 0 }, false],
+])('getWarnings reports a protected stack on spot nodes only: %s', (_, values, isReported) => {
+  const protectedStack = { ...OWN, protect: true, bucketForceDestroy: false, gpuNodePools: [SPOT], ...values };
+  expect(of(protectedStack)).toEqual(
+    isReported
+      ? [
+          expect.stringMatching(
+            /^protect is true, but every GPU node pool prefers spot .* may need 21 minutes on a new node/,
+          ),
+        ]
+      : [],
+  );
 });
 
 test.each<[string, Record<string, unknown>, string | undefined]>([
@@ -108,6 +154,12 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
 
 test('getWarnings reports a Kubernetes version whose support ends', () => {
   expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
+});
+
+test('getWarnings reports a Kubernetes version whose end of support is unknown', () => {
+  expect(of({ ...OWN, kubernetesVersion: '1.41' })).toEqual([
+    expect.stringMatching(/not tested with Kubernetes 1\.41/),
+  ]);
 });
 
 test('getWarnings reports nothing about an existing cluster', () => {

@@ -2,6 +2,7 @@ import { appliesTo, findings, type Resource } from '../../../policy/rule';
 import { rules } from '../../../policy/rules';
 import { Value } from '../../../policy/value';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { PUBLISHER } from '../../support/publisher-settings';
 
 /** As the rules see it: before it is made, or once it is. */
 function seen(resource: RegisteredResource, properties: Record<string, unknown>): Resource {
@@ -47,10 +48,10 @@ const GROUPS = {
 };
 
 describe.each([
-  ['staging', {}],
-  ['prod', {}],
+  ['staging', PUBLISHER],
+  ['prod', PUBLISHER],
   ['staging', GROUPS],
-  ['staging', { agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
+  ['staging', { ...PUBLISHER, agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
   ['staging', { bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
 ])('%s %j', (name, changes) => {
   let resources: RegisteredResource[];

@@ -1,3 +1,4 @@
+import type { Exposure } from '../../../../infra/triton/args';
 import { requireControlKey } from '../../../../infra/triton/secrets';
 import { LABELS, render } from '../../../support/render';
 
@@ -60,6 +61,40 @@ describe('the namespace', () => {
         },
       },
     });
+  });
+
+  const BALANCED: Exposure = {
+    kind: 'internal-load-balancer',
+    clientCidrs: ['10.1.0.0/16'],
+    loadBalancerCidrs: ['10.0.0.0/16'],
+  };
+  const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
+    kind: 'ingress',
+    host: 'triton.example.com',
+    controllerCidrs: ['10.0.0.0/16'],
+    tls: { kind: 'acm', certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a' },
+    authentication: { kind: 'mutual-tls', trustStoreArn: 'arn' },
+  };
+  const OWN: typeof INGRESS = {
+    ...INGRESS,
+    tls: { kind: 'secret', secretName: 'tls' },
+    authentication: { kind: 'annotations', annotations: { auth: 'basic' } },
+  };
+  const [AUTO_MODE, CONTROLLER] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
+
+  test.each<[string, Exposure, string | undefined, number]>([
+    ['no load balancer', { kind: 'cluster' }, undefined, 15],
+    ['a load balancer of Auto Mode', BALANCED, AUTO_MODE, 120],
+    ['a load balancer of another class', { ...BALANCED, loadBalancerClass: 'service.k8s.aws/nlb' }, CONTROLLER, 120],
+    ['an ingress of Auto Mode', { ...INGRESS, createAutoModeClass: true }, AUTO_MODE, 30],
+    ['an ingress of another class', INGRESS, CONTROLLER, 30],
+    ['an ingress with annotations of its user', OWN, undefined, 30],
+  ])('with %s has the label for its readiness gate, and pods drain as long', async (_, exposure, group, seconds) => {
+    const { only } = await render({ exposure });
+    const { labels } = only('Namespace')['metadata'] as { labels: Record<string, string> };
+    const gates = Object.entries(labels).filter(([key]) => key.includes('readiness-gate'));
+    expect(gates).toEqual(group === undefined ? [] : [[`${group}/pod-readiness-gate-inject`, 'enabled']]);
+    expect(JSON.stringify(only('Deployment'))).toContain(`"preStop":{"sleep":{"seconds":${seconds}}}`);
   });
 
   test('leaves an existing namespace and its other pods unchanged', async () => {

@@ -166,13 +166,13 @@ describe('an internal load balancer', () => {
   });
 
   test('has the timeouts of the Deployment', async () => {
-    for (const [more, type, name] of [
-      [exposure, 'kubernetes:core/v1:Service', 'triton-internal'],
-      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton'],
+    for (const [more, type, name, rollout, end] of [
+      [exposure, 'kubernetes:core/v1:Service', 'triton-internal', '2750s', '765s'],
+      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton', '2570s', '675s'],
     ] as const) {
       const { objects } = await render({ exposure: more });
       const timeouts = objects.find((one) => one.type === type && one.name === name)?.timeouts;
-      expect(timeouts).toEqual({ create: '2540s', update: '2540s', delete: '660s' });
+      expect(timeouts).toEqual({ create: rollout, update: rollout, delete: end });
     }
   });
 
@@ -193,7 +193,8 @@ describe('an ingress', () => {
     [`${alb}/ssl-policy`]: 'ELBSecurityPolicy-TLS13-1-2-2021-06',
     [`${alb}/certificate-arn`]: 'arn:aws:acm:eu-central-1:123456789012:certificate/1',
     [`${alb}/healthcheck-path`]: '/v2/health/ready',
-    [`${alb}/target-group-attributes`]: 'deregistration_delay.timeout_seconds=15',
+    [`${alb}/target-group-attributes`]: 'deregistration_delay.timeout_seconds=30',
+    [`${alb}/load-balancer-attributes`]: 'idle_timeout.timeout_seconds=300',
   };
   const service = { name: 'triton', port: { name: 'http' } };
   const annotations = (manifest: Record<string, unknown>): unknown =>
