@@ -195,7 +195,7 @@ export interface AutoscalingArgs {
   /**
    * The autoscaler: `keda` (a ScaledObject that queries Prometheus; KEDA 2.17 or newer), or `custom-metrics` (a
    * HorizontalPodAutoscaler, which needs the custom metrics API of an adapter such as prometheus-adapter, and the
-   * recording rule of `monitoring.alerts`).
+   * recording rules of `monitoring.alerts`).
    */
   kind: 'keda' | 'custom-metrics';
   /** At least 1, because without a pod there are no metrics of a queue. */
@@ -203,6 +203,12 @@ export interface AutoscalingArgs {
   maxReplicas: number;
   /** Mean queue time of the slowest model above which replicas are added. Default: 50 ms. */
   queueMilliseconds?: number;
+  /**
+   * Mean number of batches in flight in a replica, waiting ones included, of the model with the most of them, above which
+   * replicas are added. A request that Triton does not batch counts as a batch. Twice the number of instances of a model in
+   * a replica is a good value. Default: 2, which is right for one instance.
+   */
+  batchesInFlight?: number;
   /**
    * Address of the Prometheus that KEDA queries. It must scrape the pods as configured by `monitoring.serviceMonitor`,
    * with the labels namespace, job (the name of the component) and pod. Default:
@@ -220,7 +226,7 @@ export interface AutoscalingArgs {
 export interface MonitoringArgs {
   /** ServiceMonitor, which makes Prometheus scrape the pods. Default: true. */
   serviceMonitor?: boolean;
-  /** PrometheusRule with alerts and the recording rule of the queue time. Default: true. */
+  /** PrometheusRule with alerts and the recording rules of the load. Default: true. */
   alerts?: boolean;
   /** ConfigMap with a Grafana dashboard. Default: true. */
   dashboard?: boolean;

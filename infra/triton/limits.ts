@@ -36,6 +36,7 @@ export const LIMITS = {
     minReplicas: limits(1, 1000),
     maxReplicas: limits(1, 1000),
     queueMilliseconds: limits(1, 600_000),
+    batchesInFlight: limits(1, 1000),
     // Kubernetes has the same limit.
     scaleDownAfterSeconds: limits(0, 3600),
   },
@@ -62,9 +63,13 @@ export const DEFAULTS = {
   startup: { downloadSeconds: 300, loadSeconds: 180, warmUpSeconds: 120 },
   shutdown: { drainSeconds: 15, exitTimeoutSeconds: 30 },
   rollout: { strategy: 'in-place', maxUnavailable: 1 },
-  /** Also the basis of the queue alert without autoscaling. */
-  queueMilliseconds: 50,
-  scaleDownAfterSeconds: 600,
+  autoscaling: {
+    /** Also the basis of the queue alert without autoscaling. */
+    queueMilliseconds: 50,
+    /** For one instance of a model: one batch is computed, and one waits. */
+    batchesInFlight: 2,
+    scaleDownAfterSeconds: 600,
+  },
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   ingress: { className: 'alb', scheme: 'internal' },

@@ -97,6 +97,10 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { autoscaling: { ...scaling, queueMilliseconds: 0 } },
   ],
   [
+    'autoscaling.batchesInFlight: is 0; allowed: a whole number from 1 to 1000',
+    { autoscaling: { ...scaling, batchesInFlight: 0 } },
+  ],
+  [
     'autoscaling.scaleDownAfterSeconds: is 7200; allowed: a whole number from 0 to 3600',
     { autoscaling: { ...scaling, scaleDownAfterSeconds: 7200 } },
   ],
