@@ -239,7 +239,7 @@ export const TRITON_FIELDS = {
       ),
       batchesInFlight: integer(
         LIMITS.autoscaling.batchesInFlight,
-        'Mean number of batches in flight in a replica, waiting ones included, above which replicas are added; twice the number of instances of a model in a replica is a good value.',
+        'Mean number of batches in flight in a replica, waiting ones included, above which replicas are added; twice the number of instances in a replica, of a model or of all steps of an ensemble, is a good value.',
       ),
       prometheusUrl: text('URL of the Prometheus that KEDA queries.'),
       scaleDownAfterSeconds: integer(

@@ -205,8 +205,8 @@ export interface AutoscalingArgs {
   queueMilliseconds?: number;
   /**
    * Mean number of batches in flight in a replica, waiting ones included, of the model with the most of them, above which
-   * replicas are added. A request that Triton does not batch counts as a batch. Twice the number of instances of a model in
-   * a replica is a good value. Default: 2, which is right for one instance.
+   * replicas are added. A request that Triton does not batch counts as a batch. Twice the number of instances in a replica is a
+   * good value: of a model, or of all steps of an ensemble. Default: 2, which is right for one instance.
    */
   batchesInFlight?: number;
   /**

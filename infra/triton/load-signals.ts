@@ -36,15 +36,20 @@ export function loadSignals(
     {
       metric: 'triton_batches_in_flight',
       goal: batchesInFlight,
-      // Little's law. Triton counts a request that it does not batch as an execution, and an ensemble has no executions.
-      ofModels: (by) => {
-        const labels = [...new Set([...by, 'pod', 'model'])];
-        const executions = sumRate('nv_inference_exec_count', of, labels);
-        const ofPods = `${executions} * ${meanMilliseconds('nv_inference_request_duration_us', of, labels)} / 1000`;
-        return `avg by (${[...by, 'model'].join(', ')}) (${ofPods})`;
-      },
+      ofModels: (by) => meanBatchesInFlight(of, [...by, 'model']),
     },
   ];
+}
+
+/**
+ * Mean number of batches in a replica, for each combination of the labels `by`: Little's law. Triton counts a request that
+ * it does not batch as an execution, and each request to an ensemble, too.
+ */
+export function meanBatchesInFlight(of: SeriesOf, by: readonly string[]): string {
+  const ofPods = [...new Set([...by, 'pod'])];
+  const executions = sumRate('nv_inference_exec_count', of, ofPods);
+  const seconds = `${meanMilliseconds('nv_inference_request_duration_us', of, ofPods)} / 1000`;
+  return `avg by (${by.join(', ')}) (${executions} * ${seconds})`;
 }
 
 /**
