@@ -5,7 +5,7 @@ import { ofModel, OTHER, POD, requests, RuleTester, settingsOf, up, type Series 
 const BUILD_MS = 30 * 60_000;
 
 /** The Deployment of Triton in kube-state-metrics; values in promtool's notation. It was created long ago. */
-const deployment = (of: Partial<Record<string, string>> = {}): Series[] =>
+const deployment = (of: Record<string, string> = {}): Series[] =>
   Object.entries({
     status_replicas_available: '2x400',
     status_replicas_updated: '2x400',
@@ -13,12 +13,12 @@ const deployment = (of: Partial<Record<string, string>> = {}): Series[] =>
     created: '-1000000x400',
     metadata_generation: '3x400',
     ...of,
-  }).map(([metric, values = '']) => ({
+  }).map(([metric, values]) => ({
     series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
     values,
   }));
 
-/** `values` of a Deployment whose roll-out makes no progress, or which makes progress. */
+/** Whether the roll-out of the Deployment makes no progress. */
 const progress = (values: string): Series => ({
   series:
     'kube_deployment_status_condition{namespace="triton",deployment="triton",condition="Progressing",status="false"}',
