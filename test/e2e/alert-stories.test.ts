@@ -92,7 +92,7 @@ const STORIES: Story[] = [
       up(OTHER, '_x125 1x400'),
       ofModel('nv_inference_count', OTHER, '_x155 0+100x400'),
     ],
-    silent: [29, 36, 40, 60],
+    silent: [29, 36, 37, 38, 40, 60],
   },
   {
     story: 'every replica is ready without any model, as with a broken driver',
@@ -169,6 +169,13 @@ const STORIES: Story[] = [
     silent: [45, 60, 71, 90],
   },
   {
+    story: 'one of two pods is lost',
+    alert: 'TritonReplicasMissing',
+    input: [...deployment({ status_replicas_available: '1x400' }), progress('0x400')],
+    silent: [35],
+    fires: [45],
+  },
+  {
     story: 'a roll-out is stuck',
     alert: 'TritonReplicasMissing',
     input: [
@@ -202,13 +209,13 @@ const STORIES: Story[] = [
   {
     story: 'a container is restarted twice within an hour',
     alert: 'TritonRestarting',
-    input: [ofPod('container_status_restarts_total', POD, '0x40 1x40 2x400')],
+    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x400')],
     silent: [25, 30, 60, 62, 65],
   },
   {
     story: 'a container is restarted three times within an hour',
     alert: 'TritonRestarting',
-    input: [ofPod('container_status_restarts_total', POD, '0x40 1x40 2x40 3x400')],
+    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x40 8x400')],
     fires: [40],
   },
   {
