@@ -237,9 +237,9 @@ export const TRITON_FIELDS = {
         LIMITS.autoscaling.queueMilliseconds,
         'Mean queue time in milliseconds above which replicas are added.',
       ),
-      batchesInFlight: integer(
-        LIMITS.autoscaling.batchesInFlight,
-        'Mean number of batches in flight in a replica, waiting ones included, above which replicas are added; twice the number of instances in a replica, of a model or of all steps of an ensemble, is a good value.',
+      instancesPerReplica: integer(
+        LIMITS.autoscaling.instancesPerReplica,
+        'Number of instances in a replica, of the model that determines the load or of all steps of an ensemble; replicas are added while more than half a batch waits for them.',
       ),
       prometheusUrl: text('URL of the Prometheus that KEDA queries.'),
       scaleDownAfterSeconds: integer(

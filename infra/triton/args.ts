@@ -204,11 +204,11 @@ export interface AutoscalingArgs {
   /** Mean queue time of the slowest model above which replicas are added. Default: 50 ms. */
   queueMilliseconds?: number;
   /**
-   * Mean number of batches in flight in a replica, waiting ones included, of the model with the most of them, above which
-   * replicas are added. A request that Triton does not batch counts as a batch. Twice the number of instances in a replica is a
-   * good value: of a model, or of all steps of an ensemble. Default: 2, which is right for one instance.
+   * Number of instances in a replica, of the model that determines the load or of all steps of an ensemble. Replicas are added
+   * while more batches are in flight than these instances compute, and half a batch. A request that Triton does not batch
+   * counts as a batch. Default: 1.
    */
-  batchesInFlight?: number;
+  instancesPerReplica?: number;
   /**
    * Address of the Prometheus that KEDA queries. It must scrape the pods as configured by `monitoring.serviceMonitor`,
    * with the labels namespace, job (the name of the component) and pod. Default:

@@ -36,7 +36,7 @@ export const LIMITS = {
     minReplicas: limits(1, 1000),
     maxReplicas: limits(1, 1000),
     queueMilliseconds: limits(1, 600_000),
-    batchesInFlight: limits(1, 1000),
+    instancesPerReplica: limits(1, 1000),
     // Kubernetes has the same limit.
     scaleDownAfterSeconds: limits(0, 3600),
   },
@@ -66,8 +66,7 @@ export const DEFAULTS = {
   autoscaling: {
     /** Also the basis of the queue alert without autoscaling. */
     queueMilliseconds: 50,
-    /** For one instance of a model: one batch is computed, and one waits. */
-    batchesInFlight: 2,
+    instancesPerReplica: 1,
     scaleDownAfterSeconds: 600,
   },
   /** Also used without monitoring, for other scrapers. */

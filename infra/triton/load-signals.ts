@@ -19,13 +19,22 @@ const REJECTED_SHARE = 0.01;
 /** How long requests must have waited in a queue from which none was answered. */
 const PENDING_WINDOW = '1m';
 
+/**
+ * Each instance may compute a batch, and half a batch may wait. One instance is then busy for three quarters of the time;
+ * several instances for more, because a batch that waits gets the first one that is free.
+ */
+const WAITING_PERCENT = 50;
+
 /** No signal exceeds this multiple of its goal, so that one step at most doubles the replicas. */
 const LARGEST_STEP = 2;
 
 /** The signals of an autoscaler. It follows the one that needs more replicas. */
 export function loadSignals(
   of: SeriesOf,
-  { queueMilliseconds, batchesInFlight }: Required<Pick<AutoscalingArgs, 'queueMilliseconds' | 'batchesInFlight'>>,
+  {
+    queueMilliseconds,
+    instancesPerReplica,
+  }: Required<Pick<AutoscalingArgs, 'queueMilliseconds' | 'instancesPerReplica'>>,
 ): LoadSignal[] {
   return [
     {
@@ -34,9 +43,10 @@ export function loadSignals(
       ofModels: (by) => queueOfModels(of, queueMilliseconds, [...by, 'model']),
     },
     {
-      metric: 'triton_batches_in_flight',
-      goal: batchesInFlight,
-      ofModels: (by) => meanBatchesInFlight(of, [...by, 'model']),
+      // In percent, because KEDA's fallback needs a goal that is a whole number.
+      metric: 'triton_batches_in_flight_percent',
+      goal: 100 * instancesPerReplica + WAITING_PERCENT,
+      ofModels: (by) => `100 * ${meanBatchesInFlight(of, [...by, 'model'])}`,
     },
   ];
 }

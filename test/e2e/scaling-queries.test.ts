@@ -37,7 +37,7 @@ const rejected = (pod: string, count: number): Series => ({
 interface Story {
   story: string;
   input: Series[];
-  /** Values of the queries of KEDA, whose goals are 50 ms and 2 batches per replica; undefined for no answer. */
+  /** Values of the queries of KEDA, whose goals are 50 ms and 150% of a batch; undefined for no answer. */
   queue: number | undefined;
   batches: number | undefined;
 }
@@ -65,11 +65,11 @@ const STORIES: Story[] = [
       ...pods(8)
         .slice(2)
         .map((pod) => up(pod, '0x400')),
-      ...pods(2).map((pod) => ofModel('nv_inference_request_duration_us', pod, '0+30000000x400')),
+      ...pods(2).map((pod) => ofModel('nv_inference_request_duration_us', pod, '0+22500000x400')),
       ...pods(2).map((pod) => ofModel('nv_inference_exec_count', pod, '0+100x400')),
     ],
     queue: 8 * 50,
-    batches: 8 * 2,
+    batches: 8 * 150,
   },
   {
     story: 'the slowest model of two replicas, while others start; kube-state-metrics has no answer',
@@ -133,19 +133,19 @@ const STORIES: Story[] = [
     story: 'requests that are not batched: as many batches as requests are in flight',
     input: [available(3), ...pods(3).flatMap((pod) => [up(pod), ...computed(pod, 600, 50)])],
     queue: 0,
-    batches: 3 * 2,
+    batches: 3 * 200,
   },
   {
     story: 'requests in batches of eight',
     input: [available(3), ...pods(3).flatMap((pod) => [up(pod), ...computed(pod, 600, 50, 8)])],
     queue: 0,
-    batches: (3 * 2) / 8,
+    batches: (3 * 200) / 8,
   },
   {
     story: 'eight instances share a GPU, so nothing waits in Triton',
     input: [available(1), up(POD), ...computed(POD, 150, 800)],
     queue: 0,
-    batches: 2 * 2,
+    batches: 2 * 150,
   },
 ];
 
@@ -154,7 +154,7 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
   beforeAll(() => tester.install(), BUILD_MS);
   afterAll(() => tester.clean());
 
-  const [queueSignal, batchSignal] = loadSignals(OF, { queueMilliseconds: 50, batchesInFlight: 2 });
+  const [queueSignal, batchSignal] = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });
   if (queueSignal === undefined || batchSignal === undefined) throw new Error('a signal is missing');
 
   const sample = (expr: string, value: number | undefined): object => ({
@@ -202,6 +202,6 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
       ...stuck('slow'),
     ];
     expect(await recorded(input, 'triton_queue_milliseconds', { [POD]: 0, [OTHER]: 0, slow: 100 })).toBe('');
-    expect(await recorded(input, 'triton_batches_in_flight', { [POD]: 4, [OTHER]: 0, slow: 0 })).toBe('');
+    expect(await recorded(input, 'triton_batches_in_flight_percent', { [POD]: 300, [OTHER]: 0, slow: 0 })).toBe('');
   });
 });

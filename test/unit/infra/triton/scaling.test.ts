@@ -2,8 +2,8 @@ import { loadSignals, scalingQuery, type LoadSignal } from '../../../../infra/tr
 import { LABELS, render } from '../../../support/render';
 
 /** What test/e2e/scaling-queries.test.ts evaluates. */
-const signals = (queueMilliseconds: number, batchesInFlight: number): LoadSignal[] =>
-  loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, batchesInFlight });
+const signals = (queueMilliseconds: number, instancesPerReplica: number): LoadSignal[] =>
+  loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, instancesPerReplica });
 
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
@@ -42,7 +42,7 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
       pollingInterval: 15,
       fallback: { failureThreshold: 4, replicas: 2, behavior: 'currentReplicasIfHigher' },
       advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(600) } },
-      triggers: signals(50, 2).map(trigger),
+      triggers: signals(50, 1).map(trigger),
     },
   });
 });
@@ -54,7 +54,7 @@ test('keda uses the configured values, and a longer rate window for rare scrapes
       minReplicas: 1,
       maxReplicas: 3,
       queueMilliseconds: 200,
-      batchesInFlight: 4,
+      instancesPerReplica: 4,
       prometheusUrl: 'http://prometheus.monitoring.svc:80',
       scaleDownAfterSeconds: 1800,
     },
@@ -68,8 +68,8 @@ test('keda uses the configured values, and a longer rate window for rare scrapes
     threshold: '200',
   });
   expect(queue?.['query']).toMatch(/\[240s\].* 400\) \* /);
-  expect(batches).toMatchObject({ threshold: '4' });
-  expect(batches?.['query']).toMatch(/\[240s\].* 8\) \* /);
+  expect(batches).toMatchObject({ threshold: '450' });
+  expect(batches?.['query']).toMatch(/\[240s\].* 900\) \* /);
   expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
 });
 
@@ -107,8 +107,8 @@ test('custom-metrics creates a HorizontalPodAutoscaler on the metrics of the rec
         {
           type: 'Pods',
           pods: {
-            metric: { name: 'triton_batches_in_flight' },
-            target: { type: 'AverageValue', averageValue: '2' },
+            metric: { name: 'triton_batches_in_flight_percent' },
+            target: { type: 'AverageValue', averageValue: '150' },
           },
         },
       ],
@@ -117,6 +117,6 @@ test('custom-metrics creates a HorizontalPodAutoscaler on the metrics of the rec
   const { groups } = only('PrometheusRule')['spec'] as { groups: { rules: { record?: string }[] }[] };
   expect(groups.flatMap(({ rules }) => rules.flatMap(({ record }) => record ?? []))).toEqual([
     'triton_queue_milliseconds',
-    'triton_batches_in_flight',
+    'triton_batches_in_flight_percent',
   ]);
 });
