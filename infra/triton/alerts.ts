@@ -81,7 +81,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonCapacityLow',
       severity: 'critical',
       forSeconds: limits.podReadySeconds,
-      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}`,
+      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, limits)}`,
       summary: `Only {{ $value | humanizePercentage }} of the desired replicas of ${of.name} are available.`,
     },
     {

@@ -193,6 +193,13 @@ const STORIES: Story[] = [
     fires: [35],
   },
   {
+    story: 'a new server starts its first pods',
+    alert: 'TritonCapacityLow',
+    input: deployment({ created: '0x400', status_replicas_available: '0x400' }),
+    silent: [10, 25],
+    fires: [90],
+  },
+  {
     story: 'one of two pods is replaced',
     alert: 'TritonCapacityLow',
     input: deployment({ status_replicas_available: '1x400' }),
