@@ -237,13 +237,17 @@ export const TRITON_FIELDS = {
         LIMITS.autoscaling.queueMilliseconds,
         'Mean queue time in milliseconds above which replicas are added.',
       ),
+      instancesPerReplica: integer(
+        LIMITS.autoscaling.instancesPerReplica,
+        'Number of instances in a replica, of the model that determines the load or of all steps of an ensemble; replicas are added while more than half a batch waits for them.',
+      ),
       prometheusUrl: text('URL of the Prometheus that KEDA queries.'),
       scaleDownAfterSeconds: integer(
         LIMITS.autoscaling.scaleDownAfterSeconds,
         'Seconds of lower load after which replicas are removed.',
       ),
     },
-    description: `Scales the number of replicas with the queue time. Requires kind (keda or custom-metrics), minReplicas and maxReplicas. Defaults: ${describeDefaults({ queueMilliseconds: DEFAULTS.queueMilliseconds, scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds })}. Empty: replicas decides.`,
+    description: `Scales the number of replicas with the queue time and the batches in flight. Requires kind (keda or custom-metrics), minReplicas and maxReplicas. Defaults: ${describeDefaults(DEFAULTS.autoscaling)}. Empty: replicas decides.`,
   },
   monitoring: {
     kind: 'object',
@@ -257,7 +261,7 @@ export const TRITON_FIELDS = {
       alerts: {
         kind: 'boolean',
         optional: true,
-        description: 'Whether to create a PrometheusRule with the alerts and the metric of the autoscaler.',
+        description: 'Whether to create a PrometheusRule with the alerts and the metrics of the autoscaler.',
       },
       dashboard: { kind: 'boolean', optional: true, description: 'Whether to create a Grafana dashboard.' },
       selectorLabels: {

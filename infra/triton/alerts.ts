@@ -1,3 +1,4 @@
+import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
   deploymentSeries,
@@ -16,13 +17,18 @@ import {
 export interface AlertLimits {
   /** Desired limit for the mean time in a queue. */
   queueMilliseconds: number;
-  /** Whether there is an autoscaler, which may reach its maximum. */
-  autoscaled: boolean;
+  /** What the autoscaler follows; empty without an autoscaler. */
+  signals: readonly LoadSignal[];
   gpus: boolean;
   /** Whether a release agent runs beside each Triton. */
   agents: boolean;
   /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;
+  /** Longest time from the start of a container until it serves. */
+  startSeconds: number;
+  /** Longest time in which a replica loads all models. */
+  loadSeconds: number;
+  mostReplicas: number;
 }
 
 /** One alert; docs/operations.md has a section with its name. */
@@ -47,35 +53,87 @@ const GPU_MEMORY_SHARE = 0.95;
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
 
+/** The share of failures is that of more failures than these within a quarter of an hour. */
+const FEWEST_FAILURES = 4;
+
+/** Window for models with few requests. */
+const LONG_WINDOW = '15m';
+
+/** Share of the desired replicas below which requests are about to fail. */
+const CAPACITY_SHARE = 0.5;
+
 /** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const deployment = deploymentSeries(of);
+  const available = `kube_deployment_status_replicas_available${deployment}`;
+  const desired = `kube_deployment_spec_replicas${deployment}`;
+  const restartSeconds = Math.max(3600, 4 * limits.startSeconds);
   return [
     {
       name: 'TritonDown',
       severity: 'critical',
       forSeconds: 120,
       // Missing metrics are as bad as replicas that do not answer.
-      expression: `${servingPods(of)} == 0 or absent(up${series(of)})`,
+      expression: `(${servingPods(of)} or vector(0)) == 0${unlessPlanned(of, limits)}`,
       summary: `No replica of ${of.name} answers Prometheus.`,
+    },
+    {
+      name: 'TritonCapacityLow',
+      severity: 'critical',
+      forSeconds: limits.podReadySeconds,
+      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, limits)}`,
+      summary: `Only {{ $value | humanizePercentage }} of the desired replicas of ${of.name} are available.`,
     },
     {
       name: 'TritonReplicasMissing',
       severity: 'warning',
       // Starting a node, pulling the image and loading the models takes up to podReadySeconds in normal operation.
       forSeconds: 2 * limits.podReadySeconds,
-      expression: `kube_deployment_status_replicas_available${deployment} < kube_deployment_spec_replicas${deployment}`,
+      // A roll-out in place lacks replicas until its last one, unless Kubernetes reports that it is stuck.
+      expression:
+        `max(${available}) < max(${desired})` +
+        ` unless (max(kube_deployment_status_replicas_updated${deployment}) < max(${desired})` +
+        ` unless on () kube_deployment_status_condition${deploymentSeries(of, 'condition="Progressing"', 'status="false"')} == 1)`,
       summary: `${of.name} has {{ $value }} available replicas, fewer than desired.`,
+    },
+    {
+      name: 'TritonModelGone',
+      severity: 'critical',
+      // A publisher that drains a replica unloads a model before it loads its successor.
+      forSeconds: Math.max(300, limits.loadSeconds),
+      // A model that is not loaded has no series, and Triton does not count requests to it.
+      expression:
+        `sum by (model) (increase(nv_inference_request_success${series(of)}[1h] offset 30m)) > 0` +
+        ` unless on (model) nv_inference_count${series(of)}${ifServing(of)}`,
+      summary: 'Model {{ $labels.model }} had requests in the last 90 minutes, and no replica has loaded it any more.',
+    },
+    {
+      name: 'TritonNoModels',
+      severity: 'critical',
+      forSeconds: Math.max(300, limits.loadSeconds),
+      // An empty repository had no models before, either.
+      expression:
+        `(${['1h', '1d'].map((age) => `count(nv_inference_count${series(of)} offset ${age})`).join(' or ')})` +
+        ` unless on () nv_inference_count${series(of)}${ifServing(of)}`,
+      summary: `No replica of ${of.name} has loaded any model.`,
     },
     {
       name: 'TritonRestarting',
       severity: 'warning',
       forSeconds: 0,
-      // Kubernetes counts a native sidecar among the init containers.
+      // Kubernetes counts a native sidecar among the init containers. Prometheus extrapolates 2 to slightly more.
       expression: (limits.agents ? ['container', 'init_container'] : ['container'])
-        .map((kind) => `increase(kube_pod_${kind}_status_restarts_total${podSeries(of)}[1h]) > 2`)
+        .map((kind) => `increase(kube_pod_${kind}_status_restarts_total${podSeries(of)}[${restartSeconds}s]) > 2.5`)
         .join(' or '),
-      summary: 'The replica {{ $labels.pod }} was restarted {{ $value | humanize }} times within an hour.',
+      summary: `The replica {{ $labels.pod }} was restarted {{ $value | printf "%.0f" }} times within ${Math.ceil(restartSeconds / 60)} minutes.`,
+    },
+    {
+      name: 'TritonReplicaEvicted',
+      severity: 'warning',
+      forSeconds: 0,
+      // Kubernetes keeps an evicted pod, so the alert ends by itself after an hour.
+      expression: `${evicted(of)} == 1 unless ${evicted(of)} offset 1h == 1`,
+      summary: 'Kubernetes evicted the replica {{ $labels.pod }}.',
     },
     {
       name: 'TritonUnschedulable',
@@ -87,7 +145,8 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     {
       name: 'TritonModelsDiffer',
       severity: 'warning',
-      forSeconds: 900,
+      // A publisher loads on one replica after the other.
+      forSeconds: Math.max(900, limits.mostReplicas * limits.loadSeconds),
       // A loaded model has series, so each replica should have the same ones. Triton answers before its agent loads models, and
       // other alerts are about agents that load none.
       expression: `${loadedOn(of)} < on () group_left () ${limits.agents ? loadedPods(of) : servingPods(of)}`,
@@ -99,7 +158,19 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'critical',
       forSeconds: 300,
       expression: failureShare(of),
-      summary: '{{ $value | humanizePercentage }} of the requests to model {{ $labels.model }} fail.',
+      summary:
+        '{{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}' +
+        '{{ with $labels.version }} version {{ . }}{{ end }} fail.',
+    },
+    {
+      name: 'TritonRequestsCanceled',
+      severity: 'warning',
+      forSeconds: 600,
+      // Clients that cancel while the queue is short do so on purpose.
+      expression:
+        `${share(of, ['model'], ['CANCELED'])} > ${FAILURE_SHARE}` +
+        ` and ${meanQueueMilliseconds(of, ['model'])} > ${limits.queueMilliseconds}`,
+      summary: 'Clients cancel {{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}.',
     },
     {
       name: 'TritonQueueLong',
@@ -119,7 +190,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
     ...(limits.gpus ? [gpuMemory(of)] : []),
-    ...(limits.autoscaled ? [atMaximum(of)] : []),
+    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
   ];
 }
@@ -130,16 +201,13 @@ const HEAD_UNREAD_SECONDS = 300;
 /** Alerts about the release agents. */
 function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const series = agentSeries(of);
-  const deployment = deploymentSeries(of);
   return [
     {
       name: 'TritonNotServing',
       severity: 'critical',
       forSeconds: 120,
       // Triton answers Prometheus also without models, so TritonDown does not fire.
-      expression:
-        `kube_deployment_status_replicas_available${deployment} == 0` +
-        ` and kube_deployment_spec_replicas${deployment} > 0`,
+      expression: `max(kube_deployment_status_replicas_available${deploymentSeries(of)}) == 0${unlessPlanned(of, limits)}`,
       summary: `No replica of ${of.name} serves its models.`,
     },
     {
@@ -178,10 +246,60 @@ function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   ];
 }
 
+/** Excludes a stack without desired replicas, a new one whose pods start, and an update of the only replica. */
+function unlessPlanned(of: SeriesOf, { podReadySeconds }: AlertLimits): string {
+  const deployment = deploymentSeries(of);
+  const desired = `kube_deployment_spec_replicas${deployment}`;
+  return [
+    `${desired} == 0`,
+    `time() - kube_deployment_created${deployment} < ${2 * podReadySeconds}`,
+    `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${podReadySeconds}s]) > 0)`,
+  ]
+    .map((planned) => ` unless on () ${planned}`)
+    .join('');
+}
+
+/** Limits a case to servers of which a replica answers and is not about to start. */
+const ifServing = (of: SeriesOf): string =>
+  ` and on () ${servingPods(of)} > 0 unless on () kube_deployment_status_replicas_available${deploymentSeries(of)} == 0`;
+
+const evicted = (of: SeriesOf): string => `kube_pod_status_reason${podSeries(of, 'reason="Evicted"')}`;
+
+/**
+ * Share of the requests of each model that failed for one of the reasons, from 0 to 1; no value without requests.
+ * @param weight how many requests each failure stands for
+ */
+function share(
+  of: SeriesOf,
+  by: readonly string[],
+  reasons: readonly string[],
+  { weight = 1, window }: { weight?: number; window?: string } = {},
+): string {
+  const matchers = [`reason=~"${reasons.join('|')}"`];
+  const failed = `${weight} * ${sumRate('nv_inference_request_failure', of, by, { matchers, window })}`;
+  return `${failed} / (${failed} + ${sumRate('nv_inference_request_success', of, by, { window })} > 0)`;
+}
+
+/**
+ * Failures of models by version, because a new version may have few requests. Ensembles by model, because the version of their
+ * successes is always 1; their failures have the reason OTHER, and Triton counts each twice.
+ */
 function failureShare(of: SeriesOf): string {
-  const failed = sumRate('nv_inference_request_failure', of, ['model']);
-  const succeeded = sumRate('nv_inference_request_success', of, ['model']);
-  return `${failed} / (${failed} + ${succeeded}) > ${FAILURE_SHARE}`;
+  const kinds = [
+    { by: ['model', 'version'], reasons: ['BACKEND', 'REJECTED'], weight: 1 },
+    { by: ['model'], reasons: ['OTHER'], weight: 0.5 },
+  ];
+  return kinds
+    .map(({ by, reasons, weight }) => {
+      const failures = `nv_inference_request_failure${series(of, `reason=~"${reasons.join('|')}"`)}`;
+      // A model with rare requests has none in the short window.
+      const shares = [{}, { window: LONG_WINDOW }].map((window) => share(of, by, reasons, { weight, ...window }));
+      return (
+        `((${shares.join(' or ')}) > ${FAILURE_SHARE}` +
+        ` and ${weight} * sum by (${by.join(', ')}) (increase(${failures}[${LONG_WINDOW}])) > ${FEWEST_FAILURES})`
+      );
+    })
+    .join(' or ');
 }
 
 function gpuMemory(of: SeriesOf): Alert {
@@ -194,16 +312,18 @@ function gpuMemory(of: SeriesOf): Alert {
   };
 }
 
-function atMaximum(of: SeriesOf): Alert {
+function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
   const autoscaler = `{namespace="${of.namespace}",horizontalpodautoscaler=~"(keda-hpa-)?${of.name}"}`;
   const [current, maximum] = ['status_current_replicas', 'spec_max_replicas'].map(
     (what) => `kube_horizontalpodautoscaler_${what}${autoscaler}`,
   );
+  const overGoal = signals.map(({ goal, ofModels }) => `max(${ofModels([])}) > ${goal}`).join(' or ');
   return {
     name: 'TritonAtMaximumReplicas',
     severity: 'warning',
     forSeconds: 900,
-    expression: `${current} >= ${maximum}`,
-    summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes.`,
+    // The autoscaler keeps replicas for a while after the load decreased.
+    expression: `${current} >= ${maximum} and on () (${overGoal})`,
+    summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes, and needs more.`,
   };
 }

@@ -198,7 +198,7 @@ export interface AutoscalingArgs {
   /**
    * The autoscaler: `keda` (a ScaledObject that queries Prometheus; KEDA 2.17 or newer), or `custom-metrics` (a
    * HorizontalPodAutoscaler, which needs the custom metrics API of an adapter such as prometheus-adapter, and the
-   * recording rule of `monitoring.alerts`).
+   * recording rules of `monitoring.alerts`).
    */
   kind: 'keda' | 'custom-metrics';
   /** At least 1, because without a pod there are no metrics of a queue. */
@@ -206,6 +206,12 @@ export interface AutoscalingArgs {
   maxReplicas: number;
   /** Mean queue time of the slowest model above which replicas are added. Default: 50 ms. */
   queueMilliseconds?: number;
+  /**
+   * Number of instances in a replica, of the model that determines the load or of all steps of an ensemble. Replicas are added
+   * while more batches are in flight than these instances compute, and half a batch. A request that Triton does not batch
+   * counts as a batch. Default: 1.
+   */
+  instancesPerReplica?: number;
   /**
    * Address of the Prometheus that KEDA queries. It must scrape the pods as configured by `monitoring.serviceMonitor`,
    * with the labels namespace, job (the name of the component) and pod. Default:
@@ -223,7 +229,7 @@ export interface AutoscalingArgs {
 export interface MonitoringArgs {
   /** ServiceMonitor, which makes Prometheus scrape the pods. Default: true. */
   serviceMonitor?: boolean;
-  /** PrometheusRule with alerts and the recording rule of the queue time. Default: true. */
+  /** PrometheusRule with alerts and the recording rules of the load. Default: true. */
   alerts?: boolean;
   /** ConfigMap with a Grafana dashboard. Default: true. */
   dashboard?: boolean;

@@ -5,7 +5,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
 import { labels } from './names';
 import type { ComponentContext } from './names';
-import { QUEUE_METRIC, scalingQuery } from './promql';
+import { loadSignals, scalingQuery } from './load-signals';
 import { seriesSelector } from './monitoring';
 
 type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
@@ -50,6 +50,7 @@ function createScaledObject(
   target: pulumi.Input<string>,
 ): void {
   const { name } = settings;
+  const of = seriesSelector(settings);
   new CustomResource(
     `${name}-scaling`,
     {
@@ -64,19 +65,17 @@ function createScaledObject(
         // Without Prometheus the load is unknown, so no pods are removed.
         fallback: { failureThreshold: 4, replicas: autoscaling.minReplicas, behavior: 'currentReplicasIfHigher' },
         advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(autoscaling) } },
-        triggers: [
-          {
-            type: 'prometheus',
-            metricType: 'AverageValue',
-            metadata: {
-              serverAddress: autoscaling.prometheusUrl,
-              query: scalingQuery(seriesSelector(settings), autoscaling.queueMilliseconds),
-              threshold: String(autoscaling.queueMilliseconds),
-              // An empty result is an error.
-              ignoreNullValues: 'false',
-            },
+        triggers: loadSignals(of, autoscaling).map((signal) => ({
+          type: 'prometheus',
+          metricType: 'AverageValue',
+          metadata: {
+            serverAddress: autoscaling.prometheusUrl,
+            query: scalingQuery(of, signal),
+            threshold: String(signal.goal),
+            // An empty result is an error.
+            ignoreNullValues: 'false',
           },
-        ],
+        })),
       },
     },
     options,
@@ -104,15 +103,10 @@ function createAutoscaler(
         minReplicas: autoscaling.minReplicas,
         maxReplicas: autoscaling.maxReplicas,
         behavior: behavior(autoscaling),
-        metrics: [
-          {
-            type: 'Pods',
-            pods: {
-              metric: { name: QUEUE_METRIC },
-              target: { type: 'AverageValue', averageValue: String(autoscaling.queueMilliseconds) },
-            },
-          },
-        ],
+        metrics: loadSignals(seriesSelector(settings), autoscaling).map(({ metric, goal }) => ({
+          type: 'Pods',
+          pods: { metric: { name: metric }, target: { type: 'AverageValue', averageValue: String(goal) } },
+        })),
       },
     },
     options,

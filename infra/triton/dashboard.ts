@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { meanBatchesInFlight } from './load-signals';
 import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './promql';
 
 /** One panel: a title, a unit of Grafana, and the drawn series. */
@@ -38,6 +39,7 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
       meanMilliseconds('nv_inference_compute_infer_duration_us', of, BY_MODEL),
       MODEL_LEGEND,
     ),
+    one('Batches in flight per replica', 'short', meanBatchesInFlight(of, ['model']), '{{model}}'),
     one('Pending requests', 'short', `sum by (model) (nv_inference_pending_request_count${series(of)})`, '{{model}}'),
     one(
       'Mean batch size',

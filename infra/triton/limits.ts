@@ -36,6 +36,7 @@ export const LIMITS = {
     minReplicas: limits(1, 1000),
     maxReplicas: limits(1, 1000),
     queueMilliseconds: limits(1, 600_000),
+    instancesPerReplica: limits(1, 1000),
     // Kubernetes has the same limit.
     scaleDownAfterSeconds: limits(0, 3600),
   },
@@ -77,9 +78,12 @@ export const DEFAULTS = {
   /** Without drainSeconds, which depends on the exposure. */
   shutdown: { exitTimeoutSeconds: 30 },
   rollout: { strategy: 'in-place', maxUnavailable: 1 },
-  /** Also the basis of the queue alert without autoscaling. */
-  queueMilliseconds: 50,
-  scaleDownAfterSeconds: 600,
+  autoscaling: {
+    /** Also the basis of the queue alert without autoscaling. */
+    queueMilliseconds: 50,
+    instancesPerReplica: 1,
+    scaleDownAfterSeconds: 600,
+  },
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   ingress: { className: 'alb', scheme: 'internal' },

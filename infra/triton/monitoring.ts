@@ -1,14 +1,15 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
-import { alerts, type Alert } from './alerts';
+import { alerts, type Alert, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
 import { DEFAULTS } from './limits';
 import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import { meanQueueMilliseconds, QUEUE_METRIC, type SeriesOf } from './promql';
+import { loadSignals, recordedSignal } from './load-signals';
+import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
-import { podReadySeconds } from './timeouts';
+import { podReadySeconds, startupSeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 
@@ -106,23 +107,26 @@ export interface RuleGroup {
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
-  const limits = {
-    queueMilliseconds: settings.autoscaling?.queueMilliseconds ?? DEFAULTS.queueMilliseconds,
-    autoscaled: settings.autoscaling !== undefined,
+  const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
+  const signals = loadSignals(of, autoscaling);
+  const limits: AlertLimits = {
+    queueMilliseconds: autoscaling.queueMilliseconds,
+    signals: settings.autoscaling === undefined ? [] : signals,
     gpus: settings.gpusPerPod > 0,
     agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
+    startSeconds: startupSeconds(settings),
+    loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
+    mostReplicas: settings.autoscaling?.maxReplicas ?? settings.replicas,
   };
   return [
     {
-      name: `${of.namespace}.${of.name}.queue`,
-      rules: [
-        {
-          record: QUEUE_METRIC,
-          expr: `max by (namespace, pod) (${meanQueueMilliseconds(of, ['namespace', 'pod', 'model'])})`,
-          labels: { job: of.name },
-        },
-      ],
+      name: `${of.namespace}.${of.name}.load`,
+      rules: signals.map((signal) => ({
+        record: signal.metric,
+        expr: recordedSignal(of, signal),
+        labels: { job: of.name },
+      })),
     },
     { name: `${of.namespace}.${of.name}.alerts`, rules: alerts(of, limits).map((alert) => alertRule(alert, of)) },
   ];

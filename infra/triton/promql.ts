@@ -6,17 +6,14 @@ export interface SeriesOf {
   scrapeSeconds: number;
 }
 
-/** Recording rule for the custom metrics API: mean queue time of a pod's slowest model, in milliseconds. */
-export const QUEUE_METRIC = 'triton_queue_milliseconds';
-
 /** A selector `{namespace="...",job="..."}` with further matchers. */
 export function series({ namespace, name }: SeriesOf, ...more: string[]): string {
   return `{${[`namespace="${namespace}"`, `job="${name}"`, ...more].join(',')}}`;
 }
 
 /** Selects the series of kube-state-metrics about the Deployment. */
-export function deploymentSeries({ namespace, name }: SeriesOf): string {
-  return `{namespace="${namespace}",deployment="${name}"}`;
+export function deploymentSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
+  return `{${[`namespace="${namespace}"`, `deployment="${name}"`, ...more].join(',')}}`;
 }
 
 /** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
@@ -29,14 +26,20 @@ function rateWindow({ scrapeSeconds }: SeriesOf): string {
   return `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
 
-/** Increase of a counter per second. */
-function rate(metric: string, of: SeriesOf): string {
-  return `rate(${metric}${series(of)}[${rateWindow(of)}])`;
+/** What to sum: the series with further matchers, over another window. */
+interface RateOptions {
+  matchers?: readonly string[];
+  window?: string;
 }
 
-/** Rates summed for each combination of the labels `by`. */
-export function sumRate(metric: string, of: SeriesOf, by: readonly string[]): string {
-  return `sum by (${by.join(', ')}) (${rate(metric, of)})`;
+/** Increases of a counter per second, summed for each combination of the labels `by`. */
+export function sumRate(
+  metric: string,
+  of: SeriesOf,
+  by: readonly string[],
+  { matchers = [], window = rateWindow(of) }: RateOptions = {},
+): string {
+  return `sum by (${by.join(', ')}) (rate(${metric}${series(of, ...matchers)}[${window}]))`;
 }
 
 /**
@@ -47,9 +50,12 @@ export function meanQueueMilliseconds(of: SeriesOf, by: readonly string[]): stri
   return meanMilliseconds('nv_inference_queue_duration_us', of, by);
 }
 
-/** The mean of one of Triton's durations, in milliseconds per request. */
-export function meanMilliseconds(duration: string, of: SeriesOf, by: readonly string[]): string {
-  return `${sumRate(duration, of, by)} / 1000 / (${sumRate('nv_inference_request_success', of, by)} > 0)`;
+/**
+ * The mean of one of Triton's durations, in milliseconds per request.
+ * @param above only where more requests per second than this were answered
+ */
+export function meanMilliseconds(duration: string, of: SeriesOf, by: readonly string[], above = 0): string {
+  return `${sumRate(duration, of, by)} / 1000 / (${sumRate('nv_inference_request_success', of, by)} > ${above})`;
 }
 
 /** Number of replicas that answer Prometheus. */
@@ -74,17 +80,7 @@ export function loadedOn(of: SeriesOf): string {
   return `count by (model, version) (count by (pod, model, version) (nv_inference_count${series(of)}))`;
 }
 
-/**
- * The query of KEDA, which divides the result by the desired queue time to get the number of pods: the queue time of
- * the slowest model times the number of pods with models. Starting pods are not counted, so waiting for them does not add
- * more. The queue time is capped, so one step at most doubles the number of these pods. The result is 0 without requests, and empty without any metrics, which KEDA treats as an error and not as an idle server.
- */
-export function scalingQuery(of: SeriesOf, queueMilliseconds: number): string {
-  const queue = `clamp_max(max(${meanQueueMilliseconds(of, ['model'])}), ${2 * queueMilliseconds})`;
-  return `${queue} * ${loadedPods(of)} or 0 * ${servingPods(of)}`;
-}
-
 /** Selector for series of kube-state-metrics about the pods of one component. */
-export function podSeries({ namespace, name }: SeriesOf): string {
-  return `{namespace="${namespace}",pod=~"${name}-[0-9a-z]+-[0-9a-z]{5}"}`;
+export function podSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
+  return `{${[`namespace="${namespace}"`, `pod=~"${name}-[0-9a-z]+-[0-9a-z]{5}"`, ...more].join(',')}}`;
 }

@@ -84,9 +84,8 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     secretEnvironment: options.secretEnvironment ?? {},
     agent: agent && { image: agent.image ?? AGENT_IMAGE },
     autoscaling: autoscaling && {
-      queueMilliseconds: DEFAULTS.queueMilliseconds,
+      ...DEFAULTS.autoscaling,
       prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
-      scaleDownAfterSeconds: DEFAULTS.scaleDownAfterSeconds,
       ...defined(autoscaling),
     },
     monitoring: monitoring && {

@@ -220,12 +220,19 @@ const OWN_ARGUMENTS = [
   'http-port',
   'grpc-port',
   'metrics-port',
+  'allow-metrics',
   'http-restricted-api',
   'grpc-restricted-protocol',
 ];
 
 function extraArguments({ extraArguments: given }: CompleteOptions, problems: ProblemList): void {
   for (const argument of given) {
+    // Without these counters Triton stops those of requests, too.
+    if (argument === '--metrics-config=counter_latencies=false') {
+      problems.add('extraArguments', `has ${describe(argument)}, which stops the counters of alerts and autoscaling`, {
+        hint: 'remove it',
+      });
+    }
     const name = /^--([a-z0-9-]+)/.exec(argument)?.[1];
     if (name !== undefined && !OWN_ARGUMENTS.includes(name)) continue;
     problems.add('extraArguments', `has ${describe(argument)}`, {

@@ -1,48 +1,21 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import type { TritonServerArgs } from '../../infra/triton/args';
 import { panels } from '../../infra/triton/dashboard';
 import { ruleGroups } from '../../infra/triton/monitoring';
-import { scalingQuery } from '../../infra/triton/promql';
-import { withDefaults } from '../../infra/triton/settings';
-import { CommandError, exec } from '../../src/core/exec';
 import { whyNoGo } from '../../tools/toolchain/go';
-import { ensurePromtool } from '../../tools/toolchain/promtool';
 import { describeUnless } from '../support/describe-unless';
-import { Scratch } from '../support/temp-dir';
-import { ARGS } from '../support/render';
+import {
+  labels,
+  OF,
+  ofModel,
+  OTHER,
+  POD,
+  requests,
+  RuleTester,
+  settingsOf,
+  up,
+  type Series,
+} from '../support/prometheus';
 
 const BUILD_MS = 30 * 60_000;
-
-const settings = withDefaults('triton', {
-  ...ARGS,
-  autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
-  monitoring: {},
-  agent: {},
-} satisfies TritonServerArgs);
-const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
-
-/** A time series with one value per 15 s, from minute 0. */
-interface Series {
-  series: string;
-  values: string;
-}
-
-const labels = (pod: string, more = ''): string => `{namespace="triton",job="triton",pod="${pod}"${more}}`;
-const up = (pod: string, values = '1x400'): Series => ({ series: `up${labels(pod)}`, values });
-const ofModel = (metric: string, pod: string, values: string, model = 'bert'): Series => ({
-  series: `${metric}${labels(pod, `,model="${model}",version="1"`)}`,
-  values,
-});
-
-/** Series of `count` requests per 15 s, each of which waited for `milliseconds`. */
-const requests = (pod: string, count: number, milliseconds: number, model = 'bert'): Series[] => [
-  ofModel('nv_inference_request_success', pod, `0+${count}x400`, model),
-  ofModel('nv_inference_queue_duration_us', pod, `0+${count * milliseconds * 1000}x400`, model),
-  ofModel('nv_inference_request_failure', pod, '0x400', model),
-  ofModel('nv_inference_count', pod, `0+${count}x400`, model),
-  ofModel('nv_inference_pending_request_count', pod, '0x400', model),
-];
 
 /** A series of the agent of a pod. */
 const ofAgent = (metric: string, values: string, pod = POD): Series => ({
@@ -50,38 +23,14 @@ const ofAgent = (metric: string, values: string, pod = POD): Series => ({
   values,
 });
 
-const POD = 'triton-6d5f7c9b8-x2x4z';
-const OTHER = 'triton-6d5f7c9b8-abcde';
 const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
 
 /** Prometheus's promtool reads the rules and evaluates them on constructed series. */
 describeUnless(whyNoGo(['promtool']), 'the rules', () => {
-  const scratch = new Scratch();
-  let promtool: string;
-  const rules = join(scratch.directory, 'rules.json');
-
-  beforeAll(async () => {
-    promtool = await ensurePromtool();
-    // JSON is valid YAML.
-    writeFileSync(rules, JSON.stringify({ groups: ruleGroups(settings) }));
-  }, BUILD_MS);
-  afterAll(() => scratch.clean());
-
-  /** Runs `promtool test rules` on one test. @returns the failures, or an empty string */
-  async function check(test: object): Promise<string> {
-    const file = join(scratch.directory, 'test.json');
-    writeFileSync(
-      file,
-      JSON.stringify({ rule_files: [rules], evaluation_interval: '15s', tests: [{ interval: '15s', ...test }] }),
-    );
-    try {
-      await exec(promtool, ['test', 'rules', file]);
-      return '';
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
-      return error.output.stdout + error.output.stderr;
-    }
-  }
+  const tester = new RuleTester();
+  beforeAll(() => tester.install(), BUILD_MS);
+  afterAll(() => tester.clean());
+  const check = (test: object): Promise<string> => tester.check(test);
 
   const alertTest = (alertname: string, minute: number, expected: Record<string, string>[]): object => ({
     eval_time: `${minute}m`,
@@ -95,30 +44,21 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
   const fires = (alertname: string, minute: number, input: Series[], expected: Record<string, string>[]) =>
     check({ input_series: input, alert_rule_test: [alertTest(alertname, minute, expected)] });
 
-  const expressionTest = (expr: string, samples: { labels: string; value: number }[]): object => ({
-    expr,
-    eval_time: '30m',
-    exp_samples: samples,
-  });
-
-  const yields = (expr: string, input: Series[], samples: { labels: string; value: number }[]) =>
-    check({ input_series: input, promql_expr_test: [expressionTest(expr, samples)] });
-
   test('promtool accepts all rules in strict mode', async () => {
-    const { stdout } = await exec(promtool, ['check', 'rules', '--lint=all', '--lint-fatal', rules]);
-    expect(stdout).toMatch(/SUCCESS: 16 rules found/);
+    const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
+    expect(stdout).toMatch(/SUCCESS: 22 rules found/);
   });
 
   test('promtool accepts every query of the dashboard', async () => {
     const queries = panels(OF, true).flatMap(({ queries: of }) => of.map(({ expression }) => expression));
     expect(queries.length).toBeGreaterThan(12);
-    const without = queries.map((expr) => expressionTest(expr, []));
+    const without = queries.map((expr) => ({ expr, eval_time: '30m', exp_samples: [] }));
     expect(await check({ input_series: [], promql_expr_test: without })).toBe('');
   });
 
   test('no alert fires while two replicas answer quickly', async () => {
-    const names = ruleGroups(settings).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(15);
+    const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
+    expect(names).toHaveLength(20);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
@@ -157,7 +97,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
     test('TritonNotServing fires if no replica is available, unless none is desired', async () => {
       const summary = 'No replica of triton serves its models.';
-      const expected = [{ namespace: 'triton', deployment: 'triton', severity: 'critical', summary }];
+      const expected = [{ severity: 'critical', summary }];
       expect(await fires('TritonNotServing', 90, replicas('1x400', '2x400'), [])).toBe('');
       expect(await fires('TritonNotServing', 90, replicas('0x400', '0x400'), [])).toBe('');
       const none = replicas('1x20 0x400', '2x400');
@@ -203,14 +143,14 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       const stopped = [up(POD, '1x20 0x400')];
       expect(await fires('TritonDown', 6, stopped, [])).toBe('');
       expect(await fires('TritonDown', 8, stopped, expected)).toBe('');
-      expect(await fires('TritonDown', 3, [], [{ ...expected[0], job: 'triton' }])).toBe('');
+      expect(await fires('TritonDown', 3, [], expected)).toBe('');
     });
 
     test('TritonReplicasMissing fires if a replica is missing longer than a pod takes to start', async () => {
       const missing = replicas('2x400', '3x400');
       const summary = 'triton has 2 available replicas, fewer than desired.';
       expect(await fires('TritonReplicasMissing', 34, missing, [])).toBe('');
-      expect(await fires('TritonReplicasMissing', 37, missing, [{ deployment: 'triton', summary }])).toBe('');
+      expect(await fires('TritonReplicasMissing', 37, missing, [{ summary }])).toBe('');
     });
 
     test.each(['container', 'init_container'])(
@@ -220,7 +160,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
           series: `kube_pod_${kind}_status_restarts_total{namespace="triton",pod="${pod}"}`,
           values: '0x40 1x40 2x40 3x40 4x400',
         });
-        const summary = `The replica ${POD} was restarted 4 times within an hour.`;
+        const summary = `The replica ${POD} was restarted 4 times within 60 minutes.`;
         const input = [restarts(POD), restarts('triton-other-1')];
         expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
         expect(await fires('TritonRestarting', 20, input, [])).toBe('');
@@ -246,17 +186,20 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       );
       const input = [...quiet, ...everywhere, up('downloading'), ofModel('nv_inference_count', POD, '0x400', 'new')];
       const summary = 'Model new version 1 is loaded on 1 replicas, but not on all.';
-      expect(await fires('TritonModelsDiffer', 16, input, [{ model: 'new', version: '1', summary }])).toBe('');
-      expect(await fires('TritonModelsDiffer', 16, [...quiet, up('downloading')], [])).toBe('');
+      expect(await fires('TritonModelsDiffer', 41, input, [{ model: 'new', version: '1', summary }])).toBe('');
+      expect(await fires('TritonModelsDiffer', 41, [...quiet, up('downloading')], [])).toBe('');
     });
 
     test('TritonRequestsFailing fires if more than 1% of the requests fail', async () => {
       const failing = (count: number): Series[] => [
         ...requests(POD, 1000, 1).filter(({ series }) => !series.startsWith('nv_inference_request_failure')),
-        ofModel('nv_inference_request_failure', POD, `0+${count}x400`),
+        {
+          series: `nv_inference_request_failure${labels(POD, ',model="bert",version="1",reason="BACKEND"')}`,
+          values: `0+${count}x400`,
+        },
       ];
-      const summary = '1.961% of the requests to model bert fail.';
-      const expected = [{ severity: 'critical', model: 'bert', summary }];
+      const summary = '1.961% of the requests to model bert version 1 fail.';
+      const expected = [{ severity: 'critical', model: 'bert', version: '1', summary }];
       expect(await fires('TritonRequestsFailing', 10, failing(20), expected)).toBe('');
       expect(await fires('TritonRequestsFailing', 10, failing(10), [])).toBe('');
     });
@@ -292,50 +235,13 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     test.each(['keda-hpa-triton', 'triton'])('TritonAtMaximumReplicas fires at the maximum of %s', async (name) => {
       const autoscaler = `{namespace="triton",horizontalpodautoscaler="${name}"}`;
       const input = [
+        ...requests(POD, 100, 80),
         { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
         { series: `kube_horizontalpodautoscaler_spec_max_replicas${autoscaler}`, values: '8x400' },
       ];
-      const summary = 'triton has had 8 replicas, its maximum, for 15 minutes.';
+      const summary = 'triton has had 8 replicas, its maximum, for 15 minutes, and needs more.';
       const expected = [{ horizontalpodautoscaler: name, summary }];
       expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');
-    });
-  });
-
-  describe('autoscaling metric', () => {
-    const query = scalingQuery(OF, 50);
-
-    test('the recording rule takes the slowest model of each pod', async () => {
-      const input = [...requests(POD, 100, 20, 'slow'), ...requests(POD, 100, 5, 'quick'), ...requests(OTHER, 10, 8)];
-      const of = (pod: string): string => `triton_queue_milliseconds{job="triton", namespace="triton", pod="${pod}"}`;
-      expect(
-        await yields('triton_queue_milliseconds', input, [
-          { labels: of(OTHER), value: 8 },
-          { labels: of(POD), value: 20 },
-        ]),
-      ).toBe('');
-    });
-
-    test('the query multiplies the queue time of the slowest model by the number of replicas with models', async () => {
-      const input = [
-        up(POD),
-        up(OTHER),
-        up('starting', '0x400'),
-        up('downloading'),
-        ...requests(POD, 100, 80, 'slow'),
-        ...requests(OTHER, 100, 80, 'slow'),
-        ...requests(POD, 900, 1, 'quick'),
-      ];
-      expect(await yields(query, input, [{ labels: '{}', value: 160 }])).toBe('');
-    });
-
-    test('the query requests at most twice the replicas with models', async () => {
-      const input = [up(POD), up(OTHER), ...requests(POD, 1, 60_000), ofModel('nv_inference_count', OTHER, '0x400')];
-      expect(await yields(query, input, [{ labels: '{}', value: 2 * 2 * 50 }])).toBe('');
-    });
-
-    test('the query returns 0 without requests and nothing without metrics', async () => {
-      expect(await yields(query, [up(POD), up(OTHER)], [{ labels: '{}', value: 0 }])).toBe('');
-      expect(await yields(query, [], [])).toBe('');
     });
   });
 });

@@ -1,8 +1,8 @@
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { alerts } from '../../../infra/triton/alerts';
 import { panels } from '../../../infra/triton/dashboard';
+import { ruleGroups } from '../../../infra/triton/monitoring';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
@@ -14,6 +14,7 @@ import type { S3Store } from '../../../src/s3/store';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import { TritonHttpClient } from '../../../src/triton/http';
+import { OF, settingsOf } from '../../support/prometheus';
 import { addingModel, writeRepository } from '../../support/repository';
 import { runCommandLine } from '../../support/run';
 import { openBucket, testS3 } from '../../support/s3';
@@ -223,11 +224,9 @@ describe('the container that the Deployment describes, with a real tritonserver 
     });
 
     test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
-      const of = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
-      const limits = { queueMilliseconds: 50, autoscaled: true, gpus: true, agents: true, podReadySeconds: 600 };
       const queries = [
-        ...alerts(of, limits).map(({ expression }) => expression),
-        ...panels(of, true).flatMap(({ queries: all }) => all.map(({ expression }) => expression)),
+        ...ruleGroups(settingsOf()).flatMap(({ rules }) => rules.map(({ expr }) => String(expr))),
+        ...panels(OF, true).flatMap(({ queries: all }) => all.map(({ expression }) => expression)),
       ];
       const asked = new Set(queries.flatMap((query) => query.match(/\bnv_\w+/g) ?? []));
       const text = await (await fetch(running.metrics)).text();

@@ -97,6 +97,10 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { autoscaling: { ...scaling, queueMilliseconds: 0 } },
   ],
   [
+    'autoscaling.instancesPerReplica: is 0; allowed: a whole number from 1 to 1000',
+    { autoscaling: { ...scaling, instancesPerReplica: 0 } },
+  ],
+  [
     'autoscaling.scaleDownAfterSeconds: is 7200; allowed: a whole number from 0 to 3600',
     { autoscaling: { ...scaling, scaleDownAfterSeconds: 7200 } },
   ],
@@ -193,14 +197,26 @@ test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('checkArguments reje
   ]);
 });
 
-test.each(['--model-repository=/models', '--load-model=bert', '--http-port=80', '-v', 'verbose'])(
-  'checkArguments rejects the argument %s',
-  (argument) => {
-    expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
-      expect.stringMatching(new RegExp(`^extraArguments: has "${argument}"; allowed: --NAME=VALUE, but not `)),
-    ]);
-  },
-);
+test.each([
+  '--model-repository=/models',
+  '--load-model=bert',
+  '--http-port=80',
+  '--allow-metrics=false',
+  '-v',
+  'verbose',
+])('checkArguments rejects the argument %s', (argument) => {
+  expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
+    expect.stringMatching(new RegExp(`^extraArguments: has "${argument}"; allowed: --NAME=VALUE, but not `)),
+  ]);
+});
+
+test('checkArguments rejects a metrics configuration without counters, and accepts others', () => {
+  expect(problems({ extraArguments: ['--metrics-config=summary_latencies=true'] })).toEqual([]);
+  expect(problems({ extraArguments: ['--metrics-config=counter_latencies=false'] })).toEqual([
+    'extraArguments: has "--metrics-config=counter_latencies=false", which stops the counters of alerts and autoscaling\n' +
+      '    -> remove it',
+  ]);
+});
 
 test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('checkArguments rejects the variable %s', (name) => {
   expect(problems({ environment: { LOGS: 'x', [name]: 'x' } })).toEqual([

@@ -70,11 +70,16 @@ test('selectorLabels are set on monitors and rules', async () => {
 describe('alerts', () => {
   const ALWAYS = [
     'TritonDown',
+    'TritonCapacityLow',
     'TritonReplicasMissing',
+    'TritonModelGone',
+    'TritonNoModels',
     'TritonRestarting',
+    'TritonReplicaEvicted',
     'TritonUnschedulable',
     'TritonModelsDiffer',
     'TritonRequestsFailing',
+    'TritonRequestsCanceled',
     'TritonQueueLong',
     'TritonRequestsStuck',
   ];
@@ -121,7 +126,16 @@ describe('alerts', () => {
     expect(rule('TritonQueueLong')).toMatchObject({ expr: expect.stringMatching(/ > 40$/) as string, for: '600s' });
     // Twice a node, the image, the models and being ready.
     expect(rule('TritonReplicasMissing')).toMatchObject({ for: `${2 * (300 + 300 + 3300 + 10)}s` });
+    expect(rule('TritonCapacityLow')).toMatchObject({ for: `${300 + 300 + 3300 + 10}s` });
     expect(rule('TritonRestarting')).not.toHaveProperty('for');
+    // Four times what the start of a container may take.
+    expect(rule('TritonRestarting')).toMatchObject({ expr: expect.stringContaining(`[${4 * 3300}s]`) as string });
+    // The load of all models on each replica.
+    expect(rule('TritonModelsDiffer')).toMatchObject({ for: '900s' });
+    const [slow] = (await alerts({ startup: { loadSeconds: 600 }, replicas: 10 })).filter(
+      ({ alert }) => alert === 'TritonModelsDiffer',
+    );
+    expect(slow).toMatchObject({ for: `${10 * (600 + 120)}s` });
   });
 });
 

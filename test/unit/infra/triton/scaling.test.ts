@@ -1,4 +1,9 @@
+import { loadSignals, scalingQuery, type LoadSignal } from '../../../../infra/triton/load-signals';
 import { LABELS, render } from '../../../support/render';
+
+/** What test/e2e/scaling-queries.test.ts evaluates. */
+const signals = (queueMilliseconds: number, instancesPerReplica: number): LoadSignal[] =>
+  loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, instancesPerReplica });
 
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
@@ -16,7 +21,16 @@ test('TritonServer without autoscaling creates no autoscaler', async () => {
 test('keda creates a ScaledObject that queries Prometheus and keeps replicas without an answer', async () => {
   const { only, kinds } = await render({ autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 } });
   expect(kinds()).not.toContain('HorizontalPodAutoscaler');
-  const mine = '{namespace="triton",job="triton"}';
+  const trigger = (signal: LoadSignal): object => ({
+    type: 'prometheus',
+    metricType: 'AverageValue',
+    metadata: {
+      serverAddress: 'http://prometheus-operated.monitoring.svc:9090',
+      query: scalingQuery({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, signal),
+      threshold: String(signal.goal),
+      ignoreNullValues: 'false',
+    },
+  });
   expect(only('ScaledObject')).toEqual({
     apiVersion: 'keda.sh/v1alpha1',
     kind: 'ScaledObject',
@@ -28,21 +42,7 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
       pollingInterval: 15,
       fallback: { failureThreshold: 4, replicas: 2, behavior: 'currentReplicasIfHigher' },
       advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(600) } },
-      triggers: [
-        {
-          type: 'prometheus',
-          metricType: 'AverageValue',
-          metadata: {
-            serverAddress: 'http://prometheus-operated.monitoring.svc:9090',
-            query:
-              `clamp_max(max(sum by (model) (rate(nv_inference_queue_duration_us${mine}[120s])) / 1000 / ` +
-              `(sum by (model) (rate(nv_inference_request_success${mine}[120s])) > 0)), 100) * count(count by (pod) (nv_inference_count${mine})) ` +
-              `or 0 * sum(up${mine})`,
-            threshold: '50',
-            ignoreNullValues: 'false',
-          },
-        },
-      ],
+      triggers: signals(50, 1).map(trigger),
     },
   });
 });
@@ -54,18 +54,22 @@ test('keda uses the configured values, and a longer rate window for rare scrapes
       minReplicas: 1,
       maxReplicas: 3,
       queueMilliseconds: 200,
+      instancesPerReplica: 4,
       prometheusUrl: 'http://prometheus.monitoring.svc:80',
       scaleDownAfterSeconds: 1800,
     },
     monitoring: { scrapeSeconds: 60 },
     network: { monitoringNamespace: 'elsewhere' },
   });
-  const { spec } = only('ScaledObject') as { spec: { triggers: [{ metadata: Record<string, string> }] } };
-  expect(spec.triggers[0].metadata).toMatchObject({
+  const { spec } = only('ScaledObject') as { spec: { triggers: { metadata: Record<string, string> }[] } };
+  const [queue, batches] = spec.triggers.map(({ metadata }) => metadata);
+  expect(queue).toMatchObject({
     serverAddress: 'http://prometheus.monitoring.svc:80',
     threshold: '200',
   });
-  expect(spec.triggers[0].metadata['query']).toMatch(/\[240s\].* 400\) \* /);
+  expect(queue?.['query']).toMatch(/\[240s\].* 400\) \* /);
+  expect(batches).toMatchObject({ threshold: '450' });
+  expect(batches?.['query']).toMatch(/\[240s\].* 900\) \* /);
   expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
 });
 
@@ -77,7 +81,7 @@ test('prometheusUrl is in monitoringNamespace by default', async () => {
   expect(JSON.stringify(only('ScaledObject'))).toContain('"http://prometheus-operated.elsewhere.svc:9090"');
 });
 
-test('custom-metrics creates a HorizontalPodAutoscaler on the metric of the recording rule', async () => {
+test('custom-metrics creates a HorizontalPodAutoscaler on the metrics of the recording rules', async () => {
   const { only, kinds } = await render({
     autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8, queueMilliseconds: 20 },
     monitoring: {},
@@ -100,11 +104,19 @@ test('custom-metrics creates a HorizontalPodAutoscaler on the metric of the reco
             target: { type: 'AverageValue', averageValue: '20' },
           },
         },
+        {
+          type: 'Pods',
+          pods: {
+            metric: { name: 'triton_batches_in_flight_percent' },
+            target: { type: 'AverageValue', averageValue: '150' },
+          },
+        },
       ],
     },
   });
   const { groups } = only('PrometheusRule')['spec'] as { groups: { rules: { record?: string }[] }[] };
   expect(groups.flatMap(({ rules }) => rules.flatMap(({ record }) => record ?? []))).toEqual([
     'triton_queue_milliseconds',
+    'triton_batches_in_flight_percent',
   ]);
 });

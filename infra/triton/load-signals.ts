@@ -1,0 +1,96 @@
+import type { AutoscalingArgs } from './args';
+import { deploymentSeries, loadedPods, meanMilliseconds, series, sumRate, type SeriesOf } from './promql';
+
+/** A measure of the load of one replica, which the autoscaler keeps at its goal. */
+export interface LoadSignal {
+  /** Name of the recording rule for the custom metrics API. */
+  metric: string;
+  goal: number;
+  /** PromQL: the value of each model, for each combination of the labels `by`. No value where it is unknown. */
+  ofModels: (by: readonly string[]) => string;
+}
+
+/** A mean of fewer requests per second says little. The queue of such a model counts only if it persists. */
+const FEWEST_REQUESTS = 0.1;
+
+/** Share of requests that exceeded their time in the queue, above which the queue counts as too long. */
+const REJECTED_SHARE = 0.01;
+
+/** How long requests must have waited in a queue from which none was answered. */
+const PENDING_WINDOW = '1m';
+
+/**
+ * Each instance may compute a batch, and half a batch may wait. One instance is then busy for three quarters of the time;
+ * several instances for more, because a batch that waits gets the first one that is free.
+ */
+const WAITING_PERCENT = 50;
+
+/** No signal exceeds this multiple of its goal, so that one step at most doubles the replicas. */
+const LARGEST_STEP = 2;
+
+/** The signals of an autoscaler. It follows the one that needs more replicas. */
+export function loadSignals(
+  of: SeriesOf,
+  {
+    queueMilliseconds,
+    instancesPerReplica,
+  }: Required<Pick<AutoscalingArgs, 'queueMilliseconds' | 'instancesPerReplica'>>,
+): LoadSignal[] {
+  return [
+    {
+      metric: 'triton_queue_milliseconds',
+      goal: queueMilliseconds,
+      ofModels: (by) => queueOfModels(of, queueMilliseconds, [...by, 'model']),
+    },
+    {
+      // In percent, because KEDA's fallback needs a goal that is a whole number.
+      metric: 'triton_batches_in_flight_percent',
+      goal: 100 * instancesPerReplica + WAITING_PERCENT,
+      ofModels: (by) => `100 * ${meanBatchesInFlight(of, [...by, 'model'])}`,
+    },
+  ];
+}
+
+/**
+ * Mean number of batches in a replica, for each combination of the labels `by`: Little's law. Triton counts a request that
+ * it does not batch as an execution, and each request to an ensemble, too.
+ */
+export function meanBatchesInFlight(of: SeriesOf, by: readonly string[]): string {
+  const ofPods = [...new Set([...by, 'pod'])];
+  const executions = sumRate('nv_inference_exec_count', of, ofPods);
+  const seconds = `${meanMilliseconds('nv_inference_request_duration_us', of, ofPods)} / 1000`;
+  return `avg by (${by.join(', ')}) (${executions} * ${seconds})`;
+}
+
+/**
+ * Mean queue time in milliseconds. Triton adds it when a request was answered, so a queue whose requests are rejected or
+ * stay without an answer counts as the largest step.
+ */
+function queueOfModels(of: SeriesOf, goal: number, by: readonly string[]): string {
+  const rejected = sumRate('nv_inference_request_failure', of, by, { matchers: ['reason="REJECTED"'] });
+  const succeeded = sumRate('nv_inference_request_success', of, by);
+  const tooLong = (cases: string): string => `${LARGEST_STEP * goal} * group by (${by.join(', ')}) (${cases})`;
+  return [
+    tooLong(`${rejected} > ${REJECTED_SHARE} * ${succeeded}`),
+    meanMilliseconds('nv_inference_queue_duration_us', of, by, FEWEST_REQUESTS),
+    tooLong(`min_over_time(nv_inference_pending_request_count${series(of)}[${PENDING_WINDOW}]) > 0`),
+  ].join(' or ');
+}
+
+/**
+ * A query of KEDA, which divides the result by the goal to get the number of pods: the signal of the model with the highest
+ * load, times the number of replicas that serve. Starting pods are not counted, so waiting for them does not add more. A
+ * replica that serves counts also if Prometheus cannot scrape it. The result is 0 without requests, and empty if
+ * Prometheus reaches no replica, which KEDA treats as an error and not as an idle server.
+ */
+export function scalingQuery(of: SeriesOf, { goal, ofModels }: LoadSignal): string {
+  const serving = `max(kube_deployment_status_replicas_available${deploymentSeries(of)} or ${loadedPods(of)})`;
+  return `clamp_max(max(${ofModels([])}), ${LARGEST_STEP * goal}) * ${serving} or 0 * sum(up${series(of)} == 1)`;
+}
+
+/** The recording rule of a signal: the value of each pod, which is 0 for a pod that answers and has no requests. */
+export function recordedSignal(of: SeriesOf, { goal, ofModels }: LoadSignal): string {
+  const by = ['namespace', 'pod'];
+  const ofPods = `max by (${by.join(', ')}) (${ofModels(by)})`;
+  return `clamp_max(${ofPods}, ${LARGEST_STEP * goal}) or 0 * max by (${by.join(', ')}) (up${series(of)} == 1)`;
+}

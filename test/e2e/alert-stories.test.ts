@@ -1,0 +1,355 @@
+import { whyNoGo } from '../../tools/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
+import { ofModel, OTHER, POD, requests, RuleTester, settingsOf, up, type Series } from '../support/prometheus';
+
+const BUILD_MS = 30 * 60_000;
+
+/** The Deployment of Triton in kube-state-metrics; values in promtool's notation. It was created long ago. */
+const deployment = (of: Record<string, string> = {}): Series[] =>
+  Object.entries({
+    status_replicas_available: '2x400',
+    status_replicas_updated: '2x400',
+    spec_replicas: '2x400',
+    created: '-1000000x400',
+    metadata_generation: '3x400',
+    ...of,
+  }).map(([metric, values]) => ({
+    series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
+    values,
+  }));
+
+/** Whether the roll-out of the Deployment makes no progress. */
+const progress = (values: string): Series => ({
+  series:
+    'kube_deployment_status_condition{namespace="triton",deployment="triton",condition="Progressing",status="false"}',
+  values,
+});
+
+const failures = (count: string, reason: string, model = 'bert', version = '1'): Series => ({
+  series: `nv_inference_request_failure{namespace="triton",job="triton",pod="${POD}",model="${model}",version="${version}",reason="${reason}"}`,
+  values: count,
+});
+
+const successes = (count: string, model = 'bert', version = '1'): Series =>
+  ofModel('nv_inference_request_success', POD, count, model, version);
+
+/** A model whose series end after 30 minutes. */
+const gone = (pod: string, model: string): Series[] => [
+  ofModel('nv_inference_request_success', pod, '0+100x120 stale', model),
+  ofModel('nv_inference_count', pod, '0+100x120 stale', model),
+];
+
+const ofPod = (metric: string, pod: string, values: string, more = ''): Series => ({
+  series: `kube_pod_${metric}{namespace="triton",pod="${pod}"${more}}`,
+  values,
+});
+
+const autoscaler = (current: string, maximum: string): Series[] =>
+  Object.entries({ status_current_replicas: current, spec_max_replicas: maximum }).map(([metric, values]) => ({
+    series: `kube_horizontalpodautoscaler_${metric}{namespace="triton",horizontalpodautoscaler="keda-hpa-triton"}`,
+    values,
+  }));
+
+const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
+
+interface Story {
+  story: string;
+  alert: string;
+  input: Series[];
+  /** Minutes at which a case fires. */
+  fires?: number[];
+  /** Minutes at which none fires. */
+  silent?: number[];
+}
+
+const STORIES: Story[] = [
+  // A model that no replica serves.
+  {
+    story: 'no new replica can load a model that had requests',
+    alert: 'TritonModelGone',
+    input: [...deployment(), ...serving(POD), ...gone(OTHER, 'plan')],
+    silent: [29, 32],
+    fires: [40, 90],
+  },
+  {
+    story: 'a model without requests is deleted',
+    alert: 'TritonModelGone',
+    input: [
+      ...deployment(),
+      ...serving(POD),
+      ofModel('nv_inference_request_success', POD, '5x120 stale', 'unused'),
+      ofModel('nv_inference_count', POD, '5x120 stale', 'unused'),
+    ],
+    silent: [29, 40, 90],
+  },
+  {
+    story: 'the only replica is replaced, and its agent loads the models after Triton answers',
+    alert: 'TritonModelGone',
+    input: [
+      ...deployment({ spec_replicas: '1x400', status_replicas_available: '1x120 0x40 1x400' }),
+      up(POD, '1x120 stale'),
+      ...gone(POD, 'bert'),
+      up(OTHER, '_x125 1x400'),
+      ofModel('nv_inference_count', OTHER, '_x155 0+100x400'),
+    ],
+    silent: [29, 36, 37, 38, 40, 60],
+  },
+  {
+    story: 'every replica is ready without any model, as with a broken driver',
+    alert: 'TritonNoModels',
+    input: [
+      ...deployment(),
+      up(POD),
+      ofModel('nv_inference_count', POD, '5x280 stale', 'unused'),
+      ofModel('nv_inference_request_success', POD, '5x280 stale', 'unused'),
+    ],
+    silent: [69, 72],
+    fires: [80, 95],
+  },
+  { story: 'the repository is empty', alert: 'TritonNoModels', input: [...deployment(), up(POD)], silent: [5, 60, 95] },
+
+  // No replica answers.
+  {
+    story: 'all replicas stop, lose their addresses and return without an answer: one alert without a gap',
+    alert: 'TritonDown',
+    input: [...deployment({ status_replicas_available: '2x40 0x400' }), up(POD, '1x40 stale'), up(OTHER, '_x60 0x400')],
+    silent: [9, 11],
+    fires: [13, 15, 15.5, 16, 17, 30],
+  },
+  {
+    story: 'the stack has no replicas on purpose',
+    alert: 'TritonDown',
+    input: deployment({ spec_replicas: '0x400', status_replicas_available: '0x400' }),
+    silent: [5, 60],
+  },
+  {
+    story: 'a new server starts its first pods',
+    alert: 'TritonDown',
+    input: [...deployment({ created: '0x400', status_replicas_available: '0x400' }), up(POD, '_x10 0x400')],
+    silent: [5, 30],
+    fires: [50],
+  },
+  {
+    story: 'the only replica is updated',
+    alert: 'TritonDown',
+    input: [
+      ...deployment({ spec_replicas: '1x400', metadata_generation: '3x40 4x400', status_replicas_available: '0x400' }),
+      up(POD, '1x40 0x400'),
+    ],
+    silent: [15, 25],
+    fires: [45],
+  },
+  {
+    story: 'the only replica is updated',
+    alert: 'TritonNotServing',
+    input: deployment({
+      spec_replicas: '1x400',
+      metadata_generation: '3x40 4x400',
+      status_replicas_available: '1x40 0x400',
+    }),
+    silent: [15, 25],
+    fires: [45],
+  },
+  {
+    story: 'the autoscaler changed the Deployment before all replicas stopped',
+    alert: 'TritonDown',
+    input: [...deployment({ metadata_generation: '3x39 4x400' }), up(POD, '1x40 0x400')],
+    fires: [13],
+  },
+
+  // Missing replicas.
+  {
+    story: 'a roll-out replaces twelve pods in place, one after the other',
+    alert: 'TritonReplicasMissing',
+    input: deployment({
+      spec_replicas: '12x400',
+      status_replicas_available: '11x288 12x400',
+      status_replicas_updated: '1x24 2x24 3x24 4x24 5x24 6x24 7x24 8x24 9x24 10x24 11x24 12x400',
+    }),
+    silent: [45, 60, 71, 90],
+  },
+  {
+    story: 'one of two pods is lost',
+    alert: 'TritonReplicasMissing',
+    input: [...deployment({ status_replicas_available: '1x400' }), progress('0x400')],
+    silent: [35],
+    fires: [45],
+  },
+  {
+    story: 'a roll-out is stuck',
+    alert: 'TritonReplicasMissing',
+    input: [
+      ...deployment({ status_replicas_available: '1x400', status_replicas_updated: '1x400' }),
+      progress('0x100 1x400'),
+    ],
+    silent: [20],
+    fires: [80],
+  },
+  {
+    story: 'seven of eight pods are lost',
+    alert: 'TritonCapacityLow',
+    input: deployment({ spec_replicas: '8x400', status_replicas_available: '8x40 1x400' }),
+    silent: [9, 20],
+    fires: [35],
+  },
+  {
+    story: 'a new server starts its first pods',
+    alert: 'TritonCapacityLow',
+    input: deployment({ created: '0x400', status_replicas_available: '0x400' }),
+    silent: [10, 25],
+    fires: [90],
+  },
+  {
+    story: 'one of two pods is replaced',
+    alert: 'TritonCapacityLow',
+    input: deployment({ status_replicas_available: '1x400' }),
+    silent: [35, 90],
+  },
+  {
+    story: 'the stack has no replicas on purpose',
+    alert: 'TritonCapacityLow',
+    input: deployment({ spec_replicas: '0x400', status_replicas_available: '0x400' }),
+    silent: [35, 90],
+  },
+
+  // Restarts.
+  {
+    story: 'a container is restarted twice within an hour',
+    alert: 'TritonRestarting',
+    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x400')],
+    silent: [25, 30, 60, 62, 65],
+  },
+  {
+    story: 'a container is restarted three times within an hour',
+    alert: 'TritonRestarting',
+    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x40 8x400')],
+    fires: [40],
+  },
+  {
+    story: 'a pod is evicted, because it filled its disk',
+    alert: 'TritonReplicaEvicted',
+    input: [ofPod('status_reason', POD, '0x40 1x400', ',reason="Evicted"')],
+    silent: [9, 80],
+    fires: [11, 60],
+  },
+  {
+    story: 'a pod is drained',
+    alert: 'TritonReplicaEvicted',
+    input: [ofPod('status_reason', POD, '0x40 stale', ',reason="Evicted"')],
+    silent: [9, 11, 60],
+  },
+
+  // Models that differ.
+  {
+    story: 'a publish loads a version on ten replicas, two minutes each',
+    alert: 'TritonModelsDiffer',
+    input: Array.from({ length: 10 }, (_, index) => `triton-6d5f7c9b8-aaaa${index}`).flatMap((pod, index) => [
+      up(pod),
+      ofModel('nv_inference_count', pod, '0x400'),
+      ofModel('nv_inference_count', pod, `_x${1 + index * 8} 0x400`, 'bert', '2'),
+    ]),
+    silent: [10, 16, 19, 60],
+  },
+
+  // Failed requests.
+  {
+    story: '0.6% of the requests to an ensemble fail, and Triton counts each twice',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+994x400', 'whole'), failures('0+12x400', 'OTHER', 'whole')],
+    silent: [10, 30],
+  },
+  {
+    story: '2% of the requests to an ensemble fail',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+980x400', 'whole'), failures('0+40x400', 'OTHER', 'whole')],
+    fires: [10, 30],
+  },
+  {
+    story: 'clients cancel 2% of their requests',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+980x400'), failures('0+20x400', 'CANCELED'), failures('0x400', 'BACKEND')],
+    silent: [10, 30],
+  },
+  {
+    story: '2% of the requests exceed their time in the queue',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+980x400'), failures('0+20x400', 'REJECTED')],
+    fires: [10],
+  },
+  {
+    story: 'every request to a new version fails, and it has 0.5% of the traffic',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+9950x400'), successes('0x400', 'bert', '2'), failures('0+50x400', 'BACKEND', 'bert', '2')],
+    fires: [10],
+  },
+  {
+    story: 'a model is asked every three minutes, and each request fails',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0x400'), failures('0+0x11 1+0x11 2+0x11 3+0x11 4+0x11 5+0x11 6+0x11 7+0x11 8+0x11', 'BACKEND')],
+    silent: [5, 12],
+    fires: [24, 26],
+  },
+  {
+    story: 'three requests to a quiet model fail',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0x400'), failures('0x10 1x6 2x6 3x400', 'BACKEND')],
+    silent: [5, 7.5, 8, 8.25, 10],
+  },
+  {
+    story: 'clients give up while the queue is long',
+    alert: 'TritonRequestsCanceled',
+    input: [...requests(POD, 100, 80), failures('0+20x400', 'CANCELED')],
+    fires: [15],
+  },
+  {
+    story: 'clients cancel 2% of their requests, and the queue is short',
+    alert: 'TritonRequestsCanceled',
+    input: [...requests(POD, 980, 5), failures('0+20x400', 'CANCELED')],
+    silent: [15, 60],
+  },
+
+  // The maximum number of replicas.
+  {
+    story: 'both limits of the autoscaler are equal, and the load is low',
+    alert: 'TritonAtMaximumReplicas',
+    input: [...serving(POD), ...autoscaler('8x400', '8x400')],
+    silent: [20, 90],
+  },
+  {
+    story: 'the autoscaler keeps its maximum after a peak of six minutes',
+    alert: 'TritonAtMaximumReplicas',
+    input: [
+      up(POD),
+      ofModel('nv_inference_request_success', POD, '0+100x400'),
+      ofModel('nv_inference_queue_duration_us', POD, '0+20000000x24 480000000+500000x400'),
+      ...autoscaler('8x64 3x400', '8x400'),
+    ],
+    silent: [8, 15.5, 17, 30],
+  },
+  {
+    story: 'the load exceeds the maximum',
+    alert: 'TritonAtMaximumReplicas',
+    input: [up(POD), ...requests(POD, 100, 80), ...autoscaler('8x400', '8x400')],
+    fires: [20],
+  },
+];
+
+describeUnless(whyNoGo(['promtool']), 'stories of alerts', () => {
+  const tester = new RuleTester(settingsOf());
+  beforeAll(() => tester.install(), BUILD_MS);
+  afterAll(() => tester.clean());
+
+  test.each(STORIES)('$alert: $story', async ({ alert, input, fires = [], silent = [] }) => {
+    const firing = `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0`;
+    const at = (minute: number, samples: object[]): object => ({
+      expr: firing,
+      eval_time: `${minute * 60}s`,
+      exp_samples: samples,
+    });
+    const expected = [
+      ...fires.map((minute) => at(minute, [{ labels: '{}', value: 1 }])),
+      ...silent.map((minute) => at(minute, [])),
+    ];
+    expect(await tester.check({ input_series: input, promql_expr_test: expected })).toBe('');
+  });
+});

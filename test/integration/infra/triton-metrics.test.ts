@@ -1,0 +1,157 @@
+import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { CONTROL_HEADER } from '../../../src/triton/control-key';
+import { writeRepository } from '../../support/repository';
+import { Scratch } from '../../support/temp-dir';
+import { TEST_CONTROL_KEY, testTriton, type TestTriton } from '../../support/triton';
+import { until } from '../../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+/** A model of the python backend with these lines as `execute`. */
+const program = (...lines: string[]): string => `import time
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        ${lines.join('\n        ')}
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("y", r.inputs()[0].as_numpy())]) for r in requests]
+`;
+
+const TENSORS = [
+  'input { name: "x" data_type: TYPE_FP32 dims: 1 }',
+  'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
+];
+
+const config = (...lines: string[]): string =>
+  ['backend: "python"', 'instance_group { count: 1 kind: KIND_CPU }', ...TENSORS, ...lines].join('\n');
+
+/** A queue with this policy, in front of a model that takes a second for each request. */
+const queue = (policy: string): string =>
+  config('max_batch_size: 1', `dynamic_batching { default_queue_policy { ${policy} } }`);
+
+const ensemble = (step: string): string =>
+  [
+    'platform: "ensemble"',
+    ...TENSORS,
+    `ensemble_scheduling { step { model_name: "${step}" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`,
+  ].join('\n');
+
+const MODELS = ['answers', 'answers_error', 'raises', 'short_queue', 'impatient', 'whole', 'whole_failing'];
+
+const repository = writeRepository(join(scratch.directory, 'repository'), {
+  'answers/config.pbtxt': config(),
+  'answers/1/model.py': program(),
+  'answers_error/config.pbtxt': config(),
+  'answers_error/1/model.py': program(
+    'return [pb_utils.InferenceResponse([], pb_utils.TritonError("too few samples")) for _ in requests]',
+  ),
+  'raises/config.pbtxt': config(),
+  'raises/1/model.py': program('raise pb_utils.TritonModelException("too many samples")'),
+  'short_queue/config.pbtxt': queue('max_queue_size: 1'),
+  'short_queue/1/model.py': program('time.sleep(1)'),
+  'impatient/config.pbtxt': queue('timeout_action: REJECT default_timeout_microseconds: 1000'),
+  'impatient/1/model.py': program('time.sleep(1)'),
+  'whole/config.pbtxt': ensemble('answers'),
+  'whole/1/.keep': '',
+  'whole_failing/config.pbtxt': ensemble('raises'),
+  'whole_failing/1/.keep': '',
+});
+
+let server: TestTriton;
+beforeAll(async () => {
+  server = await testTriton(scratch, repository, { load: MODELS });
+});
+
+/** @returns the status of the answer */
+async function ask(model: string, shape: number[] = [1]): Promise<number> {
+  const data = Array.from({ length: shape.reduce((all, size) => all * size, 1) }, () => 1);
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape, data }] });
+  const { status } = await fetch(`${server.httpUrl}/v2/models/${model}/infer`, { method: 'POST', body });
+  return status;
+}
+
+/** Value of a counter, without reasons that are 0. */
+async function counters(model: string): Promise<Record<string, number>> {
+  const text = await (await fetch(server.metricsUrl)).text();
+  const lines = [...text.matchAll(/^nv_inference_(request_success|request_failure|exec_count)\{(.*)\} (\d+)$/gm)];
+  const ofModel = lines.filter(([, , labels = '']) => labels.includes(`model="${model}"`));
+  const named = ofModel.map(([, metric = '', labels = '', value]): [string, number] => [
+    /reason="(\w+)"/.exec(labels)?.[1] ?? metric,
+    Number(value),
+  ]);
+  return Object.fromEntries(named.filter(([, value]) => value > 0));
+}
+
+/** Triton counts a request after the answer. */
+const untilCounted = (model: string, expected: Record<string, number>): Promise<void> =>
+  until(`the counters of ${model} are ${JSON.stringify(expected)}`, async () =>
+    isDeepStrictEqual(await counters(model), expected),
+  );
+
+// What the alerts, the autoscaler and the runbook assume about Triton's counters.
+describe('Triton counts', () => {
+  test('an answer with an error of a Python model as a success', async () => {
+    expect(await ask('answers_error')).toBe(500);
+    await untilCounted('answers_error', { request_success: 1, exec_count: 1 });
+  });
+
+  test('an exception of a Python model as a failure of the backend', async () => {
+    expect(await ask('raises')).toBe(500);
+    await untilCounted('raises', { BACKEND: 1, exec_count: 1 });
+  });
+
+  test('a failure of an ensemble twice, and a success once', async () => {
+    expect(await ask('whole')).toBe(200);
+    await untilCounted('whole', { request_success: 1, exec_count: 1 });
+    expect(await ask('whole_failing')).toBe(500);
+    await untilCounted('whole_failing', { OTHER: 2 });
+  });
+
+  test('no request with a wrong shape', async () => {
+    expect(await ask('answers')).toBe(200);
+    await until('the request is counted', async () => (await counters('answers'))['request_success'] !== undefined);
+    const before = await counters('answers');
+    expect(await ask('answers', [2])).toBe(400);
+    await untilCounted('answers', before);
+  });
+
+  test('no request that a full queue refuses', async () => {
+    const statuses = await Promise.all(Array.from({ length: 4 }, () => ask('short_queue', [1, 1])));
+    expect(statuses).toContain(503);
+    const answered = statuses.filter((status) => status === 200).length;
+    await untilCounted('short_queue', { request_success: answered, exec_count: answered });
+  });
+
+  test('a request that exceeds its time in the queue as rejected', async () => {
+    const statuses = await Promise.all(Array.from({ length: 3 }, () => ask('impatient', [1, 1])));
+    const answered = statuses.filter((status) => status === 200).length;
+    expect(answered).toBeLessThan(3);
+    await untilCounted('impatient', {
+      REJECTED: 3 - answered,
+      request_success: answered,
+      exec_count: answered,
+    });
+  });
+});
+
+test('Triton logs the reason of a refused request at verbose level 1, but not an error that a model answers', async () => {
+  const logged = (reason: string): boolean => server.lastLines(200).includes(reason);
+  const askBoth = async (): Promise<void> => {
+    await ask('answers_error');
+    await ask('answers', [2]);
+  };
+  await askBoth();
+  expect(logged('unexpected shape')).toBe(false);
+  const { status } = await fetch(`${server.httpUrl}/v2/logging`, {
+    method: 'POST',
+    headers: { [CONTROL_HEADER]: TEST_CONTROL_KEY },
+    body: '{"log_verbose_level":1}',
+  });
+  expect(status).toBe(200);
+  await askBoth();
+  await until('the refused request is logged', () => logged('unexpected shape'));
+  expect(logged('too few samples')).toBe(false);
+});
