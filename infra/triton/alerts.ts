@@ -19,7 +19,7 @@ export interface AlertLimits {
   queueMilliseconds: number;
   /** What the autoscaler follows; empty without an autoscaler. */
   signals: readonly LoadSignal[];
-  gpus: boolean;
+  gpusPerPod: number;
   /** Whether a release agent runs beside each Triton. */
   agents: boolean;
   /** Longest time from the creation of a pod until it is ready. */
@@ -189,7 +189,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
-    ...(limits.gpus ? [gpuMemory(of)] : []),
+    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits), gpuMemory(of)] : []),
     ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
   ];
@@ -300,6 +300,18 @@ function failureShare(of: SeriesOf): string {
       );
     })
     .join(' or ');
+}
+
+/** Triton starts without a GPU, for example if its CUDA is too new for the driver of the node, and computes on the CPU. */
+function gpusMissing(of: SeriesOf, { gpusPerPod }: AlertLimits): Alert {
+  const visible = `count by (pod) (nv_gpu_memory_total_bytes${series(of)})`;
+  return {
+    name: 'TritonGpuMissing',
+    severity: 'critical',
+    forSeconds: 300,
+    expression: `(${visible} or 0 * max by (pod) (up${series(of)} == 1)) < ${gpusPerPod}`,
+    summary: `Triton in {{ $labels.pod }} sees {{ $value }} of ${gpusPerPod} GPUs, and computes on the CPU without one.`,
+  };
 }
 
 function gpuMemory(of: SeriesOf): Alert {

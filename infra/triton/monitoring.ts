@@ -112,7 +112,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
     signals: settings.autoscaling === undefined ? [] : signals,
-    gpus: settings.gpusPerPod > 0,
+    gpusPerPod: settings.gpusPerPod,
     agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
     startSeconds: startupSeconds(settings),

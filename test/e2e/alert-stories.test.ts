@@ -52,6 +52,11 @@ const autoscaler = (current: string, maximum: string): Series[] =>
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
+const gpu = (pod: string): Series => ({
+  series: `nv_gpu_memory_total_bytes{namespace="triton",job="triton",pod="${pod}",gpu_uuid="GPU of ${pod}"}`,
+  values: '24e9x400',
+});
+
 interface Story {
   story: string;
   alert: string;
@@ -325,6 +330,19 @@ const STORIES: Story[] = [
       ...autoscaler('8x64 3x400', '8x400'),
     ],
     silent: [8, 15.5, 17, 30],
+  },
+  {
+    story: 'one replica sees no GPU',
+    alert: 'TritonGpuMissing',
+    input: [up(POD), up(OTHER), gpu(OTHER)],
+    silent: [3],
+    fires: [6, 60],
+  },
+  {
+    story: 'every replica that answers sees its GPU, and another one starts',
+    alert: 'TritonGpuMissing',
+    input: [up(POD), gpu(POD), up(OTHER, '0x400')],
+    silent: [6, 60],
   },
   {
     story: 'the load exceeds the maximum',
