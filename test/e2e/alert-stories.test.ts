@@ -1,6 +1,6 @@
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { ofModel, OTHER, POD, requests, RuleTester, settingsOf, up, type Series } from '../support/prometheus';
+import { gpuOf, ofModel, OTHER, POD, requests, RuleTester, settingsOf, up, type Series } from '../support/prometheus';
 
 const BUILD_MS = 30 * 60_000;
 
@@ -51,11 +51,6 @@ const autoscaler = (current: string, maximum: string): Series[] =>
   }));
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
-
-const gpu = (pod: string): Series => ({
-  series: `nv_gpu_memory_total_bytes{namespace="triton",job="triton",pod="${pod}",gpu_uuid="GPU of ${pod}"}`,
-  values: '24e9x400',
-});
 
 interface Story {
   story: string;
@@ -334,14 +329,14 @@ const STORIES: Story[] = [
   {
     story: 'one replica sees no GPU',
     alert: 'TritonGpuMissing',
-    input: [up(POD), up(OTHER), gpu(OTHER)],
+    input: [up(POD), up(OTHER), gpuOf(OTHER)],
     silent: [3],
     fires: [6, 60],
   },
   {
     story: 'every replica that answers sees its GPU, and another one starts',
     alert: 'TritonGpuMissing',
-    input: [up(POD), gpu(POD), up(OTHER, '0x400')],
+    input: [up(POD), gpuOf(POD), up(OTHER, '0x400')],
     silent: [6, 60],
   },
   {

@@ -3,6 +3,7 @@ import { ruleGroups } from '../../infra/triton/monitoring';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import {
+  gpuOf,
   labels,
   OF,
   ofModel,
@@ -10,9 +11,9 @@ import {
   POD,
   requests,
   RuleTester,
+  type Series,
   settingsOf,
   up,
-  type Series,
 } from '../support/prometheus';
 
 const BUILD_MS = 30 * 60_000;
@@ -23,7 +24,7 @@ const ofAgent = (metric: string, values: string, pod = POD): Series => ({
   values,
 });
 
-const quiet = [up(POD), up(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
+const quiet = [up(POD), up(OTHER), gpuOf(POD), gpuOf(OTHER), ...requests(POD, 150, 5), ...requests(OTHER, 150, 5)];
 
 /** Prometheus's promtool reads the rules and evaluates them on constructed series. */
 describeUnless(whyNoGo(['promtool']), 'the rules', () => {
@@ -46,7 +47,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
-    expect(stdout).toMatch(/SUCCESS: 22 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 23 rules found/);
   });
 
   test('promtool accepts every query of the dashboard', async () => {
@@ -58,7 +59,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(20);
+    expect(names).toHaveLength(21);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });

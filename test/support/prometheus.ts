@@ -26,6 +26,12 @@ export const labels = (pod: string, more = ''): string => `{namespace="triton",j
 
 export const up = (pod: string, values = '1x400'): Series => ({ series: `up${labels(pod)}`, values });
 
+/** The GPU that a pod sees. */
+export const gpuOf = (pod: string): Series => ({
+  series: `nv_gpu_memory_total_bytes${labels(pod, `,gpu_uuid="GPU of ${pod}"`)}`,
+  values: '24e9x400',
+});
+
 export const ofModel = (metric: string, pod: string, values: string, model = 'bert', version = '1'): Series => ({
   series: `${metric}${labels(pod, `,model="${model}",version="${version}"`)}`,
   values,
