@@ -8,8 +8,8 @@ export type EksVersion = keyof typeof EKS_VERSIONS;
 
 export const EKS_VERSION_NAMES = Object.keys(EKS_VERSIONS) as EksVersion[];
 
-const WARN_DAYS = 60;
-const DAY_MS = 86_400_000;
+export const WARN_DAYS = 60;
+export const DAY_MS = 86_400_000;
 
 /**
  * Returns a warning if the standard support of a version ends soon or has ended. After its end the control plane
