@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { CloudWatchLogsClient, DescribeLogGroupsCommand } from '@aws-sdk/client-cloudwatch-logs';
 import {
   DescribeAddressesCommand,
@@ -87,6 +88,7 @@ export async function openAwsAccount(region: string, { profile, roleArn }: AwsId
   // An account that has not enabled the region of the stack is known only to other regions.
   const atHome = { ...config, region: home };
   const closing = new AbortController();
+  setMaxListeners(0, closing.signal); // Every request adds one.
   const options = { abortSignal: closing.signal };
   const sts = new STSClient(atHome);
   const ec2 = new EC2Client(config);
@@ -109,7 +111,7 @@ export async function openAwsAccount(region: string, { profile, roleArn }: AwsId
         const names = { Name: 'region-name', Values: [region] };
         const request = new DescribeRegionsCommand({ AllRegions: true, Filters: [names] });
         const { Regions = [] } = await ec2AtHome.send(request, options);
-        return Regions[0]?.OptInStatus;
+        return Regions.find(({ RegionName }) => RegionName === region)?.OptInStatus;
       }),
     zones: () =>
       ask('ec2:DescribeAvailabilityZones', async () => {
