@@ -201,9 +201,8 @@ const STATES: State[] = [
   },
   { name: 'an account that the stack file allows', aws: { allowedAccountIds: `["${ACCOUNT}"]` } },
   {
-    name: 'a role that does not exist in aws:assumeRoles',
+    name: 'the account of the role in aws:assumeRoles',
     aws: { assumeRoles: [{ roleArn: `arn:aws:iam::111111111111:role/deploy` }], allowedAccountIds: [ACCOUNT] },
-    // The mock lets every role be assumed, so the doctor is in the account of the role.
     finds: ['error credentials', 'error GPU quotas', 'error GPU quotas'],
     says: [/account 111111111111 as arn:aws:sts::111111111111:assumed-role\/deploy\/triton-serving-doctor/],
   },
