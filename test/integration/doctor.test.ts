@@ -176,15 +176,17 @@ async function createBucket(name: string): Promise<void> {
   await askMoto(moto, 's3', `/${name}`, {}, '', 'PUT');
 }
 
-const createLogGroup = (): Promise<unknown> =>
-  new CloudWatchLogsClient({ region: REGION }).send(
-    new CreateLogGroupCommand({ logGroupName: '/aws/eks/triton-staging/cluster' }),
-  );
+async function createLogGroup(): Promise<void> {
+  const request = new CreateLogGroupCommand({ logGroupName: '/aws/eks/triton-staging/cluster' });
+  await new CloudWatchLogsClient({ region: REGION }).send(request);
+}
 
 interface State extends Settings {
   name: string;
-  /** Makes the state; what it returns are further settings. */
-  make?: () => Promise<Settings | void>;
+  /** Makes the state. */
+  make?: () => Promise<void>;
+  /** Makes a network, and returns the settings with which the stack uses it. */
+  makeNetwork?: () => Promise<Settings>;
   /** Lines that are not ok, as "level check". Default: none. */
   finds?: string[];
   /** What the report says of the state, and how to fix it. */
@@ -227,14 +229,14 @@ const STATES: State[] = [
   },
   {
     name: 'subnets that exist',
-    make: async () => {
+    makeNetwork: async () => {
       const vpc = await createVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
     },
   },
   {
     name: 'a subnet that does not exist',
-    make: async () => {
+    makeNetwork: async () => {
       const vpc = await createVpc();
       return inVpc(vpc, [...(await createSubnets(vpc, 'us-east-1a')), 'subnet-0123']);
     },
@@ -243,13 +245,14 @@ const STATES: State[] = [
   },
   {
     name: 'a subnet of another VPC',
-    make: async () => inVpc(await createVpc(), await createSubnets(await createVpc(), 'us-east-1a', 'us-east-1b')),
+    makeNetwork: async () =>
+      inVpc(await createVpc(), await createSubnets(await createVpc(), 'us-east-1a', 'us-east-1b')),
     finds: ['error zones'],
     says: [/is in another VPC/],
   },
   {
     name: 'subnets in one zone',
-    make: async () => {
+    makeNetwork: async () => {
       const vpc = await createVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1a'));
     },
@@ -258,7 +261,7 @@ const STATES: State[] = [
   },
   {
     name: 'a subnet in a zone that EKS refuses',
-    make: async () => {
+    makeNetwork: async () => {
       const vpc = await createVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1e'));
     },
@@ -410,7 +413,7 @@ const STATES: State[] = [
   },
   {
     name: 'a log group that EKS created again after a destroy',
-    make: async () => void (await createLogGroup()),
+    make: createLogGroup,
     finds: ['error log group'],
     says: [/aws logs delete-log-group --log-group-name \/aws\/eks\/triton-staging\/cluster --region us-east-1/],
   },
@@ -511,9 +514,10 @@ const STATES: State[] = [
   },
 ];
 
-test.each(STATES)('names $name', async ({ settings, aws, make, finds = [], says = [] }) => {
-  isClean = make === undefined;
-  const made = await make?.();
+test.each(STATES)('names $name', async ({ settings, aws, make, makeNetwork, finds = [], says = [] }) => {
+  isClean = make === undefined && makeNetwork === undefined;
+  await make?.();
+  const made = await makeNetwork?.();
   const { code, lines, text } = await examine({ settings: { ...settings, ...made?.settings }, aws });
   expect(findings(lines)).toEqual(finds);
   for (const pattern of says) expect(text).toMatch(pattern);

@@ -13,7 +13,8 @@ import { readSettings } from '../../../../infra/settings';
 import { paths } from '../../../../src/core/paths';
 import { getConfig } from '../../../support/registered-stack';
 
-const settings = (values: Record<string, unknown> = {}) => readSettings(getConfig('staging', { modelGpus: [], ...values }));
+const settings = (values: Record<string, unknown> = {}) =>
+  readSettings(getConfig('staging', { modelGpus: [], ...values }));
 const levels = (found: readonly { level: string }[]): string => found.map(({ level }) => level).join(' ');
 
 test.each([
