@@ -17,11 +17,11 @@ const GITHUB = 'https://token.actions.githubusercontent.com';
  * (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens, read 2026-11-22).
  */
 export function subjectsWithoutIds(issuer: string, subjects: readonly string[]): string[] {
-  const withoutIds = (subject: string): string => subject.replace(/^repo:([^@:/]+)@\d+\/([^@:/]+)@\d+/, 'repo:$1/$2');
-  const covered = new Set(subjects.filter((subject) => withoutIds(subject) !== subject).map(withoutIds));
-  return issuer === GITHUB
-    ? subjects.filter((subject) => /^repo:[^@/]+\/[^@:]+(:|$)/.test(subject) && !covered.has(subject))
-    : [];
+  const ids = /^repo:([^@:/]+)@\d+\/([^@:/]+)@\d+(?=:|$)/;
+  const covered = subjects.filter((subject) => ids.test(subject)).map((subject) => subject.replace(ids, 'repo:$1/$2'));
+  const isOld = (subject: string): boolean =>
+    subject.startsWith('repo:') && !ids.test(subject) && !covered.includes(subject);
+  return issuer === GITHUB ? subjects.filter(isOld) : [];
 }
 
 /** Whether a subject is the example of the stack files. No token has it: names on GitHub do not begin with a hyphen. */

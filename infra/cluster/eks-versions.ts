@@ -18,8 +18,8 @@ export const SUPPORT_TYPES = ['standard', 'extended'] as const;
 
 export type SupportType = (typeof SUPPORT_TYPES)[number];
 
-const WARN_DAYS = 60;
-const DAY_MS = 86_400_000;
+export const WARN_DAYS = 60;
+export const DAY_MS = 86_400_000;
 
 const minor = (version: string): number => Number(version.split('.')[1]);
 

@@ -50,6 +50,14 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   };
 }
 
+/** The ids in `aws:allowedAccountIds` of a stack file; empty if the AWS provider may work in every account. */
+export function allowedAccounts(stack: string, folder: string): string[] {
+  const given = readConfig(join(folder, `Pulumi.${stack}.yaml`), `${projectName(folder)}:`)['aws:allowedAccountIds'];
+  // "pulumi config set" without --path writes a list as JSON.
+  const list: unknown = typeof given === 'string' && given.startsWith('[') ? JSON.parse(given) : (given ?? []);
+  return [list].flat().map(String);
+}
+
 /** Name of the project in Pulumi.yaml, which is the prefix of its keys. */
 function projectName(folder: string): string {
   const file = join(folder, 'Pulumi.yaml');

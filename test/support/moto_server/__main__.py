@@ -8,8 +8,9 @@ os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
 
 from moto.server import main
 
-from moto_server import eks, gaps
+from moto_server import eks, gaps, quotas
 
 eks.install()
 gaps.install()
+quotas.install()
 main(sys.argv[1:])

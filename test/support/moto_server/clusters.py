@@ -1,7 +1,9 @@
 """Clusters: Auto Mode, access configuration, updates and their status."""
 
+import json
 import os
 import uuid
+from datetime import datetime
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -19,6 +21,9 @@ SETTINGS: dict[str, tuple[str, Any]] = {
     "deletionProtection": ("deletion_protection", False),
 }
 NETWORK = {"ipFamily": "ipv4", "serviceIpv4Cidr": "172.20.0.0/16", "elasticLoadBalancing": {"enabled": False}}
+
+# Changes of Kubernetes versions that a test requests: see change_versions.
+CHANGED_VERSIONS: dict[str, dict[str, Any] | None] = {}
 
 
 class Clusters(Base):
@@ -129,8 +134,23 @@ class Clusters(Base):
                 "status": "STANDARD_SUPPORT",
                 "versionStatus": "STANDARD_SUPPORT",
                 "kubernetesPatchVersion": f"{version}.1",
+                **CHANGED_VERSIONS.get(version, {}),
             }
             for version in KUBERNETES_VERSIONS
-            if version in wanted
+            if version in wanted and CHANGED_VERSIONS.get(version, {}) is not None
         ]
         return ActionResult({"clusterVersions": versions})
+
+
+def change_versions(request: Any, _url: str, _headers: Any) -> Any:
+    """
+    Change what DescribeClusterVersions answers, by version; null removes a version.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_ClusterVersionInformation.html (2026-11-25)
+    """
+    CHANGED_VERSIONS.clear()
+    for version, changes in json.loads(request.data).items():
+        end = (changes or {}).get("endOfStandardSupportDate")
+        date = {} if end is None else {"endOfStandardSupportDate": datetime.fromisoformat(end)}
+        CHANGED_VERSIONS[version] = None if changes is None else {**changes, **date}
+    return 200, {}, "{}"

@@ -4,11 +4,12 @@ from typing import Any
 
 from moto.core.responses import ActionResult, EmptyResult
 from moto.eks import urls
+from moto.moto_api._internal import urls as moto_urls
 
 from moto_server.access import AccessEntries
 from moto_server.addons import Addons
 from moto_server.base import not_found
-from moto_server.clusters import Clusters
+from moto_server.clusters import Clusters, change_versions
 from moto_server.node_groups import NodeGroups
 
 
@@ -62,3 +63,4 @@ def install() -> None:
     handler = Eks().dispatch
     for path in (*urls.url_paths, *more):
         urls.url_paths[path] = handler
+    moto_urls.url_paths["{0}/moto-api/kubernetes-versions"] = change_versions

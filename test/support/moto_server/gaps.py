@@ -15,6 +15,7 @@ def install() -> None:
     read_policies_for_everybody()
     keep_tags_of_launch_templates_apart()
     report_zonal_nat_gateways()
+    deny_access_in_the_form_of_each_service()
 
 
 def keep_tags_of_new_buckets() -> None:
@@ -120,3 +121,32 @@ def report_zonal_nat_gateways() -> None:
     from moto.ec2.models.nat_gateways import NatGateway  # noqa: PLC0415
 
     NatGateway.availability_mode = "zonal"
+
+
+def deny_access_in_the_form_of_each_service() -> None:
+    """
+    moto denies access in XML to clients that expect JSON, and by IAM's name of the error to those of EC2.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html (2026-11-25): UnauthorizedOperation
+    https://docs.aws.amazon.com/eks/latest/APIReference/CommonErrors.html (2026-11-25): AccessDeniedException
+    """
+    from moto.core.exceptions import AccessDeniedError, JsonRESTError, _RESTError  # noqa: PLC0415
+    from moto.iam.access_control import IAMRequest  # noqa: PLC0415
+
+    forms = {
+        "ec2": (_RESTError, "UnauthorizedOperation"),
+        "eks": (JsonRESTError, "AccessDeniedException"),
+        "logs": (JsonRESTError, "AccessDeniedException"),
+        "servicequotas": (JsonRESTError, "AccessDeniedException"),
+    }
+
+    def deny(self: Any) -> None:
+        denied = AccessDeniedError(user_arn=self._access_key.arn, action=self._action)
+        if self._service not in forms:
+            raise denied
+        form, name = forms[self._service]
+        error = form(name, denied.message)
+        error.code = denied.code
+        raise error
+
+    IAMRequest._raise_access_denied = deny

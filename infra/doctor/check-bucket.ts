@@ -1,0 +1,30 @@
+import { S3Error } from '../../src/s3/store';
+import { error, ok, warning, type Check } from './check';
+
+/** The existing bucket of the models. A created one gets a name that is free. */
+export const bucketCheck: Check = {
+  name: 'bucket',
+  run: async ({ account, settings: { modelRepository: repository } }) => {
+    if (repository.kind === 'create') return [ok('the stack creates it, with a name that is free')];
+    if (repository.kind === 'elsewhere') return [ok('not checked: it is not in AWS')];
+    const { bucket, region, prefix } = repository;
+    try {
+      await account.listBucket(bucket, region, `${prefix}/.keep`);
+      return [ok(`${bucket} exists`)];
+    } catch (cause) {
+      if (!(cause instanceof S3Error)) throw cause;
+      if (cause.code === 'NoSuchBucket') {
+        return [
+          error(`${bucket} does not exist`, `correct bucketName, or: aws s3 mb s3://${bucket} --region ${region}`),
+        ];
+      }
+      if (cause.code !== 'AccessDenied') throw cause;
+      return [
+        warning(
+          `not checked: the caller lacks the right s3:ListBucket on ${bucket}, or another account owns the bucket`,
+          'correct bucketName, or allow s3:ListBucket in the policies of the caller and of the bucket',
+        ),
+      ];
+    }
+  },
+};

@@ -1,0 +1,29 @@
+import type { Check } from './check';
+import { bucketCheck } from './check-bucket';
+import { clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-cluster';
+import { eksVersionCheck } from './check-eks-version';
+import { instanceTypesCheck, quotasCheck } from './check-gpus';
+import { identityCheck } from './check-identity';
+import { networkQuotasCheck } from './check-network';
+import { oidcProviderCheck, subjectsCheck } from './check-publishers';
+import { rolesCheck, spotRoleCheck } from './check-roles';
+import { regionCheck, zonesCheck } from './check-zones';
+
+/** All checks of `npm run doctor`, in the order of the report. */
+export const CHECKS: readonly Check[] = [
+  identityCheck,
+  regionCheck,
+  zonesCheck,
+  instanceTypesCheck,
+  quotasCheck,
+  networkQuotasCheck,
+  eksVersionCheck,
+  clusterNameCheck,
+  logGroupCheck,
+  clusterAccessCheck,
+  oidcProviderCheck,
+  subjectsCheck,
+  rolesCheck,
+  spotRoleCheck,
+  bucketCheck,
+];

@@ -1,0 +1,26 @@
+/** All rights of the doctor. They read only. GetCallerIdentity needs none. */
+export const RIGHTS = [
+  'ec2:DescribeAddresses',
+  'ec2:DescribeAvailabilityZones',
+  'ec2:DescribeInstanceTypeOfferings',
+  'ec2:DescribeRegions',
+  'ec2:DescribeSubnets',
+  'ec2:DescribeVpcs',
+  'eks:DescribeCluster',
+  'eks:DescribeClusterVersions',
+  'eks:ListAccessEntries',
+  'iam:GetOpenIDConnectProvider',
+  'iam:GetRole',
+  'logs:DescribeLogGroups',
+  's3:ListBucket',
+  'servicequotas:GetAWSDefaultServiceQuota',
+  'servicequotas:GetServiceQuota',
+] as const;
+
+export type Right = (typeof RIGHTS)[number];
+
+/** An identity-based policy with the rights of the doctor. */
+export const doctorPolicy = () => ({
+  Version: '2012-10-17',
+  Statement: [{ Sid: 'Doctor', Effect: 'Allow', Action: RIGHTS, Resource: '*' }],
+});

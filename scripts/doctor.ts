@@ -1,0 +1,101 @@
+import { CHECKS } from '../infra/doctor/checks';
+import { examine, type ReportLine } from '../infra/doctor/doctor';
+import { doctorPolicy } from '../infra/doctor/rights';
+import { readSettings } from '../infra/settings';
+import { awsIdentity } from '../infra/settings/aws-identity';
+import { allowedAccounts, stackFile } from '../infra/settings/stack-file';
+import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { UsageError, UserError } from '../src/core/errors';
+import { paths } from '../src/core/paths';
+import { ProblemList } from '../src/core/problems';
+
+const FLAGS = {
+  stack: { type: 'string' },
+  'stack-dir': { type: 'string' },
+  policy: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const;
+
+const HELP = `Checks before "pulumi up" whether the AWS account fits the stack: region, zones, GPU types, quotas, names that exist,
+identity providers and more. Sends only requests that read.
+
+  npm run doctor -- --stack STACK [options]
+
+  --stack STACK      name of the stack; its settings are in Pulumi.STACK.yaml
+  --stack-dir DIR    folder of Pulumi.yaml (default: this package)
+  --policy           print the IAM policy with the rights that the doctor needs, and check nothing
+  --json             print the report as JSON
+  --help             print this text
+
+The credentials are those of the shell, or of aws:profile and aws:assumeRoles in the stack file. A check that the caller
+may not make is a warning that names the missing right.
+
+Examples:
+  npm run doctor -- --stack staging
+  npm run doctor -- --stack prod --json    # for a script
+  npm run doctor -- --policy               # the rights of a role that runs the doctor
+
+Exit codes: 0 no errors (warnings are possible), 1 an error was found or the command failed, 2 wrong command line.
+`;
+
+export async function main(argv: readonly string[]): Promise<number> {
+  return runCommand(() => doctor(argv));
+}
+
+async function doctor(argv: readonly string[]): Promise<number> {
+  const flags = parseFlags(argv, FLAGS);
+  if (flags.help) {
+    process.stdout.write(HELP);
+    return EXIT.ok;
+  }
+  if (flags.policy) {
+    process.stdout.write(`${JSON.stringify(doctorPolicy(), null, 2)}\n`);
+    return EXIT.ok;
+  }
+  if (flags.stack === undefined) {
+    throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run doctor -- --stack staging' });
+  }
+  const lines = await checkStack(flags.stack, flags['stack-dir'] ?? paths.root);
+  process.stdout.write(
+    flags.json ? `${JSON.stringify({ stack: flags.stack, checks: lines }, null, 2)}\n` : describe(lines),
+  );
+  return lines.some(({ level }) => level === 'error') ? EXIT.failed : EXIT.ok;
+}
+
+async function checkStack(stack: string, folder: string): Promise<ReportLine[]> {
+  const source = stackFile(stack, folder);
+  const settings = readSettings(source);
+  const { cluster, modelRepository } = settings;
+  if (cluster.kind === 'existing' && modelRepository.kind === 'elsewhere' && source.region === undefined) {
+    throw new UserError(`stack ${stack} creates nothing in AWS`, { hint: 'use the doctor for stacks with aws:region' });
+  }
+  // readSettings reports an invalid identity of a stack that creates a cluster. Other stacks have no use for it.
+  const identity = awsIdentity(source.identity, new ProblemList(`Pulumi.${stack}.yaml`));
+  // Loaded on demand, because the SDK's clients are large and the help needs none.
+  const { openAwsAccount } = await import('../infra/doctor/aws-account');
+  const account = await openAwsAccount(settings.region, identity);
+  try {
+    return await examine(CHECKS, {
+      settings,
+      allowedAccounts: allowedAccounts(stack, folder),
+      account,
+      today: new Date(),
+    });
+  } finally {
+    account.close();
+  }
+}
+
+const LEVEL_COLUMNS = 'warning'.length;
+
+function describe(lines: readonly ReportLine[]): string {
+  const columns = Math.max(...lines.map(({ check }) => check.length));
+  return lines
+    .map(({ level, check, found, fix }, i) => {
+      const line = `${level.padEnd(LEVEL_COLUMNS)}  ${check.padEnd(columns)}  ${found}\n`;
+      // Without credentials, the fix of many checks is the same.
+      return fix === undefined || fix === lines[i - 1]?.fix ? line : `${line}  -> ${fix}\n`;
+    })
+    .join('');
+}

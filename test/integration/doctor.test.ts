@@ -1,0 +1,643 @@
+import { createServer } from 'node:net';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CreateLogGroupCommand, CloudWatchLogsClient } from '@aws-sdk/client-cloudwatch-logs';
+import {
+  AllocateAddressCommand,
+  CreateSubnetCommand,
+  CreateVpcCommand,
+  DescribeVpcsCommand,
+  EC2Client,
+} from '@aws-sdk/client-ec2';
+import { CreateAccessEntryCommand, CreateClusterCommand, EKSClient } from '@aws-sdk/client-eks';
+import {
+  CreateAccessKeyCommand,
+  CreateOpenIDConnectProviderCommand,
+  CreateRoleCommand,
+  CreateUserCommand,
+  IAMClient,
+  PutUserPolicyCommand,
+} from '@aws-sdk/client-iam';
+import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sdk/client-service-quotas';
+import type { ReportLine } from '../../infra/doctor/doctor';
+import { RIGHTS } from '../../infra/doctor/rights';
+import { main } from '../../scripts/doctor';
+import { listenOnLoopback } from '../support/loopback';
+import { askMoto, testMoto, type Moto } from '../support/moto';
+import { runCommandLine } from '../support/run';
+import { Scratch } from '../support/temp-dir';
+
+/** `npm run doctor` against the mock of AWS: each state of an account is named, and a clean account has none. */
+
+const scratch = new Scratch();
+let moto: Moto;
+beforeAll(async () => {
+  moto = await testMoto(scratch);
+  Object.assign(process.env, moto.env);
+}, 600_000);
+afterAll(() => scratch.clean());
+beforeEach(async () => {
+  if (isClean) return;
+  await tellMoto('reset-auth', 'inf');
+  await tellMoto('reset', '');
+  await tellMoto('kubernetes-versions', '{}');
+  await grant('L-DB2E81BA', 24);
+  await grant('L-3819A6DF', 24);
+  isClean = true;
+});
+
+/** Whether no test has changed the account since the last reset, which takes long. */
+let isClean = false;
+
+const REGION = 'us-east-1';
+const ACCOUNT = '123456789012';
+const GITHUB = 'token.actions.githubusercontent.com';
+const PROVIDER = `arn:aws:iam::${ACCOUNT}:oidc-provider/${GITHUB}`;
+const TAGS = { project: 'triton-serving', stack: 'staging' };
+
+/** A stack file without its prefix, for which a new account with quotas for GPUs has nothing to report. */
+const CLEAN = {
+  availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
+  publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
+  createPublisherOidcProvider: true,
+  gpuNodePools: [{ name: 'a10g', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], maximumGpus: 3 }],
+};
+const pool = (more: object): object => ({ gpuNodePools: [{ ...CLEAN.gpuNodePools[0], ...more }] });
+/** A stack in an existing VPC. */
+const inVpc = (vpcId: string, privateSubnetIds: string[]): Settings => ({
+  settings: { availabilityZones: [], vpcId, privateSubnetIds },
+});
+
+interface Settings {
+  /** Own settings that differ from CLEAN. */
+  settings?: object;
+  /** Settings of the AWS provider that differ from region and tags. */
+  aws?: object;
+}
+
+let stacks = 0;
+
+/** Writes a stack file and returns its folder. */
+function writeStack({ settings = {}, aws = {} }: Settings): string {
+  const folder = join(scratch.directory, `stack-${(stacks += 1)}`);
+  mkdirSync(folder);
+  const prefixed = (prefix: string, values: object) =>
+    Object.fromEntries(Object.entries(values).map(([key, value]: [string, unknown]) => [`${prefix}:${key}`, value]));
+  const config = {
+    ...prefixed('aws', { region: REGION, defaultTags: { tags: TAGS }, ...aws }),
+    ...prefixed('triton-serving', { ...CLEAN, ...settings }),
+  };
+  // JSON is YAML.
+  writeFileSync(join(folder, 'Pulumi.staging.yaml'), JSON.stringify({ config }));
+  return folder;
+}
+
+/** Runs the doctor in this process, with other variables if given. */
+async function examine(
+  stack: Settings,
+  env: Record<string, string> = {},
+): Promise<{ code: number; lines: ReportLine[]; text: string }> {
+  let text = '';
+  const write = jest.spyOn(process.stdout, 'write').mockImplementation((chunk) => ((text += String(chunk)), true));
+  const before = { ...process.env };
+  Object.assign(process.env, env);
+  try {
+    const code = await main(['--stack', 'staging', '--stack-dir', writeStack(stack), '--json']);
+    return { code, lines: (JSON.parse(text) as { checks: ReportLine[] }).checks, text };
+  } finally {
+    write.mockRestore();
+    process.env = before;
+  }
+}
+
+const findings = (lines: readonly ReportLine[]): string[] =>
+  lines.filter(({ level }) => level !== 'ok').map(({ level, check }) => `${level} ${check}`);
+
+async function tellMoto(path: string, body: string): Promise<void> {
+  const response = await fetch(`${moto.endpoint}/moto-api/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'text/plain' },
+    body,
+  });
+  expect(response.status).toBe(200);
+}
+
+// The SDK reads the variable when the first client is created.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
+const ec2 = new EC2Client({ region: REGION });
+const eks = new EKSClient({ region: REGION });
+const iam = new IAMClient({ region: REGION });
+
+async function grant(code: string, vcpus: number): Promise<void> {
+  const request = { ServiceCode: 'ec2', QuotaCode: code, DesiredValue: vcpus };
+  await new ServiceQuotasClient({ region: REGION }).send(new RequestServiceQuotaIncreaseCommand(request));
+}
+
+async function createCluster(tags: Record<string, string>): Promise<void> {
+  await eks.send(
+    new CreateClusterCommand({
+      name: 'triton-staging',
+      roleArn: `arn:aws:iam::${ACCOUNT}:role/cluster`,
+      resourcesVpcConfig: { subnetIds: [] },
+      accessConfig: { authenticationMode: 'API' },
+      tags,
+    }),
+  );
+}
+
+async function createProvider(audience: string, tags: Record<string, string> = {}): Promise<void> {
+  await iam.send(
+    new CreateOpenIDConnectProviderCommand({
+      Url: `https://${GITHUB}`,
+      ClientIDList: [audience],
+      ThumbprintList: ['0'.repeat(40)],
+      Tags: Object.entries(tags).map(([Key, Value]) => ({ Key, Value })),
+    }),
+  );
+}
+
+async function createRole(RoleName: string, Path = '/'): Promise<void> {
+  await iam.send(new CreateRoleCommand({ RoleName, Path, AssumeRolePolicyDocument: '{"Statement": []}' }));
+}
+
+async function createVpc(): Promise<string> {
+  return (await ec2.send(new CreateVpcCommand({ CidrBlock: '10.0.0.0/16' }))).Vpc?.VpcId ?? '';
+}
+
+async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const [i, AvailabilityZone] of zones.entries()) {
+    const request = new CreateSubnetCommand({ VpcId, AvailabilityZone, CidrBlock: `10.0.${i}.0/24` });
+    ids.push((await ec2.send(request)).Subnet?.SubnetId ?? '');
+  }
+  return ids;
+}
+
+async function createBucket(name: string): Promise<void> {
+  await askMoto(moto, 's3', `/${name}`, {}, '', 'PUT');
+}
+
+async function createLogGroup(): Promise<void> {
+  const request = new CreateLogGroupCommand({ logGroupName: '/aws/eks/triton-staging/cluster' });
+  await new CloudWatchLogsClient({ region: REGION }).send(request);
+}
+
+interface State extends Settings {
+  name: string;
+  /** Makes the state. */
+  make?: () => Promise<void>;
+  /** Makes a network, and returns the settings with which the stack uses it. */
+  makeNetwork?: () => Promise<Settings>;
+  /** Lines that are not ok, as "level check". Default: none. */
+  finds?: string[];
+  /** What the report says of the state, and how to fix it. */
+  says?: RegExp[];
+}
+
+const STATES: State[] = [
+  { name: 'a clean account' },
+  {
+    name: 'another account than the stack file allows',
+    aws: { allowedAccountIds: ['111111111111'] },
+    finds: ['error credentials'],
+    says: [/account 123456789012 .* aws:allowedAccountIds has 111111111111/, /AWS_PROFILE/],
+  },
+  { name: 'an account that the stack file allows', aws: { allowedAccountIds: `["${ACCOUNT}"]` } },
+  {
+    name: 'the account of the role in aws:assumeRoles',
+    aws: { assumeRoles: [{ roleArn: `arn:aws:iam::111111111111:role/deploy` }], allowedAccountIds: [ACCOUNT] },
+    finds: ['error credentials', 'error GPU quotas', 'error GPU quotas'],
+    says: [/account 111111111111 as arn:aws:sts::111111111111:assumed-role\/deploy\/triton-serving-doctor/],
+  },
+  {
+    name: 'a region that is not enabled',
+    aws: { region: 'ap-east-1' },
+    settings: { availabilityZones: ['ap-east-1a', 'ap-east-1b'], gpuNodePools: [] },
+    finds: ['error region'],
+    says: [/ap-east-1 is not enabled/, /aws account enable-region --region-name ap-east-1/],
+  },
+  {
+    name: 'a zone that does not exist',
+    settings: { availabilityZones: ['us-east-1a', 'us-east-1z'] },
+    finds: ['error zones', 'warning GPU types'],
+    says: [/us-east-1 has no available zone us-east-1z/, /set availabilityZones to zones of us-east-1a/],
+  },
+  {
+    name: 'a zone that EKS refuses',
+    settings: { availabilityZones: ['us-east-1a', 'us-east-1e'] },
+    finds: ['error zones', 'warning GPU types'],
+    says: [/EKS refuses subnets in us-east-1e \(use1-az3\)/, /AWS offers none of g5.xlarge, g5.2xlarge in us-east-1e/],
+  },
+  {
+    name: 'subnets that exist',
+    makeNetwork: async () => {
+      const vpc = await createVpc();
+      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+    },
+  },
+  {
+    name: 'a subnet that does not exist',
+    makeNetwork: async () => {
+      const vpc = await createVpc();
+      return inVpc(vpc, [...(await createSubnets(vpc, 'us-east-1a')), 'subnet-0123']);
+    },
+    finds: ['error zones'],
+    says: [/there is no subnet subnet-0123/],
+  },
+  {
+    name: 'a subnet of another VPC',
+    makeNetwork: async () =>
+      inVpc(await createVpc(), await createSubnets(await createVpc(), 'us-east-1a', 'us-east-1b')),
+    finds: ['error zones'],
+    says: [/is in another VPC/],
+  },
+  {
+    name: 'subnets in one zone',
+    makeNetwork: async () => {
+      const vpc = await createVpc();
+      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1a'));
+    },
+    finds: ['error zones'],
+    says: [/all subnets .* are in one zone/],
+  },
+  {
+    name: 'a subnet in a zone that EKS refuses',
+    makeNetwork: async () => {
+      const vpc = await createVpc();
+      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1e'));
+    },
+    finds: ['error zones', 'warning GPU types'],
+    says: [/EKS refuses the subnet subnet-\w+ in us-east-1e/],
+  },
+  {
+    name: 'an instance type that no zone of the stack offers',
+    settings: {
+      availabilityZones: ['us-east-1a', 'us-east-1b'],
+      ...pool({ instanceTypes: ['g5.xlarge', 'p6-b200.48xlarge'], maximumGpus: 8, capacityTypes: ['on-demand'] }),
+    },
+    make: async () => {
+      await grant('L-DB2E81BA', 192);
+      await grant('L-417A185B', 192);
+    },
+    finds: ['warning GPU types'],
+    says: [/pool a10g: AWS does not offer p6-b200.48xlarge in us-east-1a, us-east-1b/],
+  },
+  {
+    name: 'a pool of which no zone offers a type',
+    settings: {
+      availabilityZones: ['us-east-1a', 'us-east-1b'],
+      ...pool({ instanceTypes: ['p6-b200.48xlarge'], maximumGpus: 8, capacityTypes: ['on-demand'] }),
+    },
+    make: () => grant('L-417A185B', 192),
+    finds: ['error GPU types'],
+    says: [/pool a10g: AWS offers none of p6-b200.48xlarge in us-east-1a, us-east-1b/],
+  },
+  {
+    name: 'no quota for GPUs',
+    make: async () => {
+      await grant('L-DB2E81BA', 0);
+      await grant('L-3819A6DF', 0);
+    },
+    finds: ['error GPU quotas', 'error GPU quotas'],
+    says: [
+      /Running On-Demand G and VT instances \(L-DB2E81BA\): 0 vCPUs, and the pools can request 24; all quotas together allow 0 of 2 replicas/,
+      /--quota-code L-DB2E81BA --desired-value 24 --region us-east-1/,
+      /--quota-code L-3819A6DF --desired-value 24/,
+    ],
+  },
+  {
+    name: 'quota for the replicas of on-demand instances only',
+    make: () => grant('L-3819A6DF', 0),
+    finds: ['warning GPU quotas'],
+    says: [/All G and VT Spot Instance Requests \(L-3819A6DF\): 0 vCPUs, and the pools can request 24"/],
+  },
+  {
+    name: 'quota for fewer nodes than the limit of the pool',
+    settings: pool({ maximumGpus: 12 }),
+    finds: ['warning GPU quotas', 'warning GPU quotas'],
+    says: [/24 vCPUs, and the pools can request 96"/],
+  },
+  {
+    name: 'quota for fewer replicas than the stack has',
+    settings: { ...pool({ maximumGpus: 20, capacityTypes: ['on-demand'] }), replicas: 7 },
+    finds: ['error GPU quotas'],
+    says: [/all quotas together allow 6 of 7 replicas/],
+  },
+  {
+    name: 'no quota for P instances, which was never changed',
+    settings: pool({ instanceTypes: ['p5.48xlarge'], maximumGpus: 16 }),
+    finds: ['error GPU quotas', 'error GPU quotas'],
+    says: [
+      /L-417A185B\): 0 vCPUs, and the pools can request 384/,
+      /L-C4BD4855\): 0 vCPUs, and the pools can request 384/,
+    ],
+  },
+  {
+    name: 'spot instances whose quota has no known code',
+    settings: {
+      availabilityZones: ['us-east-1a', 'us-east-1c'],
+      ...pool({ instanceTypes: ['p6-b200.48xlarge'], maximumGpus: 8 }),
+    },
+    make: () => grant('L-417A185B', 192),
+    finds: ['warning GPU types', 'warning GPU quotas'],
+    says: [/the quota for its spot instances is unknown to the doctor/],
+  },
+  {
+    name: 'as many VPCs as the quota allows',
+    make: async () => {
+      const { Vpcs = [] } = await ec2.send(new DescribeVpcsCommand({}));
+      for (let i = Vpcs.length; i < 5; i++) await createVpc();
+    },
+    finds: ['error network quotas'],
+    says: [/VPCs per Region \(L-F678F1CE\): 5 of 5 in use, and the stack needs 1/, /--desired-value 6/],
+  },
+  {
+    name: 'too few addresses for a NAT gateway in each zone',
+    make: async () => {
+      for (let i = 0; i < 3; i++) await ec2.send(new AllocateAddressCommand({ Domain: 'vpc' }));
+    },
+    finds: ['error network quotas'],
+    says: [/EC2-VPC Elastic IPs \(L-0263D0A3\): 3 of 5 in use, and the stack needs 3/],
+  },
+  {
+    name: 'a Kubernetes version in extended support',
+    settings: { kubernetesVersion: '1.34' },
+    make: () => tellMoto('kubernetes-versions', '{"1.34": {"versionStatus": "EXTENDED_SUPPORT"}}'),
+    finds: ['warning EKS version'],
+    says: [
+      /Kubernetes 1.34 is in extended support/,
+      /set kubernetesVersion to a version in standard support: 1.35, 1.33/,
+    ],
+  },
+  {
+    name: 'a Kubernetes version whose standard support ends soon',
+    make: () => {
+      const endOfStandardSupportDate = new Date(Date.now() + 10 * 86_400_000).toISOString().replace('Z', '+00:00');
+      return tellMoto('kubernetes-versions', JSON.stringify({ '1.35': { endOfStandardSupportDate } }));
+    },
+    finds: ['warning EKS version'],
+    says: [/standard support of Kubernetes 1.35 ends on \d{4}-\d\d-\d\d/],
+  },
+  {
+    name: 'a Kubernetes version that EKS does not offer',
+    make: () => tellMoto('kubernetes-versions', '{"1.35": null}'),
+    finds: ['error EKS version'],
+    says: [/EKS does not offer Kubernetes 1.35/],
+  },
+  {
+    name: 'a cluster of the same name',
+    make: () => createCluster({ stack: 'other' }),
+    finds: ['error cluster name'],
+    says: [/triton-staging exists and lacks the tags of this stack/, /set clusterName/],
+  },
+  {
+    name: 'a cluster of the same name, and a stack without tags',
+    aws: { defaultTags: {} },
+    make: () => createCluster({}),
+    finds: ['warning cluster name'],
+    says: [/triton-staging exists, which is correct only if this stack created it/],
+  },
+  {
+    name: 'the cluster of this stack, which the caller administers',
+    make: async () => {
+      await createCluster(TAGS);
+      await createLogGroup();
+      const principalArn = `arn:aws:sts::${ACCOUNT}:user/moto`;
+      await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
+    },
+  },
+  {
+    name: 'the cluster of this stack, without an access entry of the caller',
+    make: () => createCluster(TAGS),
+    finds: ['error cluster access'],
+    says: [/user\/moto has no access entry of triton-staging/, /add the role to clusterAdmins/],
+  },
+  {
+    name: 'a log group that EKS created again after a destroy',
+    make: createLogGroup,
+    finds: ['error log group'],
+    says: [/aws logs delete-log-group --log-group-name \/aws\/eks\/triton-staging\/cluster --region us-east-1/],
+  },
+  {
+    name: 'an identity provider of the issuer, which the stack would create',
+    make: () => createProvider('sts.amazonaws.com'),
+    finds: ['error OIDC provider'],
+    says: [/exists already/, /pulumi config set --stack staging createPublisherOidcProvider false/],
+  },
+  {
+    name: 'an identity provider of the issuer, which the stack looks up',
+    settings: { createPublisherOidcProvider: false },
+    make: () => createProvider('sts.amazonaws.com'),
+  },
+  {
+    name: 'no identity provider of the issuer, which the stack looks up',
+    settings: { createPublisherOidcProvider: false },
+    finds: ['error OIDC provider'],
+    says: [/in one stack of the account: pulumi config set --stack staging createPublisherOidcProvider true/],
+  },
+  { name: 'the identity provider of this stack', make: () => createProvider('sts.amazonaws.com', TAGS) },
+  {
+    name: 'the identity provider that the stack file names',
+    settings: { createPublisherOidcProvider: false, publisherOidcProviderArn: PROVIDER },
+    make: () => createProvider('sts.amazonaws.com'),
+  },
+  {
+    name: 'an identity provider that does not exist',
+    settings: { createPublisherOidcProvider: false, publisherOidcProviderArn: PROVIDER },
+    finds: ['error OIDC provider'],
+    says: [
+      /aws iam create-open-id-connect-provider --url https:\/\/token.actions.githubusercontent.com --client-id-list/,
+    ],
+  },
+  {
+    name: 'an identity provider of another account',
+    settings: {
+      createPublisherOidcProvider: false,
+      publisherOidcProviderArn: PROVIDER.replace(ACCOUNT, '111111111111'),
+    },
+    finds: ['error OIDC provider'],
+    says: [/but the account is 123456789012/],
+  },
+  {
+    name: 'an identity provider without the audience',
+    settings: { createPublisherOidcProvider: false, publisherOidcProviderArn: PROVIDER },
+    make: () => createProvider('other'),
+    finds: ['error OIDC provider'],
+    says: [
+      /has the audiences other, but tokens have sts.amazonaws.com/,
+      /aws iam add-client-id-to-open-id-connect-provider/,
+    ],
+  },
+  {
+    name: 'a subject without ids',
+    settings: { publisherSubjects: ['repo:acme/models:environment:staging'] },
+    finds: ['warning publisher subjects'],
+    says: [/gh api \/repos\/OWNER\/NAME\/actions\/oidc\/customization\/sub/],
+  },
+  {
+    name: 'the example subject',
+    settings: { publisherSubjects: ['repo:-your-organisation-/triton-serving:environment:staging'] },
+    finds: ['warning publisher subjects'],
+    says: [/is the example of this package/],
+  },
+  {
+    name: 'an administrator that does not exist',
+    settings: { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] },
+    finds: ['error roles'],
+    says: [/clusterAdmins has arn:aws:iam::123456789012:role\/admin, which does not exist/],
+  },
+  {
+    name: 'an administrator without the path of its role',
+    settings: { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] },
+    make: () => createRole('admin', '/team/'),
+    finds: ['error roles'],
+    says: [/but the role is arn:aws:iam::123456789012:role\/team\/admin/],
+  },
+  {
+    name: 'roles that exist',
+    settings: {
+      clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/team/admin`, 'arn:aws:iam::111111111111:role/other'],
+      bucketReaders: [`arn:aws:iam::${ACCOUNT}:role/reader`],
+    },
+    make: async () => {
+      await createRole('admin', '/team/');
+      await createRole('reader');
+    },
+  },
+  {
+    name: 'no service-linked role for spot instances of another Karpenter',
+    settings: {
+      cluster: 'existing',
+      kubeconfig: 'config',
+      availabilityZones: [],
+      oidcProviderArn: `arn:aws:iam::${ACCOUNT}:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A`,
+      ...pool({ mechanism: 'karpenter', nodeClass: { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'gpu' } }),
+    },
+    finds: ['warning spot role'],
+    says: [/aws iam create-service-linked-role --aws-service-name spot.amazonaws.com/],
+  },
+  {
+    name: 'a bucket that does not exist',
+    settings: { bucketName: 'acme-models' },
+    finds: ['error bucket'],
+    says: [/acme-models does not exist/, /aws s3 mb s3:\/\/acme-models --region us-east-1/],
+  },
+  {
+    name: 'a bucket that exists',
+    settings: { bucketName: 'acme-models' },
+    make: () => createBucket('acme-models'),
+  },
+];
+
+test.each(STATES)('names $name', async ({ settings, aws, make, makeNetwork, finds = [], says = [] }) => {
+  isClean = make === undefined && makeNetwork === undefined;
+  await make?.();
+  const made = await makeNetwork?.();
+  const { code, lines, text } = await examine({ settings: { ...settings, ...made?.settings }, aws });
+  expect(findings(lines)).toEqual(finds);
+  for (const pattern of says) expect(text).toMatch(pattern);
+  for (const line of lines) expect(line.level === 'ok').toBe(line.fix === undefined);
+  expect(code).toBe(finds.some((line) => line.startsWith('error')) ? 1 : 0);
+});
+
+/** With the keys of a user whose rights the mock checks. */
+describe('the rights of the doctor', () => {
+  const USER = 'doctor';
+  const BUCKET = 'acme-models';
+  let keys: Record<string, string>;
+  /** A stack before its first "pulumi up", and one after it, in an existing network. */
+  let before: Settings;
+  let after: Settings;
+
+  beforeEach(async () => {
+    isClean = false;
+    await iam.send(new CreateUserCommand({ UserName: USER }));
+    const { AccessKey } = await iam.send(new CreateAccessKeyCommand({ UserName: USER }));
+    keys = { AWS_ACCESS_KEY_ID: AccessKey?.AccessKeyId ?? '', AWS_SECRET_ACCESS_KEY: AccessKey?.SecretAccessKey ?? '' };
+    await createBucket(BUCKET);
+    await createRole('admin');
+    await createCluster(TAGS);
+    const principalArn = `arn:aws:iam::${ACCOUNT}:user/${USER}`;
+    await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
+    const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
+    before = { settings: { ...admins, clusterName: 'new', bucketName: BUCKET } };
+    const vpc = await createVpc();
+    after = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+  });
+
+  const examineWith = async (stack: Settings, rights: readonly string[]) => {
+    await tellMoto('reset-auth', 'inf');
+    const policy = {
+      Version: '2012-10-17',
+      Statement: [{ Effect: 'Allow', Action: rights, Resource: '*' }],
+    };
+    const request = { UserName: USER, PolicyName: USER, PolicyDocument: JSON.stringify(policy) };
+    await iam.send(new PutUserPolicyCommand(request));
+    await tellMoto('reset-auth', '0');
+    return examine(stack, keys);
+  };
+
+  test('are sufficient', async () => {
+    expect(findings((await examineWith(before, RIGHTS)).lines)).toEqual([]);
+    expect(findings((await examineWith(after, RIGHTS)).lines)).toEqual([]);
+  });
+
+  test('are all needed, and a check that lacks one is a warning that names it', async () => {
+    const OF_AFTER = ['ec2:DescribeSubnets', 'eks:ListAccessEntries'];
+    for (const right of RIGHTS) {
+      const rest = RIGHTS.filter((one) => one !== right);
+      const { code, lines } = await examineWith(OF_AFTER.includes(right) ? after : before, rest);
+      const affected = lines.filter(({ level }) => level !== 'ok');
+      expect({ right, code, affected: affected.length > 0 }).toEqual({ right, code: 0, affected: true });
+      for (const { level, found } of affected) {
+        expect(level).toBe('warning');
+        expect(found).toContain(`not checked: the caller lacks the right ${right}`);
+      }
+    }
+  });
+});
+
+test('credentials that AWS rejects are an error, and the checks that need them are warnings', async () => {
+  isClean = false;
+  await tellMoto('reset-auth', '0');
+  const { code, lines } = await examine({}, { AWS_ACCESS_KEY_ID: 'unknown' });
+  expect(code).toBe(1);
+  expect(lines.find(({ check }) => check === 'credentials')).toMatchObject({
+    level: 'error',
+    found: expect.stringMatching(/not checked: AWS rejects the credentials: InvalidClientTokenId/) as string,
+  });
+  expect(lines.find(({ check }) => check === 'zones')).toMatchObject({
+    level: 'warning',
+    found: expect.stringMatching(/not checked: AWS rejects the credentials: AuthFailure/) as string,
+  });
+});
+
+test('a shell without credentials is an error', async () => {
+  const { code, lines } = await examine({}, { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' });
+  expect(code).toBe(1);
+  expect(lines[0]).toMatchObject({
+    level: 'error',
+    found: expect.stringMatching(/cannot obtain the AWS cred/) as string,
+  });
+});
+
+test('a service that does not answer stops only the checks that need it', async () => {
+  const silent = await listenOnLoopback(createServer());
+  const endpoint = `http://127.0.0.1:${silent.port}`;
+  try {
+    const args = ['--stack', 'staging', '--stack-dir', writeStack({})];
+    const { code, stdout, stderr } = await runCommandLine('doctor', args, {
+      AWS_ENDPOINT_URL_SERVICE_QUOTAS: endpoint,
+    });
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    const lines = stdout.split('\n').filter((line) => /^\w/.test(line));
+    const wrong = lines.filter((line) => !line.startsWith('ok '));
+    expect(wrong).toEqual([
+      expect.stringMatching(/^warning {2}GPU quotas +not checked: no answer of AWS within 20.0 s$/),
+      expect.stringMatching(/^warning {2}network quotas +not checked: no answer of AWS within 20.0 s$/),
+    ]);
+    expect(lines.length).toBeGreaterThan(10);
+  } finally {
+    await silent.stop();
+  }
+});

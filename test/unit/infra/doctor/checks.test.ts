@@ -1,0 +1,204 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { GPU_INSTANCE_TYPE_NAMES } from '../../../../infra/gpu/gpu-instance-types';
+import { isPrincipal } from '../../../../infra/doctor/check-cluster';
+import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
+import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
+import { judgeRoom } from '../../../../infra/doctor/check-network';
+import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
+import { judgeSubnets, judgeZones } from '../../../../infra/doctor/check-zones';
+import { CHECKS } from '../../../../infra/doctor/checks';
+import { doctorPolicy, RIGHTS } from '../../../../infra/doctor/rights';
+import { readSettings } from '../../../../infra/settings';
+import { paths } from '../../../../src/core/paths';
+import { getConfig } from '../../../support/registered-stack';
+
+const settings = (values: Record<string, unknown> = {}) =>
+  readSettings(getConfig('staging', { modelGpus: [], ...values }));
+const levels = (found: readonly { level: string }[]): string => found.map(({ level }) => level).join(' ');
+
+test.each([
+  ['g5.xlarge', 'on-demand', 'L-DB2E81BA'],
+  ['g6e.48xlarge', 'reserved', 'L-DB2E81BA'],
+  ['g4dn.xlarge', 'spot', 'L-3819A6DF'],
+  ['p4de.24xlarge', 'spot', 'L-7212CCBC'],
+  ['p5en.48xlarge', 'spot', 'L-C4BD4855'],
+  ['p6-b200.48xlarge', 'on-demand', 'L-417A185B'],
+  ['p6-b200.48xlarge', 'reserved', 'L-417A185B'],
+  ['p6-b200.48xlarge', 'spot', undefined],
+] as const)('%s as %s instance counts against the quota %s', (type, capacity, code) => {
+  expect(getQuota(type, capacity)?.code).toBe(code);
+});
+
+test('every instance type that pools may use has a quota for on-demand instances', () => {
+  expect(GPU_INSTANCE_TYPE_NAMES.filter((type) => getQuota(type, 'on-demand') === undefined)).toEqual([]);
+});
+
+test('getDemands adds up the pools, each with its most expensive type', () => {
+  const pools = [
+    { name: 'a', instanceTypes: ['g5.xlarge', 'g5.12xlarge'], maximumGpus: 8 },
+    { name: 'b', instanceTypes: ['g6.xlarge'], maximumGpus: 2, capacityTypes: ['spot'] },
+    { name: 'c', instanceTypes: ['p5.4xlarge'], maximumGpus: 3, capacityTypes: ['on-demand'] },
+  ];
+  const demands = getDemands(settings({ gpuNodePools: pools }));
+  // 8 of g5.xlarge have 32 vCPUs, 2 of g5.12xlarge have 96.
+  expect(demands.map(({ quota, most }) => [quota.code, most])).toEqual([
+    ['L-3819A6DF', 96 + 8],
+    ['L-DB2E81BA', 96],
+    ['L-417A185B', 48],
+  ]);
+});
+
+test('getDemands counts a managed node group for each of its capacity types', () => {
+  const group = { name: 'a', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'], maximumNodes: 3 };
+  const demands = getDemands(settings({ gpuNodePools: [{ ...group, capacityTypes: ['spot', 'on-demand'] }] }));
+  expect(demands.map(({ quota, most }) => [quota.code, most])).toEqual([
+    ['L-3819A6DF', 24],
+    ['L-DB2E81BA', 24],
+  ]);
+});
+
+const POOLS = [{ name: 'a', instanceTypes: ['g5.xlarge', 'g5.12xlarge'], maximumGpus: 4 }];
+
+test.each<[name: string, values: Record<string, unknown>, spot: number, onDemand: number, levels: string]>([
+  ['enough for all', {}, 48, 48, 'ok ok'],
+  ['one vCPU too few', {}, 47, 48, 'warning ok'],
+  ['none', {}, 0, 0, 'error error'],
+  ['one replica of two', {}, 4, 0, 'error error'],
+  ['one replica in each quota', {}, 4, 4, 'warning warning'],
+  ['part of a node', {}, 3, 7, 'error error'],
+  [
+    'replicas that autoscaling may add',
+    { autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 4 } },
+    8,
+    0,
+    'warning warning',
+  ],
+  [
+    'replicas with two GPUs, on one larger node',
+    { gpusPerPod: 2, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g5.12xlarge'] }] },
+    48,
+    0,
+    'ok warning',
+  ],
+  ['replicas without GPUs', { gpusPerPod: 0 }, 0, 0, 'warning warning'],
+])('judgeQuotas: %s', (_, values, spot, onDemand, expected) => {
+  const stack = settings({ gpuNodePools: POOLS, ...values });
+  const demands = getDemands(stack);
+  expect(demands.map(({ quota }) => quota.code)).toEqual(['L-3819A6DF', 'L-DB2E81BA']);
+  expect(levels(judgeQuotas(demands, [spot, onDemand], stack))).toBe(expected);
+});
+
+test.each<[used: number, needed: number, level: string]>([
+  [4, 1, 'ok'],
+  [5, 1, 'error'],
+  [2, 3, 'ok'],
+  [3, 3, 'error'],
+])('judgeRoom: %d of 5 in use, and %d needed', (used, needed, level) => {
+  const quota = { service: 'vpc', code: 'L-F678F1CE', name: 'VPCs per Region' } as const;
+  expect(judgeRoom(quota, { used, needed, limit: 5 }, 'us-east-1').level).toBe(level);
+});
+
+const OFFERED = new Map([
+  ['g5.xlarge', new Set(['us-east-1a', 'us-east-1b'])],
+  ['g6.xlarge', new Set(['us-east-1b'])],
+  ['p5.4xlarge', new Set<string>()],
+]);
+
+test.each<[types: string[], ofPool: string[], zones: string[] | undefined, level: string, found: string]>([
+  [['g5.xlarge'], [], ['us-east-1a', 'us-east-1b'], 'ok', 'g5.xlarge in us-east-1a, us-east-1b'],
+  [['g5.xlarge'], [], undefined, 'ok', 'g5.xlarge in us-east-1a, us-east-1b'],
+  [['g5.xlarge', 'g6.xlarge'], [], ['us-east-1a', 'us-east-1b'], 'ok', 'g6.xlarge in us-east-1b'],
+  [['g6.xlarge'], [], ['us-east-1a', 'us-east-1b'], 'warning', 'none of g6.xlarge in us-east-1a'],
+  [['g6.xlarge'], ['us-east-1b'], ['us-east-1a', 'us-east-1b'], 'ok', 'g6.xlarge in us-east-1b'],
+  [['g5.xlarge', 'p5.4xlarge'], [], ['us-east-1a'], 'warning', 'does not offer p5.4xlarge in us-east-1a'],
+  [['g6.xlarge'], [], ['us-east-1a'], 'error', 'none of g6.xlarge in us-east-1a'],
+  [['p5.4xlarge'], [], undefined, 'error', 'none of p5.4xlarge in this region'],
+])('judgeOffers: %j in the zones %j of %j', (instanceTypes, ofPool, zones, level, found) => {
+  const pool = { name: 'a', instanceTypes: instanceTypes as ['g5.xlarge'], zones: ofPool };
+  expect(judgeOffers(pool, OFFERED, zones)).toMatchObject({
+    level,
+    found: expect.stringContaining(found) as string,
+  });
+});
+
+test.each<[names: string[], level: string]>([
+  [['us-west-1a', 'us-west-1c'], 'ok'],
+  [['us-west-1a', 'us-west-1b'], 'error'],
+  [['us-west-1a', 'us-west-1d'], 'error'],
+])('judgeZones of %j', (names, level) => {
+  const existing = [
+    { name: 'us-west-1a', id: 'usw1-az3' },
+    { name: 'us-west-1b', id: 'usw1-az2' },
+    { name: 'us-west-1c', id: 'usw1-az1' },
+  ];
+  expect(levels(judgeZones(names, existing, 'us-west-1'))).toBe(level);
+});
+
+test.each<[name: string, zoneIds: string[], level: string]>([
+  ['two zones', ['cac1-az1', 'cac1-az2'], 'ok'],
+  ['one zone', ['cac1-az1', 'cac1-az1'], 'error'],
+  ['a zone that EKS refuses', ['cac1-az1', 'cac1-az3'], 'error'],
+])('judgeSubnets: %s', (_, zoneIds, level) => {
+  const subnets = zoneIds.map((id, i) => ({ id: `subnet-${i}`, vpcId: 'vpc-1', zone: { name: id, id } }));
+  const ids = subnets.map(({ id }) => id);
+  expect(levels(judgeSubnets({ vpcId: 'vpc-1', privateSubnetIds: ids }, subnets))).toBe(level);
+  expect(levels(judgeSubnets({ vpcId: 'vpc-2', privateSubnetIds: ids }, subnets))).toBe('error');
+  expect(levels(judgeSubnets({ vpcId: 'vpc-1', privateSubnetIds: [...ids, 'subnet-9'] }, subnets))).toBe('error');
+});
+
+test.each<[support: 'standard' | 'extended' | 'none' | undefined, end: string | undefined, level: string]>([
+  ['standard', undefined, 'ok'],
+  ['standard', '2026-03-02', 'ok'],
+  ['standard', '2026-03-01', 'warning'],
+  ['extended', '2025-12-01', 'warning'],
+  ['none', undefined, 'error'],
+  [undefined, undefined, 'error'],
+])('judgeVersion: support %s until %s, 60 days before 2026-03-02', (support, end, level) => {
+  const standardSupportUntil = end === undefined ? undefined : new Date(end);
+  const offered = support === undefined ? [] : [{ version: '1.35', support, standardSupportUntil }];
+  expect(judgeVersion('1.35', offered, new Date('2026-01-01')).level).toBe(level);
+});
+
+test.each<[subjects: string[], levels: string]>([
+  [['repo:acme@1/models@2:environment:prod'], 'ok'],
+  [['repo:acme/models:environment:prod'], 'warning'],
+  [['repo:acme@1/models:environment:prod'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:environment:prod'], 'ok'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/other@2:environment:prod'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:ref:refs/heads/main'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme/models:ref:refs/heads/main'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme/other:environment:prod'], 'warning'],
+  [['repo:-your-organisation-/triton-serving:environment:prod'], 'warning'],
+  // A repository with a subject of its own form.
+  [['repository_id:123'], 'ok'],
+])('judgeSubjects of %j', (subjects, expected) => {
+  expect(judgeSubjects('https://token.actions.githubusercontent.com', subjects).level).toBe(expected);
+});
+
+test.each<[entry: string, caller: string, is: boolean]>([
+  ['arn:aws:iam::1:role/deploy', 'arn:aws:sts::1:assumed-role/deploy/session', true],
+  ['arn:aws:iam::1:role/aws-reserved/sso.amazonaws.com/admin', 'arn:aws:sts::1:assumed-role/admin/me', true],
+  ['arn:aws:iam::2:role/deploy', 'arn:aws:sts::1:assumed-role/deploy/session', false],
+  ['arn:aws:iam::1:role/deploy2', 'arn:aws:sts::1:assumed-role/deploy/session', false],
+  ['arn:aws:iam::1:user/me', 'arn:aws:iam::1:user/me', true],
+  ['arn:aws:iam::1:user/you', 'arn:aws:iam::1:user/me', false],
+])('isPrincipal: the entry of %s for %s', (entry, arn, is) => {
+  expect(isPrincipal(entry, { arn, account: '1' })).toBe(is);
+});
+
+test('the rights only read', () => {
+  const verbs = RIGHTS.map((right) => right.split(':')[1] ?? '');
+  expect(verbs.filter((verb) => !/^(Describe|Get|List)/.test(verb))).toEqual([]);
+});
+
+test('docs/iam/doctor.json is the policy that --policy prints', () => {
+  expect(JSON.parse(readFileSync(join(paths.root, 'docs/iam/doctor.json'), 'utf8'))).toEqual(doctorPolicy());
+});
+
+test('docs/infrastructure.md lists every check', () => {
+  const [, section = ''] =
+    /\n## The doctor\n(.*?)\n## /s.exec(readFileSync(join(paths.root, 'docs/infrastructure.md'), 'utf8')) ?? [];
+  const listed = [...section.matchAll(/^\| ([A-Za-z ]+?) +\|/gm)].map(([, name]) => name).slice(1);
+  expect(listed).toEqual(CHECKS.map(({ name }) => name));
+});
