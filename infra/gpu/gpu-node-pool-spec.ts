@@ -7,14 +7,20 @@ import type { GpuNodePoolSettings } from '../settings/types';
  */
 const MOST_NODE_HOURS = 504;
 
+/** Enough for eleven replicas with the default times. */
+const LEAST_GRACE_HOURS = 4;
+
 /**
  * Hours after which Karpenter deletes a node that it drains, so that a pod that does not terminate cannot keep the node.
  * All nodes of an update expire together, without regard to the disruption budget of the pool, and Karpenter deletes the
  * pods that are left then although their own budget still protects them
  * (https://karpenter.sh/docs/concepts/disruption, read 2026-11-25). So it is at least the time to replace all replicas.
+ * Karpenter replaces the nodes when this value changes, so it is one of few values: scaling by a few replicas keeps it.
  */
 function graceHours(drainSeconds = 0): number {
-  return Math.min(MOST_NODE_HOURS / 2, Math.max(1, Math.ceil(drainSeconds / 3600)));
+  let hours = LEAST_GRACE_HOURS;
+  while (hours * 3600 < drainSeconds) hours *= 2;
+  return Math.min(hours, MOST_NODE_HOURS / 2);
 }
 
 /**

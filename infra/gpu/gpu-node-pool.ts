@@ -37,7 +37,7 @@ export interface GpuNodePoolArgs {
   pool: GpuNodePoolInput;
   /** Not for the mechanism karpenter, where the existing node class determines the placement. */
   place?: NodePlacement;
-  /** Time in which all replicas can be replaced one after the other, in seconds. Default: an hour. */
+  /** Time in which all replicas can be replaced one after the other, in seconds. Default: four hours. */
   drainSeconds?: number;
   /** Pools of Karpenter with a higher weight are filled first. Default: 0. */
   weight?: number;

@@ -18,7 +18,7 @@ export interface GpuNodesArgs {
    * order.
    */
   pools: GpuNodePoolInput[];
-  /** Time in which all replicas can be replaced one after the other, in seconds. Default: an hour. */
+  /** Time in which all replicas can be replaced one after the other, in seconds. Default: four hours. */
   drainSeconds?: number;
   region: string;
   /** The cluster, if this program creates it. Default: none, which allows only pools of the mechanism karpenter. */

@@ -122,7 +122,8 @@ for (const name of ['staging', 'prod'] as const) {
           maximumGpus: 16,
           diskGiB: 200,
         };
-        stack.configure({ gpuNodePools: [pool] });
+        const { 'triton-serving:gpuNodePools': before } = stack.configure({ gpuNodePools: [pool] });
+        stack.configure({ gpuNodePools: [pool, ...(before as object[]).slice(1)] });
         const changed = await stack.changes();
         expect(new Set(changed.map(({ op }) => op))).toEqual(new Set(['update']));
         for (const { urn } of changed) expect(urn).toMatch(/:(NodePool|NodeClass)::/);

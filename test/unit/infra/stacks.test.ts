@@ -178,8 +178,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
             ],
             taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
             expireAfter: '336h',
-            // Three replicas of prod need 3 x 1270 s.
-            terminationGracePeriod: isProd ? '2h' : '1h',
+            terminationGracePeriod: '4h',
           },
         },
         disruption: {

@@ -134,12 +134,12 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
 
   // A replica takes 1270 s by default.
   test.each([
-    ['two replicas', {}, 1, 336],
-    ['3 replicas', { replicas: 3 }, 2, 336],
-    ['12 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 12 } }, 5, 336],
-    ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 2, 336],
-    ['replicas that take an hour to drain', { shutdown: { drainSeconds: 3600 } }, 3, 336],
-    ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 1, 503],
+    ['two replicas', {}, 4, 336],
+    ['11 replicas, which need 13970 s', { replicas: 11 }, 4, 336],
+    ['12 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 12 } }, 8, 336],
+    ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 4, 336],
+    ['replicas that take an hour to drain', { replicas: 3, shutdown: { drainSeconds: 3600 } }, 8, 336],
+    ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 4, 500],
     ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
   ])('%s', async (_, values, hours, expireAfter) => {
     const made = await variant({ gpuNodePools: [POOL], ...values });
