@@ -1,6 +1,7 @@
 import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
+  autoscalerSeries,
   deploymentSeries,
   gpuMemoryShare,
   loadedOn,
@@ -190,7 +191,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
     ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits), gpuMemory(of)] : []),
-    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals)] : []),
+    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
   ];
 }
@@ -325,9 +326,8 @@ function gpuMemory(of: SeriesOf): Alert {
 }
 
 function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
-  const autoscaler = `{namespace="${of.namespace}",horizontalpodautoscaler=~"(keda-hpa-)?${of.name}"}`;
   const [current, maximum] = ['status_current_replicas', 'spec_max_replicas'].map(
-    (what) => `kube_horizontalpodautoscaler_${what}${autoscaler}`,
+    (what) => `kube_horizontalpodautoscaler_${what}${autoscalerSeries(of)}`,
   );
   const overGoal = signals.map(({ goal, ofModels }) => `max(${ofModels([])}) > ${goal}`).join(' or ');
   return {
@@ -337,5 +337,28 @@ function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
     // The autoscaler keeps replicas for a while after the load decreased.
     expression: `${current} >= ${maximum} and on () (${overGoal})`,
     summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes, and needs more.`,
+  };
+}
+
+/**
+ * The fallback of KEDA keeps the HorizontalPodAutoscaler active, so counters of KEDA are needed: the errors up to 2.18, and
+ * the HTTP requests since 2.20. During a fallback 2.19 counts nothing (pkg/scaling/scale_handler.go, and
+ * https://keda.sh/docs/2.17/integrations/prometheus/). Prometheus renames the namespace of the ScaledObject, unless it
+ * honors the labels of KEDA.
+ */
+function autoscalerFailing(of: SeriesOf, limits: AlertLimits): Alert {
+  const inactive = `kube_horizontalpodautoscaler_status_condition${autoscalerSeries(of, 'condition="ScalingActive"', 'status="false"')} == 1`;
+  const failed = ['exported_namespace', 'namespace'].flatMap((label) =>
+    [
+      `keda_scaled_object_errors_total{${label}="${of.namespace}",scaledObject="${of.name}"}`,
+      `keda_scaler_http_requests_total{${label}="${of.namespace}",scaled_resource="${of.name}",status_code!="200"}`,
+    ].map((counter) => `increase(${counter}[5m]) > 0`),
+  );
+  return {
+    name: 'TritonAutoscalerFailing',
+    severity: 'warning',
+    forSeconds: 600,
+    expression: `max(${[inactive, ...failed].join(' or ')})${unlessPlanned(of, limits)}`,
+    summary: `The autoscaler of ${of.name} cannot read its signals, so it does not follow the load.`,
   };
 }

@@ -16,6 +16,11 @@ export function deploymentSeries({ namespace, name }: SeriesOf, ...more: string[
   return `{${[`namespace="${namespace}"`, `deployment="${name}"`, ...more].join(',')}}`;
 }
 
+/** Selects the series of kube-state-metrics about the autoscaler. KEDA chooses the name of its own. */
+export function autoscalerSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
+  return `{${[`namespace="${namespace}"`, `horizontalpodautoscaler=~"(keda-hpa-)?${name}"`, ...more].join(',')}}`;
+}
+
 /** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
 export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;

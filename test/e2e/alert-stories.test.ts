@@ -50,6 +50,19 @@ const autoscaler = (current: string, maximum: string): Series[] =>
     values,
   }));
 
+/** Whether the HorizontalPodAutoscaler can compute a number of replicas. */
+const scalingInactive = (values: string): Series => ({
+  series:
+    'kube_horizontalpodautoscaler_status_condition{namespace="triton",horizontalpodautoscaler="keda-hpa-triton",condition="ScalingActive",status="false"}',
+  values,
+});
+
+/** Failed queries of KEDA, which Prometheus scrapes in the namespace keda. */
+const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespace="triton"'): Series => ({
+  series: `keda_scaled_object_errors_total{${labels},scaledObject="triton"}`,
+  values,
+});
+
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
 interface Story {
@@ -344,6 +357,85 @@ const STORIES: Story[] = [
     alert: 'TritonAtMaximumReplicas',
     input: [up(POD), ...requests(POD, 100, 80), ...autoscaler('8x400', '8x400')],
     fires: [20],
+  },
+
+  // The autoscaler gets no answer.
+  {
+    story: 'the adapter of custom metrics stops',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), scalingInactive('0x40 1x400')],
+    silent: [9, 15],
+    fires: [21, 60],
+  },
+  {
+    story: 'Prometheus gives KEDA no answer, and the fallback keeps the autoscaler active',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), scalingInactive('0x400'), kedaErrors('0x40 1+2x400')],
+    silent: [9, 15],
+    fires: [21, 60],
+  },
+  {
+    story: 'Prometheus gives KEDA 2.20 no answer, which counts only requests during the fallback',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      kedaErrors('0x40 4x400'),
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
+        values: '0+2x40 80x400',
+      },
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="error"}',
+        values: '_x41 1+2x400',
+      },
+    ],
+    silent: [9, 15],
+    fires: [22, 60],
+  },
+  {
+    story: 'Prometheus answers KEDA 2.20',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
+        values: '0+2x400',
+      },
+    ],
+    silent: [21, 60],
+  },
+  {
+    story: 'Prometheus keeps the namespace that KEDA reports',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), kedaErrors('0+2x400', 'namespace="triton"')],
+    fires: [21],
+  },
+  {
+    story: 'one query of KEDA fails every hour, and queries of another server fail all the time',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      scalingInactive('0x400'),
+      kedaErrors('0x40 2x240 4x400'),
+      kedaErrors('0+2x400', 'namespace="keda",exported_namespace="vision"'),
+    ],
+    silent: [11, 21, 72, 85],
+  },
+  {
+    story: 'the stack has no replicas on purpose',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment({ spec_replicas: '0x400' }), scalingInactive('1x400'), kedaErrors('0+2x400')],
+    silent: [21, 60],
+  },
+  {
+    story: 'a new server starts its first pods',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment({ created: '0x400' }), kedaErrors('0+2x400')],
+    silent: [21, 30],
+    fires: [60],
   },
 ];
 

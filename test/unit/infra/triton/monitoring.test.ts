@@ -89,7 +89,11 @@ describe('alerts', () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual(ALWAYS);
     expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing', 'TritonGpuMemoryFull']);
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([...ALWAYS, 'TritonAtMaximumReplicas']);
+    expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([
+      ...ALWAYS,
+      'TritonAtMaximumReplicas',
+      'TritonAutoscalerFailing',
+    ]);
     expect(names(await alerts({ agent: {}, gpusPerPod: 0 }))).toEqual([
       ...ALWAYS,
       'TritonNotServing',
