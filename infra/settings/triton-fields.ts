@@ -270,6 +270,9 @@ export const TRITON_FIELDS = {
         description: 'Labels by which Prometheus selects monitors and rules.',
       },
       scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'Seconds between scrapes.'),
+      runbookUrl: text(
+        'Address of docs/operations.md where on-call people can read it. Each alert links to its section. Empty: the path docs/operations.md, which is no link.',
+      ),
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
   },

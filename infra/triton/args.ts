@@ -237,6 +237,11 @@ export interface MonitoringArgs {
   selectorLabels?: Record<string, string>;
   /** Seconds between scrapes. Default: 15 s. */
   scrapeSeconds?: number;
+  /**
+   * Address of docs/operations.md, to which the annotation `runbook_url` of each alert adds `#ALERT`. Default:
+   * docs/operations.md, which is no link.
+   */
+  runbookUrl?: string;
 }
 
 /** Restricts loading and unloading models, trace and log settings, and shared memory. */

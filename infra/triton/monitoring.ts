@@ -13,9 +13,6 @@ import { podReadySeconds, startupSeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 
-/** Document that explains each alert and its remedy. */
-const RUNBOOK = 'docs/operations.md';
-
 /** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
 export function seriesSelector({ name, namespace, monitoring }: ResolvedTritonArgs): SeriesOf {
   return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? DEFAULTS.scrapeSeconds };
@@ -108,6 +105,7 @@ export interface RuleGroup {
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
   const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
+  const { runbookUrl = DEFAULTS.runbookUrl } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
@@ -128,17 +126,24 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
         labels: { job: of.name },
       })),
     },
-    { name: `${of.namespace}.${of.name}.alerts`, rules: alerts(of, limits).map((alert) => alertRule(alert, of)) },
+    {
+      name: `${of.namespace}.${of.name}.alerts`,
+      rules: alerts(of, limits).map((alert) => alertRule(alert, of, runbookUrl)),
+    },
   ];
 }
 
-function alertRule({ name, severity, forSeconds, expression, summary }: Alert, of: SeriesOf): Record<string, unknown> {
+function alertRule(
+  { name, severity, forSeconds, expression, summary }: Alert,
+  of: SeriesOf,
+  runbookUrl: string,
+): Record<string, unknown> {
   return {
     alert: name,
     expr: expression,
     for: forSeconds === 0 ? undefined : `${forSeconds}s`,
     labels: { severity, namespace: of.namespace, server: of.name },
-    annotations: { summary, runbook: `${RUNBOOK}#${name.toLowerCase()}` },
+    annotations: { summary, runbook_url: `${runbookUrl}#${name.toLowerCase()}` },
   };
 }
 

@@ -94,6 +94,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       dashboard: true,
       selectorLabels: { release: 'kube-prometheus-stack' },
       scrapeSeconds: DEFAULTS.scrapeSeconds,
+      runbookUrl: DEFAULTS.runbookUrl,
       ...defined(monitoring),
     },
   };

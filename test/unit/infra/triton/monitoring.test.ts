@@ -116,11 +116,17 @@ describe('alerts', () => {
       });
       expect(annotations).toEqual({
         summary: expect.stringMatching(/\.$/) as string,
-        runbook: `docs/operations.md#${alert.toLowerCase()}`,
+        runbook_url: `docs/operations.md#${alert.toLowerCase()}`,
       });
       expect(sections).toContain(`### ${alert}`);
     }
     expect(sections.map((line) => line.slice(4)).sort()).toEqual(names(rules).sort());
+  });
+
+  test('link to the address of the runbook that is configured', async () => {
+    const runbookUrl = 'https://git.example.com/serving/blob/main/docs/operations.md';
+    const [down] = await alerts({ monitoring: { runbookUrl } });
+    expect(down?.annotations).toMatchObject({ runbook_url: `${runbookUrl}#tritondown` });
   });
 
   test('use the configured limits', async () => {
