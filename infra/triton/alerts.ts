@@ -1,9 +1,9 @@
+import type { AlertName } from './alert-names';
 import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
   autoscalerSeries,
   deploymentSeries,
-  gpuMemoryShare,
   loadedOn,
   loadedPods,
   meanQueueMilliseconds,
@@ -34,7 +34,7 @@ export interface AlertLimits {
 
 /** One alert; docs/operations.md has a section with its name. */
 export interface Alert {
-  name: string;
+  name: AlertName;
   /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
   severity: 'critical' | 'warning';
   /** How long the expression must hold. */
@@ -47,9 +47,6 @@ export interface Alert {
 
 /** Share of failed requests above which an operator must investigate. */
 const FAILURE_SHARE = 0.01;
-
-/** Share of GPU memory that counts as full. Frameworks keep allocated memory, so the share does not fall by itself. */
-const GPU_MEMORY_SHARE = 0.95;
 
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
@@ -183,14 +180,15 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     {
       name: 'TritonRequestsStuck',
       severity: 'critical',
-      forSeconds: 300,
+      // One request may take minutes while others wait for it.
+      forSeconds: 600,
       // Pending requests do not contribute to the queue time until they complete.
       expression:
         `sum by (pod, model) (nv_inference_pending_request_count${series(of)}) > 0` +
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
-    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits), gpuMemory(of)] : []),
+    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
     ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
   ];
@@ -312,16 +310,6 @@ function gpusMissing(of: SeriesOf, { gpusPerPod }: AlertLimits): Alert {
     forSeconds: 300,
     expression: `(${visible} or 0 * max by (pod) (up${series(of)} == 1)) < ${gpusPerPod}`,
     summary: `Triton in {{ $labels.pod }} sees {{ $value }} of ${gpusPerPod} GPUs, and computes on the CPU without one.`,
-  };
-}
-
-function gpuMemory(of: SeriesOf): Alert {
-  return {
-    name: 'TritonGpuMemoryFull',
-    severity: 'warning',
-    forSeconds: 900,
-    expression: `${gpuMemoryShare(of)} > ${GPU_MEMORY_SHARE}`,
-    summary: 'The memory of a GPU of pod {{ $labels.pod }} is {{ $value | humanizePercentage }} full.',
   };
 }
 

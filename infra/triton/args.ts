@@ -1,5 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { TaintEffect } from '../gpu/gpu-labels';
+import type { AlertName } from './alert-names';
 
 /** How Triton authenticates to the bucket. */
 export type RepositoryCredentials =
@@ -242,6 +243,8 @@ export interface MonitoringArgs {
    * docs/operations.md, which is no link.
    */
   runbookUrl?: string;
+  /** Alerts that are not created. Default: none. */
+  disabledAlerts?: AlertName[];
 }
 
 /** Restricts loading and unloading models, trace and log settings, and shared memory. */

@@ -105,7 +105,7 @@ export interface RuleGroup {
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
   const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
-  const { runbookUrl = DEFAULTS.runbookUrl } = settings.monitoring ?? {};
+  const { runbookUrl = DEFAULTS.runbookUrl, disabledAlerts = [] } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
@@ -128,7 +128,9 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     },
     {
       name: `${of.namespace}.${of.name}.alerts`,
-      rules: alerts(of, limits).map((alert) => alertRule(alert, of, runbookUrl)),
+      rules: alerts(of, limits)
+        .filter(({ name }) => !disabledAlerts.includes(name))
+        .map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];
 }

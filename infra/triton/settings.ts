@@ -95,6 +95,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       selectorLabels: { release: 'kube-prometheus-stack' },
       scrapeSeconds: DEFAULTS.scrapeSeconds,
       runbookUrl: DEFAULTS.runbookUrl,
+      disabledAlerts: [],
       ...defined(monitoring),
     },
   };

@@ -321,6 +321,26 @@ const STORIES: Story[] = [
     silent: [15, 60],
   },
 
+  {
+    story: 'one request takes seven minutes while others wait',
+    alert: 'TritonRequestsStuck',
+    input: [
+      ofModel('nv_inference_pending_request_count', POD, '0x40 3x27 0x400'),
+      ofModel('nv_inference_request_success', POD, '0+10x40 400x27 410+10x400'),
+    ],
+    silent: [12, 15, 17, 17.5, 20, 30],
+  },
+  {
+    story: 'no request is answered any more',
+    alert: 'TritonRequestsStuck',
+    input: [
+      ofModel('nv_inference_pending_request_count', POD, '0x40 3x400'),
+      ofModel('nv_inference_request_success', POD, '0+10x40 400x400'),
+    ],
+    silent: [17],
+    fires: [22, 60],
+  },
+
   // The maximum number of replicas.
   {
     story: 'both limits of the autoscaler are equal, and the load is low',

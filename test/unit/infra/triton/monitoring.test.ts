@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../src/core/paths';
+import { ALERT_NAMES } from '../../../../infra/triton/alert-names';
+import { getProblems } from '../settings-problems';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
@@ -87,7 +89,7 @@ describe('alerts', () => {
 
   test('include those of GPUs, autoscaling and agents only if these are configured', async () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual(ALWAYS);
-    expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing', 'TritonGpuMemoryFull']);
+    expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing']);
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([
       ...ALWAYS,
@@ -104,10 +106,11 @@ describe('alerts', () => {
     ]);
   });
 
-  test('have a severity, labels, and a link to a section of the runbook', async () => {
+  test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, agent: {} });
-    const sections = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8').match(/^### Triton\w+$/gm) ?? [];
+    const runbook = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8');
+    const sections = [...runbook.matchAll(/^### (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({
         severity: expect.stringMatching(/^(critical|warning)$/) as string,
@@ -118,9 +121,21 @@ describe('alerts', () => {
         summary: expect.stringMatching(/\.$/) as string,
         runbook_url: `docs/operations.md#${alert.toLowerCase()}`,
       });
-      expect(sections).toContain(`### ${alert}`);
+      expect(sections).toContainEqual([alert, labels['severity']]);
     }
-    expect(sections.map((line) => line.slice(4)).sort()).toEqual(names(rules).sort());
+    expect(sections.map(([alert]) => alert).sort()).toEqual(names(rules).sort());
+    expect([...ALERT_NAMES].sort()).toEqual(names(rules).sort());
+  });
+
+  test('can be disabled one by one, unless the name is unknown', async () => {
+    const disabled = await alerts({ monitoring: { disabledAlerts: ['TritonQueueLong', 'TritonHeadUnread'] } });
+    expect(names(disabled)).toEqual(names(await alerts()).filter((name) => name !== 'TritonQueueLong'));
+    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueueLong'] } })).toEqual([]);
+    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueLong'] } })).toEqual([
+      expect.stringMatching(
+        /^monitoring\.disabledAlerts\[0\]: is "TritonQueLong"; allowed: TritonDown, .*did you mean "TritonQueueLong"\?$/s,
+      ),
+    ]);
   });
 
   test('link to the address of the runbook that is configured', async () => {
