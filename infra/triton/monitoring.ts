@@ -6,7 +6,7 @@ import { dashboard } from './dashboard';
 import { DEFAULTS } from './limits';
 import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import { loadSignals, recordedSignal } from './load-signals';
+import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
 import { podReadySeconds, startupSeconds } from './timeouts';
@@ -101,6 +101,10 @@ export interface RuleGroup {
   rules: Record<string, unknown>[];
 }
 
+/** The signals of the autoscaler; none without an autoscaler. */
+const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
+  settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
+
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
@@ -109,7 +113,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
-    signals: settings.autoscaling === undefined ? [] : signals,
+    signals: followedSignals(settings),
     gpusPerPod: settings.gpusPerPod,
     agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
@@ -130,6 +134,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
       name: `${of.namespace}.${of.name}.alerts`,
       rules: alerts(of, limits)
         .filter(({ name }) => !disabledAlerts.includes(name))
+
         .map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];
@@ -153,11 +158,12 @@ function alertRule(
 function createDashboard({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
   const of = seriesSelector(settings);
+  const drawn = { gpus: settings.gpusPerPod > 0, signals: followedSignals(settings) };
   new ConfigMap(
     `${name}-dashboard`,
     {
       metadata: { name: `${name}-dashboard`, namespace, labels: { ...labels(name), grafana_dashboard: '1' } },
-      data: { [`${of.namespace}-${name}.json`]: JSON.stringify(dashboard(of, settings.gpusPerPod > 0), null, 1) },
+      data: { [`${of.namespace}-${name}.json`]: JSON.stringify(dashboard(of, drawn), null, 1) },
     },
     options,
   );

@@ -168,7 +168,12 @@ describe('the dashboard', () => {
   interface Dashboard {
     uid: string;
     title: string;
-    panels: { id: number; gridPos: { x: number; y: number; w: number; h: number }; targets: { expr: string }[] }[];
+    panels: {
+      id: number;
+      title: string;
+      gridPos: { x: number; y: number; w: number; h: number };
+      targets: { expr: string; interval: string }[];
+    }[];
   }
 
   const dashboard = async (more: Parameters<typeof render>[0] = {}, name?: string): Promise<Dashboard> => {
@@ -180,15 +185,49 @@ describe('the dashboard', () => {
     return JSON.parse(text) as Dashboard;
   };
 
+  const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 2 } } as const;
+
   test('queries only the series of this component', async () => {
-    const { panels, title } = await dashboard({}, 'faces');
+    const { panels, title } = await dashboard(SCALED, 'faces');
     expect(title).toBe('Triton faces/faces');
     const queries = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-    expect(queries.length).toBeGreaterThan(12);
+    expect(queries.length).toBeGreaterThan(20);
+    const ours = /^\{namespace="faces",(job|deployment|horizontalpodautoscaler|pod)=~?"[^"]*faces/;
     for (const query of queries) {
-      const all = query.match(/(nv_\w+|up)\{/g) ?? [];
-      expect(all.length).toBeGreaterThan(0);
-      expect(query.match(/(nv_\w+|up)\{namespace="faces",job="faces"\}/g)).toHaveLength(all.length);
+      const selectors = query.match(/\{[^}]+\}/g) ?? [];
+      if (!query.startsWith('vector(')) expect(selectors.length).toBeGreaterThan(0);
+      for (const selector of selectors) expect(selector).toMatch(ours);
+    }
+  });
+
+  test('begins with the panels that people on call need, and shows each signal of the autoscaler with its goal', async () => {
+    const { panels } = await dashboard(SCALED);
+    expect(panels.slice(0, 8).map(({ title }) => title)).toEqual([
+      'Failed requests by reason',
+      'Replicas',
+      'Requests by replica',
+      'Mean queue time by replica',
+      'Autoscaler: queue time',
+      'Autoscaler: batches in flight per replica',
+      'Memory of the container, share of its limit',
+      'CPU throttling of the container, share of the time',
+    ]);
+    const goals = panels.slice(4, 6).map(({ targets }) => targets[1]?.expr);
+    expect(goals).toEqual(['vector(50)', 'vector(150)']);
+    expect(JSON.stringify(panels[1])).toContain('kube_horizontalpodautoscaler_spec_max_replicas');
+    const unscaled = JSON.stringify(await dashboard());
+    expect(unscaled).not.toMatch(/kube_horizontalpodautoscaler|Autoscaler:/);
+  });
+
+  test('draws rates over the step of the graph, except the signals of the autoscaler', async () => {
+    const { panels } = await dashboard({ ...SCALED, monitoring: { scrapeSeconds: 60 } });
+    for (const { title, targets } of panels) {
+      for (const { expr, interval } of targets) {
+        expect(interval).toBe('60s');
+        const windows = [...expr.matchAll(/\}\[([^\]]+)\]/g)].map(([, window]) => window);
+        if (title.startsWith('Autoscaler')) expect(windows).not.toContain('$__rate_interval');
+        else expect(windows).toEqual(windows.map(() => '$__rate_interval'));
+      }
     }
   });
 
