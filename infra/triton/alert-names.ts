@@ -7,6 +7,7 @@ export const ALERT_NAMES = [
   'TritonNoModels',
   'TritonRestarting',
   'TritonReplicaEvicted',
+  'TritonMemoryHigh',
   'TritonUnschedulable',
   'TritonModelsDiffer',
   'TritonNotServing',

@@ -7,6 +7,7 @@ import {
   loadedOn,
   loadedPods,
   meanQueueMilliseconds,
+  memoryShare,
   podSeries,
   series,
   servingPods,
@@ -47,6 +48,9 @@ export interface Alert {
 
 /** Share of failed requests above which an operator must investigate. */
 const FAILURE_SHARE = 0.01;
+
+/** Share of its memory limit above which the kernel may soon kill a process of a container. */
+const MEMORY_SHARE = 0.9;
 
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
@@ -132,6 +136,15 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // Kubernetes keeps an evicted pod, so the alert ends by itself after an hour.
       expression: `${evicted(of)} == 1 unless ${evicted(of)} offset 1h == 1`,
       summary: 'Kubernetes evicted the replica {{ $labels.pod }}.',
+    },
+    {
+      name: 'TritonMemoryHigh',
+      severity: 'warning',
+      // A model that is loaded needs more for a while.
+      forSeconds: 300,
+      expression: `${memoryShare(of)} > ${MEMORY_SHARE}`,
+      summary:
+        'The container {{ $labels.container }} of {{ $labels.pod }} uses {{ $value | humanizePercentage }} of its memory limit.',
     },
     {
       name: 'TritonUnschedulable',

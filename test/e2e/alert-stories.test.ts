@@ -44,6 +44,19 @@ const ofPod = (metric: string, pod: string, values: string, more = ''): Series =
   values,
 });
 
+const workingSet = (container: string, id: string, values: string): Series => ({
+  series: `container_memory_working_set_bytes{namespace="triton",pod="${POD}",container="${container}",id="${id}"}`,
+  values,
+});
+
+/** The memory of a container of Triton, with its id, and of the whole pod. */
+const memory = (used: string, id = 'a'): Series[] => [
+  workingSet('triton', id, used),
+  workingSet('', 'pod', '9e9x400'),
+  ofPod('container_resource_limits', POD, '8e9x400', ',container="triton",resource="memory"'),
+  ofPod('container_resource_limits', POD, '4x400', ',container="triton",resource="cpu"'),
+];
+
 const autoscaler = (current: string, maximum: string): Series[] =>
   Object.entries({ status_current_replicas: current, spec_max_replicas: maximum }).map(([metric, values]) => ({
     series: `kube_horizontalpodautoscaler_${metric}{namespace="triton",horizontalpodautoscaler="keda-hpa-triton"}`,
@@ -250,6 +263,27 @@ const STORIES: Story[] = [
     alert: 'TritonReplicaEvicted',
     input: [ofPod('status_reason', POD, '0x40 stale', ',reason="Evicted"')],
     silent: [9, 11, 60],
+  },
+
+  // Memory. The limit of Triton is 8 GB.
+  {
+    story: 'a container uses more and more memory',
+    alert: 'TritonMemoryHigh',
+    input: memory('5e9+2e7x160 8.2e9x400'),
+    silent: [20, 29, 32],
+    fires: [34, 60],
+  },
+  {
+    story: 'a load needs nine tenths of the memory for three minutes',
+    alert: 'TritonMemoryHigh',
+    input: memory('5e9x40 7.5e9x12 6e9x400'),
+    silent: [12, 13, 16, 60],
+  },
+  {
+    story: 'a restarted container needs less memory than its predecessor',
+    alert: 'TritonMemoryHigh',
+    input: [...memory('7.9e9x8 stale', 'a'), ...memory('_x10 4e9x400', 'b').slice(0, 1)],
+    silent: [2, 5, 8, 30],
   },
 
   // Models that differ.

@@ -87,7 +87,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
-    expect(stdout).toMatch(/SUCCESS: 23 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 24 rules found/);
   });
 
   test('every query of the dashboard returns data', async () => {
@@ -101,7 +101,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(21);
+    expect(names).toHaveLength(22);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
@@ -209,6 +209,17 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
         expect(await fires('TritonRestarting', 20, input, [])).toBe('');
       },
     );
+
+    test('TritonMemoryHigh names the container', async () => {
+      const memory = (bytes: string): Series[] => [
+        ofContainer('container_memory_working_set_bytes', bytes),
+        ofContainer('kube_pod_container_resource_limits', '8e9x400', ',resource="memory"'),
+      ];
+      const summary = `The container triton of ${POD} uses 95% of its memory limit.`;
+      const expected = [{ pod: POD, container: 'triton', summary }];
+      expect(await fires('TritonMemoryHigh', 6, memory('7.6e9x400'), expected)).toBe('');
+      expect(await fires('TritonMemoryHigh', 6, memory('7.1e9x400'), [])).toBe('');
+    });
 
     test('TritonUnschedulable fires for a pod that cannot be scheduled', async () => {
       const input = [

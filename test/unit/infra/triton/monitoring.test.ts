@@ -78,6 +78,7 @@ describe('alerts', () => {
     'TritonNoModels',
     'TritonRestarting',
     'TritonReplicaEvicted',
+    'TritonMemoryHigh',
     'TritonUnschedulable',
     'TritonModelsDiffer',
     'TritonRequestsFailing',
