@@ -1,5 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
+import { ALERT_NAMES } from '../triton/alert-names';
 import { DEFAULTS, DRAIN_SECONDS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
@@ -270,6 +271,15 @@ export const TRITON_FIELDS = {
         description: 'Labels by which Prometheus selects monitors and rules.',
       },
       scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'Seconds between scrapes.'),
+      runbookUrl: text(
+        'Address of docs/operations.md where on-call people can read it. Each alert links to its section. Empty: the path docs/operations.md, which is no link.',
+      ),
+      disabledAlerts: {
+        kind: 'stringArray',
+        choices: ALERT_NAMES,
+        optional: true,
+        description: 'Names of alerts that are not created.',
+      },
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
   },

@@ -1,11 +1,13 @@
+import type { AlertName } from './alert-names';
 import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
+  autoscalerSeries,
   deploymentSeries,
-  gpuMemoryShare,
   loadedOn,
   loadedPods,
   meanQueueMilliseconds,
+  memoryShare,
   podSeries,
   series,
   servingPods,
@@ -33,7 +35,7 @@ export interface AlertLimits {
 
 /** One alert; docs/operations.md has a section with its name. */
 export interface Alert {
-  name: string;
+  name: AlertName;
   /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
   severity: 'critical' | 'warning';
   /** How long the expression must hold. */
@@ -47,8 +49,8 @@ export interface Alert {
 /** Share of failed requests above which an operator must investigate. */
 const FAILURE_SHARE = 0.01;
 
-/** Share of GPU memory that counts as full. Frameworks keep allocated memory, so the share does not fall by itself. */
-const GPU_MEMORY_SHARE = 0.95;
+/** Share of its memory limit above which the kernel may soon kill a process of a container. */
+const MEMORY_SHARE = 0.9;
 
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
@@ -136,6 +138,15 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       summary: 'Kubernetes evicted the replica {{ $labels.pod }}.',
     },
     {
+      name: 'TritonMemoryHigh',
+      severity: 'warning',
+      // A model that is loaded needs more for a while.
+      forSeconds: 300,
+      expression: `${memoryShare(of)} > ${MEMORY_SHARE}`,
+      summary:
+        'The container {{ $labels.container }} of {{ $labels.pod }} uses {{ $value | humanizePercentage }} of its memory limit.',
+    },
+    {
       name: 'TritonUnschedulable',
       severity: 'warning',
       forSeconds: 900,
@@ -182,15 +193,16 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     {
       name: 'TritonRequestsStuck',
       severity: 'critical',
-      forSeconds: 300,
+      // One request may take minutes while others wait for it.
+      forSeconds: 600,
       // Pending requests do not contribute to the queue time until they complete.
       expression:
         `sum by (pod, model) (nv_inference_pending_request_count${series(of)}) > 0` +
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
-    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits), gpuMemory(of)] : []),
-    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals)] : []),
+    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
+    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
   ];
 }
@@ -314,20 +326,9 @@ function gpusMissing(of: SeriesOf, { gpusPerPod }: AlertLimits): Alert {
   };
 }
 
-function gpuMemory(of: SeriesOf): Alert {
-  return {
-    name: 'TritonGpuMemoryFull',
-    severity: 'warning',
-    forSeconds: 900,
-    expression: `${gpuMemoryShare(of)} > ${GPU_MEMORY_SHARE}`,
-    summary: 'The memory of a GPU of pod {{ $labels.pod }} is {{ $value | humanizePercentage }} full.',
-  };
-}
-
 function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
-  const autoscaler = `{namespace="${of.namespace}",horizontalpodautoscaler=~"(keda-hpa-)?${of.name}"}`;
   const [current, maximum] = ['status_current_replicas', 'spec_max_replicas'].map(
-    (what) => `kube_horizontalpodautoscaler_${what}${autoscaler}`,
+    (what) => `kube_horizontalpodautoscaler_${what}${autoscalerSeries(of)}`,
   );
   const overGoal = signals.map(({ goal, ofModels }) => `max(${ofModels([])}) > ${goal}`).join(' or ');
   return {
@@ -337,5 +338,28 @@ function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
     // The autoscaler keeps replicas for a while after the load decreased.
     expression: `${current} >= ${maximum} and on () (${overGoal})`,
     summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes, and needs more.`,
+  };
+}
+
+/**
+ * The fallback of KEDA keeps the HorizontalPodAutoscaler active, so counters of KEDA are needed: the errors up to 2.18, and
+ * the HTTP requests since 2.20. During a fallback 2.19 counts nothing (pkg/scaling/scale_handler.go, and
+ * https://keda.sh/docs/2.17/integrations/prometheus/). Prometheus renames the namespace of the ScaledObject, unless it
+ * honors the labels of KEDA.
+ */
+function autoscalerFailing(of: SeriesOf, limits: AlertLimits): Alert {
+  const inactive = `kube_horizontalpodautoscaler_status_condition${autoscalerSeries(of, 'condition="ScalingActive"', 'status="false"')} == 1`;
+  const failed = ['exported_namespace', 'namespace'].flatMap((label) =>
+    [
+      `keda_scaled_object_errors_total{${label}="${of.namespace}",scaledObject="${of.name}"}`,
+      `keda_scaler_http_requests_total{${label}="${of.namespace}",scaled_resource="${of.name}",status_code!="200"}`,
+    ].map((counter) => `increase(${counter}[5m]) > 0`),
+  );
+  return {
+    name: 'TritonAutoscalerFailing',
+    severity: 'warning',
+    forSeconds: 600,
+    expression: `max(${[inactive, ...failed].join(' or ')})${unlessPlanned(of, limits)}`,
+    summary: `The autoscaler of ${of.name} cannot read its signals, so it does not follow the load.`,
   };
 }

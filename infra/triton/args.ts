@@ -1,5 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { TaintEffect } from '../gpu/gpu-labels';
+import type { AlertName } from './alert-names';
 
 /** How Triton authenticates to the bucket. */
 export type RepositoryCredentials =
@@ -237,6 +238,13 @@ export interface MonitoringArgs {
   selectorLabels?: Record<string, string>;
   /** Seconds between scrapes. Default: 15 s. */
   scrapeSeconds?: number;
+  /**
+   * Address of docs/operations.md, to which the annotation `runbook_url` of each alert adds `#ALERT`. Default:
+   * docs/operations.md, which is no link.
+   */
+  runbookUrl?: string;
+  /** Alerts that are not created. Default: none. */
+  disabledAlerts?: AlertName[];
 }
 
 /** Restricts loading and unloading models, trace and log settings, and shared memory. */

@@ -1,6 +1,19 @@
 import { createHash } from 'node:crypto';
-import { meanBatchesInFlight } from './load-signals';
-import { gpuMemoryShare, loadedOn, meanMilliseconds, series, servingPods, sumRate, type SeriesOf } from './promql';
+import { meanBatchesInFlight, type LoadSignal } from './load-signals';
+import {
+  autoscalerSeries,
+  deploymentSeries,
+  gpuMemoryShare,
+  loadedOn,
+  meanMilliseconds,
+  meanQueueMilliseconds,
+  memoryShare,
+  series,
+  servingPods,
+  sumRate,
+  throttledShare,
+  type SeriesOf,
+} from './promql';
 
 /** One panel: a title, a unit of Grafana, and the drawn series. */
 interface Panel {
@@ -12,11 +25,23 @@ interface Panel {
 const BY_MODEL = ['model', 'version'];
 const MODEL_LEGEND = '{{model}} {{version}}';
 const POD_LEGEND = '{{pod}}';
+const CONTAINER_LEGEND = '{{pod}} {{container}}';
 const COLUMNS = 24;
 const PANEL = { width: 12, height: 8 };
 
-/** The panels, two in a row: load, latency, loaded models, node. */
-export function panels(of: SeriesOf, gpus: boolean): Panel[] {
+/** Grafana replaces it with the step of the graph, but at least four scrapes, so that a long range hides no peak. */
+const WINDOW = '$__rate_interval';
+
+/** What the panels depend on. */
+export interface PanelOptions {
+  gpus: boolean;
+  /** What the autoscaler follows; empty without an autoscaler. */
+  signals: readonly LoadSignal[];
+}
+
+/** The panels, two in a row. On-call people need the first ones first. */
+export function panels(component: SeriesOf, { gpus, signals }: PanelOptions): Panel[] {
+  const of = { ...component, rateWindow: WINDOW };
   const perModel = (metric: string): string => sumRate(metric, of, BY_MODEL);
   const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
     title,
@@ -24,15 +49,26 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
     queries: [{ expression, legend }],
   });
   return [
+    one(
+      'Failed requests by reason',
+      'reqps',
+      sumRate('nv_inference_request_failure', of, [...BY_MODEL, 'reason']),
+      `${MODEL_LEGEND} {{reason}}`,
+    ),
+    replicas(of, signals.length > 0),
+    one('Requests by replica', 'reqps', sumRate('nv_inference_request_success', of, ['pod']), POD_LEGEND),
+    one('Mean queue time by replica', 'ms', meanQueueMilliseconds(of, ['pod', 'model']), `${POD_LEGEND} {{model}}`),
+    ...signals.map(signalPanel),
+    one('Memory of the container, share of its limit', 'percentunit', memoryShare(of), CONTAINER_LEGEND),
+    one('CPU throttling of the container, share of the time', 'percentunit', throttledShare(of), CONTAINER_LEGEND),
     one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
-    one('Failed requests', 'reqps', perModel('nv_inference_request_failure'), MODEL_LEGEND),
     one(
       'Mean request duration',
       'ms',
       meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL),
       MODEL_LEGEND,
     ),
-    one('Mean queue time', 'ms', meanMilliseconds('nv_inference_queue_duration_us', of, BY_MODEL), MODEL_LEGEND),
+    one('Mean queue time', 'ms', meanQueueMilliseconds(of, BY_MODEL), MODEL_LEGEND),
     one(
       'Mean compute time',
       'ms',
@@ -47,14 +83,6 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
       `${perModel('nv_inference_count')} / (${perModel('nv_inference_exec_count')} > 0)`,
       MODEL_LEGEND,
     ),
-    {
-      title: 'Replicas',
-      unit: 'short',
-      queries: [
-        { expression: servingPods(of), legend: 'available' },
-        { expression: `count(up${series(of)})`, legend: 'all' },
-      ],
-    },
     one('Replicas that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
     one('CPU utilization of the node', 'percentunit', `nv_cpu_utilization${series(of)}`, POD_LEGEND),
     ...(gpus
@@ -66,8 +94,34 @@ export function panels(of: SeriesOf, gpus: boolean): Panel[] {
   ];
 }
 
+/** Pods without an address are missing from the series of Prometheus's own targets, so the Deployment is drawn, too. */
+function replicas(of: SeriesOf, autoscaler: boolean): Panel {
+  const deployment = deploymentSeries(of);
+  const drawn = {
+    desired: `max(kube_deployment_spec_replicas${deployment})`,
+    ready: `max(kube_deployment_status_replicas_ready${deployment})`,
+    'answer Prometheus': servingPods(of),
+    ...(autoscaler && { maximum: `max(kube_horizontalpodautoscaler_spec_max_replicas${autoscalerSeries(of)})` }),
+  };
+  return {
+    title: 'Replicas',
+    unit: 'short',
+    queries: Object.entries(drawn).map(([legend, expression]) => ({ legend, expression })),
+  };
+}
+
+/** A signal with the window of the autoscaler, so that the panel shows what the autoscaler reads. */
+const signalPanel = ({ title, unit, goal, ofModels }: LoadSignal): Panel => ({
+  title: `Autoscaler: ${title}`,
+  unit,
+  queries: [
+    { expression: ofModels([]), legend: '{{model}}' },
+    { expression: `vector(${goal})`, legend: 'goal' },
+  ],
+});
+
 /** Returns a dashboard in Grafana's JSON model. */
-export function dashboard(of: SeriesOf, gpus: boolean): object {
+export function dashboard(of: SeriesOf, options: PanelOptions): object {
   return {
     uid: uid(of),
     title: `Triton ${of.namespace}/${of.name}`,
@@ -79,7 +133,7 @@ export function dashboard(of: SeriesOf, gpus: boolean): object {
     templating: {
       list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', current: {} }],
     },
-    panels: panels(of, gpus).map(grafanaPanel),
+    panels: panels(of, options).map((panel, index) => grafanaPanel(panel, index, of)),
   };
 }
 
@@ -88,7 +142,7 @@ function uid({ namespace, name }: SeriesOf): string {
   return `triton-${createHash('sha256').update(`${namespace}/${name}`).digest('hex').slice(0, 16)}`;
 }
 
-function grafanaPanel({ title, unit, queries }: Panel, index: number): object {
+function grafanaPanel({ title, unit, queries }: Panel, index: number, { scrapeSeconds }: SeriesOf): object {
   const datasource = { type: 'prometheus', uid: '${datasource}' };
   const x = (index * PANEL.width) % COLUMNS;
   const y = Math.floor((index * PANEL.width) / COLUMNS) * PANEL.height;
@@ -104,6 +158,8 @@ function grafanaPanel({ title, unit, queries }: Panel, index: number): object {
       datasource,
       expr: expression,
       legendFormat: legend,
+      // Grafana derives the shortest $__rate_interval from it.
+      interval: `${scrapeSeconds}s`,
     })),
   };
 }

@@ -6,6 +6,9 @@ export interface LoadSignal {
   /** Name of the recording rule for the custom metrics API. */
   metric: string;
   goal: number;
+  /** For the dashboard, with a unit of Grafana. */
+  title: string;
+  unit: string;
   /** PromQL: the value of each model, for each combination of the labels `by`. No value where it is unknown. */
   ofModels: (by: readonly string[]) => string;
 }
@@ -40,12 +43,16 @@ export function loadSignals(
     {
       metric: 'triton_queue_milliseconds',
       goal: queueMilliseconds,
+      title: 'queue time',
+      unit: 'ms',
       ofModels: (by) => queueOfModels(of, queueMilliseconds, [...by, 'model']),
     },
     {
       // In percent, because KEDA's fallback needs a goal that is a whole number.
       metric: 'triton_batches_in_flight_percent',
       goal: 100 * instancesPerReplica + WAITING_PERCENT,
+      title: 'batches in flight per replica',
+      unit: 'percent',
       ofModels: (by) => `100 * ${meanBatchesInFlight(of, [...by, 'model'])}`,
     },
   ];

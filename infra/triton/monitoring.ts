@@ -6,15 +6,12 @@ import { dashboard } from './dashboard';
 import { DEFAULTS } from './limits';
 import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import { loadSignals, recordedSignal } from './load-signals';
+import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
 import { podReadySeconds, startupSeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
-
-/** Document that explains each alert and its remedy. */
-const RUNBOOK = 'docs/operations.md';
 
 /** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
 export function seriesSelector({ name, namespace, monitoring }: ResolvedTritonArgs): SeriesOf {
@@ -104,14 +101,19 @@ export interface RuleGroup {
   rules: Record<string, unknown>[];
 }
 
+/** The signals of the autoscaler; none without an autoscaler. */
+const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
+  settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
+
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
   const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
+  const { runbookUrl = DEFAULTS.runbookUrl, disabledAlerts = [] } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
-    signals: settings.autoscaling === undefined ? [] : signals,
+    signals: followedSignals(settings),
     gpusPerPod: settings.gpusPerPod,
     agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
@@ -128,17 +130,27 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
         labels: { job: of.name },
       })),
     },
-    { name: `${of.namespace}.${of.name}.alerts`, rules: alerts(of, limits).map((alert) => alertRule(alert, of)) },
+    {
+      name: `${of.namespace}.${of.name}.alerts`,
+      rules: alerts(of, limits)
+        .filter(({ name }) => !disabledAlerts.includes(name))
+
+        .map((alert) => alertRule(alert, of, runbookUrl)),
+    },
   ];
 }
 
-function alertRule({ name, severity, forSeconds, expression, summary }: Alert, of: SeriesOf): Record<string, unknown> {
+function alertRule(
+  { name, severity, forSeconds, expression, summary }: Alert,
+  of: SeriesOf,
+  runbookUrl: string,
+): Record<string, unknown> {
   return {
     alert: name,
     expr: expression,
     for: forSeconds === 0 ? undefined : `${forSeconds}s`,
     labels: { severity, namespace: of.namespace, server: of.name },
-    annotations: { summary, runbook: `${RUNBOOK}#${name.toLowerCase()}` },
+    annotations: { summary, runbook_url: `${runbookUrl}#${name.toLowerCase()}` },
   };
 }
 
@@ -146,11 +158,12 @@ function alertRule({ name, severity, forSeconds, expression, summary }: Alert, o
 function createDashboard({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
   const of = seriesSelector(settings);
+  const drawn = { gpus: settings.gpusPerPod > 0, signals: followedSignals(settings) };
   new ConfigMap(
     `${name}-dashboard`,
     {
       metadata: { name: `${name}-dashboard`, namespace, labels: { ...labels(name), grafana_dashboard: '1' } },
-      data: { [`${of.namespace}-${name}.json`]: JSON.stringify(dashboard(of, settings.gpusPerPod > 0), null, 1) },
+      data: { [`${of.namespace}-${name}.json`]: JSON.stringify(dashboard(of, drawn), null, 1) },
     },
     options,
   );

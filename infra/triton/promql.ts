@@ -4,6 +4,8 @@ export interface SeriesOf {
   name: string;
   /** Seconds between scrapes. */
   scrapeSeconds: number;
+  /** Range of rates; by default one that is long enough even if a scrape is lost. */
+  rateWindow?: string;
 }
 
 /** A selector `{namespace="...",job="..."}` with further matchers. */
@@ -16,14 +18,18 @@ export function deploymentSeries({ namespace, name }: SeriesOf, ...more: string[
   return `{${[`namespace="${namespace}"`, `deployment="${name}"`, ...more].join(',')}}`;
 }
 
+/** Selects the series of kube-state-metrics about the autoscaler. KEDA chooses the name of its own. */
+export function autoscalerSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
+  return `{${[`namespace="${namespace}"`, `horizontalpodautoscaler=~"(keda-hpa-)?${name}"`, ...more].join(',')}}`;
+}
+
 /** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
 export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
-/** Long enough for a rate, even if one scrape is lost. */
-function rateWindow({ scrapeSeconds }: SeriesOf): string {
-  return `${Math.max(120, 4 * scrapeSeconds)}s`;
+function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
+  return window ?? `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
 
 /** What to sum: the series with further matchers, over another window. */
@@ -83,4 +89,21 @@ export function loadedOn(of: SeriesOf): string {
 /** Selector for series of kube-state-metrics about the pods of one component. */
 export function podSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
   return `{${[`namespace="${namespace}"`, `pod=~"${name}-[0-9a-z]+-[0-9a-z]{5}"`, ...more].join(',')}}`;
+}
+
+/**
+ * Share of its memory limit that each container uses, from 0 to 1. The kernel kills a process of a container at 1. Memory that
+ * the kernel can free is not included. A restarted container has series of its predecessor for some minutes.
+ */
+export function memoryShare(of: SeriesOf): string {
+  const ofContainers = (metric: string, ...more: string[]): string =>
+    `max by (pod, container) (${metric}${podSeries(of, 'container!=""', ...more)})`;
+  return `${ofContainers('container_memory_working_set_bytes')} / ${ofContainers('kube_pod_container_resource_limits', 'resource="memory"')}`;
+}
+
+/** Share of the scheduling periods in which each container was throttled, because it had used its CPU limit. */
+export function throttledShare(of: SeriesOf): string {
+  const periods = (kind: string): string =>
+    `sum by (pod, container) (rate(container_cpu_cfs_${kind}_total${podSeries(of, 'container!=""')}[${rateWindow(of)}]))`;
+  return `${periods('throttled_periods')} / (${periods('periods')} > 0)`;
 }

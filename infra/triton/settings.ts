@@ -94,6 +94,8 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       dashboard: true,
       selectorLabels: { release: 'kube-prometheus-stack' },
       scrapeSeconds: DEFAULTS.scrapeSeconds,
+      runbookUrl: DEFAULTS.runbookUrl,
+      disabledAlerts: [],
       ...defined(monitoring),
     },
   };

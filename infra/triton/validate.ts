@@ -2,7 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
-import { LIMITS, PORT_LIMITS, type Limits } from './limits';
+import { DEFAULTS, LIMITS, PORT_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';
 
@@ -203,10 +203,17 @@ function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList)
 }
 
 function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemList): void {
-  if (watched === undefined || watched.serviceMonitor || watched.alerts || watched.dashboard) return;
-  problems.add('monitoring', 'enables no object', {
-    hint: 'remove monitoring, or set serviceMonitor, alerts or dashboard to true',
-  });
+  if (watched === undefined) return;
+  if (!watched.serviceMonitor && !watched.alerts && !watched.dashboard) {
+    problems.add('monitoring', 'enables no object', {
+      hint: 'remove monitoring, or set serviceMonitor, alerts or dashboard to true',
+    });
+  }
+  if (watched.runbookUrl !== DEFAULTS.runbookUrl && !/^https?:\/\/[^\s#]+$/.test(watched.runbookUrl)) {
+    problems.add('monitoring.runbookUrl', `is ${describe(watched.runbookUrl)}`, {
+      allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
+    });
+  }
 }
 
 /** Arguments that only this package sets, because other objects depend on them. */

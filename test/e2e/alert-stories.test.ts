@@ -44,11 +44,37 @@ const ofPod = (metric: string, pod: string, values: string, more = ''): Series =
   values,
 });
 
+const workingSet = (container: string, id: string, values: string): Series => ({
+  series: `container_memory_working_set_bytes{namespace="triton",pod="${POD}",container="${container}",id="${id}"}`,
+  values,
+});
+
+/** The memory of a container of Triton, with its id, and of the whole pod. */
+const memory = (used: string, id = 'a'): Series[] => [
+  workingSet('triton', id, used),
+  workingSet('', 'pod', '9e9x400'),
+  ofPod('container_resource_limits', POD, '8e9x400', ',container="triton",resource="memory"'),
+  ofPod('container_resource_limits', POD, '4x400', ',container="triton",resource="cpu"'),
+];
+
 const autoscaler = (current: string, maximum: string): Series[] =>
   Object.entries({ status_current_replicas: current, spec_max_replicas: maximum }).map(([metric, values]) => ({
     series: `kube_horizontalpodautoscaler_${metric}{namespace="triton",horizontalpodautoscaler="keda-hpa-triton"}`,
     values,
   }));
+
+/** Whether the HorizontalPodAutoscaler can compute a number of replicas. */
+const scalingInactive = (values: string): Series => ({
+  series:
+    'kube_horizontalpodautoscaler_status_condition{namespace="triton",horizontalpodautoscaler="keda-hpa-triton",condition="ScalingActive",status="false"}',
+  values,
+});
+
+/** Failed queries of KEDA, which Prometheus scrapes in the namespace keda. */
+const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespace="triton"'): Series => ({
+  series: `keda_scaled_object_errors_total{${labels},scaledObject="triton"}`,
+  values,
+});
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
@@ -239,6 +265,27 @@ const STORIES: Story[] = [
     silent: [9, 11, 60],
   },
 
+  // Memory. The limit of Triton is 8 GB.
+  {
+    story: 'a container uses more and more memory',
+    alert: 'TritonMemoryHigh',
+    input: memory('5e9+2e7x160 8.2e9x400'),
+    silent: [20, 29, 32],
+    fires: [34, 60],
+  },
+  {
+    story: 'a load needs nine tenths of the memory for three minutes',
+    alert: 'TritonMemoryHigh',
+    input: memory('5e9x40 7.5e9x12 6e9x400'),
+    silent: [12, 13, 16, 60],
+  },
+  {
+    story: 'a restarted container needs less memory than its predecessor',
+    alert: 'TritonMemoryHigh',
+    input: [...memory('7.9e9x8 stale', 'a'), ...memory('_x10 4e9x400', 'b').slice(0, 1)],
+    silent: [2, 5, 8, 30],
+  },
+
   // Models that differ.
   {
     story: 'a publish loads a version on ten replicas, two minutes each',
@@ -308,6 +355,26 @@ const STORIES: Story[] = [
     silent: [15, 60],
   },
 
+  {
+    story: 'one request takes seven minutes while others wait',
+    alert: 'TritonRequestsStuck',
+    input: [
+      ofModel('nv_inference_pending_request_count', POD, '0x40 3x27 0x400'),
+      ofModel('nv_inference_request_success', POD, '0+10x40 400x27 410+10x400'),
+    ],
+    silent: [12, 15, 17, 17.5, 20, 30],
+  },
+  {
+    story: 'no request is answered any more',
+    alert: 'TritonRequestsStuck',
+    input: [
+      ofModel('nv_inference_pending_request_count', POD, '0x40 3x400'),
+      ofModel('nv_inference_request_success', POD, '0+10x40 400x400'),
+    ],
+    silent: [17],
+    fires: [22, 60],
+  },
+
   // The maximum number of replicas.
   {
     story: 'both limits of the autoscaler are equal, and the load is low',
@@ -344,6 +411,85 @@ const STORIES: Story[] = [
     alert: 'TritonAtMaximumReplicas',
     input: [up(POD), ...requests(POD, 100, 80), ...autoscaler('8x400', '8x400')],
     fires: [20],
+  },
+
+  // The autoscaler gets no answer.
+  {
+    story: 'the adapter of custom metrics stops',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), scalingInactive('0x40 1x400')],
+    silent: [9, 15],
+    fires: [21, 60],
+  },
+  {
+    story: 'Prometheus gives KEDA no answer, and the fallback keeps the autoscaler active',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), scalingInactive('0x400'), kedaErrors('0x40 1+2x400')],
+    silent: [9, 15],
+    fires: [21, 60],
+  },
+  {
+    story: 'Prometheus gives KEDA 2.20 no answer, which counts only requests during the fallback',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      kedaErrors('0x40 4x400'),
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
+        values: '0+2x40 80x400',
+      },
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="error"}',
+        values: '_x41 1+2x400',
+      },
+    ],
+    silent: [9, 15],
+    fires: [22, 60],
+  },
+  {
+    story: 'Prometheus answers KEDA 2.20',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
+        values: '0+2x400',
+      },
+    ],
+    silent: [21, 60],
+  },
+  {
+    story: 'Prometheus keeps the namespace that KEDA reports',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment(), kedaErrors('0+2x400', 'namespace="triton"')],
+    fires: [21],
+  },
+  {
+    story: 'one query of KEDA fails every hour, and queries of another server fail all the time',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      scalingInactive('0x400'),
+      kedaErrors('0x40 2x240 4x400'),
+      kedaErrors('0+2x400', 'namespace="keda",exported_namespace="vision"'),
+    ],
+    silent: [11, 21, 72, 85],
+  },
+  {
+    story: 'the stack has no replicas on purpose',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment({ spec_replicas: '0x400' }), scalingInactive('1x400'), kedaErrors('0+2x400')],
+    silent: [21, 60],
+  },
+  {
+    story: 'a new server starts its first pods',
+    alert: 'TritonAutoscalerFailing',
+    input: [...deployment({ created: '0x400' }), kedaErrors('0+2x400')],
+    silent: [21, 30],
+    fires: [60],
   },
 ];
 

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../src/core/paths';
+import { ALERT_NAMES } from '../../../../infra/triton/alert-names';
+import { getProblems } from '../settings-problems';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
@@ -76,6 +78,7 @@ describe('alerts', () => {
     'TritonNoModels',
     'TritonRestarting',
     'TritonReplicaEvicted',
+    'TritonMemoryHigh',
     'TritonUnschedulable',
     'TritonModelsDiffer',
     'TritonRequestsFailing',
@@ -87,9 +90,13 @@ describe('alerts', () => {
 
   test('include those of GPUs, autoscaling and agents only if these are configured', async () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual(ALWAYS);
-    expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing', 'TritonGpuMemoryFull']);
+    expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing']);
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([...ALWAYS, 'TritonAtMaximumReplicas']);
+    expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([
+      ...ALWAYS,
+      'TritonAtMaximumReplicas',
+      'TritonAutoscalerFailing',
+    ]);
     expect(names(await alerts({ agent: {}, gpusPerPod: 0 }))).toEqual([
       ...ALWAYS,
       'TritonNotServing',
@@ -100,10 +107,11 @@ describe('alerts', () => {
     ]);
   });
 
-  test('have a severity, labels, and a link to a section of the runbook', async () => {
+  test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, agent: {} });
-    const sections = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8').match(/^### Triton\w+$/gm) ?? [];
+    const runbook = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8');
+    const sections = [...runbook.matchAll(/^### (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({
         severity: expect.stringMatching(/^(critical|warning)$/) as string,
@@ -112,11 +120,29 @@ describe('alerts', () => {
       });
       expect(annotations).toEqual({
         summary: expect.stringMatching(/\.$/) as string,
-        runbook: `docs/operations.md#${alert.toLowerCase()}`,
+        runbook_url: `docs/operations.md#${alert.toLowerCase()}`,
       });
-      expect(sections).toContain(`### ${alert}`);
+      expect(sections).toContainEqual([alert, labels['severity']]);
     }
-    expect(sections.map((line) => line.slice(4)).sort()).toEqual(names(rules).sort());
+    expect(sections.map(([alert]) => alert).sort()).toEqual(names(rules).sort());
+    expect([...ALERT_NAMES].sort()).toEqual(names(rules).sort());
+  });
+
+  test('can be disabled one by one, unless the name is unknown', async () => {
+    const disabled = await alerts({ monitoring: { disabledAlerts: ['TritonQueueLong', 'TritonHeadUnread'] } });
+    expect(names(disabled)).toEqual(names(await alerts()).filter((name) => name !== 'TritonQueueLong'));
+    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueueLong'] } })).toEqual([]);
+    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueLong'] } })).toEqual([
+      expect.stringMatching(
+        /^monitoring\.disabledAlerts\[0\]: is "TritonQueLong"; allowed: TritonDown, .*did you mean "TritonQueueLong"\?$/s,
+      ),
+    ]);
+  });
+
+  test('link to the address of the runbook that is configured', async () => {
+    const runbookUrl = 'https://git.example.com/serving/blob/main/docs/operations.md';
+    const [down] = await alerts({ monitoring: { runbookUrl } });
+    expect(down?.annotations).toMatchObject({ runbook_url: `${runbookUrl}#tritondown` });
   });
 
   test('use the configured limits', async () => {
@@ -143,7 +169,12 @@ describe('the dashboard', () => {
   interface Dashboard {
     uid: string;
     title: string;
-    panels: { id: number; gridPos: { x: number; y: number; w: number; h: number }; targets: { expr: string }[] }[];
+    panels: {
+      id: number;
+      title: string;
+      gridPos: { x: number; y: number; w: number; h: number };
+      targets: { expr: string; interval: string }[];
+    }[];
   }
 
   const dashboard = async (more: Parameters<typeof render>[0] = {}, name?: string): Promise<Dashboard> => {
@@ -155,15 +186,49 @@ describe('the dashboard', () => {
     return JSON.parse(text) as Dashboard;
   };
 
+  const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 2 } } as const;
+
   test('queries only the series of this component', async () => {
-    const { panels, title } = await dashboard({}, 'faces');
+    const { panels, title } = await dashboard(SCALED, 'faces');
     expect(title).toBe('Triton faces/faces');
     const queries = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
-    expect(queries.length).toBeGreaterThan(12);
+    expect(queries.length).toBeGreaterThan(20);
+    const ours = /^\{namespace="faces",(job|deployment|horizontalpodautoscaler|pod)=~?"[^"]*faces/;
     for (const query of queries) {
-      const all = query.match(/(nv_\w+|up)\{/g) ?? [];
-      expect(all.length).toBeGreaterThan(0);
-      expect(query.match(/(nv_\w+|up)\{namespace="faces",job="faces"\}/g)).toHaveLength(all.length);
+      const selectors = query.match(/\{[^}]+\}/g) ?? [];
+      if (!query.startsWith('vector(')) expect(selectors.length).toBeGreaterThan(0);
+      for (const selector of selectors) expect(selector).toMatch(ours);
+    }
+  });
+
+  test('begins with the panels that people on call need, and shows each signal of the autoscaler with its goal', async () => {
+    const { panels } = await dashboard(SCALED);
+    expect(panels.slice(0, 8).map(({ title }) => title)).toEqual([
+      'Failed requests by reason',
+      'Replicas',
+      'Requests by replica',
+      'Mean queue time by replica',
+      'Autoscaler: queue time',
+      'Autoscaler: batches in flight per replica',
+      'Memory of the container, share of its limit',
+      'CPU throttling of the container, share of the time',
+    ]);
+    const goals = panels.slice(4, 6).map(({ targets }) => targets[1]?.expr);
+    expect(goals).toEqual(['vector(50)', 'vector(150)']);
+    expect(JSON.stringify(panels[1])).toContain('kube_horizontalpodautoscaler_spec_max_replicas');
+    const unscaled = JSON.stringify(await dashboard());
+    expect(unscaled).not.toMatch(/kube_horizontalpodautoscaler|Autoscaler:/);
+  });
+
+  test('draws rates over the step of the graph, except the signals of the autoscaler', async () => {
+    const { panels } = await dashboard({ ...SCALED, monitoring: { scrapeSeconds: 60 } });
+    for (const { title, targets } of panels) {
+      for (const { expr, interval } of targets) {
+        expect(interval).toBe('60s');
+        const windows = [...expr.matchAll(/\}\[([^\]]+)\]/g)].map(([, window]) => window);
+        if (title.startsWith('Autoscaler')) expect(windows).not.toContain('$__rate_interval');
+        else expect(windows).toEqual(windows.map(() => '$__rate_interval'));
+      }
     }
   });
 
