@@ -29,6 +29,7 @@ const ANSWER_MS = 5000;
  */
 export class ControlClient extends TritonHttpClient {
   private readonly grpc: TritonGrpcClient | undefined;
+  private closed = false;
 
   constructor({ url, grpcAddress, modelControlKey: key }: ControlAddress, options: ClientOptions = {}) {
     super(url, { ...options, headers: key === undefined ? {} : { [CONTROL_HEADER]: key } });
@@ -41,6 +42,9 @@ export class ControlClient extends TritonHttpClient {
   override async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const { grpc } = this;
     const isAnswering = await grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
+    // A caller that has given up, for example because it lost the lock, must not load.
+    if (this.closed)
+      throw new TritonError('the client was closed', { status: 'unreachable', model, nothingSent: true });
     if (grpc === undefined || isAnswering !== true) return super.loadModel(model, options);
     try {
       await grpc.loadModel(model, options);
@@ -51,6 +55,7 @@ export class ControlClient extends TritonHttpClient {
   }
 
   override close(): void {
+    this.closed = true;
     this.grpc?.close();
     super.close();
   }

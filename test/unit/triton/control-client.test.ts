@@ -33,13 +33,13 @@ function answer(stream: ServerHttp2Stream, message: Buffer, status: string): voi
   stream.end(message);
 }
 
-/** @param onLoad the status of its answer to a load; no answer if undefined */
+/** @param onLoad the status of its answer to a load; no answer if undefined, and no answer to anything if silent */
 async function grpcPort(onLoad: string | undefined): Promise<number> {
   const server = createServer().on('stream', (stream, headers) => {
     const method = String(headers[':path']).split('/').at(-1);
     received.push(`gRPC ${method} ${String(headers['triton-grpc-protocol-triton-model-control-key'])}`);
-    if (method === 'ServerLive') answer(stream, LIVE, '0');
-    else if (onLoad !== undefined) answer(stream, NOTHING, onLoad);
+    if (method === 'ServerLive' && onLoad !== 'silent') answer(stream, LIVE, '0');
+    else if (method !== 'ServerLive' && onLoad !== undefined) answer(stream, NOTHING, onLoad);
   });
   const { port, stop } = await listenOnLoopback(server);
   stops.push(stop);
@@ -83,6 +83,15 @@ test.each([
   const client = await controlClient(await grpcPort(code));
   await expect(client.loadModel('m')).rejects.toMatchObject({ message: 'no memory', model: 'm', status, answered });
   expect(received).toEqual(OVER_GRPC);
+});
+
+test('a client that was closed before the load does not load over HTTP', async () => {
+  const client = await controlClient(await grpcPort('silent'));
+  const loading = client.loadModel('m').catch((error: unknown) => error);
+  await until('the question is there', () => received.length === 1);
+  client.close();
+  expect(await loading).toMatchObject({ status: 'unreachable', nothingSent: true });
+  expect(received).toEqual(['gRPC ServerLive the-key']);
 });
 
 test('close ends a load', async () => {

@@ -23,6 +23,8 @@ test('an idle gRPC connection does not keep the process running, nor after the s
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const client = new TritonGrpcClient(`127.0.0.1:${(server.address() as AddressInfo).port}`);
   try {
+    // Tests before this one in the same process may have closed theirs a moment ago.
+    await until('no other socket is open', () => busySockets() === 0);
     const before = busySockets();
     const first = client.repositoryIndex();
     await until('the first call is there', () => calls.length === 1);
