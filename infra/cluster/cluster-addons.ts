@@ -36,15 +36,11 @@ export class ClusterAddons extends pulumi.ComponentResource {
   private addon(name: string, addonName: string, args: ClusterAddonsArgs, dependsOn: pulumi.Resource[]): eks.Addon {
     // Network policies protect Triton's model control API.
     const configurationValues = addonName === 'vpc-cni' ? JSON.stringify({ enableNetworkPolicy: 'true' }) : undefined;
-    // EKS updates no add-on by itself, also not with the cluster, so each update asks for the version that AWS recommends
-    // (https://docs.aws.amazon.com/eks/latest/userguide/eks-add-ons.html, read 2026-11-25).
-    const recommended = eks.getAddonVersionOutput({ addonName, kubernetesVersion: args.version }, { parent: this });
     return new eks.Addon(
       `${name}-${addonName}`,
       {
         clusterName: args.clusterName,
         addonName,
-        addonVersion: recommended.version,
         resolveConflictsOnCreate: 'OVERWRITE',
         resolveConflictsOnUpdate: 'PRESERVE',
         configurationValues,

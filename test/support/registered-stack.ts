@@ -170,9 +170,6 @@ export async function registered(run: () => object, stack: string): Promise<Regi
 
 /** Answers of AWS to functions of the provider. */
 const CALLS: Readonly<Record<string, (inputs: Properties) => Properties>> = {
-  'aws:eks/getAddonVersion:getAddonVersion': ({ addonName, kubernetesVersion }) => ({
-    version: `${addonName as string} for ${kubernetesVersion as string}`,
-  }),
   'aws:index/getCallerIdentity:getCallerIdentity': () => ({ accountId: ACCOUNT }),
   'aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider': ({ url }) => {
     if (url === MISSING_ISSUER) throw new Error('not found');
