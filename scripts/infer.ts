@@ -77,7 +77,7 @@ Examples:
   npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
   npm run infer -- resnet photo.jpg --bench --p99 100       # how many requests per second within 100 ms
 
-Exit codes: 0 answered, 1 failed (with --bench: a request failed or was not sent, or --p99 was never met), 2 wrong command line.
+Exit codes: 0 answered, 1 failed (with --bench: a request failed, or --p99 was not met), 2 wrong command line.
 `;
 
 const MOST_INPUTS = 1000;

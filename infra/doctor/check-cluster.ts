@@ -7,20 +7,21 @@ const NONE = [ok('none needed: the stack uses an existing cluster')];
 export const clusterNameCheck: Check = {
   name: 'cluster name',
   run: async ({ account, settings }) => {
-    const { cluster, region } = settings;
+    const { cluster } = settings;
     if (cluster.kind === 'existing') return NONE;
     const existing = await account.cluster(cluster.name);
     if (existing === undefined) return [ok(`${cluster.name} is free`)];
     if (isOwn(existing.tags, settings)) return [ok(`${cluster.name} exists, with the tags of this stack`)];
-    const hint = `set clusterName to another name, or delete it: aws eks delete-cluster --name ${cluster.name} --region ${region}`;
-    return Object.keys(settings.tags).length === 0
+    const fix = 'if another stack created it, set clusterName to another name';
+    const isLike = Object.entries(settings.tags).some(([key, value]) => existing.tags[key] === value);
+    return isLike || Object.keys(settings.tags).length === 0
       ? [
           warning(
-            `${cluster.name} exists, which is correct only if this stack created it`,
-            `${hint}; set aws:defaultTags, with which the doctor recognizes the cluster of a stack`,
+            `${cluster.name} exists, which is correct only if this stack created it: the doctor recognizes it only by all tags of aws:defaultTags`,
+            fix,
           ),
         ]
-      : [error(`${cluster.name} exists and lacks the tags of this stack (aws:defaultTags)`, hint)];
+      : [error(`${cluster.name} exists and has none of the tags of this stack (aws:defaultTags)`, fix)];
   },
 };
 

@@ -1,5 +1,5 @@
 import type { Quota } from './account';
-import { error, isOwn, ok, type Check, type Finding } from './check';
+import { error, ok, type Check, type Finding } from './check';
 
 /** https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html (2026-11-25); the default of both is 5. */
 const VPCS: Quota = { service: 'vpc', code: 'L-F678F1CE', name: 'VPCs per Region' };
@@ -14,7 +14,7 @@ export const networkQuotasCheck: Check = {
       return [ok('none needed: the stack creates no network')];
     }
     const existing = await account.cluster(cluster.name);
-    if (existing !== undefined && isOwn(existing.tags, settings)) return [ok('the network of the stack exists')];
+    if (existing !== undefined) return [ok(`${cluster.name} exists, and so does its network`)];
     const { natGateways, zones } = cluster.network;
     const [vpcs, vpcCount, addresses, addressCount] = await Promise.all([
       account.quota(VPCS),

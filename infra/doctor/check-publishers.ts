@@ -38,8 +38,14 @@ async function judgeProvider(
     );
   }
   if (createProvider === true) {
-    if (isOwn(provider.tags, settings)) return ok(`${arn} exists, with the tags of this stack`);
-    return error(`${arn} exists already, so "pulumi up" cannot create it`, `${set} false`);
+    const { cluster } = settings;
+    // "pulumi destroy" leaves the provider in the account.
+    const isUp = cluster.kind === 'existing' || (await account.cluster(cluster.name)) !== undefined;
+    if (isUp && isOwn(provider.tags, settings)) return ok(`${arn} exists, with the tags of this stack`);
+    const found = `${arn} exists already`;
+    return isUp
+      ? warning(`${found}, which is correct only if this stack created it`, `otherwise: ${set} false`)
+      : error(`${found}, so "pulumi up" cannot create it`, `${set} false`);
   }
   if (provider.audiences.includes(audience)) return ok(`${arn} exists`);
   return error(

@@ -97,7 +97,7 @@ export const POOL_FIELDS = {
     maximum: 504,
     default: 336,
     description:
-      'Hours after which Karpenter drains a node, whatever disruptedNodes is; nodes that were created together expire together, and only the disruption budget of the replicas limits them. Auto Mode updates nodes about weekly within disruptedNodes, so few nodes get that old. It allows at most 504 hours with the drain, so a higher value is lowered. Not for managed-node-group.',
+      'Hours after which Karpenter drains a node, regardless of disruptedNodes; nodes that were created together expire together, and only the disruption budget of the replicas limits them. Auto Mode updates nodes about weekly within disruptedNodes, so few nodes get that old. It allows at most 504 hours with the drain, so a higher value is lowered. Not for managed-node-group.',
   },
   diskGiB: {
     kind: 'integer',

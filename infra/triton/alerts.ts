@@ -55,8 +55,15 @@ const MEMORY_SHARE = 0.9;
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
 
-/** The share of failures is that of more failures than these within a quarter of an hour. */
-const FEWEST_FAILURES = 4;
+/**
+ * The share of failures counts if there were five of them or more; Prometheus extrapolates 4 to slightly more. In this window
+ * there are always five, if every request fails and there is one every three minutes.
+ */
+const COUNT_WINDOW = '20m';
+const FEWEST_FAILURES = 4.5;
+
+/** Requests per second above which the short window holds enough of them. */
+const FREQUENT = 1;
 
 /** Window for models with few requests. */
 const LONG_WINDOW = '15m';
@@ -69,6 +76,13 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
   const deployment = deploymentSeries(of);
   const available = `kube_deployment_status_replicas_available${deployment}`;
   const desired = `kube_deployment_spec_replicas${deployment}`;
+  // Of a Deployment whose last roll-out has completed, Kubernetes reports only that it cannot create pods.
+  const isStuck = [
+    ['condition="Progressing"', 'status="false"'],
+    ['condition="ReplicaFailure"', 'status="true"'],
+  ]
+    .map((condition) => `kube_deployment_status_condition${deploymentSeries(of, ...condition)} == 1`)
+    .join(' or ');
   const restartSeconds = Math.max(3600, 4 * limits.startSeconds);
   return [
     {
@@ -95,7 +109,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       expression:
         `max(${available}) < max(${desired})` +
         ` unless (max(kube_deployment_status_replicas_updated${deployment}) < max(${desired})` +
-        ` unless on () kube_deployment_status_condition${deploymentSeries(of, 'condition="Progressing"', 'status="false"')} == 1)`,
+        ` unless on () (${isStuck}))`,
       summary: `${of.name} has {{ $value }} available replicas, fewer than desired.`,
     },
     {
@@ -263,7 +277,8 @@ function unlessPlanned(of: SeriesOf, { podReadySeconds }: AlertLimits): string {
   const deployment = deploymentSeries(of);
   const desired = `kube_deployment_spec_replicas${deployment}`;
   return [
-    `${desired} == 0`,
+    // A stack that was scaled up from 0 starts all its pods.
+    `min_over_time(${desired}[${podReadySeconds}s]) == 0`,
     `time() - kube_deployment_created${deployment} < ${2 * podReadySeconds}`,
     `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${podReadySeconds}s]) > 0)`,
   ]
@@ -280,16 +295,17 @@ const evicted = (of: SeriesOf): string => `kube_pod_status_reason${podSeries(of,
 /**
  * Share of the requests of each model that failed for one of the reasons, from 0 to 1; no value without requests.
  * @param weight how many requests each failure stands for
+ * @param above only with more requests per second than this
  */
 function share(
   of: SeriesOf,
   by: readonly string[],
   reasons: readonly string[],
-  { weight = 1, window }: { weight?: number; window?: string } = {},
+  { weight = 1, window, above = 0 }: { weight?: number; window?: string; above?: number } = {},
 ): string {
   const matchers = [`reason=~"${reasons.join('|')}"`];
   const failed = `${weight} * ${sumRate('nv_inference_request_failure', of, by, { matchers, window })}`;
-  return `${failed} / (${failed} + ${sumRate('nv_inference_request_success', of, by, { window })} > 0)`;
+  return `${failed} / (${failed} + ${sumRate('nv_inference_request_success', of, by, { window })} > ${above})`;
 }
 
 /**
@@ -304,11 +320,13 @@ function failureShare(of: SeriesOf): string {
   return kinds
     .map(({ by, reasons, weight }) => {
       const failures = `nv_inference_request_failure${series(of, `reason=~"${reasons.join('|')}"`)}`;
-      // A model with rare requests has none in the short window.
-      const shares = [{}, { window: LONG_WINDOW }].map((window) => share(of, by, reasons, { weight, ...window }));
+      // The short window holds too few requests of a model with rare requests.
+      const shares = [{ above: FREQUENT }, { window: LONG_WINDOW }].map((options) =>
+        share(of, by, reasons, { weight, ...options }),
+      );
       return (
         `((${shares.join(' or ')}) > ${FAILURE_SHARE}` +
-        ` and ${weight} * sum by (${by.join(', ')}) (increase(${failures}[${LONG_WINDOW}])) > ${FEWEST_FAILURES})`
+        ` and ${weight} * sum by (${by.join(', ')}) (increase(${failures}[${COUNT_WINDOW}])) > ${FEWEST_FAILURES})`
       );
     })
     .join(' or ');

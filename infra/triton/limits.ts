@@ -55,7 +55,7 @@ export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 
 
 /**
  * Default of shutdown.drainSeconds: how long clients may still reach a pod that stops. A network load balancer sends new
- * connections for about two minutes after it was told to stop
+ * connections for about two minutes after the deregistration was requested
  * (https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366, read 2026-11-22), an application load
  * balancer for some seconds.
  */

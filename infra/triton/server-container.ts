@@ -85,7 +85,7 @@ export function startCommand({ agent }: ResolvedTritonArgs): string[] {
 /**
  * After this time clients of gRPC open another connection. The Service chooses a pod for each connection, so a client that
  * kept one forever would never reach a pod that was added. Without a grace period in Triton's arguments, requests and streams
- * that are open go on.
+ * that are open continue.
  */
 const GRPC_CONNECTION_MS = 60_000;
 

@@ -228,6 +228,7 @@ const OWN_ARGUMENTS = [
   'grpc-port',
   'metrics-port',
   'allow-metrics',
+  'allow-gpu-metrics',
   'http-restricted-api',
   'grpc-restricted-protocol',
 ];

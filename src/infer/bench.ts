@@ -51,7 +51,13 @@ async function measure(send: () => Promise<unknown>, load: LoadOptions, p99: num
   for (let { concurrency } = load; concurrency <= MOST_CONCURRENCY; concurrency *= 2) {
     const rate = load.rate === undefined ? '' : `, ${load.rate} requests/s`;
     const title = `load test: concurrency ${concurrency}${rate}, ${WARM_UP_MS / 1000} s of warm-up and ${load.seconds} s of measurement`;
-    const result = await new Progress().run(title, () => generateLoad(send, { ...load, concurrency }));
+    const measuring = new Progress().run(title, () => generateLoad(send, { ...load, concurrency }));
+    const result = await measuring.catch((error: unknown) => {
+      // A server that answers nothing at this concurrency ends the test; its earlier results count.
+      if (steps.length === 0) throw error;
+      process.stderr.write(`concurrency ${concurrency}: ${(error as Error).message}\n`);
+    });
+    if (result === undefined) break;
     const step = { concurrency, ...result };
     steps.push(step);
     if (p99 === undefined || !meets(step, p99)) break;

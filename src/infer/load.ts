@@ -1,7 +1,7 @@
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises';
 
 export interface LoadOptions {
-  /** Most requests in flight. Without `rate`, so many are always in flight. */
+  /** Most requests in flight. Without `rate`, this number is always in flight. */
   concurrency: number;
   seconds: number;
   /** Requests per second, at equal intervals. */
@@ -123,8 +123,10 @@ async function sendAt(
   let sent = 0;
   for (; getDue(sent) < end; sent += 1) {
     await waitUntil(getDue(sent));
+    const isFull = inFlight.size >= concurrency;
     while (inFlight.size >= concurrency) await Promise.race(inFlight);
-    if (performance.now() >= end) break;
+    // A request that is late for another reason is sent.
+    if (isFull && performance.now() >= end) break;
     const request = send(getDue(sent)).finally(() => inFlight.delete(request));
     inFlight.add(request);
   }

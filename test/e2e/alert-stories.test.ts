@@ -337,6 +337,46 @@ const STORIES: Story[] = [
     fires: [24, 26],
   },
   {
+    story: 'four requests to a model with earlier failures fail',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0x400'), failures('5x20 6 7 8 9x400', 'BACKEND')],
+    silent: [24, 27, 32, 33],
+  },
+  {
+    story: 'every fifth request to a model with two requests per minute fails',
+    alert: 'TritonRequestsFailing',
+    input: [successes('0+1.6x400'), failures('0+0.4x400', 'BACKEND')],
+    fires: [30, 60, 90],
+  },
+  {
+    story: 'a stack is scaled up from 0 in the morning',
+    alert: 'TritonDown',
+    input: [
+      ...deployment({ spec_replicas: '0x40 2x400', status_replicas_available: '0x50 2x400' }),
+      up(POD, '_x50 1x400'),
+    ],
+    silent: [13, 15, 18, 30],
+  },
+  {
+    story: 'a stack that was scaled up from 0 does not start',
+    alert: 'TritonDown',
+    input: deployment({ spec_replicas: '0x40 2x400', status_replicas_available: '0x400' }),
+    fires: [60],
+  },
+  {
+    story: 'Kubernetes cannot create one of four pods',
+    alert: 'TritonReplicasMissing',
+    input: [
+      ...deployment({ spec_replicas: '4x400', status_replicas_available: '3x400', status_replicas_updated: '3x400' }),
+      {
+        series:
+          'kube_deployment_status_condition{namespace="triton",deployment="triton",condition="ReplicaFailure",status="true"}',
+        values: '1x400',
+      },
+    ],
+    fires: [60, 90],
+  },
+  {
     story: 'three requests to a quiet model fail',
     alert: 'TritonRequestsFailing',
     input: [successes('0x400'), failures('0x10 1x6 2x6 3x400', 'BACKEND')],

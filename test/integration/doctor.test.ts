@@ -388,7 +388,14 @@ const STATES: State[] = [
     name: 'a cluster of the same name',
     make: () => createCluster({ stack: 'other' }),
     finds: ['error cluster name'],
-    says: [/triton-staging exists and lacks the tags of this stack/, /set clusterName/],
+    says: [/triton-staging exists and has none of the tags of this stack/, /set clusterName/],
+  },
+  {
+    name: 'the cluster of this stack, which got a tag more since',
+    aws: { defaultTags: { tags: { ...TAGS, team: 'vision' } } },
+    make: () => createCluster(TAGS),
+    finds: ['warning cluster name'],
+    says: [/which is correct only if this stack created it/],
   },
   {
     name: 'a cluster of the same name, and a stack without tags',
@@ -435,7 +442,25 @@ const STATES: State[] = [
     finds: ['error OIDC provider'],
     says: [/in one stack of the account: pulumi config set --stack staging createPublisherOidcProvider true/],
   },
-  { name: 'the identity provider of this stack', make: () => createProvider('sts.amazonaws.com', TAGS) },
+  {
+    name: 'the identity provider that this stack left behind when it was destroyed',
+    make: () => createProvider('sts.amazonaws.com', TAGS),
+    finds: ['error OIDC provider'],
+    says: [/createPublisherOidcProvider false/],
+  },
+  {
+    name: 'the identity provider of this stack',
+    make: async () => {
+      await createCluster(TAGS);
+      await eks.send(
+        new CreateAccessEntryCommand({
+          clusterName: 'triton-staging',
+          principalArn: `arn:aws:sts::${ACCOUNT}:user/moto`,
+        }),
+      );
+      await createProvider('sts.amazonaws.com', TAGS);
+    },
+  },
   {
     name: 'the identity provider that the stack file names',
     settings: { createPublisherOidcProvider: false, publisherOidcProviderArn: PROVIDER },

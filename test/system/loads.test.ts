@@ -107,7 +107,7 @@ test.each([
   expect(await triton.client.modelReady('slow')).toBe(true);
 });
 
-test('a load goes on when its gRPC connection has reached its age', async () => {
+test('a load continues when its gRPC connection has reached its age', async () => {
   const repository = join(scratch.directory, 'aged');
   const gate = join(scratch.directory, 'aged may load');
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('slow', { 1: 1 }) });

@@ -48,7 +48,24 @@ test('bench fails if no concurrency meets the goal', async () => {
 
 test('bench fails if requests were due and not sent, and says so', async () => {
   expect(await run(serverFor(0), { rate: 100 })).toBe(1);
-  expect(stderr).toMatch(/4 requests were due and not sent, because 1 were in flight: the server is slower than this/);
+  expect(stderr).toMatch(
+    /\d+ requests were due and not sent, because 1 were in flight: the server is slower than this/,
+  );
+});
+
+test('bench keeps its results if a higher concurrency gets no answer', async () => {
+  let inFlight = 0;
+  const send = async (): Promise<void> => {
+    inFlight += 1;
+    await sleep(1);
+    const isBusy = inFlight > 1;
+    await sleep(1);
+    inFlight -= 1;
+    if (isBusy) throw new Error('busy');
+  };
+  expect(await run(send, { p99: 400 })).toBe(0);
+  expect(stdout).toMatch(/\n\nMost with a p99 of at most 400 ms: .* at concurrency 1\.\n$/);
+  expect(stderr).toContain('concurrency 2: busy\n');
 });
 
 test('bench fails if requests fail, and counts them by message', async () => {

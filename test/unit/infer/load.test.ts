@@ -75,10 +75,7 @@ describe('generateLoad with a rate', () => {
 
   it('sends each request that is due', async () => {
     const { requests, unsent, errors } = await generateLoad(() => Promise.resolve(), { ...RATE, concurrency: 64 });
-    // On a busy machine the measurement may end before the last requests are sent.
-    expect(requests + unsent).toBe(10);
-    expect(requests).toBeGreaterThan(0);
-    expect(errors).toBe(0);
+    expect([requests, unsent, errors]).toEqual([10, 0, 0]);
   });
 
   it('counts the latency of a request from the time at which it was due', async () => {
@@ -97,7 +94,8 @@ describe('generateLoad with a rate', () => {
       if ((sent += 1) > WARM_UP_REQUESTS) await sleep(150);
     };
     const result = await generateLoad(send, { ...RATE, concurrency: 2 });
-    expect([result.requests, result.unsent]).toEqual([2, 8]);
+    expect(result.requests + result.unsent).toBe(10);
+    expect(result.unsent).toBeGreaterThan(0);
   });
 
   it('has at most `concurrency` requests in flight', async () => {
