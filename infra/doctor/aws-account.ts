@@ -29,6 +29,7 @@ import { openAgent } from '../../src/s3/agent';
 import { CredentialsError, CredentialSource } from '../../src/s3/credentials';
 import { readSettings } from '../../src/s3/settings';
 import { S3Store, type Credentials } from '../../src/s3/store';
+import { getPartition } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
 import { explainError, type AwsAccount, type Identity, type OfferedVersion, type Quota } from './account';
 import type { Right } from './rights';
@@ -39,12 +40,12 @@ const CONNECTIONS = 16;
 const IDLE_TIMEOUT_MS = 10_000;
 const S3_ATTEMPTS = 2;
 
-/** Partitions other than `aws`, by the prefix of their regions, with a region that every account of theirs has. */
-const PARTITIONS = [
-  { prefix: 'cn-', partition: 'aws-cn', home: 'cn-north-1' },
-  { prefix: 'us-gov-', partition: 'aws-us-gov', home: 'us-gov-west-1' },
-  { prefix: '', partition: 'aws', home: 'us-east-1' },
-] as const;
+/** For each partition, a region that every account of it has. */
+const HOME_REGIONS: Readonly<Record<string, string>> = {
+  'aws-cn': 'cn-north-1',
+  'aws-us-gov': 'us-gov-west-1',
+  aws: 'us-east-1',
+};
 
 const SUPPORT: Readonly<Record<VersionStatus, OfferedVersion['support']>> = {
   STANDARD_SUPPORT: 'standard',
@@ -67,7 +68,8 @@ export async function openAwsAccount(region: string, { profile, roleArn }: AwsId
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
   // The credential chain and the SDK read the variable.
   if (profile !== undefined) process.env['AWS_PROFILE'] = profile;
-  const { partition, home } = PARTITIONS.find(({ prefix }) => region.startsWith(prefix)) ?? PARTITIONS[2];
+  const partition = getPartition(region);
+  const home = HOME_REGIONS[partition];
   const { caFile } = await readSettings({ region }, process.env);
   const agent = await openAgent({
     secure: true,

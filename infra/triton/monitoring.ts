@@ -134,7 +134,6 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
       name: `${of.namespace}.${of.name}.alerts`,
       rules: alerts(of, limits)
         .filter(({ name }) => !disabledAlerts.includes(name))
-
         .map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];

@@ -32,17 +32,18 @@ export class ControlClient extends TritonHttpClient {
   private closed = false;
 
   constructor({ url, grpcAddress, modelControlKey: key }: ControlAddress, options: ClientOptions = {}) {
-    super(url, { ...options, headers: key === undefined ? {} : { [CONTROL_HEADER]: key } });
+    const keyIn = (header: string): Record<string, string> => (key === undefined ? {} : { [header]: key });
+    super(url, { ...options, headers: keyIn(CONTROL_HEADER) });
     this.grpc =
       grpcAddress === undefined
         ? undefined
-        : new TritonGrpcClient(grpcAddress, { headers: key === undefined ? {} : { [GRPC_CONTROL_HEADER]: key } });
+        : new TritonGrpcClient(grpcAddress, { headers: keyIn(GRPC_CONTROL_HEADER) });
   }
 
   override async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const { grpc } = this;
     const isAnswering = await grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
-    // A caller that has given up, for example because it lost the lock, must not load.
+    // A publisher that lost its lock closes the client. Another publisher may hold the lock by now.
     if (this.closed)
       throw new TritonError('the client was closed', { status: 'unreachable', model, nothingSent: true });
     if (grpc === undefined || isAnswering !== true) return super.loadModel(model, options);

@@ -1,27 +1,34 @@
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { gpuOf, ofModel, OTHER, POD, requests, RuleTester, settingsOf, up, type Series } from '../support/prometheus';
+import {
+  gpuOf,
+  ofModel,
+  ofObject,
+  OTHER,
+  POD,
+  requests,
+  RuleTester,
+  type Series,
+  settingsOf,
+  up,
+} from '../support/prometheus';
 
 const BUILD_MS = 30 * 60_000;
 
 /** The Deployment of Triton in kube-state-metrics; values in promtool's notation. It was created long ago. */
 const deployment = (of: Record<string, string> = {}): Series[] =>
-  Object.entries({
+  ofObject('deployment', 'triton', {
     status_replicas_available: '2x400',
     status_replicas_updated: '2x400',
     spec_replicas: '2x400',
     created: '-1000000x400',
     metadata_generation: '3x400',
     ...of,
-  }).map(([metric, values]) => ({
-    series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
-    values,
-  }));
+  });
 
-/** Whether the roll-out of the Deployment makes no progress. */
-const progress = (values: string): Series => ({
-  series:
-    'kube_deployment_status_condition{namespace="triton",deployment="triton",condition="Progressing",status="false"}',
+/** Whether a condition of the Deployment has a status. */
+const condition = (name: 'Progressing' | 'ReplicaFailure', status: boolean, values: string): Series => ({
+  series: `kube_deployment_status_condition{namespace="triton",deployment="triton",condition="${name}",status="${status}"}`,
   values,
 });
 
@@ -58,10 +65,10 @@ const memory = (used: string, id = 'a'): Series[] => [
 ];
 
 const autoscaler = (current: string, maximum: string): Series[] =>
-  Object.entries({ status_current_replicas: current, spec_max_replicas: maximum }).map(([metric, values]) => ({
-    series: `kube_horizontalpodautoscaler_${metric}{namespace="triton",horizontalpodautoscaler="keda-hpa-triton"}`,
-    values,
-  }));
+  ofObject('horizontalpodautoscaler', 'keda-hpa-triton', {
+    status_current_replicas: current,
+    spec_max_replicas: maximum,
+  });
 
 /** Whether the HorizontalPodAutoscaler can compute a number of replicas. */
 const scalingInactive = (values: string): Series => ({
@@ -197,7 +204,7 @@ const STORIES: Story[] = [
   {
     story: 'one of two pods is lost',
     alert: 'TritonReplicasMissing',
-    input: [...deployment({ status_replicas_available: '1x400' }), progress('0x400')],
+    input: [...deployment({ status_replicas_available: '1x400' }), condition('Progressing', false, '0x400')],
     silent: [35],
     fires: [45],
   },
@@ -206,7 +213,7 @@ const STORIES: Story[] = [
     alert: 'TritonReplicasMissing',
     input: [
       ...deployment({ status_replicas_available: '1x400', status_replicas_updated: '1x400' }),
-      progress('0x100 1x400'),
+      condition('Progressing', false, '0x100 1x400'),
     ],
     silent: [20],
     fires: [80],
@@ -368,11 +375,7 @@ const STORIES: Story[] = [
     alert: 'TritonReplicasMissing',
     input: [
       ...deployment({ spec_replicas: '4x400', status_replicas_available: '3x400', status_replicas_updated: '3x400' }),
-      {
-        series:
-          'kube_deployment_status_condition{namespace="triton",deployment="triton",condition="ReplicaFailure",status="true"}',
-        values: '1x400',
-      },
+      condition('ReplicaFailure', true, '1x400'),
     ],
     fires: [60, 90],
   },

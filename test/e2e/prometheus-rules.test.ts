@@ -8,6 +8,7 @@ import {
   labels,
   OF,
   ofModel,
+  ofObject,
   OTHER,
   POD,
   requests,
@@ -38,14 +39,8 @@ const drawn = [
   ...['request_duration_us', 'compute_infer_duration_us', 'exec_count'].map((metric) =>
     ofModel(`nv_inference_${metric}`, POD, '0+150x400'),
   ),
-  ...['status_replicas_ready', 'spec_replicas'].map((metric) => ({
-    series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
-    values: '2x400',
-  })),
-  {
-    series: 'kube_horizontalpodautoscaler_spec_max_replicas{namespace="triton",horizontalpodautoscaler="triton"}',
-    values: '8x400',
-  },
+  ...ofObject('deployment', 'triton', { status_replicas_ready: '2x400', spec_replicas: '2x400' }),
+  ...ofObject('horizontalpodautoscaler', 'triton', { spec_max_replicas: '8x400' }),
   ...['nv_cpu_utilization', 'nv_gpu_utilization', 'nv_gpu_memory_used_bytes'].map((metric) => ({
     series: `${metric}${labels(POD, metric.startsWith('nv_gpu') ? `,gpu_uuid="GPU of ${POD}"` : '')}`,
     values: '0.5x400',
@@ -108,10 +103,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   /** The Deployment of Triton with these numbers of replicas. */
   const replicas = (available: string, desired: string): Series[] =>
-    Object.entries({ status_replicas_available: available, spec_replicas: desired }).map(([metric, values]) => ({
-      series: `kube_deployment_${metric}{namespace="triton",deployment="triton"}`,
-      values,
-    }));
+    ofObject('deployment', 'triton', { status_replicas_available: available, spec_replicas: desired });
 
   describe('alerts about agents', () => {
     const OF_POD = { namespace: 'triton', job: 'triton/triton-agent', pod: POD };
@@ -276,12 +268,8 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
     // The name that KEDA chooses, and the name of custom-metrics.
     test.each(['keda-hpa-triton', 'triton'])('TritonAtMaximumReplicas fires at the maximum of %s', async (name) => {
-      const autoscaler = `{namespace="triton",horizontalpodautoscaler="${name}"}`;
-      const input = [
-        ...requests(POD, 100, 80),
-        { series: `kube_horizontalpodautoscaler_status_current_replicas${autoscaler}`, values: '8x400' },
-        { series: `kube_horizontalpodautoscaler_spec_max_replicas${autoscaler}`, values: '8x400' },
-      ];
+      const full = { status_current_replicas: '8x400', spec_max_replicas: '8x400' };
+      const input = [...requests(POD, 100, 80), ...ofObject('horizontalpodautoscaler', name, full)];
       const summary = 'triton has had 8 replicas, its maximum, for 15 minutes, and needs more.';
       const expected = [{ horizontalpodautoscaler: name, summary }];
       expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');

@@ -26,6 +26,17 @@ export const labels = (pod: string, more = ''): string => `{namespace="triton",j
 
 export const up = (pod: string, values = '1x400'): Series => ({ series: `up${labels(pod)}`, values });
 
+/** Series of kube-state-metrics about an object: metric without `kube_KIND_` -> values in promtool's notation. */
+export const ofObject = (
+  kind: 'deployment' | 'horizontalpodautoscaler',
+  name: string,
+  values: Record<string, string>,
+): Series[] =>
+  Object.entries(values).map(([metric, of]) => ({
+    series: `kube_${kind}_${metric}{namespace="triton",${kind}="${name}"}`,
+    values: of,
+  }));
+
 /** The GPU that a pod sees. */
 export const gpuOf = (pod: string): Series => ({
   series: `nv_gpu_memory_total_bytes${labels(pod, `,gpu_uuid="GPU of ${pod}"`)}`,

@@ -16,20 +16,22 @@ it('percentile of no values is NaN', () => {
   expect(percentile([], 50)).toBeNaN();
 });
 
-it('generateLoad keeps exactly `concurrency` requests in flight', async () => {
+it.each([
+  { name: 'keeps `concurrency` requests in flight', options: { seconds: 0.1, warmUpMs: 0 } },
+  {
+    name: 'has at most `concurrency` requests in flight at a rate',
+    options: { rate: 1000, seconds: 0.1, warmUpMs: 10 },
+  },
+])('generateLoad $name', async ({ options }) => {
   let inFlight = 0;
   let most = 0;
   const send = async (): Promise<void> => {
     inFlight += 1;
     most = Math.max(most, inFlight);
-    await sleep(2);
+    await sleep(30);
     inFlight -= 1;
   };
-  const { requests, errors, requestsPerSecond, seconds } = await generateLoad(send, {
-    concurrency: 3,
-    seconds: 0.1,
-    warmUpMs: 0,
-  });
+  const { requests, errors, requestsPerSecond, seconds } = await generateLoad(send, { ...options, concurrency: 3 });
   expect(most).toBe(3);
   expect(errors).toBe(0);
   expect(requestsPerSecond * seconds).toBeCloseTo(requests);
@@ -96,18 +98,5 @@ describe('generateLoad with a rate', () => {
     const result = await generateLoad(send, { ...RATE, concurrency: 2 });
     expect(result.requests + result.unsent).toBe(10);
     expect(result.unsent).toBeGreaterThan(0);
-  });
-
-  it('has at most `concurrency` requests in flight', async () => {
-    let inFlight = 0;
-    let most = 0;
-    const send = async (): Promise<void> => {
-      inFlight += 1;
-      most = Math.max(most, inFlight);
-      await sleep(30);
-      inFlight -= 1;
-    };
-    await generateLoad(send, { rate: 1000, seconds: 0.1, warmUpMs: 10, concurrency: 3 });
-    expect(most).toBe(3);
   });
 });
