@@ -11,9 +11,8 @@ import type { ControlAddress } from '../../src/triton/control-client';
 import { CONTROL_HEADER, generateControlKey } from '../../src/triton/control-key';
 import { TritonHttpClient } from '../../src/triton/http';
 import { median, medianRatio, print, rounds } from './compare';
-import { startServer } from './coldstart-replica';
+import { BUCKET, newReplica, startServer, type Context } from './coldstart-replica';
 import { getConfig } from './coldstart-repository';
-import { BUCKET, newReplica, type Context } from './coldstart-context';
 
 const REPLICAS = 3;
 const VERSION_BYTES = 8e6;

@@ -15,13 +15,20 @@ import { S3Store } from '../../src/s3/store';
 import { TritonHttpClient } from '../../src/triton/http';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { startRelay } from '../network/relay';
-import { median, medianRatio, print, rounds } from './compare';
-import { BUCKET, newReplica, type Context, type Traffic } from './coldstart-context';
+import { chooseRows, median, medianRatio, print, rounds } from './compare';
 import { publishToThree } from './coldstart-publish';
-import { bundleAgent, getPeak, startServer, type AgentReplica } from './coldstart-replica';
+import {
+  BUCKET,
+  bundleAgent,
+  getPeak,
+  newReplica,
+  startServer,
+  type AgentReplica,
+  type Context,
+  type Traffic,
+} from './coldstart-replica';
 import { BenchRepository, type BenchModel, type WrittenRelease } from './coldstart-repository';
 import { inScratch } from './scratch';
-import { chooseRows } from './sync-setup';
 import { baseEnvironment, ensureIdentityBackend, ensureSyncPrograms } from './tools';
 import { measure } from './sync-environment';
 

@@ -1,3 +1,4 @@
+import { UsageError } from '../../src/core/errors';
 import { formatTable } from '../../src/core/format';
 import { forEachLimited } from '../../src/core/concurrency';
 
@@ -85,4 +86,13 @@ export function printComparison(title: string, results: readonly Comparison[]): 
 
 export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {
   process.stdout.write(`\n${title}\n\n${formatTable(headings, rows)}\n\n`);
+}
+
+/** @throws UsageError if a name is unknown */
+export function chooseRows<T extends { name: string }>(rows: readonly T[], names: readonly string[] | undefined): T[] {
+  return (names ?? rows.map(({ name }) => name)).map((name) => {
+    const row = rows.find((one) => one.name === name);
+    if (row !== undefined) return row;
+    throw new UsageError(`--rows ${name}: unknown row`, { hint: rows.map((one) => one.name).join(', ') });
+  });
 }

@@ -4,8 +4,8 @@ import { UserError } from '../../src/core/errors';
 import { checksumOfFile } from '../../src/s3/store';
 import type { DownloadList } from '../bench-download';
 import type { Distance } from '../network/relay';
-import { rounds } from './compare';
-import { BUCKET, type Context } from './sync-environment';
+import { chooseRows, rounds } from './compare';
+import { BUCKET, withSyncTools, type Context } from './sync-environment';
 import { evaluate, getBest, measurementJson, measurementText, ratioTo, type Goal, type Sample } from './sync-report';
 import {
   ANY_OTHER,
@@ -18,7 +18,6 @@ import {
   type Measured,
 } from './sync-scenarios';
 import type { SyncTool } from './tools';
-import { chooseRows, withSyncTools } from './sync-setup';
 
 export interface DistanceBenchOptions {
   repetitions: number;

