@@ -3,7 +3,7 @@ import { UserError } from '../core/errors';
 import { decodeGolden, type GoldenRequest, type ReleasedGolden } from '../model/golden';
 import { askModel, type Asked } from '../release/ask';
 import { goldenKey, type RepositoryLocation } from '../release/location';
-import type { Manifest, ReleasedModel } from '../release/manifest';
+import type { Manifest, ManifestModel } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { InferenceClient } from '../triton/client';
 import { getUnits } from './content-store';
@@ -20,7 +20,7 @@ export type AskedModels = Record<string, Asked>;
 export function getModelsToAsk(to: Manifest, from: Manifest | undefined): string[] {
   const changed = new Set<string>();
   for (const name of inLoadOrder(to.models)) {
-    const model = to.models[name] as ReleasedModel;
+    const model = to.models[name] as ManifestModel;
     const old = from?.models[name];
     if (
       model.composedOf.some((step) => changed.has(step)) ||
@@ -32,7 +32,7 @@ export function getModelsToAsk(to: Manifest, from: Manifest | undefined): string
 }
 
 /** Returns what determines the answers of a model, except its composing models. */
-function getDeterminants(name: string, model: ReleasedModel | undefined): unknown {
+function getDeterminants(name: string, model: ManifestModel | undefined): unknown {
   if (model === undefined) return undefined;
   return [model.config, model.golden?.sha256, ...getUnits(name, model).map(({ content }) => content)].sort();
 }
@@ -79,7 +79,7 @@ export async function askModels(
 ): Promise<AskedModels> {
   const asked: AskedModels = {};
   for (const [name, requests] of golden) {
-    const { served } = models[name] as ReleasedModel;
+    const { served } = models[name] as ManifestModel;
     const answered = await askModel(triton, { name, served }, requests, {
       zerosWereAnswered: before[name] === 'zeros',
       signal,

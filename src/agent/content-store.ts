@@ -4,7 +4,7 @@ import { mkdir, open, readdir, rename, rm, type FileHandle } from 'node:fs/promi
 import { dirname, join } from 'node:path';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
-import { sha256Hex, type Manifest, type ReleasedFile, type ReleasedModel } from '../release/manifest';
+import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../release/manifest';
 import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
 
 /**
@@ -32,7 +32,7 @@ export class WrongBytesError extends UserError {
 }
 
 /** The units that Triton needs to serve the model. Other versions and their files are left out. */
-export function getUnits(name: string, model: ReleasedModel): Unit[] {
+export function getUnits(name: string, model: ManifestModel): Unit[] {
   const groups = new Map<string, ReleasedFile[]>(model.served.map((version) => [String(version), []]));
   for (const file of model.files) {
     const [first = ''] = file.path.split('/');

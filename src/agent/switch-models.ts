@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
-import type { Manifest, ReleasedModel } from '../release/manifest';
+import type { Manifest, ManifestModel } from '../release/manifest';
 import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
 import { getUnits, type Unit } from './content-store';
@@ -266,7 +266,7 @@ export function getLoads(to: Manifest, from: SwitchFrom): Load[] {
   const order = inLoadOrder(to.models);
   const isStep = isComposing(to);
   const target = (model: string): Load => {
-    const released = to.models[model] as ReleasedModel;
+    const released = to.models[model] as ManifestModel;
     return { model, config: configWithVersions(released, released.served), units: getUnits(model, released) };
   };
   const others = order.filter((model) => !isStep(model)).map(target);
@@ -306,7 +306,7 @@ function isComposing(...releases: Manifest[]): (model: string) => boolean {
 }
 
 /** The load with the versions that only the old release serves; none if there are no such versions. */
-function withOldVersions(load: Load, released: ReleasedModel | undefined, old: ReleasedModel | undefined): Load[] {
+function withOldVersions(load: Load, released: ManifestModel | undefined, old: ManifestModel | undefined): Load[] {
   if (released === undefined || old === undefined) return [];
   const more = getUnits(load.model, old).filter(
     ({ name, isVersion }) => isVersion && !load.units.some((unit) => unit.name === name),
@@ -317,11 +317,11 @@ function withOldVersions(load: Load, released: ReleasedModel | undefined, old: R
 }
 
 /** The text of config.pbtxt with a policy that names the versions. */
-const configWithVersions = ({ config }: ReleasedModel, served: readonly number[]): string =>
+const configWithVersions = ({ config }: ManifestModel, served: readonly number[]): string =>
   `${config.trimEnd()}\nversion_policy { specific { versions: [${served.join(', ')}] } }\n`;
 
 /** Models of a release, composing models before their ensembles. */
-export function inLoadOrder(models: Readonly<Record<string, ReleasedModel>>): string[] {
+export function inLoadOrder(models: Readonly<Record<string, ManifestModel>>): string[] {
   const ordered: string[] = [];
   const seen = new Set<string>();
   const add = (name: string): void => {

@@ -7,7 +7,7 @@ import { HeadFile } from '../publish/trial/head-file';
 import { readFormat } from '../publish/trial/mode';
 import { newId } from '../publish/trial/new-id';
 import { planPrune, prune } from '../publish/trial/prune';
-import { readSnapshot } from '../publish/trial/snapshot';
+import { readAgentSnapshot } from '../publish/trial/snapshot';
 import { FORMAT } from '../release/format';
 import { formatLocation } from '../release/location';
 import { confirmDeletion, indentedList } from './confirm';
@@ -31,7 +31,7 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
     });
   }
   const head = new HeadFile(commitStore, location);
-  const snapshot = await readSnapshot(head, formatLocation(location));
+  const snapshot = await readAgentSnapshot(head, formatLocation(location));
   const plan = await planPrune(snapshot, store, location);
   const forgotten = (snapshot.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
   const deleted = plan.orphans.map(({ key }) => key);

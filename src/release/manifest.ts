@@ -15,7 +15,7 @@ export interface ReleasedFile {
   checksum: string;
 }
 
-export interface ReleasedModel extends ReleasedModelInfo {
+export interface ManifestModel extends ReleasedModelInfo {
   /** Version -> origin of its weights. */
   weights?: Record<string, string> | undefined;
   /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
@@ -35,7 +35,7 @@ export interface Manifest extends ReleaseInfo {
    * time for open requests, unloads the models that change, and loads them.
    */
   drainSeconds?: number | undefined;
-  models: Record<string, ReleasedModel>;
+  models: Record<string, ManifestModel>;
 }
 
 /** One name in a path: no empty one, no `.` or `..`, no backslash, no control character. */

@@ -13,7 +13,7 @@ import {
   sha256Hex,
   type Manifest,
   type ReleasedFile,
-  type ReleasedModel,
+  type ManifestModel,
 } from '../../src/release/manifest';
 import type { S3Store } from '../../src/s3/store';
 import type { Scratch } from './temp-dir';
@@ -71,7 +71,7 @@ export class ReleaseWriter {
         await Promise.all(
           Object.entries(models).map(async ([name, model]) => [name, await this.upload(name, model, change)]),
         ),
-      ) as Record<string, ReleasedModel>,
+      ) as Record<string, ManifestModel>,
     };
     const body = encodeManifest(manifest);
     await this.store.putBytes(`${RELEASES}/${manifest.id}.json`, body, { ifAbsent: true });
@@ -82,7 +82,7 @@ export class ReleaseWriter {
     name: string,
     { served, files, composedOf = [], config, golden }: TestModel,
     change: (file: ReleasedFile) => ReleasedFile,
-  ): Promise<ReleasedModel> {
+  ): Promise<ManifestModel> {
     const written = Object.entries(files).map(async ([path, text]) => {
       const key = `models/${name}/${path}`;
       const body = Buffer.from(text);
@@ -99,7 +99,7 @@ export class ReleaseWriter {
     };
   }
 
-  private async uploadGolden(requests: GoldenRequest[]): Promise<ReleasedModel['golden']> {
+  private async uploadGolden(requests: GoldenRequest[]): Promise<ManifestModel['golden']> {
     const { body, golden } = encodeGolden(requests);
     await this.store.putBytes(goldenKey(LOCATION, golden.sha256), body);
     return golden;

@@ -18,7 +18,7 @@ import { migrate } from './migrate';
 import { mixedPods, type AgentMode } from './mode';
 import { newId } from './new-id';
 import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
-import { asRelease, readSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { asRelease, readAgentSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
 import { repairView } from './view';
@@ -57,7 +57,7 @@ export async function applyRelease(
   }
   if (mode.plain.length > 0) throw mixedPods(mode.plain);
   const head = new HeadFile(options.commitStore ?? store, location);
-  const snapshot = await readSnapshot(head, where);
+  const snapshot = await readAgentSnapshot(head, where);
   const { current } = snapshot;
   const target = await getTarget(current, new RetainedReleases(snapshot, head, options));
   requireRemovable(target, current);

@@ -1,10 +1,10 @@
 import { UserError } from '../../core/errors';
 import { formatLocation, type RepositoryLocation } from '../../release/location';
-import { sha256Hex, type Manifest, type ReleasedFile, type ReleasedModel } from '../../release/manifest';
+import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../../release/manifest';
 import { checksumOfBytes, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, getVersion } from '../keys';
 import type { ReleaseArchive } from '../release/archive';
-import type { Release, ReleasedModel as DirectModel } from '../release/release';
+import type { Release, ReleasedModel } from '../release/release';
 import type { DesiredObject } from '../plan/desired';
 import { publishedConfig } from './config-texts';
 import { HeadFile, type Base } from './head-file';
@@ -23,7 +23,7 @@ export interface AgentSnapshot {
 }
 
 /** @throws UserError if a manifest that head.json names is missing */
-export async function readSnapshot(head: HeadFile, where: string): Promise<AgentSnapshot> {
+export async function readAgentSnapshot(head: HeadFile, where: string): Promise<AgentSnapshot> {
   const base = await head.read();
   const ids = [...(base.head?.retained ?? [])].reverse();
   const manifests = await Promise.all(ids.map((id) => head.readManifest(id)));
@@ -39,7 +39,7 @@ export async function readSnapshot(head: HeadFile, where: string): Promise<Agent
 
 /** A model's objects under the keys of a Triton model repository, with the config.pbtxt of the view. */
 export function asRelease(manifest: Manifest): AgentRelease {
-  const models = Object.entries(manifest.models).map(([name, model]): [string, DirectModel] => {
+  const models = Object.entries(manifest.models).map(([name, model]): [string, ReleasedModel] => {
     const digest = computeDigest(model);
     const config = Buffer.from(publishedConfig(model.config, model.served, digest));
     const { served, composedOf, weights = {}, weightKinds, golden, files } = model;
@@ -65,7 +65,7 @@ export function asRelease(manifest: Manifest): AgentRelease {
 }
 
 /** Identifies the configuration, and the files that it refers to, for servers that read the view. */
-const computeDigest = ({ config, files }: ReleasedModel): string =>
+const computeDigest = ({ config, files }: ManifestModel): string =>
   sha256Hex([config, ...files.filter(isBeside).map(({ path, checksum }) => `${path}\0${checksum}`)].join('\0')).slice(
     0,
     32,
@@ -75,7 +75,7 @@ export const isBeside = ({ path }: Pick<ReleasedFile, 'path'>): boolean => getVe
 
 /** The text of a model's config.pbtxt for servers that read the bucket. */
 export function viewConfig(release: AgentRelease, name: string): Buffer {
-  const { config, served } = release.manifest.models[name] as ReleasedModel;
+  const { config, served } = release.manifest.models[name] as ManifestModel;
   return Buffer.from(publishedConfig(config, served, release.models[name]?.digest ?? ''));
 }
 
@@ -89,7 +89,7 @@ export class RetainedReleases implements ReleaseArchive {
 
   static async read(from: { store: S3Store; location: RepositoryLocation }): Promise<RetainedReleases> {
     const head = new HeadFile(from.store, from.location);
-    return new RetainedReleases(await readSnapshot(head, formatLocation(from.location)), head, from);
+    return new RetainedReleases(await readAgentSnapshot(head, formatLocation(from.location)), head, from);
   }
 
   get current(): Release | undefined {

@@ -1,7 +1,7 @@
 import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
-import type { ReleasedFile, ReleasedModel } from '../../release/manifest';
+import type { ReleasedFile, ManifestModel } from '../../release/manifest';
 import {
   checksumOfBytes,
   PART_BYTES,
@@ -38,7 +38,7 @@ type Uploaded = Pick<ReleasedFile, 'key' | 'versionId' | 'checksum'>;
 export async function uploadModels(
   { plan, released, configs }: ReleasePlan,
   target: UploadTarget,
-): Promise<Record<string, ReleasedModel>> {
+): Promise<Record<string, ManifestModel>> {
   const { store, location, signal } = target;
   const written = new Map<DesiredObject, ReleasedFile>(released);
   const objects = plan.models.flatMap(({ objects }) => objects).filter(({ action }) => action !== 'keep');
@@ -51,7 +51,7 @@ export async function uploadModels(
     if (model.golden !== undefined) await putGolden(store, location, model.golden);
   });
   return Object.fromEntries(
-    plan.models.map(({ model }): [string, ReleasedModel] => {
+    plan.models.map(({ model }): [string, ManifestModel] => {
       const { name, served, composedOf, weights, weightKinds, golden } = model;
       const files = model.objects.flatMap((object) => {
         const file = written.get(object);

@@ -3,7 +3,7 @@ import { formatLocation, type RepositoryLocation } from '../../release/location'
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, getVersion } from '../keys';
 import type { HeadFile } from './head-file';
-import { readSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { readAgentSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -23,7 +23,7 @@ interface Desired {
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    if (await write(await readSnapshot(head, formatLocation(location)), store, location)) return;
+    if (await write(await readAgentSnapshot(head, formatLocation(location)), store, location)) return;
   }
 }
 

@@ -2,7 +2,7 @@ import { writeFileSync, mkdirSync } from 'node:fs';
 import type { RepositoryModel } from '../../../src/model';
 import { encodeHead } from '../../../src/release/head';
 import { headKey, releaseKey, type RepositoryLocation } from '../../../src/release/location';
-import { encodeManifest, sha256Hex, type ReleasedModel } from '../../../src/release/manifest';
+import { encodeManifest, sha256Hex, type ManifestModel } from '../../../src/release/manifest';
 import type { VersionedBucket } from '../versioned-store';
 import { MEMORY_ROOT } from './memory-disk';
 import type { ModelChoice } from './scenario';
@@ -42,7 +42,7 @@ function file(key: string, text: string): { key: string; path: string; bytes: nu
 
 /** Writes a first release, which every pod serves from its start. */
 export function writeFirstRelease(bucket: VersionedBucket, location: RepositoryLocation): void {
-  const model = (name: string): ReleasedModel => {
+  const model = (name: string): ManifestModel => {
     const body = Buffer.from(weights(1, 0, false));
     const key = `${location.prefix}/${name}/1/weights`;
     const { versionId = '', checksum } = bucket.put(key, body);

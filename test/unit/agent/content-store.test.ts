@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { ContentStore, getUnits, WrongBytesError, type ReadInto } from '../../../src/agent/content-store';
-import type { ReleasedModel } from '../../../src/release/manifest';
+import type { ManifestModel } from '../../../src/release/manifest';
 import { checksumOfParts, sha256, splitIntoParts } from '../../../src/s3/checksum';
 
 let directory: string;
@@ -29,7 +29,7 @@ const checksum = (body: Buffer): string =>
     splitIntoParts(body.byteLength).map(({ start, bytes }) => sha256(body.subarray(start, start + bytes))),
   );
 
-const model: ReleasedModel = {
+const model: ManifestModel = {
   served: [1, 2],
   composedOf: [],
   config: '',

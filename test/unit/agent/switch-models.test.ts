@@ -1,9 +1,9 @@
 import { getLoads, hasClash, inLoadOrder, ModelSwitcher, type SwitchFrom } from '../../../src/agent/switch-models';
-import type { Manifest, ReleasedModel } from '../../../src/release/manifest';
+import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 import { until } from '../../support/wait-for';
 
 /** `{ '1': 'A' }`: version 1 has the content A. */
-function released(versions: Record<string, string>, composedOf: string[] = []): ReleasedModel {
+function released(versions: Record<string, string>, composedOf: string[] = []): ManifestModel {
   return {
     served: Object.keys(versions).map(Number),
     composedOf,
@@ -18,7 +18,7 @@ function released(versions: Record<string, string>, composedOf: string[] = []): 
   };
 }
 
-const release = (models: Record<string, ReleasedModel>): Manifest => ({
+const release = (models: Record<string, ManifestModel>): Manifest => ({
   id: 'id',
   createdAt: '',
   origin: '',
@@ -60,7 +60,7 @@ test.each<{ title: string; from: SwitchFrom; loads: string[] }>([
   expect(describeLoads(next, from)).toEqual(loads);
 });
 
-test.each<[string, boolean, Record<string, ReleasedModel>]>([
+test.each<[string, boolean, Record<string, ManifestModel>]>([
   ['a new version number', false, next.models],
   ['the same content', false, old.models],
   ['a reused version number of a step', true, { ...old.models, step: released({ 1: 'B' }) }],
