@@ -18,6 +18,7 @@ import type { RepositoryRef } from './iam/repository-policies';
 import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
+import { serviceAccounts } from './triton/names';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { completeOptions } from './triton/settings';
 import { drainSeconds } from './triton/timeouts';
@@ -244,7 +245,7 @@ function getCredentials(
       repository: place,
       oidcProviderArn,
       namespace: triton.namespace.name,
-      serviceAccount: COMPONENT_NAME,
+      serviceAccounts: Object.values(serviceAccounts(COMPONENT_NAME)),
       agent: triton.agent !== undefined,
     },
     options,

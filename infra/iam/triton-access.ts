@@ -10,8 +10,8 @@ export interface TritonAccessArgs {
   /** IAM identity provider for the service accounts of the cluster. */
   oidcProviderArn: pulumi.Input<string>;
   namespace: string;
-  /** Service account of Triton's pods. */
-  serviceAccount: string;
+  /** Service accounts of Triton's pods. */
+  serviceAccounts: string[];
   /** Whether agents read the repository, not Triton itself. Default: false. */
   agent?: boolean;
 }
@@ -27,12 +27,12 @@ export class TritonAccess extends pulumi.ComponentResource {
 
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonAccess', name, {}, options);
-    const { namespace, serviceAccount } = args;
+    const { namespace, serviceAccounts } = args;
     const statements = args.agent === true ? agentStatements : serverStatements;
     const condition = getIssuer(args.oidcProviderArn).apply((issuer) => ({
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
-        [`${issuer}:sub`]: `system:serviceaccount:${namespace}:${serviceAccount}`,
+        [`${issuer}:sub`]: serviceAccounts.map((account) => `system:serviceaccount:${namespace}:${account}`),
       },
     }));
     const role = new iam.Role(

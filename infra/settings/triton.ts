@@ -7,7 +7,7 @@ import { completeOptions } from '../triton/settings';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';
 
-/** Name of the Deployment, its service account and its Service. */
+/** Name of the Deployment and its Service. */
 export const COMPONENT_NAME = 'triton';
 
 /** Reads the settings of TritonServer. */

@@ -15,6 +15,15 @@ export const AGENT_PORT = { name: 'agent', containerPort: AGENT_PORTS.read } as 
  */
 export const USER_ID = 10_001;
 
+/**
+ * Service accounts of the pods of one component, with and without an agent. Two names, because a change to the other kind
+ * replaces the pods one by one: the pods that still run, or are created again, keep the account that they need.
+ */
+export const serviceAccounts = (name: string): { server: string; agent: string } => ({
+  server: name,
+  agent: `${name}-agent`,
+});
+
 /** Labels that select the pods of one component. They cannot be changed in an existing Deployment. */
 export function selectorLabels(name: string): Record<string, string> {
   return { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': name };

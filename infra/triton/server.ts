@@ -11,7 +11,7 @@ import { createIngress } from './ingress';
 import { DEFAULTS } from './limits';
 import { createLoadBalancer } from './load-balancer';
 import { createMonitoring } from './monitoring';
-import { type ComponentContext, labels, podSelector, selectorLabels } from './names';
+import { type ComponentContext, labels, podSelector, selectorLabels, serviceAccounts } from './names';
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
 import { createSecrets } from './secrets';
@@ -74,14 +74,15 @@ export class TritonServer extends pulumi.ComponentResource {
  * therefore must not have.
  */
 export function createServiceAccount({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
-  const { agent, name, credentials } = settings;
+  const { agent, credentials } = settings;
+  const { [agent === undefined ? 'server' : 'agent']: name } = serviceAccounts(settings.name);
   const role =
     credentials.kind === 'role' && agent === undefined
       ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } }
       : {};
   return new ServiceAccount(
     name,
-    { metadata: { name, namespace, labels: labels(name), ...role }, automountServiceAccountToken: false },
+    { metadata: { name, namespace, labels: labels(settings.name), ...role }, automountServiceAccountToken: false },
     options,
   ).metadata.name;
 }

@@ -263,12 +263,12 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   }
 
-  test('lets only the service account of the replicas assume their role', () => {
+  test('lets only the service accounts of the replicas, with and without an agent, assume their role', () => {
     const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
     expectTrust('server', issuer, {
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
-        [`${issuer}:sub`]: 'system:serviceaccount:triton:triton',
+        [`${issuer}:sub`]: ['system:serviceaccount:triton:triton', 'system:serviceaccount:triton:triton-agent'],
       },
     });
   });

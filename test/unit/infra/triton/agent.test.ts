@@ -138,6 +138,9 @@ describe.each([
     expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
     // EKS gives a token to each container of a service account with a role.
     expect(all.only('ServiceAccount')).toMatchObject({ automountServiceAccountToken: false });
+    // Not the account of pods without an agent, which they need until the last of them is replaced.
+    expect(all.only('ServiceAccount')['metadata']).toMatchObject({ name: 'triton-agent' });
+    expect(all.only('Deployment')).toHaveProperty('spec.template.spec.serviceAccountName', 'triton-agent');
     expect(all.only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
   });
 });
