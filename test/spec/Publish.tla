@@ -180,10 +180,11 @@ GiveUpUpload(p) ==
 
 Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 
-(* One pod after the other.  The request carries the pod's state tag.       *)
+(* First one pod, the canary.  When it serves the release, any others.  The  *)
+(* request carries the pod's state tag.                                     *)
 Ask(p, d) ==
   /\ pub[p].at = "trial" /\ d \in Up /\ pod[d].trial # p /\ ~Pending(p, d)
-  /\ (pub[p].asked \cap Up) \ {d} \subseteq pub[p].served
+  /\ On("Canary") => (pub[p].asked \cap Up) \ {d} = {} \/ pub[p].served \cap Up # {}
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]
   /\ net' = net \cup {[type |-> "trial", by |-> p, pod |-> d]}
@@ -569,6 +570,8 @@ PodsComeUp == <>[](\A d \in Pods : pod[d].home # None => pod[d].up = "up")
 (* What must be possible: each of these is violated.                        *)
 NeverAllOk == \E p \in Publishers : pub[p].at # "ok"
 NeverFenced == \A p \in Publishers : pub[p].why # "fenced"
+(* For a release that loads on no pod: the first refusal ends the publish.  *)
+OnlyTheCanaryIsAsked == \A p \in Publishers : \A d, e \in pub[p].asked : d = e
 NeverPartial == \A p \in Publishers : pub[p].at # "partial"
 NeverDeleted == Object(Changed, "r0") \in s3.objects
 ===============================================================================

@@ -82,6 +82,11 @@ function model(scenario: Scenario, checked: Formulas): Model {
 }
 
 const PUBLISH = { p1: 'publish' } as const;
+const BAD_EVERYWHERE = {
+  commands: PUBLISH,
+  pods: ['a', 'b'],
+  bad: ['a', 'b'].map((pod): [string, string] => ['p1', pod]),
+};
 const TWO = { p1: 'publish', p2: 'publish' } as const;
 const PRUNE = { p1: 'publish', p2: 'prune' } as const;
 /** The bytes that p1 publishes are in the bucket already, and a prune may delete them. */
@@ -140,6 +145,13 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind })[] 
     restarts: 1,
     crash: true,
   },
+  {
+    title: 'two pods at a time after the first',
+    commands: PUBLISH,
+    pods: ['a', 'b', 'c'],
+    bad: [['p1', 'c']],
+  },
+  { title: 'only the canary is asked for a bad release', ...BAD_EVERYWHERE, formulas: ['OnlyTheCanaryIsAsked'] },
   {
     title: 'two models, of which one publisher changes one',
     commands: TWO,
@@ -200,6 +212,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
   { without: ['BaseAtStart'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['BaseCheck'], violates: 'NoStepBack', commands: TWO, restarts: 1 },
   { without: ['ByVersionId'], violates: 'HeadIsComplete', ...SAME_NUMBER },
+  { without: ['Canary'], violates: 'OnlyTheCanaryIsAsked', ...BAD_EVERYWHERE },
   { without: ['CheckTrials'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH },
   { without: ['Conflict'], violates: 'NumbersAreStable', commands: PUBLISH, numbers: { p1: 1 }, bytes: { p1: 2 } },
   { without: ['Expiry'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, crash: true },

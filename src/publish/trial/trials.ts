@@ -25,6 +25,8 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
+  /** The largest part of the replicas that may try the release at a time after the first, at least one. Default: 1/4. */
+  share?: number;
   /** Whether each replica sends the models their golden requests before it reports the release as served. */
   ask?: boolean;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
@@ -50,11 +52,14 @@ const HINTS: Partial<Record<TrialOutcome, string>> = { overtaken: RUN_AGAIN, exp
 const POLL_MS = 250;
 const LEFT_MS = 20_000;
 
-/** Has pods serve a release that head.json does not name yet, one after the other. test/spec/Publish.tla specifies this. */
+/** As many replicas as a roll-out of a Deployment replaces at a time by default. */
+const SHARE = 1 / 4;
+
+/** Has pods serve a release that head.json does not name yet: first one, then some at a time. test/spec/Publish.tla specifies this. */
 export class Trials {
   private readonly asked = new Map<string, Asked>();
   private readonly renewing: NodeJS.Timeout;
-  private announced: string | undefined;
+  private readonly announced = new Set<string>();
 
   constructor(
     private readonly release: TriedRelease,
@@ -75,8 +80,10 @@ export class Trials {
       const agents = await this.list();
       // A pod that switches may be not ready for a moment.
       const due = agents.filter(({ uid, ready }) => ready !== false || this.asked.has(uid));
-      const next = due.find(({ uid }) => this.asked.get(uid)?.served !== true);
-      if (next !== undefined) await this.tryOn(next);
+      const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
+      const isFirst = next.length === due.length;
+      const most = isFirst ? 1 : Math.max(1, Math.floor(due.length * (this.options.share ?? SHARE)));
+      if (next.length > 0) await this.tryOnEach(next.slice(0, most));
       else if (due.length === 0) await this.waitForFirst(agents, deadline);
       else if (await this.areAllServed()) return due.map(({ name }) => name);
       // A trial with too little time left is asked for again when it has ended.
@@ -97,8 +104,8 @@ export class Trials {
 
   /** Reports a reason for waiting once. */
   private announce(text: string): void {
-    if (text !== this.announced) this.options.onStage?.(text);
-    this.announced = text;
+    if (!this.announced.has(text)) this.options.onStage?.(text);
+    this.announced.add(text);
   }
 
   /** Forgets pods that are gone. */
@@ -108,14 +115,27 @@ export class Trials {
     return agents;
   }
 
-  private async tryOn(address: AgentAddress): Promise<void> {
-    const { timeoutMs, signal, onStage } = this.options;
+  /**
+   * Returns when each of the pods serves the release or is gone.
+   * @throws what was thrown for the first pod that failed, after the others have stopped: none of them asks any more
+   */
+  private async tryOnEach(addresses: readonly AgentAddress[]): Promise<void> {
+    const failed = new AbortController();
+    const signals = [failed.signal, this.options.signal].filter((signal) => signal !== undefined);
+    const tryOne = (address: AgentAddress): Promise<void> =>
+      this.tryOn(address, AbortSignal.any(signals)).catch((error: unknown) => failed.abort(error));
+    await Promise.all(addresses.map(tryOne));
+    failed.signal.throwIfAborted();
+  }
+
+  private async tryOn(address: AgentAddress, signal: AbortSignal): Promise<void> {
+    const { timeoutMs, onStage } = this.options;
     const started = Date.now();
     const client = new AgentClient(address);
     const deadline = Date.now() + timeoutMs;
     let asked: Asked | undefined;
     for (;;) {
-      signal?.throwIfAborted();
+      signal.throwIfAborted();
       try {
         const state = await client.getState();
         if (asked === undefined) {

@@ -1,42 +1,53 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentClient, type AgentAddress } from '../../../src/publish/trial/agent-client';
-import { Trials } from '../../../src/publish/trial/trials';
+import { Trials, type TrialOptions } from '../../../src/publish/trial/trials';
 
-/** An agent that answers as `answer` says. */
+/** How an agent answers. */
 type Answer = (method: string, body: Record<string, unknown>) => { status?: number; text: string };
 
-let server: Server;
+const servers: Server[] = [];
 let answer: Answer;
 let address: AgentAddress;
 
-beforeAll(async () => {
-  server = createServer((request, response) => {
+/** Starts an agent that answers as `getAnswer` says. */
+async function startAgent(uid: string, getAnswer: Answer): Promise<AgentAddress> {
+  const server = createServer((request, response) => {
     const parts: Buffer[] = [];
     request.on('data', (part: Buffer) => parts.push(part));
     request.on('end', () => {
       const body = Buffer.concat(parts).toString();
-      const { status = 200, text } = answer(
+      const { status = 200, text } = getAnswer(
         request.method ?? '',
         body === '' ? {} : (JSON.parse(body) as Record<string, unknown>),
       );
       response.writeHead(status).end(text);
     });
   });
+  servers.push(server);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const { port } = server.address() as AddressInfo;
-  address = { name: 'pod-a', uid: 'a', url: `http://127.0.0.1:${port}` };
-});
-afterAll(() => new Promise((resolve) => server.close(resolve)));
+  return { name: `pod-${uid}`, uid, url: `http://127.0.0.1:${port}` };
+}
 
-const run = (): Promise<string[]> => {
-  const trials = new Trials(
+beforeAll(async () => {
+  address = await startAgent('a', (method, body) => answer(method, body));
+});
+afterAll(() => Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve)))));
+
+function makeTrials(addresses: AgentAddress[] = [address], options: Partial<TrialOptions> = {}): Trials {
+  return new Trials(
     { id: 'r2', manifestSha256: '', base: 1, secret: 's' },
     {
-      agents: { describe: () => 'pods', list: () => Promise.resolve([address]) },
-      ...{ runId: 'r2', by: 'ann', ttlSeconds: 60, timeoutMs: 5000, pollMs: 5 },
+      agents: { describe: () => 'pods', list: () => Promise.resolve(addresses) },
+      ...{ runId: 'r2', by: 'ann', ttlSeconds: 60, timeoutMs: 5000, pollMs: 5, ...options },
     },
   );
+}
+
+const run = (): Promise<string[]> => {
+  const trials = makeTrials();
   return trials.run().finally(() => trials.stop());
 };
 
@@ -83,4 +94,82 @@ test('Trials asks again if the agent ends the trial soon, however long the lease
   };
   expect(await run()).toEqual(['pod-a']);
   expect(renewals).toBe(3);
+});
+
+describe('several replicas', () => {
+  /** Requests for a trial, and trials that were served, in order. */
+  let events: string[];
+  beforeEach(() => (events = []));
+
+  /** An agent that serves a release when it was asked a few times for its state, or refuses it, or never ends. */
+  function startReplica(uid: string, end: 'served' | 'failed' | 'never'): Promise<AgentAddress> {
+    let id: unknown;
+    let reads = 0;
+    return startAgent(uid, (method, body) => {
+      if (method === 'POST') {
+        ({ id } = body);
+        events.push(`asked ${uid}`);
+      }
+      if (method === 'DELETE') id = undefined;
+      if (id !== undefined && method === 'GET') reads += 1;
+      const isOver = id !== undefined && reads > 3 && end !== 'never';
+      if (isOver && reads === 4 && method === 'GET') events.push(`${end} ${uid}`);
+      const hasFailed = isOver && end === 'failed';
+      const release = isOver && !hasFailed ? 'r2' : 'r1';
+      const phase = isOver ? 'served' : 'loading';
+      const trial = id === undefined || hasFailed ? null : { id, release: 'r2', leftSeconds: 60, phase };
+      const lastTrial = hasFailed ? { id, outcome: 'failed', reason: 'no memory' } : null;
+      return { text: JSON.stringify({ stateTag: 't', release, trial, lastTrial }) };
+    });
+  }
+
+  /** The largest number of replicas that loaded the release at a time, and how many were served before. */
+  function loadedAtOnce(): { first: number; later: number } {
+    const most = { first: 0, later: 0 };
+    let loading = 0;
+    let served = 0;
+    for (const event of events) {
+      loading += event.startsWith('asked') ? 1 : -1;
+      if (event.startsWith('served')) served += 1;
+      const wave = served === 0 ? 'first' : 'later';
+      most[wave] = Math.max(most[wave], loading);
+    }
+    return most;
+  }
+
+  test.each([
+    { replicas: 2, share: undefined, later: 1 },
+    { replicas: 7, share: undefined, later: 1 },
+    { replicas: 13, share: undefined, later: 3 },
+    { replicas: 5, share: 0, later: 1 },
+  ])('$replicas try a release: the first alone, then $later at a time', async ({ replicas, share, later }) => {
+    const names = Array.from({ length: replicas }, (_, index) => `p${index}`);
+    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { share });
+    expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
+    expect(loadedAtOnce()).toEqual({ first: 1, later });
+  });
+
+  test('no replica is asked any more after one of them has refused', async () => {
+    const ends = ['served', 'failed', 'never', 'never'] as const;
+    const trials = makeTrials(await Promise.all(ends.map((end, index) => startReplica(`p${index}`, end))), {
+      share: 0.75,
+    });
+    await expect(trials.run()).rejects.toMatchObject({
+      message: 'pod-p1 does not serve the release: no memory',
+    });
+    const asked = events.filter((event) => event.startsWith('asked')).length;
+    await trials.end();
+    await sleep(100);
+    expect(events.filter((event) => event.startsWith('asked'))).toHaveLength(asked);
+  });
+
+  test('no other replica is asked after the first has refused', async () => {
+    const ends = ['failed', 'served', 'served'] as const;
+    const trials = makeTrials(await Promise.all(ends.map((end, index) => startReplica(`p${index}`, end))), {
+      share: 1,
+    });
+    await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 does not serve the release: no memory' });
+    await trials.end();
+    expect(events).toEqual(['asked p0', 'failed p0']);
+  });
 });
