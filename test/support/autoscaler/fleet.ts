@@ -1,7 +1,7 @@
 import { SeededRandom } from '../soak';
 import { externalReplicas, Hpa, podsReplicas, SYNC_SECONDS, type HpaSpec, type Pods } from './hpa';
-import { Prometheus } from './promql';
-import { Queue, type Model, type Outcome } from './triton';
+import { Prometheus, type Series } from './prometheus';
+import { Queue, type Counters, type Model, type Outcome } from './triton';
 
 /** The autoscaler as a stack creates it. */
 export interface Autoscaler extends HpaSpec {
@@ -21,10 +21,15 @@ export interface Scenario {
   scrapes?: (now: number, random: SeededRandom) => boolean;
 }
 
+/** The series of a pod, and what each scrape reads. */
+type Target = { series: Series; read: () => number }[];
+
 interface Pod {
   name: string;
   readyAt: number;
   queues: Queue[];
+  up: Series;
+  target: Target;
 }
 
 /** One reading each 15 s. */
@@ -34,7 +39,22 @@ export interface Reading extends Outcome {
   serving: number;
 }
 
-const LABELS = { namespace: 'triton', job: 'triton' };
+const SCRAPED = { namespace: 'triton', job: 'triton' };
+const DEPLOYMENT = { namespace: 'triton', deployment: 'triton' };
+
+/** Share of the longest start by which a start may be shorter. */
+const START_SPREAD = 0.3;
+
+const COUNTERS: [string, keyof Counters, Record<string, string>?][] = [
+  ['request_success', 'success'],
+  ['request_failure', 'rejected', { reason: 'REJECTED' }],
+  ['request_failure', 'canceled', { reason: 'CANCELED' }],
+  ['queue_duration_us', 'queueMicroseconds'],
+  ['request_duration_us', 'requestMicroseconds'],
+  ['exec_count', 'executions'],
+  ['count', 'success'],
+  ['pending_request_count', 'pending'],
+];
 
 /** Runs Triton, Prometheus and an autoscaler in virtual time. */
 export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario): Reading[] {
@@ -47,41 +67,39 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
   let pods: Pod[] = [];
   let created = 0;
 
+  const available = prometheus.create('kube_deployment_status_replicas_available', DEPLOYMENT);
+
+  const create = (now: number): Pod => {
+    const name = `pod-${created++}`;
+    // Pods differ, because nodes and downloads do.
+    const readyAt = now === 0 ? 0 : now + scenario.startSeconds * (1 - START_SPREAD * random.fraction());
+    const queues = scenario.models.map((model) => new Queue(model, random, outcome));
+    const target = queues.flatMap(({ model, counters }, index) =>
+      COUNTERS.map(([metric, counter, labels = {}]) => ({
+        series: prometheus.create(`nv_inference_${metric}`, { ...SCRAPED, pod: name, model: model.name, version: `${index}`, ...labels }),
+        read: () => counters[counter],
+      })),
+    );
+    return { name, readyAt, queues, target, up: prometheus.create('up', { ...SCRAPED, pod: name }) };
+  };
+
   const scale = (now: number, desired: number): void => {
-    while (pods.length < desired) {
-      // Pods differ by a fifth, because nodes and downloads do.
-      const readyAt = now === 0 ? 0 : now + scenario.startSeconds * (0.8 + 0.4 * random.fraction());
-      const queues = scenario.models.map((model) => new Queue(model, random, outcome));
-      pods.push({ name: `pod-${created++}`, readyAt, queues });
-    }
-    // A ReplicaSet deletes pods that are not ready first, then the newest.
-    const order = [...pods].sort((a, b) => b.readyAt - a.readyAt);
-    for (const { name } of order.slice(0, pods.length - desired)) prometheus.delete(name);
-    pods = order.slice(pods.length - desired).reverse();
+    while (pods.length < desired) pods.push(create(now));
+    // A ReplicaSet deletes the pods first that are not ready, then the newest ones.
+    pods.sort((a, b) => a.readyAt - b.readyAt);
+    for (const { up, target } of pods.splice(desired)) prometheus.delete([up, ...target.map(({ series }) => series)]);
   };
 
   const scrape = (now: number): void => {
-    const serving = pods.filter(({ readyAt }) => readyAt <= now);
-    prometheus.add(now, 'kube_deployment_status_replicas_available', { namespace: 'triton', deployment: 'triton' }, serving.length);
-    for (const { name, readyAt, queues } of pods) {
-      const isUp = readyAt <= now && (scenario.scrapes?.(now, random) ?? true);
-      prometheus.add(now, 'up', { ...LABELS, pod: name }, isUp ? 1 : 0);
-      if (!isUp) prometheus.end((metric) => metric.startsWith('nv_'), name);
-      else for (const queue of queues) scrapeQueue(now, name, queue);
+    available.add(now, pods.filter(({ readyAt }) => readyAt <= now).length);
+    for (const { readyAt, up, target } of pods) {
+      const answers = readyAt <= now && (scenario.scrapes?.(now, random) ?? true);
+      up.add(now, answers ? 1 : 0);
+      for (const { series, read } of target) {
+        if (answers) series.add(now, read());
+        else series.isStale = true;
+      }
     }
-  };
-
-  const scrapeQueue = (now: number, pod: string, { model, counters, pending }: Queue): void => {
-    const labels = { ...LABELS, pod, model: model.name, version: model.version ?? '1' };
-    const add = (metric: string, value: number, more = {}): void =>
-      prometheus.add(now, `nv_inference_${metric}`, { ...labels, ...more }, value);
-    add('request_success', counters.success);
-    add('request_failure', counters.rejected, { reason: 'REJECTED' });
-    add('queue_duration_us', counters.queueMicroseconds);
-    add('request_duration_us', counters.requestMicroseconds);
-    add('exec_count', counters.executions);
-    add('count', counters.success);
-    add('pending_request_count', pending);
   };
 
   /** What each metric of the HorizontalPodAutoscaler proposes. */

@@ -65,6 +65,7 @@ export class Hpa {
    * @returns the new number of pods
    */
   sync(now: number, current: number, proposals: readonly (number | undefined)[]): number {
+    if (this.recommendations.length === 0) this.recommendations.push({ at: now, replicas: current });
     const valid = proposals.filter((proposal) => proposal !== undefined);
     const proposal = Math.max(...valid);
     if (valid.length === 0 || (valid.length < proposals.length && proposal < current)) return current;

@@ -29,9 +29,14 @@ export interface Outcome {
   late: number;
 }
 
+const ZERO = { success: 0, rejected: 0, canceled: 0, queueMicroseconds: 0, requestMicroseconds: 0, executions: 0, pending: 0 };
+
+/** What Triton reports of a model. All but `pending` only grow. */
+export type Counters = typeof ZERO;
+
 /** One model in one pod: its queue, its instances and its counters. */
 export class Queue {
-  readonly counters = { success: 0, rejected: 0, queueMicroseconds: 0, requestMicroseconds: 0, executions: 0 };
+  readonly counters = { ...ZERO };
   private waiting: number[] = [];
   private first = 0;
   private readonly running: { end: number; starts: number[]; began: number }[];
@@ -42,10 +47,6 @@ export class Queue {
     private readonly outcome: Outcome,
   ) {
     this.running = Array.from({ length: model.instances ?? 1 }, () => ({ end: Infinity, starts: [], began: 0 }));
-  }
-
-  get pending(): number {
-    return this.waiting.length - this.first;
   }
 
   /** Runs from `from` until `until` with `rate` requests per second. */
@@ -60,13 +61,14 @@ export class Queue {
         if (instance.end < next.end) next = instance;
         if (instance.end === Infinity) idle = instance;
       }
-      const due = idle === undefined || this.pending === 0 ? Infinity : Math.max(clock, this.dueAt());
+      const due = idle === undefined || this.counters.pending === 0 ? Infinity : Math.max(clock, this.dueAt());
       const now = Math.min(next.end, arrival, due);
       if (now > until) return;
       clock = now;
       if (now === next.end) this.complete(next);
       else if (now === arrival) {
         this.waiting.push(now);
+        this.counters.pending += 1;
         arrival += gap();
       } else if (idle !== undefined) this.start(idle, now);
     }
@@ -75,7 +77,7 @@ export class Queue {
   /** When an idle instance takes the requests that wait. */
   private dueAt(): number {
     const { maxBatch = 1, delaySeconds = 0 } = this.model;
-    return this.pending >= maxBatch ? 0 : (this.waiting[this.first] ?? Infinity) + delaySeconds;
+    return this.counters.pending >= maxBatch ? 0 : (this.waiting[this.first] ?? Infinity) + delaySeconds;
   }
 
   private complete(instance: (typeof this.running)[number]): void {
@@ -91,13 +93,15 @@ export class Queue {
   private start(instance: (typeof this.running)[number], now: number): void {
     const { maxBatch = 1, patienceSeconds = 10, rejectSeconds = Infinity } = this.model;
     instance.starts = [];
-    while (this.pending > 0 && instance.starts.length < maxBatch) {
+    while (this.counters.pending > 0 && instance.starts.length < maxBatch) {
       const arrival = this.waiting[this.first++] ?? 0;
       const waited = now - arrival;
+      this.counters.pending -= 1;
       this.outcome.requests += 1;
       if (waited > LATE_SECONDS) this.outcome.late += 1;
       if (waited > rejectSeconds) this.counters.rejected += 1;
-      else if (waited <= patienceSeconds) instance.starts.push(arrival);
+      else if (waited > patienceSeconds) this.counters.canceled += 1;
+      else instance.starts.push(arrival);
     }
     if (this.first > 1000) {
       this.waiting = this.waiting.slice(this.first);
