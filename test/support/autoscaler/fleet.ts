@@ -127,10 +127,9 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
     const serving = pods.filter(({ readyAt }) => readyAt <= now);
     for (const { queues } of serving)
       for (const queue of queues) queue.advance(now, now + SYNC_SECONDS, queue.model.rate(now) / serving.length);
-    scrape(now + SYNC_SECONDS);
-    const evaluatedAt = now + 1.5 * SYNC_SECONDS;
+    if (hpa) scrape(now + SYNC_SECONDS);
     readings.push({ at: now, pods: pods.length, serving: serving.length, ...outcome });
-    if (hpa) scale(now + SYNC_SECONDS, hpa.sync(now + SYNC_SECONDS, pods.length, proposals(evaluatedAt)));
+    if (hpa) scale(now + SYNC_SECONDS, hpa.sync(now + SYNC_SECONDS, pods.length, proposals(now + 1.5 * SYNC_SECONDS)));
   }
   return readings;
 }

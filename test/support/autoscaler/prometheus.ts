@@ -1,3 +1,7 @@
+// Jest's sandbox makes each access to a global slow.
+const { max, min } = Math;
+const NEVER = Infinity;
+
 export type Labels = Readonly<Record<string, string>>;
 
 interface Sample {
@@ -24,7 +28,7 @@ export class Series {
   add(at: number, value: number): void {
     this.isStale = false;
     this.samples.push({ at, value });
-    if (this.samples.length > 200) this.samples.splice(0, 150);
+    if (this.samples.length > 60) this.samples.splice(0, 30);
   }
 
   at(now: number): number | undefined {
@@ -61,14 +65,14 @@ const mean = (values: number[]): number => values.reduce((total, value) => total
 const AGGREGATIONS: Record<string, (values: number[]) => number> = {
   sum: (values) => mean(values) * values.length,
   avg: mean,
-  max: (values) => Math.max(...values),
+  max: (values) => max(...values),
   count: (values) => values.length,
   group: () => 1,
 };
 
 const OVER_TIME: Record<string, (samples: Samples, seconds: number, now: number) => number | undefined> = {
   rate: extrapolatedRate,
-  min_over_time: (samples) => Math.min(...samples.map(({ value }) => value)),
+  min_over_time: (samples) => min(...samples.map(({ value }) => value)),
   deriv: (samples) => {
     const [at, value] = [mean(samples.map((sample) => sample.at)), mean(samples.map((sample) => sample.value))];
     const covariance = mean(samples.map((sample) => (sample.at - at) * (sample.value - value)));
@@ -83,8 +87,8 @@ function extrapolatedRate(samples: Samples, seconds: number, now: number): numbe
   const [increase, duration] = [last.value - first.value, last.at - first.at];
   const interval = duration / (samples.length - 1);
   const beyond = (gap: number): number => (gap >= 1.1 * interval ? interval / 2 : gap);
-  const sinceZero = increase > 0 ? (duration * first.value) / increase : Infinity;
-  const before = Math.min(beyond(first.at - (now - seconds)), sinceZero);
+  const sinceZero = increase > 0 ? (duration * first.value) / increase : NEVER;
+  const before = min(beyond(first.at - (now - seconds)), sinceZero);
   return (increase * (duration + before + beyond(now - last.at))) / duration / seconds;
 }
 
@@ -138,9 +142,9 @@ export class Prometheus {
     if (overTime === undefined && token !== 'clamp_max' && token !== '(') return this.selector(token);
     if (token !== '(') this.accept('(');
     const inner = overTime === undefined ? this.binary(0) : this.range(this.next(), overTime);
-    const limit = this.accept(',') ? Number(this.next()) : Infinity;
+    const limit = this.accept(',') ? Number(this.next()) : NEVER;
     if (!this.accept(')')) throw new Error(`Cannot parse ${this.tokens.join(' ')}`);
-    return limit === Infinity ? inner : combine('min', inner, () => limit);
+    return limit === NEVER ? inner : combine('min', inner, () => limit);
   }
 
   private names(): string[] {
@@ -178,35 +182,45 @@ export class Prometheus {
         this.next();
         matchers.push([name, this.next().slice(1, -1).split('|')]);
       }
-    return (of) =>
-      [...(this.metrics.get(metric) ?? [])].flatMap((series) => {
-        const value = matchers.every(([name, allowed]) => allowed.includes(series.labels[name] ?? '')) ? of(series) : undefined;
-        return value === undefined ? [] : [{ labels: series.labels, key: series.key, value }];
-      });
+    const matches = ({ labels }: Series): boolean => matchers.every(([name, values]) => values.includes(labels[name] ?? ''));
+    const matched = new WeakMap<Series, boolean>();
+    return (of) => {
+      const found: Sample[] = [];
+      for (const series of this.metrics.get(metric) ?? []) {
+        const isMatch = matched.get(series) ?? matches(series);
+        matched.set(series, isMatch);
+        const value = isMatch ? of(series) : undefined;
+        if (value !== undefined) found.push({ labels: series.labels, key: series.key, value });
+      }
+      return found;
+    };
   }
 }
 
-const vector = (value: number | Sample[]): Sample[] => (typeof value === 'number' ? [{ labels: {}, key: '', value }] : value);
+const EMPTY = { labels: {}, key: '' };
+
+const vector = (value: number | Sample[]): Sample[] => (typeof value === 'number' ? [{ ...EMPTY, value }] : value);
 
 function aggregate(of: (values: number[]) => number, by: readonly string[], inner: Expression): Expression {
+  const names = new Map<string, Pick<Sample, 'labels' | 'key'>>();
   return (now) => {
-    const groups = new Map<string, Sample & { values: number[] }>();
+    const groups = new Map<string, number[]>();
     for (const { labels, value } of vector(inner(now))) {
-      const key = by.map((name) => labels[name] ?? '').join();
-      const group = groups.get(key);
-      if (group !== undefined) group.values.push(value);
-      else {
-        const kept = Object.fromEntries(by.map((name) => [name, labels[name] ?? '']));
-        groups.set(key, { labels: kept, key: keyOf(kept), value: 0, values: [value] });
-      }
+      const group = by.map((name) => labels[name] ?? '').join();
+      const values = groups.get(group);
+      if (values === undefined) groups.set(group, [value]);
+      else values.push(value);
+      if (names.has(group)) continue;
+      const kept = Object.fromEntries(by.map((name) => [name, labels[name] ?? '']));
+      names.set(group, { labels: kept, key: keyOf(kept) });
     }
-    return [...groups.values()].map((group) => ({ ...group, value: of(group.values) }));
+    return [...groups].map(([group, values]) => ({ ...(names.get(group) ?? EMPTY), value: of(values) }));
   };
 }
 
 /** Samples of two vectors belong together if all their labels are equal. */
 function combine(operator: string, left: Expression, right: Expression): Expression {
-  const calculate = operator === 'min' ? Math.min : OPERATORS[operator];
+  const calculate = operator === 'min' ? min : OPERATORS[operator];
   return (now) => {
     const [a, b] = [left(now), right(now)];
     if (typeof a === 'number') return vector(b).flatMap((sample) => result(sample, calculate?.(a, sample.value)));

@@ -1,5 +1,9 @@
 import type { SeededRandom } from '../soak';
 
+// Jest's sandbox makes access to globals slow.
+const { log, max, min } = Math;
+const NEVER = Infinity;
+
 /** A model and its requests, which are spread evenly over the pods. */
 export interface Model {
   name: string;
@@ -46,12 +50,12 @@ export class Queue {
     private readonly random: SeededRandom,
     private readonly outcome: Outcome,
   ) {
-    this.running = Array.from({ length: model.instances ?? 1 }, () => ({ end: Infinity, starts: [], began: 0 }));
+    this.running = Array.from({ length: model.instances ?? 1 }, () => ({ end: NEVER, starts: [], began: 0 }));
   }
 
   /** Runs from `from` until `until` with `rate` requests per second. */
   advance(from: number, until: number, rate: number): void {
-    const gap = (): number => (rate > 0 ? -Math.log(1 - this.random.fraction()) / rate : Infinity);
+    const gap = (): number => (rate > 0 ? -log(1 - this.random.fraction()) / rate : NEVER);
     let arrival = from + gap();
     let clock = from;
     for (;;) {
@@ -59,10 +63,10 @@ export class Queue {
       let idle: typeof next | undefined;
       for (const instance of this.running) {
         if (instance.end < next.end) next = instance;
-        if (instance.end === Infinity) idle = instance;
+        if (instance.end === NEVER) idle = instance;
       }
-      const due = idle === undefined || this.counters.pending === 0 ? Infinity : Math.max(clock, this.dueAt());
-      const now = Math.min(next.end, arrival, due);
+      const due = idle === undefined || this.counters.pending === 0 ? NEVER : max(clock, this.dueAt());
+      const now = min(next.end, arrival, due);
       if (now > until) return;
       clock = now;
       if (now === next.end) this.complete(next);
@@ -77,7 +81,7 @@ export class Queue {
   /** When an idle instance takes the requests that wait. */
   private dueAt(): number {
     const { maxBatch = 1, delaySeconds = 0 } = this.model;
-    return this.counters.pending >= maxBatch ? 0 : (this.waiting[this.first] ?? Infinity) + delaySeconds;
+    return this.counters.pending >= maxBatch ? 0 : (this.waiting[this.first] ?? NEVER) + delaySeconds;
   }
 
   private complete(instance: (typeof this.running)[number]): void {
@@ -87,11 +91,11 @@ export class Queue {
     }
     this.counters.success += instance.starts.length;
     this.counters.executions += 1;
-    instance.end = Infinity;
+    instance.end = NEVER;
   }
 
   private start(instance: (typeof this.running)[number], now: number): void {
-    const { maxBatch = 1, patienceSeconds = 10, rejectSeconds = Infinity } = this.model;
+    const { maxBatch = 1, patienceSeconds = 10, rejectSeconds = NEVER } = this.model;
     instance.starts = [];
     while (this.counters.pending > 0 && instance.starts.length < maxBatch) {
       const arrival = this.waiting[this.first++] ?? 0;
