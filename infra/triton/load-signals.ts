@@ -82,11 +82,11 @@ function bounded(load: string, goal: number): string {
 
 /**
  * Requests that arrive for each one that is answered: more than 1 while a queue grows, and while clients cancel or requests
- * exceed their time in the queue. Triton does not count arrivals.
+ * exceed their time in the queue. Triton does not count arrivals. Requests that failed otherwise were computed.
  */
 function arrivalsPerAnswer(of: SeriesOf, by: readonly string[]): string {
   const answered = sumRate('nv_inference_request_success', of, by);
-  const lost = sumRate('nv_inference_request_failure', of, by, { matchers: ['reason=~"CANCELED|REJECTED"'] });
+  const lost = sumRate('nv_inference_request_failure', of, by, { matchers: ['reason!~"BACKEND|OTHER"'] });
   const growth = `sum by (${by.join(', ')}) (deriv(nv_inference_pending_request_count${series(of)}[${rateWindow(of)}]))`;
   return `(${answered} + ${lost} + ${growth}) / (${answered} > 0)`;
 }

@@ -95,6 +95,7 @@ function extrapolatedRate(samples: Samples, seconds: number, now: number): numbe
 /** A database of time series, which evaluates the part of PromQL that the queries of the autoscaler need. */
 export class Prometheus {
   private readonly metrics = new Map<string, Set<Series>>();
+  private readonly parts = new Map<string, Expression>();
   private tokens: string[] = [];
 
   create(metric: string, labels: Labels): Series {
@@ -109,7 +110,7 @@ export class Prometheus {
 
   /** @returns a function of the time in seconds, for the values with their labels */
   compile(query: string): (now: number) => Sample[] {
-    this.tokens = query.match(/[a-z_]\w*|[\d.]+|"[^"]*"|==|=~|\S/gi) ?? [];
+    this.tokens = query.match(/[a-z_]\w*|[\d.]+|"[^"]*"|==|=~|!~|\S/gi) ?? [];
     const expression = this.binary(0);
     if (this.tokens.length > 0) throw new Error(`Cannot parse ${this.tokens.join(' ')}`);
     return (now) => vector(expression(now));
@@ -133,7 +134,18 @@ export class Prometheus {
     return left;
   }
 
+  /** A part that occurs several times in the queries is computed once for each time. */
   private primary(): Expression {
+    const before = this.tokens;
+    this.tokens = [...before];
+    const part = this.part();
+    const text = before.slice(0, before.length - this.tokens.length).join(' ');
+    const known = this.parts.get(text) ?? memoized(part);
+    this.parts.set(text, known);
+    return known;
+  }
+
+  private part(): Expression {
     const token = this.next();
     const aggregation = AGGREGATIONS[token];
     const overTime = OVER_TIME[token];
@@ -173,16 +185,16 @@ export class Prometheus {
     return Number(this.next()) * (this.next() === 'm' ? 60 : 1);
   }
 
-  /** Matches `=`, and `=~` with alternatives that are plain texts. */
+  /** Matches `=`, and `=~` and `!~` with alternatives that are plain texts. */
   private matching(metric: string): (value: (series: Series) => number | undefined) => Sample[] {
-    const matchers: [string, string[]][] = [];
+    const matchers: { name: string; isEqual: boolean; values: string[] }[] = [];
     if (this.accept('{'))
       for (let name = this.next(); name !== '}'; name = this.next()) {
         if (name === ',') continue;
-        this.next();
-        matchers.push([name, this.next().slice(1, -1).split('|')]);
+        const isEqual = this.next() !== '!~';
+        matchers.push({ name, isEqual, values: this.next().slice(1, -1).split('|') });
       }
-    const matches = ({ labels }: Series): boolean => matchers.every(([name, values]) => values.includes(labels[name] ?? ''));
+    const matches = ({ labels }: Series): boolean => matchers.every(({ name, isEqual, values }) => values.includes(labels[name] ?? '') === isEqual);
     const matched = new WeakMap<Series, boolean>();
     return (of) => {
       const found: Sample[] = [];
@@ -195,6 +207,15 @@ export class Prometheus {
       return found;
     };
   }
+}
+
+function memoized(expression: Expression): Expression {
+  let last = NaN;
+  let value: ReturnType<Expression> = [];
+  return (now) => {
+    if (now !== last) [last, value] = [now, expression(now)];
+    return value;
+  };
 }
 
 const EMPTY = { labels: {}, key: '' };

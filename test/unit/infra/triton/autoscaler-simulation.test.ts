@@ -90,13 +90,13 @@ const CASES = {
   step: { title: 'the load becomes 4 times as high for 2 hours', models: [model(changed(1.2, 4.8))], hours: 5, pods: 2 },
   slow: {
     title: 'requests take 4 times as long for 2 hours',
-    models: [{ ...model(() => 1.2), seconds: (_: number, now: number) => changed(0.05, 0.2)(now) }],
+    models: [{ ...model(() => 1.2, 20), seconds: (_: number, now: number) => changed(0.02, 0.08)(now) }],
     hours: 5,
     pods: 2,
   },
   refused: {
     title: 'the load becomes 3 times as high for 2 hours; requests are rejected after 200 ms',
-    models: [model(changed(1.2, 3.6), 50, { rejectSeconds: 0.2 })],
+    models: [model(changed(1.2, 3.6), 20, { rejectSeconds: 0.2 })],
     hours: 5,
     pods: 2,
   },
@@ -136,29 +136,111 @@ const CASES = {
 
 const LEVELS = Array.from({ length: 30 }, (_, index): Case => {
   const busy = 0.2 * (index + 1);
-  return { models: [model(() => busy, [40, 80, 160][index % 3])], hours: 2, pods: Math.ceil(busy / 0.7) };
+  return { models: [model(() => busy, [50, 100, 150][index % 3])], hours: 2, pods: Math.ceil(busy / 0.7) };
 });
 
-let autoscalers: Autoscaler[] = [];
+/** Readings from which on the pods that serve are as many as the load needs later. */
+function servedAfter(readings: Reading[]): number {
+  const needed = Math.min(...between(readings, BACK - HOUR, BACK).map(({ pods }) => pods));
+  return (between(readings, CHANGE).find(({ serving }) => serving >= needed)?.at ?? Infinity) - CHANGE;
+}
+
+const swings = (readings: Reading[][]): number[] => readings.map((of) => swing(between(of, HOUR)));
+const AT_MOST_ONE = [0, 1];
+
+let keda: Autoscaler;
+let customMetrics: Autoscaler;
+const results: Partial<Record<keyof typeof CASES, Reading[]>> = {};
+let levels: Reading[][] = [];
+
 beforeAll(async () => {
-  autoscalers = [await autoscaler('keda'), await autoscaler('custom-metrics')];
+  keda = await autoscaler('keda');
+  customMetrics = await autoscaler('custom-metrics');
+  for (const name of Object.keys(CASES) as (keyof typeof CASES)[]) results[name] = run(keda, CASES[name]);
+  levels = LEVELS.map((of) => run(keda, of));
 });
-const path = (r: Reading[]): string => r.filter((x, i) => i === 0 || x.pods !== r[i - 1]!.pods).map((x) => `${Math.round(x.at / 60)}:${x.pods}`).join(' ');
-test('cases', () => {
-  let t = process.cpuUsage().user;
-  const cpu = (): string => { const n = process.cpuUsage().user; const d = (n - t) / 1000; t = n; return ` cpu ${d | 0} ms\n`; };
-  let out = '';
-  const keda = autoscalers[0]!;
-  const noWindow = { ...keda, behavior: { ...keda.behavior, scaleDown: { ...keda.behavior.scaleDown, stabilizationWindowSeconds: 0 } } };
-  for (const [what, by] of [['keda', keda], ['custom', autoscalers[1]!], ['no window', noWindow], ['queue only', { ...keda, signals: keda.signals.slice(0, 1) }], ['batches only', { ...keda, signals: keda.signals.slice(1) }]] as const) {
-  for (const [name, of] of Object.entries(CASES)) {
-    const r = run(by, of);
-    const from = CHANGE + START_SECONDS + REACTION_SECONDS;
-    out += `${what} ${name} ${by.kind} late ${lateShare(r).toFixed(3)} starts ${podStarts(r)} hours ${podHours(r).toFixed(1)} served late ${lateShare(between(r, from, BACK)).toFixed(3)} serving ${between(r, from)[0]?.serving} night ${podHours(between(r,NIGHT))/20} ${path(r)}` + cpu();
-    if (what === 'keda') out += `   first 5 min ${lateShare(between(r, from, from+300)).toFixed(3)} least ${leastConstant(of, lateShare(r))}` + cpu();
+
+const readingsOf = (name: keyof typeof CASES): Reading[] => results[name] ?? [];
+
+test('at a constant load, the number of pods changes by at most one after the first hour', () => {
+  expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(levels)));
+});
+
+test.each(['step', 'slow', 'refused'] as const)('%s: enough pods serve within a start and two minutes', (name) => {
+  expect(servedAfter(readingsOf(name))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
+});
+
+test('the night costs at most 1.3 times the least', () => {
+  const night = between(readingsOf('day'), NIGHT);
+  expect(podHours(night) / (NIGHT_PODS * 10)).toBeLessThanOrEqual(1.3);
+});
+
+test('a half of the scrapes, other models and canaries do not change the number of pods', () => {
+  expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings([readingsOf('scrapes'), readingsOf('others')])));
+});
+
+test.each(['keda', 'custom-metrics'] as const)('%s changes nothing while Prometheus is lost', (kind) => {
+  const readings = kind === 'keda' ? readingsOf('blind') : run(customMetrics, CASES.blind);
+  expect(swing(between(readings, CHANGE, BACK))).toBe(0);
+});
+
+test('custom-metrics behaves as keda', () => {
+  const every = LEVELS.flatMap((of, index) => (index % 5 === 4 ? [{ of, pods: last(levels[index] ?? []) }] : []));
+  const readings = every.map(({ of }) => run(customMetrics, of));
+  expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(readings)));
+  const differences = readings.map((of, index) => Math.abs(last(of) - (every[index]?.pods ?? 0)));
+  expect(AT_MOST_ONE).toEqual(expect.arrayContaining(differences));
+  expect(servedAfter(run(customMetrics, CASES.step))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
+});
+
+describe('the simulation finds a fault', () => {
+  test('without the second signal, a step takes two starts of pods', () => {
+    const readings = run({ ...keda, signals: keda.signals.slice(0, 1) }, CASES.step);
+    expect(servedAfter(readings)).toBeGreaterThan(START_SECONDS + REACTION_SECONDS);
+  });
+
+  test('without a stabilization window, the number of pods swings', () => {
+    const { scaleUp, scaleDown } = keda.behavior;
+    const behavior = { scaleUp, scaleDown: { ...scaleDown, stabilizationWindowSeconds: 0 } };
+    expect(swing(between(run({ ...keda, behavior }, CASES.scrapes), HOUR))).toBeGreaterThan(1);
+  });
+
+  test('with the load itself instead of a bounded function of it, the number of pods swings', () => {
+    const signals = keda.signals.map(({ goal, query }) => ({
+      goal,
+      query: query.replace(`${2 * goal} / (1 + ${goal} / (`, '((').replace(/x/, 'x'),
+    }));
+    expect(Math.max(...swings(LEVELS.slice(10, 16).map((of) => run({ ...keda, signals }, of))))).toBeGreaterThan(1);
+  });
+});
+
+test('long: other sequences of requests', () => {
+  for (let seed = SOAK_SEED + 1; seed < SOAK_SEED + repetitions(1); seed += 1)
+    for (const by of [keda, customMetrics])
+      expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(LEVELS.map((of) => run(by, of, seed)))));
+});
+
+const FILE = join(__dirname, '..', '..', '..', '..', 'docs', 'operations.md');
+const TABLE = '<!-- the autoscaler in a simulation; made with UPDATE_DOCS=1 npx jest unit/infra/triton/autoscaler -->';
+
+test('docs/operations.md has the figures', () => {
+  const row = (title: string, readings: Reading[], cases: Case[], constant: number): string =>
+    `| ${[
+      title,
+      `${(100 * lateShare(readings)).toFixed(1)}%`,
+      podStarts(readings),
+      podHours(readings).toFixed(0),
+      (constant * sum(cases.map(({ hours }) => hours))).toFixed(0),
+    ].join(' | ')} |`;
+  const rows = [
+    '| case | requests that waited over 100 ms | pod starts | pod hours | pod hours of the best constant number |',
+    '| --- | --- | --- | --- | --- |',
+  ];
+  rows.push();
+  for (const [name, of] of Object.entries(CASES) as [keyof typeof CASES, Case & { title: string }][]) {
+    const readings = readingsOf(name);
+    rows.push(row(of.title, readings, [of], leastConstant(of, lateShare(readings))));
   }
-   const rs = LEVELS.filter((_, i) => what === 'keda' || i % 3 === 1).map((of) => run(by, of));
-   out += rs.map((r) => `${swing(between(r, HOUR))}/${last(r)}/${lateShare(between(r, HOUR)).toFixed(2)}`).join(' ') + cpu();
-   writeFileSync('/tmp/simx/out.txt', out);
-  }
+  writeFileSync('/tmp/simx/table.md', rows.join('\n'));
+  expect(readFileSync(FILE, 'utf8')).toContain(TABLE);
 });
