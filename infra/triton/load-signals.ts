@@ -25,8 +25,8 @@ const REJECTED_SHARE = 0.01;
 const PENDING_WINDOW = '1m';
 
 /**
- * Each instance may compute a batch, and half a batch may wait. One instance is then busy for three quarters of the time;
- * several instances for more, because a batch that waits gets the first one that is free.
+ * Each instance may compute a batch, and half a batch may wait. One instance is then busy for 70% of the time if it does not
+ * batch; several instances for more, because a batch that waits gets the first one that is free.
  */
 const WAITING_PERCENT = 50;
 
