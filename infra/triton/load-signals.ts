@@ -132,7 +132,9 @@ function queueOfModels(
  * not as an idle server.
  */
 export function scalingQuery(of: SeriesOf, { followed }: LoadSignal): string {
-  const serving = `max(kube_deployment_status_replicas_available${deploymentSeries(of)} or ${loadedPods(of)})`;
+  // As a mean of the same time as the signal.
+  const available = `avg_over_time(kube_deployment_status_replicas_available${deploymentSeries(of)}[${rateWindow(of)}])`;
+  const serving = `max(${available} or ${loadedPods(of)})`;
   return `max(avg by (model) (${followed(['pod'])})) * ${serving} or 0 * sum(up${series(of)} == 1)`;
 }
 

@@ -72,6 +72,7 @@ const AGGREGATIONS: Record<string, (values: number[]) => number> = {
 
 const OVER_TIME: Record<string, (samples: Samples, seconds: number, now: number) => number | undefined> = {
   rate: extrapolatedRate,
+  avg_over_time: (samples) => mean(samples.map(({ value }) => value)),
   min_over_time: (samples) => min(...samples.map(({ value }) => value)),
   deriv: (samples) => {
     const [at, value] = [mean(samples.map((sample) => sample.at)), mean(samples.map((sample) => sample.value))];
