@@ -106,12 +106,7 @@ export function meanBatchesInFlight(of: SeriesOf, by: readonly string[]): string
  * Mean queue time in milliseconds. Triton adds it when a request was answered, so a queue whose requests are rejected or
  * stay without an answer counts as the largest step.
  */
-function queueOfModels(
-  of: SeriesOf,
-  goal: number,
-  by: readonly string[],
-  transform: (mean: string) => string,
-): string {
+function queueOfModels(of: SeriesOf, goal: number, by: readonly string[], transform: (mean: string) => string): string {
   const rejected = sumRate('nv_inference_request_failure', of, by, { matchers: ['reason="REJECTED"'] });
   const succeeded = sumRate('nv_inference_request_success', of, by);
   const tooLong = (cases: string): string => `${LARGEST_STEP * goal} * group by (${by.join(', ')}) (${cases})`;

@@ -249,6 +249,8 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
       ...stuck('slow'),
     ];
     expect(await recorded(input, 'triton_queue_milliseconds', { [POD]: 0, [OTHER]: 0, slow: 100 })).toBe('');
-    expect(await recorded(input, 'triton_batches_in_flight_percent', { [POD]: batchesOf(800), [OTHER]: 0, slow: 0 })).toBe('');
+    expect(
+      await recorded(input, 'triton_batches_in_flight_percent', { [POD]: batchesOf(800), [OTHER]: 0, slow: 0 }),
+    ).toBe('');
   });
 });

@@ -61,7 +61,11 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
   const random = new SeededRandom(scenario.seed);
   const prometheus = new Prometheus();
   const hpa = autoscaler && new Hpa(autoscaler);
-  const signals = (autoscaler?.signals ?? []).map(({ goal, query }) => ({ goal, evaluate: prometheus.compile(query), failures: 0 }));
+  const signals = (autoscaler?.signals ?? []).map(({ goal, query }) => ({
+    goal,
+    evaluate: prometheus.compile(query),
+    failures: 0,
+  }));
   const outcome: Outcome = { requests: 0, late: 0 };
   const readings: Reading[] = [];
   let pods: Pod[] = [];
@@ -76,7 +80,13 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
     const queues = scenario.models.map((model) => new Queue(model, random, outcome));
     const target = queues.flatMap(({ model, counters }, index) =>
       COUNTERS.map(([metric, counter, labels = {}]) => ({
-        series: prometheus.create(`nv_inference_${metric}`, { ...SCRAPED, pod: name, model: model.name, version: `${index}`, ...labels }),
+        series: prometheus.create(`nv_inference_${metric}`, {
+          ...SCRAPED,
+          pod: name,
+          model: model.name,
+          version: `${index}`,
+          ...labels,
+        }),
         read: () => counters[counter],
       })),
     );
@@ -113,11 +123,17 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
     return signals.map((signal) => {
       const samples = signal.evaluate(now);
       if (autoscaler?.kind === 'custom-metrics')
-        return podsReplicas(new Map(samples.map(({ labels, value }) => [labels['pod'] ?? '', value])), signal.goal, state);
+        return podsReplicas(
+          new Map(samples.map(({ labels, value }) => [labels['pod'] ?? '', value])),
+          signal.goal,
+          state,
+        );
       const value = samples[0]?.value;
       signal.failures = value === undefined ? signal.failures + 1 : 0;
       if (value !== undefined) return externalReplicas(value, signal.goal, state);
-      return signal.failures > autoscaler!.failureThreshold ? Math.max(pods.length, autoscaler!.minReplicas) : undefined;
+      return signal.failures > autoscaler!.failureThreshold
+        ? Math.max(pods.length, autoscaler!.minReplicas)
+        : undefined;
     });
   };
 

@@ -79,7 +79,11 @@ export class Hpa {
           ? Math.max(stable, minReplicas, down)
           : current;
     if (desired !== current) this.changes.push({ at: now, by: desired - current });
-    const longest = Math.max(...[behavior.scaleUp, behavior.scaleDown].flatMap(({ policies }) => policies.map((policy) => policy.periodSeconds)));
+    const longest = Math.max(
+      ...[behavior.scaleUp, behavior.scaleDown].flatMap(({ policies }) =>
+        policies.map((policy) => policy.periodSeconds),
+      ),
+    );
     this.changes = this.changes.filter(({ at }) => at > now - longest);
     return desired;
   }

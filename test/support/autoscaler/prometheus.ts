@@ -176,10 +176,11 @@ export class Prometheus {
     this.accept('[');
     const seconds = this.seconds();
     this.accept(']');
-    return (now) => find((series) => {
-      const samples = series.within(now, seconds);
-      return samples.length === 0 ? undefined : of(samples, seconds, now);
-    });
+    return (now) =>
+      find((series) => {
+        const samples = series.within(now, seconds);
+        return samples.length === 0 ? undefined : of(samples, seconds, now);
+      });
   }
 
   private seconds(): number {
@@ -195,7 +196,8 @@ export class Prometheus {
         const isEqual = this.next() !== '!~';
         matchers.push({ name, isEqual, values: this.next().slice(1, -1).split('|') });
       }
-    const matches = ({ labels }: Series): boolean => matchers.every(({ name, isEqual, values }) => values.includes(labels[name] ?? '') === isEqual);
+    const matches = ({ labels }: Series): boolean =>
+      matchers.every(({ name, isEqual, values }) => values.includes(labels[name] ?? '') === isEqual);
     const matched = new WeakMap<Series, boolean>();
     return (of) => {
       const found: Sample[] = [];
@@ -251,9 +253,12 @@ function combine(operator: string, left: Expression, right: Expression): Express
     const others = new Map(b.map(({ key, value }) => [key, value]));
     return a.flatMap((sample) => {
       const other = others.get(sample.key);
-      return other === undefined ? [] : result(sample, operator === 'and' ? sample.value : calculate?.(sample.value, other));
+      return other === undefined
+        ? []
+        : result(sample, operator === 'and' ? sample.value : calculate?.(sample.value, other));
     });
   };
 }
 
-const result = (sample: Sample, value: number | undefined): Sample[] => (value === undefined ? [] : [{ ...sample, value }]);
+const result = (sample: Sample, value: number | undefined): Sample[] =>
+  value === undefined ? [] : [{ ...sample, value }];

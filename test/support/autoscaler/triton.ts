@@ -33,7 +33,15 @@ export interface Outcome {
   late: number;
 }
 
-const ZERO = { success: 0, rejected: 0, canceled: 0, queueMicroseconds: 0, requestMicroseconds: 0, executions: 0, pending: 0 };
+const ZERO = {
+  success: 0,
+  rejected: 0,
+  canceled: 0,
+  queueMicroseconds: 0,
+  requestMicroseconds: 0,
+  executions: 0,
+  pending: 0,
+};
 
 /** What Triton reports of a model. All but `pending` only grow. */
 export type Counters = typeof ZERO;
