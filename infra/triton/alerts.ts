@@ -361,7 +361,7 @@ function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
 
 /**
  * The fallback of KEDA keeps the HorizontalPodAutoscaler active, so counters of KEDA are needed: the errors up to 2.18, and
- * the HTTP requests since 2.20. During a fallback 2.19 counts nothing (pkg/scaling/scale_handler.go, and
+ * the HTTP requests and empty answers since 2.20. During a fallback 2.19 counts nothing (pkg/scaling/scale_handler.go, and
  * https://keda.sh/docs/2.17/integrations/prometheus/). Prometheus renames the namespace of the ScaledObject, unless it
  * honors the labels of KEDA.
  */
@@ -371,6 +371,7 @@ function autoscalerFailing(of: SeriesOf, limits: AlertLimits): Alert {
     [
       `keda_scaled_object_errors_total{${label}="${of.namespace}",scaledObject="${of.name}"}`,
       `keda_scaler_http_requests_total{${label}="${of.namespace}",scaled_resource="${of.name}",status_code!="200"}`,
+      `keda_scaler_empty_upstream_responses_total{${label}="${of.namespace}",scaledResource="${of.name}"}`,
     ].map((counter) => `increase(${counter}[5m]) > 0`),
   );
   return {

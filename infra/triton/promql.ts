@@ -28,7 +28,8 @@ export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
-function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
+/** Range of rates, in the notation of PromQL. */
+export function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
   return window ?? `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
 

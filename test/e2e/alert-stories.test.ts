@@ -492,6 +492,26 @@ const STORIES: Story[] = [
     fires: [22, 60],
   },
   {
+    story: 'KEDA 2.20 queries a Prometheus that does not scrape the replicas, so answers are empty',
+    alert: 'TritonAutoscalerFailing',
+    input: [
+      ...deployment(),
+      ...serving(POD),
+      {
+        series:
+          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
+        values: '0+2x400',
+      },
+      {
+        series:
+          'keda_scaler_empty_upstream_responses_total{namespace="keda",exported_namespace="triton",scaledResource="triton",ignoreNullValues="false"}',
+        values: '0x40 1+2x400',
+      },
+    ],
+    silent: [9, 15],
+    fires: [21, 60],
+  },
+  {
     story: 'Prometheus answers KEDA 2.20',
     alert: 'TritonAutoscalerFailing',
     input: [

@@ -21,6 +21,17 @@ const computed = (pod: string, count: number, milliseconds: number, batch = 1, m
   ofModel('nv_inference_exec_count', pod, `0+${count / batch}x400`, model),
 ];
 
+/** A pod that answers `count` requests of 150 ms per 15 s, while `count` more begin to wait. */
+const growing = (pod: string, count: number): Series[] => [
+  ...computed(pod, count, 150).filter(({ series }) => !series.startsWith('nv_inference_pending')),
+  ofModel('nv_inference_pending_request_count', pod, `0+${count}x400`),
+];
+
+const canceled = (pod: string, count: number): Series => ({
+  series: `nv_inference_request_failure${labels(pod, ',model="bert",version="1",reason="CANCELED"')}`,
+  values: `0+${count}x400`,
+});
+
 /** Requests that wait in a model that answers none. */
 const stuck = (pod: string, model = 'bert'): Series[] => [
   ofModel('nv_inference_request_success', pod, '500x400', model),
@@ -34,10 +45,16 @@ const rejected = (pod: string, count: number): Series => ({
   values: `0+${count}x400`,
 });
 
+/** What the autoscaler follows, from the load: the goal at the goal, and up to twice the goal. */
+const followed = (load: number, goal: number): number => (2 * goal) / (1 + goal / load);
+const rounded = (value: number): number => Math.round(value * 100) / 100;
+const queueOf = (milliseconds: number): number => followed(milliseconds, 50);
+const batchesOf = (percent: number): number => followed(percent, 150);
+
 interface Story {
   story: string;
   input: Series[];
-  /** Values of the queries of KEDA, whose goals are 50 ms and 150% of a batch; undefined for no answer. */
+  /** Values of the queries of KEDA, whose goals are 50 ms and 150% of a batch, to two decimals; undefined for no answer. */
   queue: number | undefined;
   batches: number | undefined;
 }
@@ -82,13 +99,13 @@ const STORIES: Story[] = [
       ...requests(OTHER, 100, 80, 'slow'),
       ...requests(POD, 900, 1, 'quick'),
     ],
-    queue: 2 * 80,
+    queue: 2 * queueOf(80),
     batches: 0,
   },
   {
-    story: 'a very long queue asks for twice the replicas that serve',
+    story: 'a very long queue asks for nearly twice the replicas that serve',
     input: [up(POD), up(OTHER), ...requests(POD, 100, 60_000), ofModel('nv_inference_count', OTHER, '0x400')],
-    queue: 2 * 2 * 50,
+    queue: 2 * queueOf(60_000),
     batches: 0,
   },
   {
@@ -112,7 +129,7 @@ const STORIES: Story[] = [
   {
     story: 'one of a thousand requests exceeds its time in the queue',
     input: [available(2), up(POD), up(OTHER), ...requests(POD, 1000, 40), rejected(POD, 1)],
-    queue: 2 * 40,
+    queue: 2 * queueOf(40),
     batches: 0,
   },
   {
@@ -133,19 +150,49 @@ const STORIES: Story[] = [
     story: 'requests that are not batched: as many batches as requests are in flight',
     input: [available(3), ...pods(3).flatMap((pod) => [up(pod), ...computed(pod, 600, 50)])],
     queue: 0,
-    batches: 3 * 200,
+    batches: 3 * batchesOf(200),
   },
   {
     story: 'requests in batches of eight',
     input: [available(3), ...pods(3).flatMap((pod) => [up(pod), ...computed(pod, 600, 50, 8)])],
     queue: 0,
-    batches: (3 * 200) / 8,
+    batches: 3 * batchesOf(200 / 8),
+  },
+  {
+    story: 'a queue grows as fast as requests are answered: twice as many replicas, and those for waiting requests',
+    input: [available(2), ...pods(2).flatMap((pod) => [up(pod), ...growing(pod, 150)])],
+    queue: 0,
+    batches: 2 * 2 * batchesOf(150),
+  },
+  {
+    story: 'clients cancel three times as many requests as are answered',
+    input: [available(2), ...pods(2).flatMap((pod) => [up(pod), ...computed(pod, 150, 150), canceled(pod, 450)])],
+    queue: 0,
+    batches: 2 * 4 * batchesOf(150),
+  },
+  {
+    story: 'clients cancel nearly all requests: no more than four times as many replicas',
+    input: [available(2), ...pods(2).flatMap((pod) => [up(pod), ...computed(pod, 150, 150), canceled(pod, 15_000)])],
+    queue: 0,
+    batches: 2 * 4 * 150,
+  },
+  {
+    story: 'a replica has just started, and requests wait in it',
+    input: [
+      available(2),
+      up(POD),
+      ...requests(POD, 100, 5),
+      up(OTHER, '_x119 1x400'),
+      ofModel('nv_inference_pending_request_count', OTHER, '_x119 9x400'),
+    ],
+    queue: 2 * queueOf(5),
+    batches: 0,
   },
   {
     story: 'eight instances share a GPU, so nothing waits in Triton',
     input: [available(1), up(POD), ...computed(POD, 150, 800)],
     queue: 0,
-    batches: 2 * 150,
+    batches: batchesOf(800),
   },
 ];
 
@@ -160,7 +207,7 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
   const sample = (expr: string, value: number | undefined): object => ({
     expr,
     eval_time: '30m',
-    exp_samples: value === undefined ? [] : [{ labels: '{}', value }],
+    exp_samples: value === undefined ? [] : [{ labels: '{}', value: rounded(value) }],
   });
 
   test.each(STORIES)('$story', async ({ input, queue, batches }) => {
@@ -177,11 +224,11 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
       input_series: input,
       promql_expr_test: [
         {
-          expr: metric,
+          expr: `round(${metric}, 0.01)`,
           eval_time: '30m',
           exp_samples: Object.entries(values).map(([pod, value]) => ({
-            labels: `${metric}{job="triton", namespace="triton", pod="${pod}"}`,
-            value,
+            labels: `{job="triton", namespace="triton", pod="${pod}"}`,
+            value: rounded(value),
           })),
         },
       ],
@@ -189,7 +236,7 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
 
   test('the recording rule takes the slowest model of each pod', async () => {
     const input = [...requests(POD, 100, 20, 'slow'), ...requests(POD, 100, 5, 'quick'), ...requests(OTHER, 10, 8)];
-    expect(await recorded(input, 'triton_queue_milliseconds', { [OTHER]: 8, [POD]: 20 })).toBe('');
+    expect(await recorded(input, 'triton_queue_milliseconds', { [OTHER]: queueOf(8), [POD]: queueOf(20) })).toBe('');
   });
 
   test('a pod without requests has 0, a pod that does not answer has no value, and no pod exceeds twice the goal', async () => {
@@ -202,6 +249,8 @@ describeUnless(whyNoGo(['promtool']), 'queries of the autoscaler', () => {
       ...stuck('slow'),
     ];
     expect(await recorded(input, 'triton_queue_milliseconds', { [POD]: 0, [OTHER]: 0, slow: 100 })).toBe('');
-    expect(await recorded(input, 'triton_batches_in_flight_percent', { [POD]: 300, [OTHER]: 0, slow: 0 })).toBe('');
+    expect(
+      await recorded(input, 'triton_batches_in_flight_percent', { [POD]: batchesOf(800), [OTHER]: 0, slow: 0 }),
+    ).toBe('');
   });
 });

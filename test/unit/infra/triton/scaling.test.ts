@@ -67,9 +67,9 @@ test('keda uses the configured values, and a longer rate window for rare scrapes
     serverAddress: 'http://prometheus.monitoring.svc:80',
     threshold: '200',
   });
-  expect(queue?.['query']).toMatch(/\[240s\].* 400\) \* /);
+  expect(queue?.['query']).toMatch(/400 \/ \(1 \+ 200 \/ .*\[240s\]/);
   expect(batches).toMatchObject({ threshold: '450' });
-  expect(batches?.['query']).toMatch(/\[240s\].* 900\) \* /);
+  expect(batches?.['query']).toMatch(/900 \/ \(1 \+ 450 \/ .*\[240s\].*, 1800\)/);
   expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
 });
 
