@@ -1,7 +1,7 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { ALERT_NAMES } from '../triton/alert-names';
-import { DEFAULTS, DRAIN_SECONDS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
+import { DEFAULTS, DRAIN_SECONDS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
 import type { Fields } from './fields';
 
 /** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
@@ -282,6 +282,24 @@ export const TRITON_FIELDS = {
       },
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
+  },
+  slo: {
+    kind: 'object',
+    optional: true,
+    fields: {
+      p99Milliseconds: integer(
+        LIMITS.slo.p99Milliseconds,
+        'Time in Triton, in milliseconds, that 99 of 100 requests to each model must not exceed, including the queue.',
+      ),
+      errorRate: {
+        kind: 'number',
+        ...ERROR_RATE_LIMITS,
+        optional: true,
+        description: 'Share of the requests to each model that may fail: 0.001 is one in a thousand.',
+      },
+    },
+    description:
+      'Objectives for each model, with alerts on how fast its requests use up what may miss them: p99Milliseconds is the time in Triton that 99 of 100 requests must not exceed, errorRate the share of requests that may fail, such as 0.001. Requires monitoring.alerts. Empty: none.',
   },
   modelControlKey: {
     kind: 'string',

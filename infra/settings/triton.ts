@@ -42,6 +42,7 @@ export function tritonSettings(
     rollout: values.rollout,
     autoscaling: values.autoscaling,
     monitoring: values.monitoring,
+    slo: values.slo,
     agent: agent(values, problems),
     modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
   };

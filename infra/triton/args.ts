@@ -247,6 +247,17 @@ export interface MonitoringArgs {
   disabledAlerts?: AlertName[];
 }
 
+/**
+ * Objectives for the requests to each model. They add alerts, which fire if the requests of some minutes or hours exceed them
+ * by far.
+ */
+export interface SloArgs {
+  /** Time in Triton that 99 of 100 requests must not exceed, including the queue. */
+  p99Milliseconds?: number;
+  /** Share of the requests that may fail, at most 0.05, because 14.4 times this share must be possible. */
+  errorRate?: number;
+}
+
 /** Restricts loading and unloading models, trace and log settings, and shared memory. */
 export interface ModelControlArgs {
   /**
@@ -293,6 +304,8 @@ export interface TritonOptions {
   autoscaling?: AutoscalingArgs;
   /** Default: none. */
   monitoring?: MonitoringArgs;
+  /** Default: none. Requires `monitoring.alerts`. */
+  slo?: SloArgs;
   /** Default: a random key. Not used with `agent`, which makes a key for each pod. */
   modelControl?: ModelControlArgs;
   /** Default: none, so that Triton reads the model repository by itself. */

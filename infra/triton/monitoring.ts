@@ -9,6 +9,7 @@ import type { ComponentContext } from './names';
 import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
+import { RECORD_SECONDS, sloRecords } from './slo';
 import { podReadySeconds, startupSeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
@@ -98,6 +99,8 @@ function createRules({ settings, namespace, options }: ComponentContext, monitor
 /** One rule group of Prometheus. */
 export interface RuleGroup {
   name: string;
+  /** Default: that of Prometheus. */
+  interval?: string;
   rules: Record<string, unknown>[];
 }
 
@@ -108,7 +111,7 @@ const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
-  const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
+  const { autoscaling = DEFAULTS.autoscaling, startup, slo = {} } = settings;
   const { runbookUrl = DEFAULTS.runbookUrl, disabledAlerts = [] } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
@@ -120,16 +123,19 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     startSeconds: startupSeconds(settings),
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
     mostReplicas: settings.autoscaling?.maxReplicas ?? settings.replicas,
+    slo,
   };
+  const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
+    Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
+  const objectives = records(sloRecords(of, slo));
   return [
     {
       name: `${of.namespace}.${of.name}.load`,
-      rules: signals.map((signal) => ({
-        record: signal.metric,
-        expr: recordedSignal(of, signal),
-        labels: { job: of.name },
-      })),
+      rules: records(Object.fromEntries(signals.map((signal) => [signal.metric, recordedSignal(of, signal)]))),
     },
+    ...(objectives.length === 0
+      ? []
+      : [{ name: `${of.namespace}.${of.name}.slo`, interval: `${RECORD_SECONDS}s`, rules: objectives }]),
     {
       name: `${of.namespace}.${of.name}.alerts`,
       rules: alerts(of, limits)

@@ -28,7 +28,7 @@ export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
-function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
+export function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
   return window ?? `${Math.max(120, 4 * scrapeSeconds)}s`;
 }
 

@@ -2,7 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
-import { DEFAULTS, LIMITS, PORT_LIMITS, type Limits } from './limits';
+import { DEFAULTS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';
 
@@ -35,6 +35,7 @@ const RULES: readonly Rule[] = [
   addresses,
   exposure,
   monitoring,
+  slo,
   extraArguments,
   environment,
 ];
@@ -213,6 +214,20 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
     problems.add('monitoring.runbookUrl', `is ${describe(watched.runbookUrl)}`, {
       allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
     });
+  }
+}
+
+function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems: ProblemList): void {
+  if (objectives === undefined) return;
+  if (watched?.alerts !== true) {
+    problems.add('slo', 'has no effect, because no alerts are created', {
+      hint: 'set monitoring.alerts to true, or remove slo',
+    });
+  }
+  const { minimum, maximum } = ERROR_RATE_LIMITS;
+  const { errorRate = minimum } = objectives;
+  if (!(errorRate >= minimum && errorRate <= maximum)) {
+    problems.add('slo.errorRate', `is ${describe(errorRate)}`, { allowed: `a number from ${minimum} to ${maximum}` });
   }
 }
 

@@ -82,7 +82,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
-    expect(stdout).toMatch(/SUCCESS: 24 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 30 rules found/);
   });
 
   test('every query of the dashboard returns data', async () => {
@@ -96,7 +96,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(22);
+    expect(names).toHaveLength(26);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
