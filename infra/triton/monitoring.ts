@@ -3,6 +3,7 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import { alerts, type Alert, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
+import { UNUSED_SUMMARIES } from './latency';
 import { DEFAULTS } from './limits';
 import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
@@ -43,7 +44,13 @@ function createServiceMonitor(
       spec: {
         selector: { matchLabels: selectorLabels(name) },
         endpoints: [
-          { port: 'metrics', path: '/metrics', interval: `${monitoring.scrapeSeconds}s`, scrapeTimeout: '10s' },
+          {
+            port: 'metrics',
+            path: '/metrics',
+            interval: `${monitoring.scrapeSeconds}s`,
+            scrapeTimeout: '10s',
+            metricRelabelings: [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }],
+          },
         ],
       },
     },
@@ -163,7 +170,11 @@ function alertRule(
 function createDashboard({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
   const of = seriesSelector(settings);
-  const drawn = { gpus: settings.gpusPerPod > 0, signals: followedSignals(settings) };
+  const drawn = {
+    gpus: settings.gpusPerPod > 0,
+    signals: followedSignals(settings),
+    p99Milliseconds: settings.slo?.p99Milliseconds,
+  };
   new ConfigMap(
     `${name}-dashboard`,
     {

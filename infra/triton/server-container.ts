@@ -4,6 +4,7 @@ import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
+import { SUMMARY_FLAGS } from './latency';
 import type { ResolvedTritonArgs } from './settings';
 
 type EnvVar = input.core.v1.EnvVar;
@@ -104,6 +105,7 @@ export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<stri
     ...(agent === undefined ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     `--grpc-max-connection-age=${GRPC_CONNECTION_MS}`,
+    ...SUMMARY_FLAGS,
     // Kubernetes substitutes the key when it starts the container, or start-triton.sh that of the agent.
     ...guardFlags(agent === undefined ? `$(${SERVER_CONTROL_KEY_VARIABLE})` : '{control-key}'),
     ...settings.extraArguments,

@@ -248,13 +248,18 @@ const OWN_ARGUMENTS = [
   'grpc-restricted-protocol',
 ];
 
+/** Arguments that stop metrics, and what needs these. */
+const STOPPED_METRICS = [
+  // Without these counters Triton stops those of requests, too.
+  ['--metrics-config=counter_latencies=false', 'the counters of alerts and autoscaling'],
+  ['--metrics-config=summary_quantiles=', 'the percentiles of the dashboard and of slo'],
+] as const;
+
 function extraArguments({ extraArguments: given }: CompleteOptions, problems: ProblemList): void {
   for (const argument of given) {
-    // Without these counters Triton stops those of requests, too.
-    if (argument === '--metrics-config=counter_latencies=false') {
-      problems.add('extraArguments', `has ${describe(argument)}, which stops the counters of alerts and autoscaling`, {
-        hint: 'remove it',
-      });
+    const stopped = STOPPED_METRICS.find(([flag]) => argument.startsWith(flag))?.[1];
+    if (stopped !== undefined) {
+      problems.add('extraArguments', `has ${describe(argument)}, which stops ${stopped}`, { hint: 'remove it' });
     }
     const name = /^--([a-z0-9-]+)/.exec(argument)?.[1];
     if (name !== undefined && !OWN_ARGUMENTS.includes(name)) continue;

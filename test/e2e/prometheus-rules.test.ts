@@ -45,6 +45,10 @@ const drawn = [
     series: `${metric}${labels(POD, metric.startsWith('nv_gpu') ? `,gpu_uuid="GPU of ${POD}"` : '')}`,
     values: '0.5x400',
   })),
+  ...['0.5', '0.95', '0.99'].map((quantile) => ({
+    series: `nv_inference_request_summary_us${labels(POD, `,model="bert",version="1",quantile="${quantile}"`)}`,
+    values: '20000x400',
+  })),
   {
     series: `nv_inference_request_failure${labels(POD, ',model="bert",version="1",reason="BACKEND"')}`,
     values: '0+1x400',
@@ -87,7 +91,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('every query of the dashboard returns data', async () => {
     const signals = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });
-    const queries = panels(OF, { gpus: true, signals }).flatMap(({ queries: of }) => of);
+    const queries = panels(OF, { gpus: true, signals, p99Milliseconds: 100 }).flatMap(({ queries: of }) => of);
     expect(queries.length).toBeGreaterThan(20);
     // Grafana replaces its variable.
     const expressions = queries.map(({ expression }) => expression.replaceAll('$__rate_interval', '1m'));

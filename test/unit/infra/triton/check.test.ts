@@ -224,6 +224,21 @@ test('checkArguments rejects a metrics configuration without counters, and accep
     'extraArguments: has "--metrics-config=counter_latencies=false", which stops the counters of alerts and autoscaling\n' +
       '    -> remove it',
   ]);
+  expect(problems({ extraArguments: ['--metrics-config=summary_quantiles=0.5:0.05'] })).toEqual([
+    'extraArguments: has "--metrics-config=summary_quantiles=0.5:0.05", which stops the percentiles of the dashboard and of slo\n' +
+      '    -> remove it',
+  ]);
+});
+
+test('objectives need alerts, and a share of errors of which a page is possible', () => {
+  expect(problems({ monitoring: {}, slo: { p99Milliseconds: 100, errorRate: 0.05 } })).toEqual([]);
+  expect(problems({ monitoring: { alerts: false }, slo: { p99Milliseconds: 100 } })).toEqual([
+    'slo: has no effect, because no alerts are created\n    -> set monitoring.alerts to true, or remove slo',
+  ]);
+  expect(problems({ monitoring: {}, slo: { p99Milliseconds: 0, errorRate: 0.06 } })).toEqual([
+    'slo.p99Milliseconds: is 0; allowed: a whole number from 1 to 600000',
+    'slo.errorRate: is 0.06; allowed: a number from 0.00001 to 0.05',
+  ]);
 });
 
 test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('checkArguments rejects the variable %s', (name) => {

@@ -111,6 +111,8 @@ test('the Deployment with all defaults', async () => {
                 '--load-model=*',
                 '--exit-timeout-secs=30',
                 '--grpc-max-connection-age=60000',
+                '--metrics-config=summary_latencies=true',
+                '--metrics-config=summary_quantiles=0.5:0.01,0.85:0.005,0.93:0.005,0.95:0.001,0.99:0.001',
                 `--http-restricted-api=${GUARD}`,
                 `--grpc-restricted-protocol=${GUARD}`,
               ],
