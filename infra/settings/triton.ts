@@ -43,6 +43,7 @@ export function tritonSettings(
     autoscaling: values.autoscaling,
     monitoring: values.monitoring,
     slo: values.slo,
+    tracing: values.tracing,
     agent: agent(values, problems),
     modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
   };
