@@ -230,6 +230,32 @@ test('checkArguments rejects a metrics configuration without counters, and accep
   ]);
 });
 
+test('the collector of traces has a base address of OTLP over HTTP', () => {
+  const fromTracing = (otlpEndpoint: string, sampleRate?: number): string[] =>
+    problems({ tracing: { otlpEndpoint, sampleRate } });
+  expect(fromTracing('http://collector.monitoring.svc:4318', 0.001)).toEqual([]);
+  expect(fromTracing('https://otlp.example.com/otlp/')).toEqual([]);
+  for (const url of [
+    'collector:4318',
+    'grpc://collector:4318',
+    'http://collector:4318/v1/traces',
+    'http://collector:4318/?key=1',
+    'http://key@collector:4318',
+    'http://collector:99999',
+    'http://$(HOST):4318',
+  ]) {
+    expect(fromTracing(url)).toEqual([
+      `tracing.otlpEndpoint: is "${url}"; allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318`,
+    ]);
+  }
+  expect(fromTracing('http://collector:4317', 2)).toEqual([
+    'tracing.otlpEndpoint: has port 4317, on which collectors receive gRPC\n' +
+      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
+    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
+  ]);
+  expect(problems({ environment: { POD_NAME: 'a' } })).toHaveLength(1);
+});
+
 test('objectives need alerts, and a share of errors of which a page is possible', () => {
   expect(problems({ monitoring: {}, slo: { p99Milliseconds: 100, errorRate: 0.05 } })).toEqual([]);
   expect(problems({ monitoring: { alerts: false }, slo: { p99Milliseconds: 100 } })).toEqual([
