@@ -25,6 +25,7 @@ const FLAGS = {
   url: { type: 'string' },
   grpc: { type: 'string' },
   header: { type: 'string', multiple: true, default: [] as string[] },
+  traceparent: { type: 'boolean', default: false },
   timeout: { type: 'string', default: '60' },
   bench: { type: 'boolean', default: false },
   concurrency: { type: 'string' },
@@ -62,6 +63,7 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
   --url URL          Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)
   --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
   --header "A: B"    header of each request; repeat the flag for several headers
+  --traceparent      send a new W3C trace context, so that a Triton with OpenTelemetry traces the request; print the trace id
   --timeout SECONDS  timeout of each request (default: ${FLAGS.timeout.default})
   --bench            send the request repeatedly and measure the time; without an INPUT, send zeros
   --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency}; with --rate at most, default ${RATE_CONCURRENCY})
@@ -83,7 +85,17 @@ Exit codes: 0 answered, 1 failed (with --bench: a request failed, or --p99 was n
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
 /** Flags of a request, which --types does not send. */
-const NOT_FOR_TYPES = ['out', 'json', 'outputs', 'top', 'pixels', 'version', 'bench', ...BENCH_FLAGS] as const;
+const NOT_FOR_TYPES = [
+  'out',
+  'json',
+  'outputs',
+  'top',
+  'pixels',
+  'version',
+  'traceparent',
+  'bench',
+  ...BENCH_FLAGS,
+] as const;
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => infer(argv));
@@ -111,8 +123,10 @@ async function infer(argv: readonly string[]): Promise<number> {
   }
   if (flags.rate !== undefined && flags.p99 !== undefined)
     throw new UsageError('--rate and --p99 cannot be combined', { hint: 'omit one of them' });
-  if (flags.bench && flags.out !== undefined)
-    throw new UsageError('--out and --bench cannot be combined', { hint: 'omit one of them' });
+  // Triton would trace each of the requests.
+  const single = (['out', 'traceparent'] as const).find((name) => flags[name] !== undefined && flags[name] !== false);
+  if (flags.bench && single !== undefined)
+    throw new UsageError(`--${single} and --bench cannot be combined`, { hint: 'omit one of them' });
   return inferCommand({
     model,
     inputs,
@@ -124,6 +138,7 @@ async function infer(argv: readonly string[]): Promise<number> {
     top: flags.top === undefined ? undefined : parseInteger('top', flags.top, 0, 1000),
     out: flags.out === undefined ? undefined : outFile(flags.out),
     json: flags.json,
+    traced: flags.traceparent,
     repeated: repeatedFlags(flags),
     load: flags.bench ? benchOptions(flags) : undefined,
   });

@@ -40,6 +40,13 @@ interface IntegerField extends Described {
   readonly default?: number;
 }
 
+/** A fraction. Only a member of a mapping, because Pulumi.yaml has no type for it. */
+interface NumberField extends Described {
+  readonly kind: 'number';
+  readonly minimum: number;
+  readonly maximum: number;
+}
+
 interface IntegerArrayField extends Described {
   readonly kind: 'integerArray';
   readonly default?: readonly number[];
@@ -81,6 +88,7 @@ export type Field = (
   | StringField
   | ChoiceField
   | IntegerField
+  | NumberField
   | IntegerArrayField
   | BooleanField
   | StringArrayField
@@ -98,7 +106,7 @@ type Given<F extends Field> = F extends { kind: 'string' }
   ? string
   : F extends { kind: 'choice'; choices: readonly (infer C)[] }
     ? C
-    : F extends { kind: 'integer' }
+    : F extends { kind: 'integer' | 'number' }
       ? number
       : F extends { kind: 'integerArray' }
         ? number[]

@@ -31,6 +31,8 @@ function declared(field: Field): DeclaredKey {
       return { type: 'string', description, default: field.default ?? '' };
     case 'integer':
       return { type: 'integer', description, default: field.default };
+    case 'number':
+      throw new Error('Pulumi.yaml has no type for a fraction');
     case 'boolean':
       return { type: 'boolean', description, default: field.default };
     case 'stringArray':

@@ -64,6 +64,8 @@ function isKind(field: Field, value: unknown): boolean {
       return field.choices.includes(value as string);
     case 'integer':
       return isWithin(field, value) && (field.choices?.includes(value as number) ?? true);
+    case 'number':
+      return typeof value === 'number' && field.minimum <= value && value <= field.maximum;
     case 'boolean':
       return typeof value === 'boolean';
     case 'stringArray':
@@ -183,6 +185,8 @@ export function getAllowed(field: Field): string {
       return field.choices.join(', ');
     case 'integer':
       return field.choices?.join(', ') ?? range(field);
+    case 'number':
+      return `a number from ${field.minimum} to ${field.maximum}`;
     case 'integerArray':
       return `a list of: ${range(field)}`;
     case 'boolean':

@@ -1,7 +1,15 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { ALERT_NAMES } from '../triton/alert-names';
-import { DEFAULTS, DRAIN_SECONDS, LIMITS, PORT_LIMITS, type Limits } from '../triton/limits';
+import {
+  DEFAULTS,
+  DRAIN_SECONDS,
+  ERROR_RATE_LIMITS,
+  LIMITS,
+  PORT_LIMITS,
+  SAMPLE_RATE_LIMITS,
+  type Limits,
+} from '../triton/limits';
 import type { Fields } from './fields';
 
 /** Defaults in words: `drainSeconds 15, exitTimeoutSeconds 30`. */
@@ -220,7 +228,7 @@ export const TRITON_FIELDS = {
     ...PORT_LIMITS,
     default: [],
     description:
-      'TCP ports of egressCidrs to which the replicas may open connections. A list replaces the default, so it must contain the port of S3: [443, 4317] allows S3 and an OpenTelemetry collector. Empty: the port of s3Endpoint, or 443.',
+      'TCP ports of egressCidrs to which the replicas may open connections. A list replaces the default, so it must contain the port of S3: [443, 5432] allows S3 and a database. Empty: the port of s3Endpoint, or 443.',
   },
   autoscaling: {
     kind: 'object',
@@ -282,6 +290,42 @@ export const TRITON_FIELDS = {
       },
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
+  },
+  slo: {
+    kind: 'object',
+    optional: true,
+    fields: {
+      p99Milliseconds: integer(
+        LIMITS.slo.p99Milliseconds,
+        'Time in Triton, in milliseconds, that 99 of 100 requests to each model must not exceed, including the queue.',
+      ),
+      errorRate: {
+        kind: 'number',
+        ...ERROR_RATE_LIMITS,
+        optional: true,
+        description: 'Share of the requests to each model that may fail: 0.001 is one in a thousand.',
+      },
+    },
+    description:
+      'Objectives for each model, with alerts on how fast its requests use up what may miss them: p99Milliseconds is the time in Triton that 99 of 100 requests must not exceed, errorRate the share of requests that may fail, such as 0.001. Requires monitoring.alerts. Empty: none.',
+  },
+  tracing: {
+    kind: 'object',
+    optional: true,
+    fields: {
+      otlpEndpoint: {
+        kind: 'string',
+        description:
+          'URL of the OTLP/HTTP receiver of an OpenTelemetry collector without /v1/traces, such as http://collector.monitoring.svc:4318.',
+      },
+      sampleRate: {
+        kind: 'number',
+        ...SAMPLE_RATE_LIMITS,
+        optional: true,
+        description: 'Share of requests that are traced, in addition to those with a traceparent.',
+      },
+    },
+    description: `Triton sends traces of requests to an OpenTelemetry collector. Requires otlpEndpoint, the URL of its OTLP/HTTP receiver without /v1/traces; the NetworkPolicy allows its port. sampleRate is the share of requests that are traced, rounded to one of N; requests with the header traceparent are always traced. Default: sampleRate ${DEFAULTS.tracing.sampleRate}. Empty: no traces.`,
   },
   modelControlKey: {
     kind: 'string',

@@ -42,6 +42,8 @@ export function tritonSettings(
     rollout: values.rollout,
     autoscaling: values.autoscaling,
     monitoring: values.monitoring,
+    slo: values.slo,
+    tracing: values.tracing,
     agent: agent(values, problems),
     modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
   };

@@ -1,4 +1,6 @@
 import type { AlertName } from './alert-names';
+import type { SloArgs } from './args';
+import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
@@ -14,6 +16,7 @@ import {
   sumRate,
   type SeriesOf,
 } from './promql';
+import { sloAlerts } from './slo';
 
 /** Settings of the stack that affect the alerts. */
 export interface AlertLimits {
@@ -31,6 +34,8 @@ export interface AlertLimits {
   /** Longest time in which a replica loads all models. */
   loadSeconds: number;
   mostReplicas: number;
+  /** Objectives; empty without any. */
+  slo: SloArgs;
 }
 
 /** One alert; docs/operations.md has a section with its name. */
@@ -55,12 +60,8 @@ const MEMORY_SHARE = 0.9;
 /** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
 const QUEUE_FACTOR = 4;
 
-/**
- * The share of failures counts if there were five of them or more; Prometheus extrapolates 4 to slightly more. In this window
- * there are always five, if every request fails and there is one every three minutes.
- */
+/** If every request fails and there is one every three minutes, this window always holds FEWEST_FAILURES. */
 const COUNT_WINDOW = '20m';
-const FEWEST_FAILURES = 4.5;
 
 /** Requests per second above which the short window holds enough of them. */
 const FREQUENT = 1;
@@ -182,7 +183,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonRequestsFailing',
       severity: 'critical',
       forSeconds: 300,
-      expression: failureShare(of),
+      expression: requestsFailing(of),
       summary:
         '{{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}' +
         '{{ with $labels.version }} version {{ . }}{{ end }} fail.',
@@ -193,7 +194,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: 600,
       // Clients that cancel while the queue is short do so on purpose.
       expression:
-        `${share(of, ['model'], ['CANCELED'])} > ${FAILURE_SHARE}` +
+        `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${FAILURE_SHARE}` +
         ` and ${meanQueueMilliseconds(of, ['model'])} > ${limits.queueMilliseconds}`,
       summary: 'Clients cancel {{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}.',
     },
@@ -215,6 +216,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
+    ...sloAlerts(of, limits.slo),
     ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
     ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
     ...(limits.agents ? agentAlerts(of, limits) : []),
@@ -292,44 +294,13 @@ const ifServing = (of: SeriesOf): string =>
 
 const evicted = (of: SeriesOf): string => `kube_pod_status_reason${podSeries(of, 'reason="Evicted"')}`;
 
-/**
- * Share of the requests of each model that failed for one of the reasons, from 0 to 1; no value without requests.
- * @param weight how many requests each failure stands for
- * @param above only with more requests per second than this
- */
-function share(
-  of: SeriesOf,
-  by: readonly string[],
-  reasons: readonly string[],
-  { weight = 1, window, above = 0 }: { weight?: number; window?: string; above?: number } = {},
-): string {
-  const matchers = [`reason=~"${reasons.join('|')}"`];
-  const failed = `${weight} * ${sumRate('nv_inference_request_failure', of, by, { matchers, window })}`;
-  return `${failed} / (${failed} + ${sumRate('nv_inference_request_success', of, by, { window })} > ${above})`;
-}
-
-/**
- * Failures of models by version, because a new version may have few requests. Ensembles by model, because the version of their
- * successes is always 1; their failures have the reason OTHER, and Triton counts each twice.
- */
-function failureShare(of: SeriesOf): string {
-  const kinds = [
-    { by: ['model', 'version'], reasons: ['BACKEND', 'REJECTED'], weight: 1 },
-    { by: ['model'], reasons: ['OTHER'], weight: 0.5 },
-  ];
-  return kinds
-    .map(({ by, reasons, weight }) => {
-      const failures = `nv_inference_request_failure${series(of, `reason=~"${reasons.join('|')}"`)}`;
-      // The short window holds too few requests of a model with rare requests.
-      const shares = [{ above: FREQUENT }, { window: LONG_WINDOW }].map((options) =>
-        share(of, by, reasons, { weight, ...options }),
-      );
-      return (
-        `((${shares.join(' or ')}) > ${FAILURE_SHARE}` +
-        ` and ${weight} * sum by (${by.join(', ')}) (increase(${failures}[${COUNT_WINDOW}])) > ${FEWEST_FAILURES})`
-      );
-    })
-    .join(' or ');
+function requestsFailing(of: SeriesOf): string {
+  return FAILURE_KINDS.map((kind) => {
+    // The short window holds too few requests of a model with rare requests.
+    const shares = [{ above: FREQUENT }, { window: LONG_WINDOW }].map((options) => failureShare(of, kind, options));
+    const count = failureCount(of, kind, COUNT_WINDOW);
+    return `((${shares.join(' or ')}) > ${FAILURE_SHARE} and ${count} > ${FEWEST_FAILURES})`;
+  }).join(' or ');
 }
 
 /** Triton starts without a GPU, for example if its CUDA is too new for the driver of the node, and computes on the CPU. */

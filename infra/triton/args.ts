@@ -247,6 +247,31 @@ export interface MonitoringArgs {
   disabledAlerts?: AlertName[];
 }
 
+/**
+ * Objectives for the requests to each model. They add alerts, which fire if the requests of some minutes or hours exceed them
+ * by far.
+ */
+export interface SloArgs {
+  /** Time in Triton that 99 of 100 requests must not exceed, including the queue. */
+  p99Milliseconds?: number;
+  /** Share of the requests that may fail, at most 0.05, because 14.4 times this share must be possible. */
+  errorRate?: number;
+}
+
+/** Triton sends the spans of requests to an OpenTelemetry collector. */
+export interface TracingArgs {
+  /**
+   * Base address of a receiver of OTLP over HTTP, such as http://collector.monitoring.svc:4318; `/v1/traces` is added. The
+   * network policy allows its port: in the namespace of a Service NAME.NAMESPACE.svc, otherwise in `network.egressCidrs`.
+   */
+  otlpEndpoint: string;
+  /**
+   * Share of requests that are traced, from 0 to 1, which is rounded to one of N requests. Requests with a `traceparent` are
+   * always traced. Default: 0.
+   */
+  sampleRate?: number;
+}
+
 /** Restricts loading and unloading models, trace and log settings, and shared memory. */
 export interface ModelControlArgs {
   /**
@@ -293,6 +318,10 @@ export interface TritonOptions {
   autoscaling?: AutoscalingArgs;
   /** Default: none. */
   monitoring?: MonitoringArgs;
+  /** Default: none. Requires `monitoring.alerts`. */
+  slo?: SloArgs;
+  /** Default: none. */
+  tracing?: TracingArgs;
   /** Default: a random key. Not used with `agent`, which makes a key for each pod. */
   modelControl?: ModelControlArgs;
   /** Default: none, so that Triton reads the model repository by itself. */

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { largestQuantile } from './latency';
 import { meanBatchesInFlight, type LoadSignal } from './load-signals';
 import {
   autoscalerSeries,
@@ -37,10 +38,12 @@ export interface PanelOptions {
   gpus: boolean;
   /** What the autoscaler follows; empty without an autoscaler. */
   signals: readonly LoadSignal[];
+  /** The objective for the duration of requests. */
+  p99Milliseconds?: number;
 }
 
 /** The panels, two in a row. On-call people need the first ones first. */
-export function panels(component: SeriesOf, { gpus, signals }: PanelOptions): Panel[] {
+export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: PanelOptions): Panel[] {
   const of = { ...component, rateWindow: WINDOW };
   const perModel = (metric: string): string => sumRate(metric, of, BY_MODEL);
   const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
@@ -68,6 +71,19 @@ export function panels(component: SeriesOf, { gpus, signals }: PanelOptions): Pa
       meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL),
       MODEL_LEGEND,
     ),
+    {
+      title: 'Request duration of the slowest replica: p50, p95, p99 of the last minute',
+      unit: 'ms',
+      queries: [
+        ...([0.5, 0.95, 0.99] as const).map((quantile) => ({
+          expression: largestQuantile(of, quantile),
+          legend: `${MODEL_LEGEND} p${100 * quantile}`,
+        })),
+        ...(p99Milliseconds === undefined
+          ? []
+          : [{ expression: `vector(${p99Milliseconds})`, legend: 'objective for p99' }]),
+      ],
+    },
     one('Mean queue time', 'ms', meanQueueMilliseconds(of, BY_MODEL), MODEL_LEGEND),
     one(
       'Mean compute time',

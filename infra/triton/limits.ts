@@ -42,7 +42,14 @@ export const LIMITS = {
   },
   // A scrape may take 10 s.
   monitoring: { scrapeSeconds: limits(10, 300) },
+  slo: { p99Milliseconds: limits(1, 600_000) },
 } as const satisfies LimitsOf<TritonOptions>;
+
+/** Limits of slo.errorRate. A page needs 14.4 times this share of the requests, so it must be less than 1/14.4. */
+export const ERROR_RATE_LIMITS = limits(0.00001, 0.05);
+
+/** Limits of tracing.sampleRate. */
+export const SAMPLE_RATE_LIMITS = limits(0, 1);
 
 /** Requests of the container of an agent. */
 export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
@@ -84,6 +91,7 @@ export const DEFAULTS = {
     instancesPerReplica: 1,
     scaleDownAfterSeconds: 600,
   },
+  tracing: { sampleRate: 0 },
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   /** A path, because this package does not know where its repository is hosted. */

@@ -3,12 +3,14 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import { alerts, type Alert, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from './args';
 import { dashboard } from './dashboard';
+import { UNUSED_SUMMARIES } from './latency';
 import { DEFAULTS } from './limits';
 import { AGENT_PORT, labels, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from './settings';
+import { RECORD_SECONDS, sloRecords } from './slo';
 import { podReadySeconds, startupSeconds } from './timeouts';
 
 const API = 'monitoring.coreos.com/v1';
@@ -42,7 +44,13 @@ function createServiceMonitor(
       spec: {
         selector: { matchLabels: selectorLabels(name) },
         endpoints: [
-          { port: 'metrics', path: '/metrics', interval: `${monitoring.scrapeSeconds}s`, scrapeTimeout: '10s' },
+          {
+            port: 'metrics',
+            path: '/metrics',
+            interval: `${monitoring.scrapeSeconds}s`,
+            scrapeTimeout: '10s',
+            metricRelabelings: [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }],
+          },
         ],
       },
     },
@@ -98,6 +106,8 @@ function createRules({ settings, namespace, options }: ComponentContext, monitor
 /** One rule group of Prometheus. */
 export interface RuleGroup {
   name: string;
+  /** Default: that of Prometheus. */
+  interval?: string;
   rules: Record<string, unknown>[];
 }
 
@@ -108,7 +118,7 @@ const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
-  const { autoscaling = DEFAULTS.autoscaling, startup } = settings;
+  const { autoscaling = DEFAULTS.autoscaling, startup, slo = {} } = settings;
   const { runbookUrl = DEFAULTS.runbookUrl, disabledAlerts = [] } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
@@ -120,16 +130,19 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     startSeconds: startupSeconds(settings),
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
     mostReplicas: settings.autoscaling?.maxReplicas ?? settings.replicas,
+    slo,
   };
+  const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
+    Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
+  const objectives = records(sloRecords(of, slo));
   return [
     {
       name: `${of.namespace}.${of.name}.load`,
-      rules: signals.map((signal) => ({
-        record: signal.metric,
-        expr: recordedSignal(of, signal),
-        labels: { job: of.name },
-      })),
+      rules: records(Object.fromEntries(signals.map((signal) => [signal.metric, recordedSignal(of, signal)]))),
     },
+    ...(objectives.length === 0
+      ? []
+      : [{ name: `${of.namespace}.${of.name}.slo`, interval: `${RECORD_SECONDS}s`, rules: objectives }]),
     {
       name: `${of.namespace}.${of.name}.alerts`,
       rules: alerts(of, limits)
@@ -157,7 +170,11 @@ function alertRule(
 function createDashboard({ settings, namespace, options }: ComponentContext): void {
   const { name } = settings;
   const of = seriesSelector(settings);
-  const drawn = { gpus: settings.gpusPerPod > 0, signals: followedSignals(settings) };
+  const drawn = {
+    gpus: settings.gpusPerPod > 0,
+    signals: followedSignals(settings),
+    p99Milliseconds: settings.slo?.p99Milliseconds,
+  };
   new ConfigMap(
     `${name}-dashboard`,
     {

@@ -5,6 +5,7 @@ import { ANYWHERE } from './limits';
 import { AGENT_PORT, labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import type { ResolvedTritonArgs } from './settings';
+import { serviceNamespace } from './tracing';
 
 type IngressRule = input.networking.v1.NetworkPolicyIngressRule;
 type EgressRule = input.networking.v1.NetworkPolicyEgressRule;
@@ -81,7 +82,8 @@ function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer
 }
 
 function egressRules(settings: ResolvedTritonArgs): EgressRule[] {
-  const { network, endpointUrl } = settings;
+  const { network, endpointUrl, tracing } = settings;
+  const destinations = network.egressCidrs.map(destination);
   const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(getPort)];
   return [
     // DNS is allowed to any address, because EKS Auto Mode resolves names on the node, not in pods that a selector
@@ -92,8 +94,15 @@ function egressRules(settings: ResolvedTritonArgs): EgressRule[] {
         { protocol: 'TCP', port: 53 },
       ],
     },
-    { to: network.egressCidrs.map(destination), ports: ports.map((port) => ({ protocol: 'TCP', port })) },
+    { to: destinations, ports: ports.map((port) => ({ protocol: 'TCP', port })) },
+    ...(tracing === undefined ? [] : [collectorRule(tracing.otlpEndpoint, destinations)]),
   ];
+}
+
+/** A range of addresses selects no pods in some network plugins, so a Service is allowed by its namespace. */
+function collectorRule(url: string, destinations: Peer[]): EgressRule {
+  const namespace = serviceNamespace(url);
+  return { to: namespace === undefined ? destinations : [namespaceNamed(namespace)], ports: tcp(getPort(url)) };
 }
 
 function destination(cidr: string): Peer {

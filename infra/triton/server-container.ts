@@ -4,7 +4,9 @@ import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
+import { SUMMARY_FLAGS } from './latency';
 import type { ResolvedTritonArgs } from './settings';
+import { POD_NAME_VARIABLE, traceFlags } from './tracing';
 
 type EnvVar = input.core.v1.EnvVar;
 type NamedVariable = EnvVar & { name: string };
@@ -34,6 +36,9 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
     ...(settings.agent === undefined
       ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]
       : []),
+    ...(settings.tracing === undefined
+      ? []
+      : [{ name: POD_NAME_VARIABLE, valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }]),
     ...ownVariables(settings, secrets),
   ];
 }
@@ -104,6 +109,8 @@ export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<stri
     ...(agent === undefined ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     `--grpc-max-connection-age=${GRPC_CONNECTION_MS}`,
+    ...SUMMARY_FLAGS,
+    ...traceFlags(settings),
     // Kubernetes substitutes the key when it starts the container, or start-triton.sh that of the agent.
     ...guardFlags(agent === undefined ? `$(${SERVER_CONTROL_KEY_VARIABLE})` : '{control-key}'),
     ...settings.extraArguments,

@@ -10,6 +10,7 @@ import type {
   ShutdownArgs,
   StartupBudget,
   Toleration,
+  TracingArgs,
   TritonOptions,
   TritonServerArgs,
 } from './args';
@@ -33,6 +34,7 @@ export interface CompleteOptions extends TritonOptions {
   network: Required<Omit<NetworkAccess, 'egressPorts'>> & Pick<NetworkAccess, 'egressPorts'>;
   autoscaling?: Required<AutoscalingArgs>;
   monitoring?: Required<MonitoringArgs>;
+  tracing?: Required<TracingArgs>;
   agent?: Required<AgentArgs>;
   extraArguments: string[];
   environment: NonNullable<TritonOptions['environment']>;
@@ -56,7 +58,7 @@ export function withDefaults(name: string, args: TritonServerArgs): ResolvedTrit
 
 /** The same for options without the location of the models. */
 export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
-  const { agent, autoscaling, monitoring, namespace, ...rest } = options;
+  const { agent, autoscaling, monitoring, namespace, tracing, ...rest } = options;
   const network = {
     clientNamespaces: [],
     monitoringNamespace: DEFAULTS.monitoringNamespace,
@@ -88,6 +90,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
       ...defined(autoscaling),
     },
+    tracing: tracing && { ...DEFAULTS.tracing, ...defined(tracing) },
     monitoring: monitoring && {
       serviceMonitor: true,
       alerts: true,

@@ -2,7 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
-import { DEFAULTS, LIMITS, PORT_LIMITS, type Limits } from './limits';
+import { DEFAULTS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, SAMPLE_RATE_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';
 
@@ -35,6 +35,8 @@ const RULES: readonly Rule[] = [
   addresses,
   exposure,
   monitoring,
+  slo,
+  tracing,
   extraArguments,
   environment,
 ];
@@ -216,6 +218,45 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
   }
 }
 
+function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems: ProblemList): void {
+  if (objectives === undefined) return;
+  if (watched?.alerts !== true) {
+    problems.add('slo', 'has no effect, because no alerts are created', {
+      hint: 'set monitoring.alerts to true, or remove slo',
+    });
+  }
+  checkFraction('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);
+}
+
+function checkFraction(
+  path: string,
+  value: number | undefined,
+  { minimum, maximum }: Limits,
+  problems: ProblemList,
+): void {
+  if (value === undefined || (value >= minimum && value <= maximum)) return;
+  problems.add(path, `is ${describe(value)}`, { allowed: `a number from ${minimum} to ${maximum}` });
+}
+
+/** Port of OTLP over gRPC, which Triton does not support. */
+const OTLP_GRPC_PORT = '4317';
+
+function tracing({ tracing: traced }: CompleteOptions, problems: ProblemList): void {
+  if (traced === undefined) return;
+  const { otlpEndpoint, sampleRate } = traced;
+  const isUrl = /^https?:\/\/[^\s/?#@$]+(\/[^\s?#$]*)?$/.test(otlpEndpoint) && URL.canParse(otlpEndpoint);
+  if (!isUrl || otlpEndpoint.endsWith('/v1/traces')) {
+    problems.add('tracing.otlpEndpoint', `is ${describe(otlpEndpoint)}`, {
+      allowed: 'a URL without /v1/traces, such as http://collector.monitoring.svc:4318',
+    });
+  } else if (new URL(otlpEndpoint).port === OTLP_GRPC_PORT) {
+    problems.add('tracing.otlpEndpoint', `has port ${OTLP_GRPC_PORT}, on which collectors receive gRPC`, {
+      hint: 'set the port on which the collector receives OTLP over HTTP, which is usually 4318',
+    });
+  }
+  checkFraction('tracing.sampleRate', sampleRate, SAMPLE_RATE_LIMITS, problems);
+}
+
 /** Arguments that only this package sets, because other objects depend on them. */
 const OWN_ARGUMENTS = [
   'model-repository',
@@ -233,13 +274,18 @@ const OWN_ARGUMENTS = [
   'grpc-restricted-protocol',
 ];
 
+/** Arguments that stop metrics, and what needs these. */
+const STOPPED_METRICS = [
+  // Without these counters Triton stops those of requests, too.
+  ['--metrics-config=counter_latencies=false', 'the counters of alerts and autoscaling'],
+  ['--metrics-config=summary_quantiles=', 'the percentiles of the dashboard and of slo'],
+] as const;
+
 function extraArguments({ extraArguments: given }: CompleteOptions, problems: ProblemList): void {
   for (const argument of given) {
-    // Without these counters Triton stops those of requests, too.
-    if (argument === '--metrics-config=counter_latencies=false') {
-      problems.add('extraArguments', `has ${describe(argument)}, which stops the counters of alerts and autoscaling`, {
-        hint: 'remove it',
-      });
+    const stopped = STOPPED_METRICS.find(([flag]) => argument.startsWith(flag))?.[1];
+    if (stopped !== undefined) {
+      problems.add('extraArguments', `has ${describe(argument)}, which stops ${stopped}`, { hint: 'remove it' });
     }
     const name = /^--([a-z0-9-]+)/.exec(argument)?.[1];
     if (name !== undefined && !OWN_ARGUMENTS.includes(name)) continue;
@@ -250,13 +296,14 @@ function extraArguments({ extraArguments: given }: CompleteOptions, problems: Pr
 }
 
 /** Variables that only this package sets. */
-const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|HOME|USER)$/;
+const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|POD_NAME|HOME|USER)$/;
 
 function environment({ environment: given, secretEnvironment }: CompleteOptions, problems: ProblemList): void {
   for (const name of Object.keys({ ...given, ...secretEnvironment })) {
     if (/^[A-Za-z_]\w*$/.test(name) && !OWN_VARIABLES.test(name)) continue;
     problems.add('environment', `has ${describe(name)}`, {
-      allowed: 'letters, digits and _, but not AWS_*, TRITON_AWS_MOUNT_DIRECTORY, MODEL_CONTROL_KEY, HOME, USER',
+      allowed:
+        'letters, digits and _, but not AWS_*, TRITON_AWS_MOUNT_DIRECTORY, MODEL_CONTROL_KEY, POD_NAME, HOME, USER',
     });
   }
 }

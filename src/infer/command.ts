@@ -10,6 +10,7 @@ import { TritonHttpClient } from '../triton/http';
 import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
 import { describe, TritonModel } from '../triton/model';
 import { zeroTensor, type Tensor } from '../triton/tensor';
+import { newTrace } from '../triton/traceparent';
 import { readLetters, transcripts } from '../media/letters';
 import { bench, type BenchOptions } from './bench';
 import { labelledOutputs } from './model-metadata';
@@ -48,6 +49,8 @@ export interface InferCommand extends Connection {
   top: number | undefined;
   out: string | undefined;
   json: boolean;
+  /** Whether Triton should trace the request. */
+  traced: boolean;
   load: BenchOptions | undefined;
   /** Flags that a further command for the same server also needs: ` --url http://...`. */
   repeated: string;
@@ -191,7 +194,13 @@ async function ask(
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
   const labelled = top === 0 ? [] : labelledOutputs(model);
   const started = performance.now();
-  const options = { ...inferOptions(model, command, labelled, top), ...ofBodies(sources) };
+  const trace = command.traced ? newTrace() : undefined;
+  if (trace !== undefined) process.stderr.write(`trace id ${trace.traceId}\n`);
+  const options = {
+    ...inferOptions(model, command, labelled, top),
+    ...ofBodies(sources),
+    traceparent: trace?.traceparent,
+  };
   const result = await model.inferTensors(inputs, options).catch((error: unknown) => {
     throw rejected(model, shortSoundHint(sources), error);
   });

@@ -85,6 +85,11 @@ export interface InferOptions extends CallOptions {
   requestId?: string;
   /** Parameters of Triton (`priority`, `timeout`, `sequence_id`, `sequence_start`, `sequence_end`) or of the model. */
   parameters?: Readonly<Record<string, string | number | boolean>>;
+  /**
+   * W3C trace context of the caller (`00-TRACE-SPAN-01`). A Triton that sends OpenTelemetry traces adds its spans to it. Not
+   * for streams.
+   */
+  traceparent?: string;
   /** Useful if the tensors compress well and the network is slower than the compression. */
   requestCompression?: Compression;
   /** Requests a compressed answer; over gRPC only the server decides. */

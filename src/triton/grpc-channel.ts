@@ -35,6 +35,7 @@ export interface GrpcCall {
   /** For the error message. */
   model?: string;
   compression?: Compression;
+  traceparent?: string;
 }
 
 /** Callbacks of an open call. After onEnd or onError, no callback is called. */
@@ -187,7 +188,7 @@ export class GrpcChannel {
     if (calls === 0 && !session.destroyed) session.unref();
   }
 
-  private requestHeaders({ method, compression }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
+  private requestHeaders({ method, compression, traceparent }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
     return {
       ...this.headers,
       ':method': 'POST',
@@ -197,6 +198,7 @@ export class GrpcChannel {
       'grpc-timeout': grpcTimeout(deadline - performance.now()),
       'grpc-accept-encoding': 'identity,gzip,deflate',
       ...(compression && { 'grpc-encoding': compression }),
+      ...(traceparent !== undefined && { traceparent }),
     };
   }
 

@@ -103,7 +103,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const { requestCompression, responseCompression } = options;
+    const { requestCompression, responseCompression, traceparent } = options;
     const { jsonLength, parts } = inferRequest(inputs, options);
     const answer = await this.ok({
       method: 'POST',
@@ -111,6 +111,7 @@ export class TritonHttpClient implements InferenceClient {
       headers: {
         'Content-Type': 'application/octet-stream',
         [JSON_LENGTH_HEADER]: jsonLength,
+        ...(traceparent !== undefined && { traceparent }),
         ...(requestCompression && { 'Content-Encoding': requestCompression }),
         ...(responseCompression && { 'Accept-Encoding': responseCompression }),
       },

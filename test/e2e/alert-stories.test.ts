@@ -1,19 +1,5 @@
-import { whyNoGo } from '../../tools/toolchain/go';
-import { describeUnless } from '../support/describe-unless';
-import {
-  gpuOf,
-  ofModel,
-  ofObject,
-  OTHER,
-  POD,
-  requests,
-  RuleTester,
-  type Series,
-  settingsOf,
-  up,
-} from '../support/prometheus';
-
-const BUILD_MS = 30 * 60_000;
+import { failures, successes, testStories, type Story } from '../support/alert-stories';
+import { gpuOf, ofModel, ofObject, OTHER, POD, requests, type Series, settingsOf, up } from '../support/prometheus';
 
 /** The Deployment of Triton in kube-state-metrics; values in promtool's notation. It was created long ago. */
 const deployment = (of: Record<string, string> = {}): Series[] =>
@@ -31,14 +17,6 @@ const condition = (name: 'Progressing' | 'ReplicaFailure', status: boolean, valu
   series: `kube_deployment_status_condition{namespace="triton",deployment="triton",condition="${name}",status="${status}"}`,
   values,
 });
-
-const failures = (count: string, reason: string, model = 'bert', version = '1'): Series => ({
-  series: `nv_inference_request_failure{namespace="triton",job="triton",pod="${POD}",model="${model}",version="${version}",reason="${reason}"}`,
-  values: count,
-});
-
-const successes = (count: string, model = 'bert', version = '1'): Series =>
-  ofModel('nv_inference_request_success', POD, count, model, version);
 
 /** A model whose series end after 30 minutes. */
 const gone = (pod: string, model: string): Series[] => [
@@ -84,16 +62,6 @@ const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespac
 });
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
-
-interface Story {
-  story: string;
-  alert: string;
-  input: Series[];
-  /** Minutes at which a case fires. */
-  fires?: number[];
-  /** Minutes at which none fires. */
-  silent?: number[];
-}
 
 const STORIES: Story[] = [
   // A model that no replica serves.
@@ -556,22 +524,4 @@ const STORIES: Story[] = [
   },
 ];
 
-describeUnless(whyNoGo(['promtool']), 'stories of alerts', () => {
-  const tester = new RuleTester(settingsOf());
-  beforeAll(() => tester.install(), BUILD_MS);
-  afterAll(() => tester.clean());
-
-  test.each(STORIES)('$alert: $story', async ({ alert, input, fires = [], silent = [] }) => {
-    const firing = `count(ALERTS{alertname="${alert}",alertstate="firing"}) > bool 0`;
-    const at = (minute: number, samples: object[]): object => ({
-      expr: firing,
-      eval_time: `${minute * 60}s`,
-      exp_samples: samples,
-    });
-    const expected = [
-      ...fires.map((minute) => at(minute, [{ labels: '{}', value: 1 }])),
-      ...silent.map((minute) => at(minute, [])),
-    ];
-    expect(await tester.check({ input_series: input, promql_expr_test: expected })).toBe('');
-  });
-});
+testStories('stories of alerts', { settings: settingsOf({ slo: undefined }) }, STORIES);

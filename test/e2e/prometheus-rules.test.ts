@@ -45,6 +45,10 @@ const drawn = [
     series: `${metric}${labels(POD, metric.startsWith('nv_gpu') ? `,gpu_uuid="GPU of ${POD}"` : '')}`,
     values: '0.5x400',
   })),
+  ...['0.5', '0.95', '0.99'].map((quantile) => ({
+    series: `nv_inference_request_summary_us${labels(POD, `,model="bert",version="1",quantile="${quantile}"`)}`,
+    values: '20000x400',
+  })),
   {
     series: `nv_inference_request_failure${labels(POD, ',model="bert",version="1",reason="BACKEND"')}`,
     values: '0+1x400',
@@ -82,12 +86,12 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
-    expect(stdout).toMatch(/SUCCESS: 24 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 30 rules found/);
   });
 
   test('every query of the dashboard returns data', async () => {
     const signals = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });
-    const queries = panels(OF, { gpus: true, signals }).flatMap(({ queries: of }) => of);
+    const queries = panels(OF, { gpus: true, signals, p99Milliseconds: 100 }).flatMap(({ queries: of }) => of);
     expect(queries.length).toBeGreaterThan(20);
     // Grafana replaces its variable.
     const expressions = queries.map(({ expression }) => expression.replaceAll('$__rate_interval', '1m'));
@@ -96,7 +100,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(22);
+    expect(names).toHaveLength(26);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });

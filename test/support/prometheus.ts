@@ -57,13 +57,14 @@ export const requests = (pod: string, count: number, milliseconds: number, model
   ofModel('nv_inference_pending_request_count', pod, '0x400', model),
 ];
 
-/** Settings of a server with an autoscaler and agents, so that all rules exist. */
+/** Settings of a server with an autoscaler, agents and objectives, so that all rules exist. */
 export const settingsOf = (more: Partial<TritonServerArgs> = {}): ReturnType<typeof withDefaults> =>
   withDefaults('triton', {
     ...ARGS,
     autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
     monitoring: {},
     agent: {},
+    slo: { p99Milliseconds: 100, errorRate: 0.001 },
     ...more,
   });
 
@@ -73,7 +74,10 @@ export class RuleTester {
   private readonly scratch = new Scratch();
   private program = '';
 
-  constructor(settings = settingsOf()) {
+  constructor(
+    settings = settingsOf(),
+    private readonly interval = '15s',
+  ) {
     this.rules = join(this.scratch.directory, 'rules.json');
     // JSON is valid YAML.
     writeFileSync(this.rules, JSON.stringify({ groups: ruleGroups(settings) }));
@@ -94,8 +98,8 @@ export class RuleTester {
   /** Runs `promtool test rules` on one test. @returns the failures, or an empty string */
   async check(test: object): Promise<string> {
     const file = join(this.scratch.directory, 'test.json');
-    const tests = [{ interval: '15s', ...test }];
-    writeFileSync(file, JSON.stringify({ rule_files: [this.rules], evaluation_interval: '15s', tests }));
+    const tests = [{ interval: this.interval, ...test }];
+    writeFileSync(file, JSON.stringify({ rule_files: [this.rules], evaluation_interval: this.interval, tests }));
     try {
       await this.run('test', 'rules', file);
       return '';

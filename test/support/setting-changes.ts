@@ -250,9 +250,11 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('clientNamespaces', ['web']),
   auto('monitoringNamespace', 'observability'),
   auto('egressCidrs', ['10.0.0.0/8']),
-  auto('egressPorts', [443, 4317]),
+  auto('egressPorts', [443, 5432]),
   auto('autoscaling', AUTOSCALING, { advice: 'install KEDA first' }),
   auto('monitoring', { alerts: true }, { advice: 'install the Prometheus operator first' }),
+  auto('slo', { errorRate: 0.001 }, { and: { monitoring: { alerts: true } }, advice: 'set `monitoring`' }),
+  auto('tracing', { otlpEndpoint: 'http://collector.monitoring.svc:4318', sampleRate: 0.01 }),
   auto('modelControlKey', undefined, {
     secrets: { modelControlKey: 'another-key-of-at-least-32-characters' },
     advice: ROTATE,

@@ -58,6 +58,7 @@ const command = (options: Partial<InferCommand>): InferCommand => ({
   repository: scratch.directory,
   pixels: undefined,
   outputs: undefined,
+  traced: false,
   top: undefined,
   out: undefined,
   json: false,

@@ -99,6 +99,8 @@ test('Triton starts without models, with the key of the agent, from a folder tha
     '--strict-readiness=false',
     '--exit-timeout-secs=30',
     '--grpc-max-connection-age=60000',
+    '--metrics-config=summary_latencies=true',
+    '--metrics-config=summary_quantiles=0.5:0.01,0.85:0.005,0.93:0.005,0.95:0.001,0.99:0.001',
     `--http-restricted-api=${guard}`,
     `--grpc-restricted-protocol=${guard}`,
   ]);

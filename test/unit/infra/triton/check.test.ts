@@ -224,6 +224,47 @@ test('checkArguments rejects a metrics configuration without counters, and accep
     'extraArguments: has "--metrics-config=counter_latencies=false", which stops the counters of alerts and autoscaling\n' +
       '    -> remove it',
   ]);
+  expect(problems({ extraArguments: ['--metrics-config=summary_quantiles=0.5:0.05'] })).toEqual([
+    'extraArguments: has "--metrics-config=summary_quantiles=0.5:0.05", which stops the percentiles of the dashboard and of slo\n' +
+      '    -> remove it',
+  ]);
+});
+
+test('the collector of traces has a base address of OTLP over HTTP', () => {
+  const fromTracing = (otlpEndpoint: string, sampleRate?: number): string[] =>
+    problems({ tracing: { otlpEndpoint, sampleRate } });
+  expect(fromTracing('http://collector.monitoring.svc:4318', 0.001)).toEqual([]);
+  expect(fromTracing('https://otlp.example.com/otlp/')).toEqual([]);
+  for (const url of [
+    'collector:4318',
+    'grpc://collector:4318',
+    'http://collector:4318/v1/traces',
+    'http://collector:4318/?key=1',
+    'http://key@collector:4318',
+    'http://collector:99999',
+    'http://$(HOST):4318',
+  ]) {
+    expect(fromTracing(url)).toEqual([
+      `tracing.otlpEndpoint: is "${url}"; allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318`,
+    ]);
+  }
+  expect(fromTracing('http://collector:4317', 2)).toEqual([
+    'tracing.otlpEndpoint: has port 4317, on which collectors receive gRPC\n' +
+      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
+    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
+  ]);
+  expect(problems({ environment: { POD_NAME: 'a' } })).toHaveLength(1);
+});
+
+test('objectives need alerts, and a share of errors of which a page is possible', () => {
+  expect(problems({ monitoring: {}, slo: { p99Milliseconds: 100, errorRate: 0.05 } })).toEqual([]);
+  expect(problems({ monitoring: { alerts: false }, slo: { p99Milliseconds: 100 } })).toEqual([
+    'slo: has no effect, because no alerts are created\n    -> set monitoring.alerts to true, or remove slo',
+  ]);
+  expect(problems({ monitoring: {}, slo: { p99Milliseconds: 0, errorRate: 0.06 } })).toEqual([
+    'slo.p99Milliseconds: is 0; allowed: a whole number from 1 to 600000',
+    'slo.errorRate: is 0.06; allowed: a number from 0.00001 to 0.05',
+  ]);
 });
 
 test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('checkArguments rejects the variable %s', (name) => {

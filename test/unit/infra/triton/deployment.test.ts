@@ -111,6 +111,8 @@ test('the Deployment with all defaults', async () => {
                 '--load-model=*',
                 '--exit-timeout-secs=30',
                 '--grpc-max-connection-age=60000',
+                '--metrics-config=summary_latencies=true',
+                '--metrics-config=summary_quantiles=0.5:0.01,0.85:0.005,0.93:0.005,0.95:0.001,0.99:0.001',
                 `--http-restricted-api=${GUARD}`,
                 `--grpc-restricted-protocol=${GUARD}`,
               ],
@@ -346,5 +348,39 @@ describe('the container', () => {
     });
     expect(container.args.at(-1)).toBe('--log-verbose=1');
     expect(container.env.at(-1)).toEqual({ name: 'NVIDIA_TF32_OVERRIDE', value: '0' });
+  });
+});
+
+describe('with tracing, Triton', () => {
+  const container = async (sampleRate?: number): Promise<{ args: string[]; env: object[] }> => {
+    const tracing = { otlpEndpoint: 'http://collector.monitoring.svc:4318/', sampleRate };
+    const { only } = await render({ tracing });
+    const spec = only('Deployment')['spec'] as {
+      template: { spec: { containers: { args: string[]; env: object[] }[] } };
+    };
+    return spec.template.spec.containers[0] ?? { args: [], env: [] };
+  };
+
+  test('sends its spans to the collector, with the names of the component, namespace and pod', async () => {
+    const { args, env } = await container();
+    expect(args.filter((argument) => argument.startsWith('--trace-config'))).toEqual([
+      '--trace-config=mode=opentelemetry',
+      '--trace-config=level=TIMESTAMPS',
+      '--trace-config=rate=0',
+      '--trace-config=opentelemetry,url=http://collector.monitoring.svc:4318/v1/traces',
+      '--trace-config=opentelemetry,resource=service.name=triton',
+      '--trace-config=opentelemetry,resource=k8s.namespace.name=triton',
+      '--trace-config=opentelemetry,resource=k8s.pod.name=$(POD_NAME)',
+    ]);
+    expect(env).toContainEqual({ name: 'POD_NAME', valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } });
+  });
+
+  test.each([
+    [1, 1],
+    [0.01, 100],
+    [0.3, 3],
+    [1e-12, 2 ** 31 - 1],
+  ])('traces with the sample rate %d one of %d requests', async (sampleRate, requests) => {
+    expect((await container(sampleRate)).args).toContain(`--trace-config=rate=${requests}`);
   });
 });

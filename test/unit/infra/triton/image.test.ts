@@ -50,7 +50,9 @@ describe('the same in the container, the Dockerfile and the local server', () =>
     // The shell of the image puts the guard of model control behind these.
     const started = words.slice(words.indexOf('tritonserver'));
     const isOfPlace = (word: string): boolean =>
-      /^--(model-repository|http-restricted-api|grpc-restricted-protocol|grpc-max-connection-age)=/.test(word);
+      /^--(model-repository|http-restricted-api|grpc-restricted-protocol|grpc-max-connection-age|metrics-config)=/.test(
+        word,
+      );
     expect(
       args
         .slice(1)

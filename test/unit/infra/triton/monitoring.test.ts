@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../src/core/paths';
 import { ALERT_NAMES } from '../../../../infra/triton/alert-names';
+import { UNUSED_SUMMARIES } from '../../../../infra/triton/latency';
 import { getProblems } from '../settings-problems';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 
@@ -38,7 +39,15 @@ test('the ServiceMonitor selects the metrics port of the Service', async () => {
     metadata: { name: 'triton', namespace: 'triton', labels: { ...LABELS, release: 'kube-prometheus-stack' } },
     spec: {
       selector: { matchLabels: SELECTOR },
-      endpoints: [{ port: 'metrics', path: '/metrics', interval: '30s', scrapeTimeout: '10s' }],
+      endpoints: [
+        {
+          port: 'metrics',
+          path: '/metrics',
+          interval: '30s',
+          scrapeTimeout: '10s',
+          metricRelabelings: [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }],
+        },
+      ],
     },
   });
   const { labels } = only('Service')['metadata'] as { labels: Record<string, string> };
@@ -105,11 +114,24 @@ describe('alerts', () => {
       'TritonHeadUnread',
       'TritonDownloadFailing',
     ]);
+    const ofErrors = ['TritonErrorBudgetBurnFast', 'TritonErrorBudgetBurnSlow'];
+    expect(names(await alerts({ slo: { errorRate: 0.001 }, gpusPerPod: 0 }))).toEqual([...ALWAYS, ...ofErrors]);
+    const ofLatency = ['TritonLatencyBudgetBurnFast', 'TritonLatencyBudgetBurnSlow'];
+    expect(names(await alerts({ slo: { p99Milliseconds: 100 }, gpusPerPod: 0 }))).toEqual([...ALWAYS, ...ofLatency]);
+  });
+
+  test('about objectives can be set in a stack file', async () => {
+    const slo = { p99Milliseconds: 100, errorRate: 0.001 };
+    expect(getProblems({ slo, monitoring: { alerts: true } })).toEqual([]);
+    expect(getProblems({ slo: { errorRate: '0.1%', p99: 5 } })).toEqual([
+      expect.stringMatching(/^slo\.p99: unknown setting; allowed: p99Milliseconds, errorRate/) as string,
+      'slo.errorRate: is "0.1%"; allowed: a number from 0.00001 to 0.05',
+    ]);
   });
 
   test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    const rules = await alerts({ autoscaling, agent: {} });
+    const rules = await alerts({ autoscaling, agent: {}, slo: { p99Milliseconds: 100, errorRate: 0.001 } });
     const runbook = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8');
     const sections = [...runbook.matchAll(/^### (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
@@ -238,6 +260,20 @@ describe('the dashboard', () => {
     expect(new Set(places).size).toBe(panels.length);
     for (const { gridPos } of panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
     expect(panels.map(({ id }) => id)).toEqual(panels.map((_, index) => index + 1));
+  });
+
+  test('draws the percentiles of each version, with the objective if there is one', async () => {
+    const drawn = async (more: Parameters<typeof render>[0]): Promise<string[]> => {
+      const { panels } = await dashboard(more);
+      const of = panels.find(({ title }) => title.includes('p50, p95, p99'));
+      return of?.targets.map(({ expr }) => expr) ?? [];
+    };
+    const percentiles = ['0.5', '0.95', '0.99'].map(
+      (quantile) =>
+        `max by (model, version) (nv_inference_request_summary_us{namespace="triton",job="triton",quantile="${quantile}"}) / 1000`,
+    );
+    expect(await drawn({})).toEqual(percentiles);
+    expect(await drawn({ slo: { p99Milliseconds: 80 } })).toEqual([...percentiles, 'vector(80)']);
   });
 
   test('has no GPU panels without GPUs', async () => {

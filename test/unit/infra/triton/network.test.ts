@@ -114,6 +114,31 @@ describe('the NetworkPolicy', () => {
   });
 });
 
+describe('the rule for the collector of traces', () => {
+  const egressTo = async (otlpEndpoint: string): Promise<object[]> =>
+    (await policy({ tracing: { otlpEndpoint }, network: { egressCidrs: ['10.0.0.0/8'] } })).egress;
+
+  test.each([
+    ['http://collector.monitoring.svc:4318', 4318],
+    ['http://collector.monitoring.svc.cluster.local:4318/otlp', 4318],
+    ['https://collector.monitoring.svc', 443],
+  ])('allows the port of %s in the namespace of the Service', async (url, port) => {
+    const egress = await egressTo(url);
+    expect(egress).toHaveLength(3);
+    expect(egress[2]).toEqual({ to: [named('monitoring')], ports: [{ protocol: 'TCP', port }] });
+  });
+
+  test.each([
+    ['http://10.0.0.9:4318', 4318],
+    ['https://otlp.example.com/otlp', 443],
+  ])('allows the port of %s in egressCidrs', async (url, port) => {
+    expect((await egressTo(url))[2]).toEqual({
+      to: [{ ipBlock: { cidr: '10.0.0.0/8' } }],
+      ports: [{ protocol: 'TCP', port }],
+    });
+  });
+});
+
 describe('an internal load balancer', () => {
   const exposure: Exposure = {
     kind: 'internal-load-balancer',
