@@ -111,9 +111,12 @@ beforeAll(async () => {
   mkdirSync(volume);
   assembleBackends(installation, backends);
   expect(await runCommandLine('export', ['--agent'])).toMatchObject({ code: 0 });
+  writeRepository(repository, addingModel('adds', { 1: 10 }));
+  const direct = ['--bucket', `s3://${BUCKET}/models`, '--endpoint-url', endpoint, '--repo', repository];
+  expect(await runCommandLine('sync-models', direct, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
   triton = runTriton();
   agent = runAgent();
-  await until('the agent serves the empty bucket', isReady);
+  await until('the agent answers', async () => (await getState().catch(() => undefined)) !== undefined);
 }, 600_000);
 afterAll(() => scratch.clean());
 
@@ -157,28 +160,35 @@ const getAgents = (): number[] =>
 
 let release: string;
 
+test('a bucket that was published without an agent is migrated by sync-models', async () => {
+  expect(await isReady()).toBe(false);
+  expect(await sync()).toMatchObject({ code: 0 });
+  await until('the agent serves the release', isReady);
+  expect(await ask()).toBe(11);
+});
+
 test('sync-models publishes through the agent, and status names the release', async () => {
-  writeRepository(repository, addingModel('adds', { 1: 10 }));
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
   const { code, stdout } = await sync();
   expect(code).toBe(0);
   const result = JSON.parse(stdout) as { release: string; replicas: { settled: string[] } };
   ({ release } = result);
   expect(result.replicas.settled).toEqual([`http://127.0.0.1:${ports.http}`]);
-  expect(await ask()).toBe(11);
+  expect(await ask()).toBe(21);
   const status = await command('status', '--ask');
   expect(status).toMatchObject({ code: 0, stdout: expect.stringContaining(release) as string });
-  expect(status.stdout).toMatch(/adds +1 +READY +as released/);
+  expect(status.stdout).toMatch(/adds +2 +READY +as released/);
   expect(status.stdout).toMatch(/adds +ok +answered zeros/);
 });
 
 test('a release with a bad model is refused, and the release before stays served', async () => {
   writeRepository(repository, {
-    ...addingModel('adds', { 1: 10, 2: 20 }),
-    'adds/2/model.py': 'raise RuntimeError("no weights")\n',
+    ...addingModel('adds', { 1: 10, 2: 20, 3: 30 }),
+    'adds/3/model.py': 'raise RuntimeError("no weights")\n',
   });
   const { code, stderr } = await sync();
   expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('no weights') as string });
-  expect(await ask()).toBe(11);
+  expect(await ask()).toBe(21);
   expect(await getState()).toMatchObject({ release, ready: true, trial: null });
 });
 
@@ -187,16 +197,16 @@ test('Triton serves on while the agent is killed, and the agent that starts agai
   expect(others).toEqual([]);
   process.kill(pid as number, 'SIGKILL');
   await until('the program is gone', async () => !(await isReady()));
-  expect(await ask()).toBe(11);
+  expect(await ask()).toBe(21);
   await until('the agent serves again', isReady);
   expect(getAgents()).not.toContain(pid);
   expect(await getState()).toMatchObject({ release, home: release });
   const metrics = await (await fetch(`http://127.0.0.1:${ports.read}/metrics`)).text();
   expect(metrics).toContain('triton_agent_loads_total{result="ok"} 0\n');
   // And it publishes on.
-  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30 }));
   expect(await sync()).toMatchObject({ code: 0 });
-  expect(await ask()).toBe(21);
+  expect(await ask()).toBe(31);
 });
 
 test('a Triton that Docker restarts serves the release again', async () => {
@@ -204,19 +214,19 @@ test('a Triton that Docker restarts serves the release again', async () => {
   await triton.ended;
   triton = runTriton();
   await until('it serves again', isReady);
-  expect(await ask()).toBe(21);
+  expect(await ask()).toBe(31);
 });
 
 test('containers that start again without S3 serve the release of their volume', async () => {
   await agent.stop(20_000);
   expect(await agent.ended).toMatch(/exit code 0/);
-  expect(await ask()).toBe(21);
+  expect(await ask()).toBe(31);
   await triton.stop(20_000);
   endpoint = 'http://127.0.0.1:9';
   triton = runTriton();
   agent = runAgent();
   await until('it serves again', isReady);
-  expect(await ask()).toBe(21);
+  expect(await ask()).toBe(31);
 });
 
 test('the container of Triton has no credentials', () => {
