@@ -71,17 +71,12 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   return EXIT.ok;
 }
 
-async function exportAgent({
-  models,
-  exclude,
-  out,
-}: {
-  models?: string;
-  exclude?: string;
-  out: string;
-}): Promise<number> {
-  if (models !== undefined || exclude !== undefined || out !== FLAGS.out.default) {
-    throw new UsageError('--agent is given with --models, --exclude or --out, but exports no models', {
+async function exportAgent(flags: Record<string, unknown>): Promise<number> {
+  const other = (['out', 'repo', 'models', 'exclude'] as const).find(
+    (name) => flags[name] !== ('default' in FLAGS[name] ? FLAGS[name].default : undefined),
+  );
+  if (other !== undefined) {
+    throw new UsageError(`--agent and --${other} cannot be combined, because --agent exports no models`, {
       hint: 'omit one of them',
     });
   }
