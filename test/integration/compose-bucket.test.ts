@@ -59,7 +59,7 @@ function run(
     AWS_DEFAULT_REGION: 'us-east-1',
     AWS_ENDPOINT_URL_S3: endpoint,
   };
-  const given = Object.keys(service.environment).map((variable) => [variable, shell[variable]]);
+  const given = Object.keys(service.environment).map((variable) => [variable, shell[variable]] as const);
   const started = new ManagedProcess({
     name,
     command,
