@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/**', 'client/dist/**'] },
+  { ignores: ['node_modules/**', 'build/**', 'client/dist/**'] },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

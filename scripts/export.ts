@@ -1,3 +1,4 @@
+import { renameSync, writeFileSync } from 'node:fs';
 import { basename, join, relative, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { formatProblem, UsageError } from '../src/core/errors';
@@ -12,8 +13,11 @@ const FLAGS = {
   repo: { type: 'string', default: paths.modelRepository },
   models: { type: 'string' },
   exclude: { type: 'string' },
+  agent: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
+
+const AGENT_FILE = join(paths.root, 'build', 'agent.cjs');
 
 const HELP = `Writes a model repository that any Triton server can read: config.pbtxt, versions and files of each model.
 compose.yaml mounts this folder, and "docker build --target bundled" copies it into the image.
@@ -24,6 +28,7 @@ compose.yaml mounts this folder, and "docker build --target bundled" copies it i
   --repo DIR     model repository to export (default: ${basename(paths.modelRepository)})
   --models A,B   export only these models, and the models that their ensembles use
   --exclude A,B  export all models except these
+  --agent        export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.root, AGENT_FILE)}
   --help         print this text
 
 Models that an earlier export wrote to the folder, and that are no longer exported, are deleted from it.
@@ -32,6 +37,7 @@ Examples:
   npm run export
   npm run export -- --models resnet,bert --out /srv/models
   npm run export -- --repo ../models --exclude gfpgan
+  npm run export -- --agent
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
@@ -46,6 +52,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
+  if (flags.agent) return exportAgent(flags);
   const out = resolve(flags.out);
   if (`${out}${sep}`.startsWith(`${resolve(flags.repo)}${sep}`)) {
     throw new UsageError(`--out ${flags.out} is in the model repository ${flags.repo}, where every folder is a model`, {
@@ -61,5 +68,23 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   process.stdout.write(
     `Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`,
   );
+  return EXIT.ok;
+}
+
+async function exportAgent(flags: Record<string, unknown>): Promise<number> {
+  const other = (['out', 'repo', 'models', 'exclude'] as const).find(
+    (name) => flags[name] !== ('default' in FLAGS[name] ? FLAGS[name].default : undefined),
+  );
+  if (other !== undefined) {
+    throw new UsageError(`--agent and --${other} cannot be combined, because --agent exports no models`, {
+      hint: 'omit one of them',
+    });
+  }
+  // Loaded on demand, because it loads a compiler.
+  const { agentProgram } = await import('../infra/triton/agent/program');
+  // Renamed into place, because a container may start the program at any time.
+  writeFileSync(`${AGENT_FILE}.partial`, agentProgram()['agent.cjs']);
+  renameSync(`${AGENT_FILE}.partial`, AGENT_FILE);
+  process.stdout.write(`Exported the agent to ${displayPath(AGENT_FILE)}\n`);
   return EXIT.ok;
 }

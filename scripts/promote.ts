@@ -55,8 +55,8 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
-  const { triton, namespace, selector, kubeconfig, context } = flags;
-  const servers = { triton, namespace, selector, kubeconfig, context };
+  const { triton, agent, namespace, selector, kubeconfig, context } = flags;
+  const servers = { triton, agent, namespace, selector, kubeconfig, context };
   // Both flags are checked before Pulumi is asked about the first stack.
   const places = { from: place('from', flags), to: place('to', flags) };
   const opened: CommandTarget[] = [];

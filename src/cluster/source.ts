@@ -47,7 +47,7 @@ export function guardedReplicas(source: ReplicaSource, modelControlKey: string):
 
 /** Replicas at known addresses. */
 export function fixedReplicas(
-  servers: readonly ControlAddress[],
+  servers: readonly (ControlAddress & Pick<Replica, 'agentUrl'>)[],
   more: Pick<Replica, 'restart' | 'log'> = {},
 ): ReplicaSource {
   const replicas = servers.map((server) => ({ name: server.url, ready: true, ...server, ...more }));

@@ -28,6 +28,7 @@ export const STORE_FLAGS = {
 /** Flags that select the replicas. */
 export const SERVER_FLAGS = {
   triton: { type: 'string', multiple: true },
+  agent: { type: 'string', multiple: true },
   namespace: { type: 'string' },
   selector: { type: 'string' },
   kubeconfig: { type: 'string' },
@@ -50,6 +51,7 @@ const COMMIT_MS = 10_000;
 const DEFAULT_NAMESPACE = 'default';
 
 export const SERVER_HELP = `  --triton URL               a replica, http://HOST:PORT; repeat the flag for several replicas
+  --agent URL                the agent beside the server of --triton, http://127.0.0.1:PORT; one for each --triton, in their order
   --selector LABELS          instead of --triton: the replicas are the pods with these labels, for example app=triton
   --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
   --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
@@ -71,6 +73,7 @@ export interface TargetFlags {
   'endpoint-url'?: string;
   region?: string;
   triton?: string[];
+  agent?: string[];
   namespace?: string;
   selector?: string;
   kubeconfig?: string;
@@ -212,7 +215,7 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
   };
 }
 
-const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'selector'] as const;
+const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'agent', 'selector'] as const;
 
 /**
  * The model control key from the environment. Any key that fits into a header is accepted, because the servers need not
@@ -234,6 +237,12 @@ function requireOneWay(flags: TargetFlags): void {
       hint: 'omit one of them',
     });
   }
+  const { triton = [], agent } = flags;
+  if (agent !== undefined && agent.length !== triton.length) {
+    throw new UsageError(`--agent is given ${agent.length} times and --triton ${triton.length} times`, {
+      hint: 'give one --agent for each --triton, in the same order; pods with --stack or --selector need none',
+    });
+  }
   const alone = (['namespace', 'kubeconfig', 'context'] as const).find((flag) => flags[flag] !== undefined);
   if (alone !== undefined && flags.selector === undefined && flags.stack === undefined) {
     throw new UsageError(`--${alone} is given without --selector`, {
@@ -244,8 +253,12 @@ function requireOneWay(flags: TargetFlags): void {
 
 async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefined> {
   if (flags.triton !== undefined) {
-    const urls = flags.triton.map((url) => parseHttpUrl('triton', url) as string);
-    return fixedReplicas(urls.map((url) => ({ url, grpcAddress: defaultGrpcAddress(url) })));
+    const [urls = [], agents = []] = (['triton', 'agent'] as const).map((flag) =>
+      flags[flag]?.map((url) => parseHttpUrl(flag, url) as string),
+    );
+    return fixedReplicas(
+      urls.map((url, i) => ({ url, grpcAddress: defaultGrpcAddress(url), ...(agents[i] && { agentUrl: agents[i] }) })),
+    );
   }
   if (flags.selector === undefined) return undefined;
   const { kubernetesReplicas } = await import('../cluster/kubernetes');

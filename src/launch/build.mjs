@@ -16,8 +16,8 @@ import { build, formatMessages, stop } from 'esbuild';
 import { bundlesFolder, ENTRY, getDigest, getSource, OWN_SOURCES, recordFile } from './bundle.mjs';
 import { LaunchError } from './errors.mjs';
 
-/** Packages that load native code or files from their own folder. */
-const EXTERNAL = ['sharp', '@pulumi/*'];
+/** Packages that load native code or files from their own folder, or start it as a program. */
+const EXTERNAL = ['sharp', 'esbuild', '@pulumi/*'];
 const DAY_MS = 86_400_000;
 
 /**

@@ -286,6 +286,14 @@ describe('npm run export', () => {
     expect(printed.join('')).toContain('/m/1/model.pt: is stale; since the trace: net.py changed\n');
   });
 
+  test.each(['out', 'repo', 'models', 'exclude'])(
+    'refuses --agent with --%s, because it exports no models',
+    async (flag) => {
+      expect(await main(['--agent', `--${flag}`, 'a'])).toBe(2);
+      expect(printed.join('')).toContain(`--agent and --${flag} cannot be combined`);
+    },
+  );
+
   test('refuses a folder in the repository', async () => {
     expect(await main(['--repo', join(scratch, 'repo'), '--out', join(scratch, 'repo', 'out')])).toBe(2);
     expect(readdirSync(join(scratch, 'repo')).sort()).toEqual(['a', 'b']);

@@ -133,7 +133,7 @@ async function commit(
   const { store, location, signal, onStage, onBytes, noAsk, untried, drainSeconds } = options;
   if (mode.agents === undefined && untried !== true) {
     throw new UserError('no replicas were given, so no replica would try the release', {
-      hint: 'add --selector or --stack; or add --untried: replicas then load the release without a trial',
+      hint: 'add --stack, --selector, or --triton with --agent; or add --untried: replicas then load the release without a trial',
     });
   }
   const sweptBefore = base.head?.sweptBefore ?? new Date(0).toISOString();

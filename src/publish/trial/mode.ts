@@ -44,7 +44,7 @@ export async function findMode(
       {
         hint: isPod
           ? 'wait until the roll-out of pods with an agent is over, or set "agent" in the settings of the stack'
-          : 'publish with --stack or --selector; to have this server load the current release, ' +
+          : 'publish with --stack, --selector, or --agent if this server has an agent; to have it load the current release, ' +
             `${getRestart(plain[0])}, or publish to another prefix for servers without an agent`,
       },
     );

@@ -70,6 +70,17 @@ test('openTarget keeps the flags for messages', async () => {
   expect(targetCommand('status', target)).toBe(targetCommand('status', BUCKET));
 });
 
+test('openTarget pairs each --triton with its --agent', async () => {
+  const agent = ['http://127.0.0.1:8090', 'http://127.0.0.1:8190'];
+  const target = await openTarget({ ...BUCKET.flags, agent });
+  await target.close();
+  expect((await target.replicas?.list())?.map(({ url, agentUrl }) => [url, agentUrl])).toEqual([
+    ['http://h:1', agent[0]],
+    ['http://h:2', agent[1]],
+  ]);
+  expect(targetCommand('status', target)).toContain(`--agent ${agent[0]} --agent ${agent[1]}`);
+});
+
 test.each([
   { problem: 'no target', flags: {}, message: /^none of --stack, --bucket and --local is given$/ },
   { problem: '--repo alone', flags: { repo: 'r' }, message: /^--repo is given without --local$/ },
@@ -78,6 +89,11 @@ test.each([
     problem: 'two ways to select replicas',
     flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'], selector: 'a=b' },
     message: /^--triton and --selector cannot be combined/,
+  },
+  {
+    problem: 'an agent without its server',
+    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'], agent: ['http://h:2', 'http://h:3'] },
+    message: /^--agent is given 2 times and --triton 1 times$/,
   },
   {
     problem: 'a context alone',

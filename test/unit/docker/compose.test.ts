@@ -1,52 +1,70 @@
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { AGENT_IMAGE } from '../../../infra/triton/image';
 import { paths } from '../../../src/core/paths';
+import { guardFlags } from '../../../src/triton/control-key';
+import { SERVING_FLAGS } from '../../../src/triton/serving';
 import { describeUnless } from '../../support/describe-unless';
 import { readCompose, readDockerfile } from './read';
 
 const { services } = readCompose();
 
-const SHARED = {
+const CONTAINER = { cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'], restart: 'unless-stopped' };
+const TRITON = {
+  ...CONTAINER,
   build: { context: '.', target: 'server' },
   image: 'triton-serving',
-  command: ['--model-repository=${MODEL_REPOSITORY:-/build/repository}'],
-  environment: {
-    AWS_ACCESS_KEY_ID: null,
-    AWS_SECRET_ACCESS_KEY: null,
-    AWS_SESSION_TOKEN: null,
-    AWS_DEFAULT_REGION: null,
-    TRITON_MODEL_CONTROL_KEY: null,
-  },
-  volumes: ['./build:/build:ro'],
-  tmpfs: ['/var/cache/triton:mode=0700,uid=1000,gid=1000'],
   ports: ['127.0.0.1:8000:8000', '127.0.0.1:8001:8001', '127.0.0.1:8002:8002'],
   healthcheck: { start_interval: '2s' },
   stop_grace_period: '45s',
   shm_size: '1gb',
   ulimits: { memlock: -1, stack: 64 * 1024 * 1024 },
-  cap_drop: ['ALL'],
-  security_opt: ['no-new-privileges:true'],
-  restart: 'unless-stopped',
 };
+const FOLDER = {
+  ...TRITON,
+  command: ['--model-repository=/build/repository'],
+  environment: { TRITON_MODEL_CONTROL_KEY: null },
+  volumes: ['./build:/build:ro'],
+};
+const BUCKET = {
+  ...TRITON,
+  entrypoint: ['/bin/sh', '-c', 'eval "$$(cat /opt/agent/start-triton.sh)"', '/var/cache/triton'],
+  command: [
+    '/opt/nvidia/nvidia_entrypoint.sh',
+    'tritonserver',
+    '--model-repository=/var/cache/triton/models',
+    ...SERVING_FLAGS,
+    '--exit-timeout-secs=30',
+    ...guardFlags('{control-key}'),
+  ],
+  // No credentials.
+  environment: {},
+  volumes: ['./infra/triton/agent:/opt/agent:ro', 'releases:/var/cache/triton:ro'],
+  depends_on: { agent: { condition: 'service_started' } },
+};
+const GPU = {
+  deploy: { resources: { reservations: { devices: [{ driver: 'nvidia', count: 1, capabilities: ['gpu'] }] } } },
+};
+const AS_TRITON = { networks: { default: { aliases: ['triton'] } } };
 
 test('triton: one GPU', () => {
-  expect(services['triton']).toEqual({
-    ...SHARED,
-    deploy: { resources: { reservations: { devices: [{ driver: 'nvidia', count: 1, capabilities: ['gpu'] }] } } },
-  });
+  expect(services['triton']).toEqual({ ...FOLDER, ...GPU });
 });
 
-test('triton-cpu: the same without a GPU, only when asked for, under the same host name', () => {
-  expect(services['triton-cpu']).toEqual({
-    ...SHARED,
-    profiles: ['cpu'],
-    networks: { default: { aliases: ['triton'] } },
-  });
+test('the other services start only when asked for, and those of Triton have the same host name', () => {
+  expect(services['triton-cpu']).toEqual({ ...FOLDER, ...AS_TRITON, profiles: ['cpu'] });
+  expect(services['triton-bucket']).toEqual({ ...BUCKET, ...GPU, ...AS_TRITON, profiles: ['bucket'] });
+  expect(services['triton-bucket-cpu']).toEqual({ ...BUCKET, ...AS_TRITON, profiles: ['bucket-cpu'] });
+  expect(services['agent']).toMatchObject({ ...CONTAINER, profiles: ['bucket', 'bucket-cpu'], network_mode: 'host' });
 });
 
 test('compose.yaml has no other services', () => {
-  expect(Object.keys(services)).toEqual(['triton', 'triton-cpu']);
+  expect(Object.keys(services)).toEqual(['triton', 'triton-cpu', 'triton-bucket', 'triton-bucket-cpu', 'agent']);
+});
+
+test('the agent has the image of the agent in pods', () => {
+  expect(services['agent']?.image).toBe(AGENT_IMAGE);
 });
 
 test('the mounted folder is in every checkout, because Docker would create it for root alone', () => {
@@ -58,7 +76,7 @@ describe('compose.yaml and the Dockerfile agree', () => {
   const value = (name: string): string => dockerfile.find((one) => one.name === name)?.value ?? '';
 
   test('the target is one of its stages', () => {
-    expect(dockerfile.some((one) => one.name === 'FROM' && one.value.endsWith(` AS ${SHARED.build.target}`))).toBe(
+    expect(dockerfile.some((one) => one.name === 'FROM' && one.value.endsWith(` AS ${TRITON.build.target}`))).toBe(
       true,
     );
   });
@@ -67,15 +85,15 @@ describe('compose.yaml and the Dockerfile agree', () => {
     expect(value('HEALTHCHECK')).toContain('/v2/health/ready');
   });
 
-  test('the memory file system holds the S3 models and belongs to the user', () => {
-    const folder = value('ENV').replace('TRITON_AWS_MOUNT_DIRECTORY=', '');
-    const [uid, gid] = value('USER').split(':');
-    expect(SHARED.tmpfs).toEqual([`${folder}:mode=0700,uid=${uid},gid=${gid}`]);
+  test('the folder of the agent is there, and belongs to the user', () => {
+    expect(value('RUN')).toContain('install --directory --owner=1000 --group=1000');
+    expect(value('ENV')).toBe(`TRITON_AWS_MOUNT_DIRECTORY=${BUCKET.entrypoint[3]}`);
+    expect(value('USER')).toBe('1000:1000');
   });
 
   test('Docker waits longer than the server does for open requests', () => {
     const seconds = Number(/--exit-timeout-secs=(\d+)/.exec(value('ENTRYPOINT'))?.[1]);
-    expect(Number.parseInt(SHARED.stop_grace_period, 10)).toBeGreaterThanOrEqual(seconds + 10);
+    expect(Number.parseInt(TRITON.stop_grace_period, 10)).toBeGreaterThanOrEqual(seconds + 10);
   });
 });
 
@@ -110,10 +128,13 @@ describeUnless(noCompose, 'docker compose config', () => {
     expect(read['triton']?.['command']).toEqual(['--model-repository=/build/repository']);
   });
 
-  test('S3 by environment', () => {
-    const { services: read } = config({ MODEL_REPOSITORY: 's3://models/prod', AWS_DEFAULT_REGION: 'eu-central-1' });
-    expect(read['triton']?.['command']).toEqual(['--model-repository=s3://models/prod']);
-    expect(read['triton']?.['environment']).toMatchObject({ AWS_DEFAULT_REGION: 'eu-central-1' });
+  test.each(['bucket', 'bucket-cpu'])('the profile %s has an agent with the bucket of the environment', (profile) => {
+    const given = { MODEL_REPOSITORY: 's3://models/prod', AWS_DEFAULT_REGION: 'eu-central-1' };
+    const { services: read } = config(given, '--profile', profile);
+    expect(Object.keys(read).sort()).toEqual(['agent', 'triton', `triton-${profile}`]);
+    expect(read['agent']?.['command']).toContain('s3://models/prod');
+    expect(read['agent']?.['environment']).toMatchObject({ AWS_DEFAULT_REGION: 'eu-central-1' });
+    expect(read[`triton-${profile}`]?.['environment'] ?? {}).toEqual({});
   });
 
   test('the profile cpu has no GPU in it', () => {

@@ -28,10 +28,10 @@ export function readDockerfile(): Instruction[] {
 
 /** What of compose.yaml the tests look at, with its merge keys (`<<`) resolved. */
 export interface Service {
-  build: { context: string; target: string };
+  image: string;
+  entrypoint?: string[];
   command: string[];
-  stop_grace_period: string;
-  tmpfs: string[];
+  environment: Record<string, string | null>;
 }
 
 export function readCompose(): { services: Record<string, Service> } {

@@ -1,0 +1,235 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+import { Progress } from '../../src/cli/progress';
+import { paths } from '../../src/core/paths';
+import { ensurePython, type PythonEnvironment } from '../../src/install/python';
+import { assembleBackends, ensureTriton, type TritonInstallation } from '../../src/install/triton';
+import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
+import { ManagedProcess } from '../../src/local/process/managed-process';
+import { freePorts } from '../../src/local/process/ports';
+import type { AgentState } from '../../src/release/agent-api';
+import { addingModel, writeRepository } from '../support/repository';
+import { runCommandLine, type Finished } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+import { readCompose } from '../unit/docker/read';
+
+jest.setTimeout(300_000);
+
+const BUCKET = 'composed';
+const { services } = readCompose();
+const scratch = new Scratch();
+const repository = join(scratch.directory, 'repository');
+/** The volume `releases`. */
+const volume = join(scratch.directory, 'releases');
+const backends = join(scratch.directory, 'backends');
+
+let python: PythonEnvironment;
+let installation: TritonInstallation;
+let endpoint: string;
+let ports: Record<'http' | 'grpc' | 'metrics' | 'control' | 'read', number>;
+let agent: ManagedProcess;
+let triton: ManagedProcess;
+
+/**
+ * Runs a service of compose.yaml as a process on this machine, which has no Docker. Its folders are those that the file
+ * mounts, and its environment has only the variables that the file gives to the container.
+ */
+function run(
+  name: string,
+  program: readonly string[],
+  more: readonly string[],
+  variables: NodeJS.ProcessEnv,
+): ManagedProcess {
+  const service = services[name];
+  if (service === undefined) throw new Error(`compose.yaml has no service ${name}`);
+  const here = (text: string): string =>
+    text
+      .replaceAll('${MODEL_REPOSITORY:-}', `s3://${BUCKET}/models`)
+      .replaceAll('$$', '$')
+      .replaceAll('/opt/agent', join(paths.root, 'infra', 'triton', 'agent'))
+      .replaceAll('/build', join(paths.root, 'build'))
+      .replace(/^(\/var\/cache\/triton|\/home\/node)/, volume)
+      .replace('=/var/cache/triton', `=${volume}`);
+  const [command = '', ...args] = [...(service.entrypoint ?? []), ...program, ...more].map(here);
+  const shell: NodeJS.ProcessEnv = {
+    ...S3_ENVIRONMENT,
+    AWS_DEFAULT_REGION: 'us-east-1',
+    AWS_ENDPOINT_URL_S3: endpoint,
+  };
+  const given = Object.keys(service.environment).map((variable) => [variable, shell[variable]] as const);
+  const started = new ManagedProcess({
+    name,
+    command,
+    args,
+    env: { ...Object.fromEntries(given), ...variables },
+    logFile: join(scratch.directory, `${name}.log`),
+    python: python.python,
+    deathSignal: 'SIGKILL',
+  });
+  scratch.defer(() => started.stop(0));
+  return started;
+}
+
+const runAgent = (): ManagedProcess =>
+  run(
+    'agent',
+    services['agent']?.command ?? [],
+    [
+      ...['--triton', `http://127.0.0.1:${ports.http}`, '--grpc', `127.0.0.1:${ports.grpc}`],
+      ...['--port', String(ports.read), '--control-port', String(ports.control)],
+    ],
+    { PATH: [dirname(process.execPath), process.env['PATH'] ?? ''].join(delimiter) },
+  );
+
+function runTriton(): ManagedProcess {
+  const [entryPoint, , ...flags] = services['triton-bucket-cpu']?.command ?? [];
+  expect(entryPoint).toBe('/opt/nvidia/nvidia_entrypoint.sh');
+  const own = [
+    `--backend-directory=${backends}`,
+    ...(['http', 'grpc', 'metrics'] as const).flatMap((one) => [
+      `--${one}-address=127.0.0.1`,
+      `--${one}-port=${ports[one]}`,
+    ]),
+  ];
+  return run('triton-bucket-cpu', [installation.binary, ...flags], own, {
+    PATH: [python.bin, process.env['PATH'] ?? ''].join(delimiter),
+    PYTHONHOME: '',
+    LD_LIBRARY_PATH: [installation.libraries, python.libraries].filter((path) => path !== undefined).join(delimiter),
+  });
+}
+
+beforeAll(async () => {
+  python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+  installation = await ensureTriton(python);
+  ({ endpoint } = await testS3(scratch));
+  await (await openBucket(scratch, endpoint, BUCKET)).enableVersioning();
+  const [http = 0, grpc = 0, metrics = 0, control = 0, read = 0] = await freePorts(5);
+  ports = { http, grpc, metrics, control, read };
+  mkdirSync(volume);
+  assembleBackends(installation, backends);
+  expect(await runCommandLine('export', ['--agent'])).toMatchObject({ code: 0 });
+  writeRepository(repository, addingModel('adds', { 1: 10 }));
+  const direct = ['--bucket', `s3://${BUCKET}/models`, '--endpoint-url', endpoint, '--repo', repository];
+  expect(await runCommandLine('sync-models', direct, S3_ENVIRONMENT)).toMatchObject({ code: 0 });
+  triton = runTriton();
+  agent = runAgent();
+  await until('the agent answers', async () => (await getState().catch(() => undefined)) !== undefined);
+}, 600_000);
+afterAll(() => scratch.clean());
+
+/** The health check of the agent. */
+const isReady = async (): Promise<boolean> =>
+  fetch(`http://127.0.0.1:${ports.read}/ready`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+
+const getState = async (): Promise<AgentState> =>
+  (await (await fetch(`http://127.0.0.1:${ports.read}/state`)).json()) as AgentState;
+
+/** Runs a command for the bucket and the replica. */
+const command = (name: string, ...flags: string[]): Promise<Finished> =>
+  runCommandLine(
+    name,
+    [
+      ...['--bucket', `s3://${BUCKET}/models`, '--endpoint-url', endpoint],
+      ...['--triton', `http://127.0.0.1:${ports.http}`, '--agent', `http://127.0.0.1:${ports.control}`],
+      ...flags,
+    ],
+    S3_ENVIRONMENT,
+  );
+
+const sync = (): Promise<Finished> => command('sync-models', '--repo', repository, '--json');
+
+/** The answer of the model `adds` to 1. */
+async function ask(): Promise<unknown> {
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] });
+  const answer = await fetch(`http://127.0.0.1:${ports.http}/v2/models/adds/infer`, { method: 'POST', body });
+  return ((await answer.json()) as { outputs?: { data: number[] }[] }).outputs?.[0]?.data[0];
+}
+
+/** Processes of the agent's program, without the shell that restarts it. */
+const getAgents = (): number[] =>
+  execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' })
+    .split('\n')
+    .filter((line) => line.includes(volume) && /^\s*\d+ node /.test(line))
+    .map((line) => Number.parseInt(line, 10));
+
+let release: string;
+
+test('a bucket that was published without an agent is migrated by sync-models', async () => {
+  expect(await isReady()).toBe(false);
+  expect(await sync()).toMatchObject({ code: 0 });
+  await until('the agent serves the release', isReady);
+  expect(await ask()).toBe(11);
+});
+
+test('sync-models publishes through the agent, and status names the release', async () => {
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
+  const { code, stdout } = await sync();
+  expect(code).toBe(0);
+  const result = JSON.parse(stdout) as { release: string; replicas: { settled: string[] } };
+  ({ release } = result);
+  expect(result.replicas.settled).toEqual([`http://127.0.0.1:${ports.http}`]);
+  expect(await ask()).toBe(21);
+  const status = await command('status', '--ask');
+  expect(status).toMatchObject({ code: 0, stdout: expect.stringContaining(release) as string });
+  expect(status.stdout).toMatch(/adds +2 +READY +as released/);
+  expect(status.stdout).toMatch(/adds +ok +answered zeros/);
+});
+
+test('a release with a bad model is refused, and the release before stays served', async () => {
+  writeRepository(repository, {
+    ...addingModel('adds', { 1: 10, 2: 20, 3: 30 }),
+    'adds/3/model.py': 'raise RuntimeError("no weights")\n',
+  });
+  const { code, stderr } = await sync();
+  expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('no weights') as string });
+  expect(await ask()).toBe(21);
+  expect(await getState()).toMatchObject({ release, ready: true, trial: null });
+});
+
+test('Triton serves on while the agent is killed, and the agent that starts again loads nothing', async () => {
+  const [pid, ...others] = getAgents();
+  expect(others).toEqual([]);
+  process.kill(pid as number, 'SIGKILL');
+  await until('the program is gone', async () => !(await isReady()));
+  expect(await ask()).toBe(21);
+  await until('the agent serves again', isReady);
+  expect(getAgents()).not.toContain(pid);
+  expect(await getState()).toMatchObject({ release, home: release });
+  const metrics = await (await fetch(`http://127.0.0.1:${ports.read}/metrics`)).text();
+  expect(metrics).toContain('triton_agent_loads_total{result="ok"} 0\n');
+  // And it publishes on.
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30 }));
+  expect(await sync()).toMatchObject({ code: 0 });
+  expect(await ask()).toBe(31);
+});
+
+test('a Triton that Docker restarts serves the release again', async () => {
+  triton.killGroup();
+  await triton.ended;
+  triton = runTriton();
+  await until('it serves again', isReady);
+  expect(await ask()).toBe(31);
+});
+
+test('containers that start again without S3 serve the release of their volume', async () => {
+  await agent.stop(20_000);
+  expect(await agent.ended).toMatch(/exit code 0/);
+  expect(await ask()).toBe(31);
+  await triton.stop(20_000);
+  endpoint = 'http://127.0.0.1:9';
+  triton = runTriton();
+  agent = runAgent();
+  await until('it serves again', isReady);
+  expect(await ask()).toBe(31);
+});
+
+test('the container of Triton has no credentials', () => {
+  const environment = readFileSync(`/proc/${triton.pid}/environ`, 'utf8');
+  expect(environment).not.toContain(LOCAL_CREDENTIALS.secretAccessKey);
+});
