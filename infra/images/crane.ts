@@ -120,9 +120,9 @@ type Kind = 'immutable' | 'denied' | 'missing' | 'unreachable';
 
 /** What the errors of registries contain, in the order in which they are tried. */
 const PATTERNS: readonly (readonly [Kind, RegExp])[] = [
-  ['immutable', /immutable/i],
-  ['denied', /UNAUTHORIZED|DENIED|FORBIDDEN|\b40[13]\b|not authorized/i],
-  ['missing', /MANIFEST_UNKNOWN|NAME_UNKNOWN|\b404\b/],
+  ['immutable', /repository is immutable/],
+  ['denied', /: (UNAUTHORIZED|DENIED)\b|status code 40[13]\b|not authorized/],
+  ['missing', /: (MANIFEST|NAME)_UNKNOWN\b|status code 404\b/],
 ];
 
 const AGAIN = 'run the command again, which copies only what is missing';
