@@ -254,7 +254,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
       'a digest that does not exist',
       async () => ({
         args: (await createStack({ image: `${source.host}/nvidia/tritonserver@sha256:${'0'.repeat(64)}` })).args,
-        says: [/cannot copy .*MANIFEST_UNKNOWN.*\n {2}-> check image and agentImage in the stack file/],
+        says: [/cannot copy .*(MANIFEST|NAME)_UNKNOWN.*\n {2}-> check image and agentImage in the stack file/],
       }),
     ],
     [
