@@ -22,7 +22,7 @@ export = async (): Promise<object> => {
     exposure.deleteBeforeReplace = isLoadBalancerClassChanged(state, settings);
   }
   const listImages = async (repositoryName: string): Promise<ImageId[]> =>
-    (await getImages({ repositoryName })).imageIds;
+    ((await getImages({ repositoryName })).imageIds as ImageId[] | undefined) ?? [];
   const warning = await useMirror(settings, state, listImages).catch((error: unknown) => {
     throw asRunError(error);
   });

@@ -10,6 +10,7 @@ import {
   paginateDescribeVpcs,
   type _InstanceType,
 } from '@aws-sdk/client-ec2';
+import { ECRClient, paginateListImages } from '@aws-sdk/client-ecr';
 import {
   DescribeClusterCommand,
   EKSClient,
@@ -57,6 +58,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
   const ec2AtHome = new EC2Client(homeConfig);
+  const ecr = new ECRClient(config);
   const eks = new EKSClient(config);
   const iam = new IAMClient(homeConfig);
   const logs = new CloudWatchLogsClient(config);
@@ -183,6 +185,16 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
           return (await iam.send(new GetRoleCommand({ RoleName: name }), options)).Role?.Arn;
         }),
       ),
+    imageDigests: (repositoryName) =>
+      ask('ecr:ListImages', () =>
+        unlessMissing('RepositoryNotFoundException', async () => {
+          const found = new Map<string, string>();
+          for await (const { imageIds = [] } of paginateListImages({ client: ecr }, { repositoryName }, options)) {
+            for (const { imageTag = '', imageDigest = '' } of imageIds) found.set(imageTag, imageDigest);
+          }
+          return found;
+        }),
+      ),
     listBucket: async (bucket, bucketRegion, prefix) => {
       const given = await credentials();
       const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
@@ -191,7 +203,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
     },
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, eks, iam, logs, quotas]) client.destroy();
+      for (const client of [sts, ec2, ec2AtHome, ecr, eks, iam, logs, quotas]) client.destroy();
       close();
     },
   };

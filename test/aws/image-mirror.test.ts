@@ -73,7 +73,12 @@ describeUnless(whyNoAwsStack(), 'mirrorImages, with the real AWS provider on a m
     'pods pull the copy by its digest, and an image that is not copied is refused',
     async () => {
       const [, tag = ''] = defaultImage().split(':');
-      const imageManifest = JSON.stringify({ schemaVersion: 2, config: {}, layers: [] });
+      const imageManifest = JSON.stringify({
+        schemaVersion: 2,
+        mediaType: 'application/vnd.oci.image.manifest.v1+json',
+        config: { digest: `sha256:${'1'.repeat(64)}`, size: 1, mediaType: 'application/vnd.oci.image.config.v1+json' },
+        layers: [],
+      });
       await ecr.send(new PutImageCommand({ repositoryName: REPOSITORY, imageTag: tag, imageManifest }));
       const { imageDetails = [] } = await ecr.send(new DescribeImagesCommand({ repositoryName: REPOSITORY }));
       await made.stack.up();
