@@ -1,7 +1,9 @@
 import { join } from 'node:path';
+import { getImages } from '@pulumi/aws/ecr/getImages';
 import * as pulumi from '@pulumi/pulumi';
 import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
-import { toRunError } from './run-error';
+import { useMirror, type ImageId } from './images/use-mirror';
+import { asRunError, toRunError } from './run-error';
 import { readSettings } from './settings';
 import { getServedChanges, isLoadBalancerClassChanged, keepPublisher } from './served-changes';
 import { program } from './stack';
@@ -19,6 +21,12 @@ export = async (): Promise<object> => {
   if (exposure.kind === 'internal-load-balancer') {
     exposure.deleteBeforeReplace = isLoadBalancerClassChanged(state, settings);
   }
+  const listImages = async (repositoryName: string): Promise<ImageId[]> =>
+    ((await getImages({ repositoryName })).imageIds as ImageId[] | undefined) ?? [];
+  const warning = await useMirror(settings, state, listImages).catch((error: unknown) => {
+    throw asRunError(error);
+  });
+  if (warning !== undefined) void pulumi.log.warn(warning);
   const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { memoryWarnings } = await import('./memory-warnings');

@@ -12,6 +12,8 @@ import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
 import { ModelRepository } from './storage/model-repository';
 import { Network } from './network/network';
+import { ImageMirror } from './images/image-mirror';
+import { mirroredImages } from './images/mirrored-image';
 import { getPartition } from './iam/policy-document';
 import { PublisherRole } from './iam/publisher-role';
 import type { RepositoryRef } from './iam/repository-policies';
@@ -40,6 +42,10 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const names = getNames(settings);
   const cluster = getCluster(names, settings);
   const repository = getRepository(names, settings);
+  if (settings.mirrorImages) {
+    const repositories = mirroredImages(settings).map((image) => image.repository);
+    new ImageMirror('images', { repositories, protect: settings.protect }, names.options);
+  }
   const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo, names.options);
   const nodes = new GpuNodes(
     'gpu',

@@ -71,6 +71,8 @@ export interface AwsAccount {
   oidcProvider(arn: string): Promise<OidcProvider | undefined>;
   /** ARN of a role; undefined if the role does not exist. */
   roleArn(name: string): Promise<string | undefined>;
+  /** Digests of the images of an ECR repository, by tag; undefined if the repository does not exist. */
+  imageDigests(repository: string): Promise<ReadonlyMap<string, string> | undefined>;
   /** Throws an S3Error if the bucket cannot be listed. */
   listBucket(bucket: string, region: string, prefix: string): Promise<void>;
 }

@@ -10,6 +10,7 @@ import {
   paginateDescribeVpcs,
   type _InstanceType,
 } from '@aws-sdk/client-ec2';
+import { ECRClient, paginateListImages } from '@aws-sdk/client-ecr';
 import {
   DescribeClusterCommand,
   EKSClient,
@@ -23,29 +24,15 @@ import {
   GetServiceQuotaCommand,
   ServiceQuotasClient,
 } from '@aws-sdk/client-service-quotas';
-import { AssumeRoleCommand, GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
-import { NodeHttpHandler } from '@smithy/node-http-handler';
-import { openAgent } from '../../src/s3/agent';
-import { CredentialsError, CredentialSource } from '../../src/s3/credentials';
-import { readSettings } from '../../src/s3/settings';
-import { S3Store, type Credentials } from '../../src/s3/store';
+import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
+import { S3Store } from '../../src/s3/store';
+import { once, openAwsSession } from '../aws-session';
 import { getPartition } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
 import { explainError, type AwsAccount, type Identity, type OfferedVersion, type Quota } from './account';
 import type { Right } from './rights';
 
-/** Limits for one request, in ms. Shorter than the time for one check, so that a lost request is sent again. */
-const TIMEOUTS = { connectionTimeout: 4000, requestTimeout: 8000, throwOnRequestTimeout: true };
-const CONNECTIONS = 16;
-const IDLE_TIMEOUT_MS = 10_000;
 const S3_ATTEMPTS = 2;
-
-/** For each partition, a region that every account of it has. */
-const HOME_REGIONS: Readonly<Record<string, string>> = {
-  'aws-cn': 'cn-north-1',
-  'aws-us-gov': 'us-gov-west-1',
-  aws: 'us-east-1',
-};
 
 const SUPPORT: Readonly<Record<VersionStatus, OfferedVersion['support']>> = {
   STANDARD_SUPPORT: 'standard',
@@ -63,45 +50,22 @@ export interface OpenAccount extends AwsAccount {
  * @param region of the stack
  * @throws UserError if a setting of the AWS tools is wrong
  */
-export async function openAwsAccount(region: string, { profile, roleArn }: AwsIdentity): Promise<OpenAccount> {
-  // The warning about the version of Node is for those who use the SDK in their own code.
-  process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
-  // The credential chain and the SDK read the variable.
-  if (profile !== undefined) process.env['AWS_PROFILE'] = profile;
-  const partition = getPartition(region);
-  const home = HOME_REGIONS[partition];
-  const { caFile } = await readSettings({ region }, process.env);
-  const agent = await openAgent({
-    secure: true,
-    connections: CONNECTIONS,
-    idleTimeoutMs: IDLE_TIMEOUT_MS,
-    caFile,
-    env: process.env,
-  });
-  const requestHandler = new NodeHttpHandler({ ...TIMEOUTS, httpsAgent: agent as never });
-  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent, ofAws: true }));
-  const ofShell = async (): Promise<Credentials> => source.get();
-  const credentials = once(
-    roleArn === undefined
-      ? ofShell
-      : () => assumeRole(new STSClient({ region: home, requestHandler, credentials: ofShell }), roleArn),
-  );
-  const config = { region, requestHandler, credentials };
-  // An account that has not enabled the region of the stack is known only to other regions.
-  const atHome = { ...config, region: home };
+export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): Promise<OpenAccount> {
+  const { config, homeConfig, credentials, close } = await openAwsSession(region, awsIdentity, 'doctor');
   const closing = new AbortController();
   setMaxListeners(0, closing.signal); // Every request adds one.
   const options = { abortSignal: closing.signal };
-  const sts = new STSClient(atHome);
+  const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
-  const ec2AtHome = new EC2Client(atHome);
+  const ec2AtHome = new EC2Client(homeConfig);
+  const ecr = new ECRClient(config);
   const eks = new EKSClient(config);
-  const iam = new IAMClient(atHome);
+  const iam = new IAMClient(homeConfig);
   const logs = new CloudWatchLogsClient(config);
   const quotas = new ServiceQuotasClient(config);
 
   return {
-    partition,
+    partition: getPartition(region),
     identity: once(() =>
       ask(undefined, async (): Promise<Identity> => {
         const { Account = '', Arn = '' } = await sts.send(new GetCallerIdentityCommand({}), options);
@@ -221,6 +185,16 @@ export async function openAwsAccount(region: string, { profile, roleArn }: AwsId
           return (await iam.send(new GetRoleCommand({ RoleName: name }), options)).Role?.Arn;
         }),
       ),
+    imageDigests: (repositoryName) =>
+      ask('ecr:ListImages', () =>
+        unlessMissing('RepositoryNotFoundException', async () => {
+          const found = new Map<string, string>();
+          for await (const { imageIds = [] } of paginateListImages({ client: ecr }, { repositoryName }, options)) {
+            for (const { imageTag = '', imageDigest = '' } of imageIds) found.set(imageTag, imageDigest);
+          }
+          return found;
+        }),
+      ),
     listBucket: async (bucket, bucketRegion, prefix) => {
       const given = await credentials();
       const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
@@ -229,8 +203,8 @@ export async function openAwsAccount(region: string, { profile, roleArn }: AwsId
     },
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, eks, iam, logs, quotas]) client.destroy();
-      agent.destroy();
+      for (const client of [sts, ec2, ec2AtHome, ecr, eks, iam, logs, quotas]) client.destroy();
+      close();
     },
   };
 }
@@ -253,33 +227,5 @@ async function unlessMissing<T>(name: string, read: () => Promise<T>): Promise<T
   } catch (error) {
     if (isNamed(error, name)) return undefined;
     throw error;
-  }
-}
-
-/** Calls `read` once for each key, because several checks need the same answer. */
-function once<A extends readonly string[], T>(read: (...keys: A) => Promise<T>): (...keys: A) => Promise<T> {
-  const answers = new Map<string, Promise<T>>();
-  return (...keys) => {
-    const key = keys.join('\n');
-    const answer = answers.get(key) ?? read(...keys);
-    answers.set(key, answer);
-    return answer;
-  };
-}
-
-/** @throws CredentialsError */
-async function assumeRole(sts: STSClient, roleArn: string): Promise<Credentials> {
-  try {
-    const request = new AssumeRoleCommand({ RoleArn: roleArn, RoleSessionName: 'triton-serving-doctor' });
-    const { AccessKeyId = '', SecretAccessKey = '', SessionToken = '' } = (await sts.send(request)).Credentials ?? {};
-    return { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken };
-  } catch (error) {
-    const { name, message } = error as Error;
-    throw new CredentialsError(`cannot assume the role ${roleArn} of aws:assumeRoles: ${name}: ${message}`, {
-      hint: 'check the trust policy of the role, and aws:assumeRoles in the stack file',
-      cause: error,
-    });
-  } finally {
-    sts.destroy();
   }
 }

@@ -4,6 +4,7 @@ import { clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-clu
 import { eksVersionCheck } from './check-eks-version';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { identityCheck } from './check-identity';
+import { imagesCheck } from './check-images';
 import { networkQuotasCheck } from './check-network';
 import { oidcProviderCheck, subjectsCheck } from './check-publishers';
 import { rolesCheck, spotRoleCheck } from './check-roles';
@@ -26,4 +27,5 @@ export const CHECKS: readonly Check[] = [
   rolesCheck,
   spotRoleCheck,
   bucketCheck,
+  imagesCheck,
 ];

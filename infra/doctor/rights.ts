@@ -6,6 +6,7 @@ export const RIGHTS = [
   'ec2:DescribeRegions',
   'ec2:DescribeSubnets',
   'ec2:DescribeVpcs',
+  'ecr:ListImages',
   'eks:DescribeCluster',
   'eks:DescribeClusterVersions',
   'eks:ListAccessEntries',

@@ -9,6 +9,7 @@ import {
   DescribeVpcsCommand,
   EC2Client,
 } from '@aws-sdk/client-ec2';
+import { CreateRepositoryCommand, ECRClient, PutImageCommand } from '@aws-sdk/client-ecr';
 import { CreateAccessEntryCommand, CreateClusterCommand, EKSClient } from '@aws-sdk/client-eks';
 import {
   CreateAccessKeyCommand,
@@ -127,6 +128,7 @@ async function tellMoto(path: string, body: string): Promise<void> {
 // The SDK reads the variable when the first client is created.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
 const ec2 = new EC2Client({ region: REGION });
+const ecr = new ECRClient({ region: REGION });
 const eks = new EKSClient({ region: REGION });
 const iam = new IAMClient({ region: REGION });
 
@@ -177,6 +179,19 @@ async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[
 
 async function createBucket(name: string): Promise<void> {
   await askMoto(moto, 's3', `/${name}`, {}, '', 'PUT');
+}
+
+/** Puts an image with the tag into the ECR repository of the stack. */
+async function createImage(imageTag: string): Promise<void> {
+  const repositoryName = 'triton-staging/tritonserver';
+  const imageManifest = JSON.stringify({
+    schemaVersion: 2,
+    mediaType: 'application/vnd.oci.image.manifest.v1+json',
+    config: { digest: `sha256:${'1'.repeat(64)}`, size: 1, mediaType: 'application/vnd.oci.image.config.v1+json' },
+    layers: [],
+  });
+  await ecr.send(new CreateRepositoryCommand({ repositoryName }));
+  await ecr.send(new PutImageCommand({ repositoryName, imageTag, imageManifest }));
 }
 
 async function createLogGroup(): Promise<void> {
@@ -554,6 +569,28 @@ const STATES: State[] = [
     settings: { bucketName: 'acme-models' },
     make: () => createBucket('acme-models'),
   },
+  { name: 'a stack whose ECR repositories are not created yet', settings: { mirrorImages: true } },
+  {
+    name: 'a copy of the image',
+    settings: { mirrorImages: true, image: 'nvcr.io/nvidia/tritonserver:1' },
+    make: () => createImage('1'),
+  },
+  {
+    name: 'no copy of the image',
+    settings: { mirrorImages: true, image: 'nvcr.io/nvidia/tritonserver:2' },
+    make: () => createImage('1'),
+    finds: ['error images'],
+    says: [
+      /triton-staging\/tritonserver has no copy of nvcr.io\/nvidia\/tritonserver:2/,
+      /npm run mirror-image -- --stack staging/,
+    ],
+  },
+  {
+    name: 'another image under the tag of the copy',
+    settings: { mirrorImages: true, image: `nvcr.io/nvidia/tritonserver:1@sha256:${'0'.repeat(64)}` },
+    make: () => createImage(`1-${'0'.repeat(12)}`),
+    finds: ['error images'],
+  },
 ];
 
 test.each(STATES)('names $name', async ({ settings, aws, make, makeNetwork, finds = [], says = [] }) => {
@@ -587,7 +624,7 @@ describe('the rights of the doctor', () => {
     const principalArn = `arn:aws:iam::${ACCOUNT}:user/${USER}`;
     await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
-    before = { settings: { ...admins, clusterName: 'new', bucketName: BUCKET } };
+    before = { settings: { ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
     const vpc = await createVpc();
     after = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
   });

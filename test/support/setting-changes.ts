@@ -224,6 +224,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('image', 'nvcr.io/nvidia/tritonserver:26.01-py3'),
   auto('agent', true, { advice: 'run `sync-models --migrate` before you set it to true' }),
   auto('agentImage', 'registry.example/node:24.1.0', { advice: 'set `agent` to true' }),
+  auto('mirrorImages', true, { advice: 'run `npm run mirror-image`, and then `pulumi up` again' }),
   auto('replicas', 3),
   existing('gpusPerPod', 0, { advice: 'no model may need a GPU' }),
   existing('nodeSelector', { disk: 'fast' }),

@@ -135,6 +135,7 @@ def deny_access_in_the_form_of_each_service() -> None:
 
     forms = {
         "ec2": (_RESTError, "UnauthorizedOperation"),
+        "ecr": (JsonRESTError, "AccessDeniedException"),
         "eks": (JsonRESTError, "AccessDeniedException"),
         "logs": (JsonRESTError, "AccessDeniedException"),
         "servicequotas": (JsonRESTError, "AccessDeniedException"),

@@ -1,0 +1,39 @@
+import type { Settings } from '../settings/types';
+import { COMPONENT_NAME } from '../settings/triton';
+import { completeOptions } from '../triton/settings';
+
+/** An image of the replicas, and its place in the ECR registry of the account. */
+export interface MirroredImage {
+  /** The setting that names another source. */
+  setting: 'image' | 'agentImage';
+  /** As a pod would pull the image without a mirror: `nvcr.io/nvidia/tritonserver:26.11-py3`. */
+  source: string;
+  /** Digest in the name of the source, `sha256:...`; undefined if the source has only a tag. */
+  digest: string | undefined;
+  /** Name of the ECR repository. */
+  repository: string;
+  tag: string;
+}
+
+const DIGEST_DIGITS = 12;
+
+/** The images of a stack with mirrorImages. The names depend on nothing but the settings. */
+export function mirroredImages({ stack, triton }: Settings): MirroredImage[] {
+  const { image, agent } = completeOptions(COMPONENT_NAME, triton);
+  // ECR accepts no capital letters.
+  const place = (name: string): string => `triton-${stack.toLowerCase()}/${name}`;
+  return [
+    { setting: 'image', repository: place('tritonserver'), ...parse(image) },
+    ...(agent === undefined
+      ? []
+      : [{ setting: 'agentImage', repository: place('node'), ...parse(agent.image) } as const]),
+  ];
+}
+
+/** Tags are immutable in ECR, so the tag contains the start of a known digest: another digest has another tag. */
+function parse(source: string): Pick<MirroredImage, 'source' | 'digest' | 'tag'> {
+  const [name = '', digest] = source.split('@');
+  const tag = /:([\w][\w.-]*)$/.exec(name)?.[1];
+  const start = digest?.replace('sha256:', '').slice(0, DIGEST_DIGITS);
+  return { source, digest, tag: [tag, start].filter((part) => part !== undefined).join('-') };
+}

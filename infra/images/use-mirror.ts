@@ -1,0 +1,49 @@
+import { UserError } from '../../src/core/errors';
+import type { StateResources } from '../cluster/live-objects';
+import type { Settings } from '../settings/types';
+import { mirroredImages } from './mirrored-image';
+
+/** An image in an ECR repository. */
+export interface ImageId {
+  imageTag?: string;
+  imageDigest?: string;
+}
+
+const REPOSITORY = 'aws:ecr/repository:Repository';
+
+/**
+ * Replaces the images in the settings by their copies in ECR, by digest, so that no pod names an image that is missing.
+ * @param state of the stack, with the repositories that exist
+ * @param listImages lists the images of an ECR repository
+ * @returns a warning if the update creates the repositories: until they have images, pods pull from the source
+ * @throws UserError if a repository exists and lacks the image
+ */
+export async function useMirror(
+  settings: Settings,
+  state: StateResources,
+  listImages: (repository: string) => Promise<readonly ImageId[]>,
+): Promise<string | undefined> {
+  if (!settings.mirrorImages) return undefined;
+  const copy = `npm run mirror-image -- --stack ${settings.stack}`;
+  const sources: string[] = [];
+  for (const { setting, source, digest, repository, tag } of mirroredImages(settings)) {
+    const live = Object.values(state).find(
+      ({ type, outputs }) => type === REPOSITORY && outputs['name'] === repository,
+    );
+    if (live === undefined) {
+      sources.push(source);
+      continue;
+    }
+    const found = (await listImages(repository)).find(({ imageTag }) => imageTag === tag)?.imageDigest;
+    if (found === undefined || (digest ?? found) !== found) {
+      throw new UserError(`mirrorImages is true, but the ECR repository ${repository} has no copy of ${source}`, {
+        hint: `copy it: ${copy}`,
+      });
+    }
+    const image = `${String(live.outputs['repositoryUrl'])}@${found}`;
+    if (setting === 'image') settings.triton.image = image;
+    else settings.triton.agent = { image };
+  }
+  if (sources.length === 0) return undefined;
+  return `this update creates ECR repositories for ${sources.join(', ')}, and the pods pull from the source until you have run "${copy}" and then "pulumi up" again`;
+}

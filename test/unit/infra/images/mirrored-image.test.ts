@@ -1,0 +1,120 @@
+import { mirroredImages } from '../../../../infra/images/mirrored-image';
+import { useMirror, type ImageId } from '../../../../infra/images/use-mirror';
+import { readSettings, type Settings } from '../../../../infra/settings';
+import { AGENT_IMAGE, defaultImage } from '../../../../infra/triton/image';
+import { getConfig, registeredStack } from '../../../support/registered-stack';
+
+const settings = (values: object = {}, stack = 'staging'): Settings =>
+  readSettings({ ...getConfig('staging', { mirrorImages: true, ...values }), stack });
+const DIGEST = `sha256:${'1'.repeat(64)}`;
+
+test('mirroredImages are those of the pods, with the agent only if the stack has one', () => {
+  expect(mirroredImages(settings())).toEqual([
+    {
+      setting: 'image',
+      source: defaultImage(),
+      digest: undefined,
+      repository: 'triton-staging/tritonserver',
+      tag: defaultImage().split(':')[1],
+    },
+  ]);
+  expect(mirroredImages(settings({ agent: true }, 'Prod.EU_1'))).toMatchObject([
+    { repository: 'triton-prod.eu_1/tritonserver' },
+    { setting: 'agentImage', source: AGENT_IMAGE, repository: 'triton-prod.eu_1/node' },
+  ]);
+});
+
+test.each([
+  ['nvcr.io/nvidia/tritonserver:26.11-py3', '26.11-py3'],
+  ['registry.example:5000/triton:1', '1'],
+  [`registry.example:5000/triton:1@${DIGEST}`, '1-111111111111'],
+  [`registry.example:5000/triton@${DIGEST}`, '111111111111'],
+])('the copy of %s has the tag %s', (image, tag) => {
+  expect(mirroredImages(settings({ image }))[0]?.tag).toBe(tag);
+});
+
+describe('useMirror', () => {
+  const repository = (name: string, stack = 'staging') => ({
+    type: 'aws:ecr/repository:Repository',
+    outputs: { name: `triton-${stack}/${name}`, repositoryUrl: `registry/triton-${stack}/${name}` },
+  });
+  const list = (ids: ImageId[]) => () => Promise.resolve(ids);
+  const none = () => Promise.reject(new Error('not asked'));
+
+  test('leaves a stack without mirrorImages as it is', async () => {
+    const given = settings({ mirrorImages: false });
+    expect(await useMirror(given, { a: repository('tritonserver') }, none)).toBeUndefined();
+    expect(given.triton.image).toBeUndefined();
+  });
+
+  test('replaces both images by their copies', async () => {
+    const image = `registry.example/triton:1@${DIGEST}`;
+    const given = settings({ image, agent: true, agentImage: 'node:24' });
+    const state = { a: repository('tritonserver'), b: repository('node') };
+    const other = `sha256:${'2'.repeat(64)}`;
+    const listed = list([
+      { imageTag: '1-111111111111', imageDigest: DIGEST },
+      { imageTag: '24', imageDigest: other },
+    ]);
+    expect(await useMirror(given, state, listed)).toBeUndefined();
+    expect(given.triton.image).toBe(`registry/triton-staging/tritonserver@${DIGEST}`);
+    expect(given.triton.agent).toEqual({ image: `registry/triton-staging/node@${other}` });
+  });
+
+  test.each([
+    ['a new stack', {}],
+    ['a stack that was renamed', { a: repository('tritonserver', 'old') }],
+  ])('warns that pods of %s pull from the source', async (_, state) => {
+    const given = settings();
+    expect(await useMirror(given, state, none)).toContain(`repositories for ${defaultImage()}, and the pods pull from`);
+    expect(given.triton.image).toBeUndefined();
+  });
+
+  test.each<[string, ImageId[]]>([
+    ['an empty repository', []],
+    ['another tag', [{ imageTag: '2-111111111111', imageDigest: DIGEST }]],
+    ['another digest', [{ imageTag: '1-111111111111', imageDigest: `sha256:${'1'.repeat(63)}2` }]],
+    ['an image without a tag', [{ imageDigest: DIGEST }]],
+  ])('refuses %s', async (_, ids) => {
+    const given = settings({ image: `registry.example/triton:1@${DIGEST}` });
+    await expect(useMirror(given, { a: repository('tritonserver') }, list(ids))).rejects.toThrow(
+      expect.objectContaining({
+        message: `mirrorImages is true, but the ECR repository triton-staging/tritonserver has no copy of registry.example/triton:1@${DIGEST}`,
+        hint: 'copy it: npm run mirror-image -- --stack staging',
+      }) as Error,
+    );
+  });
+});
+
+describe('the ECR repositories', () => {
+  const REPOSITORY = 'aws:ecr/repository:Repository';
+  const POLICY = 'aws:ecr/lifecyclePolicy:LifecyclePolicy';
+
+  test('exist only with mirrorImages', async () => {
+    expect((await registeredStack('staging')).all(REPOSITORY)).toEqual([]);
+  });
+
+  test('have immutable tags, scans and encryption, and expire only images without a tag', async () => {
+    const made = await registeredStack('staging', { mirrorImages: true, agent: true });
+    expect(made.all(REPOSITORY).map(({ inputs }) => inputs)).toEqual(
+      ['tritonserver', 'node'].map((name) => ({
+        name: `triton-staging/${name}`,
+        imageTagMutability: 'IMMUTABLE',
+        imageScanningConfiguration: { scanOnPush: true },
+        encryptionConfigurations: [{ encryptionType: 'KMS' }],
+        forceDelete: true,
+      })),
+    );
+    for (const { inputs } of made.all(POLICY)) {
+      const { rules } = JSON.parse(inputs['policy'] as string) as { rules: { selection: { tagStatus: string } }[] };
+      expect(rules.map(({ selection }) => selection.tagStatus)).toEqual(['untagged']);
+    }
+    expect(made.all(POLICY)).toHaveLength(2);
+  });
+
+  test('of a protected stack cannot be deleted', async () => {
+    const made = await registeredStack('prod', { mirrorImages: true });
+    const { protect, inputs } = made.only(REPOSITORY);
+    expect([protect, inputs['forceDelete']]).toEqual([true, false]);
+  });
+});
