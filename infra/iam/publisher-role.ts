@@ -65,8 +65,7 @@ export class PublisherRole extends pulumi.ComponentResource {
       {
         description,
         assumeRolePolicy: federatedTrust(provider, {
-          StringEquals: { [`${issuer}:aud`]: publisher.audience },
-          StringLike: { [`${issuer}:sub`]: subjects },
+          StringEquals: { [`${issuer}:aud`]: publisher.audience, [`${issuer}:sub`]: subjects },
         }),
       },
       { parent: this, protect },

@@ -1,7 +1,7 @@
 import { cidrFault, RANGE_ORDERS } from '../network/cidr';
 import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
-import { isNarrowSubject } from '../trust-subject';
+import { isExactSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
 import { POOL_FIELDS } from './pool-fields';
 
@@ -214,9 +214,9 @@ const CLUSTER_FIELDS = {
 } as const satisfies Fields;
 
 const checkSubject: TextCheck = (text) =>
-  isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' };
+  isExactSubject(text) ? undefined : { reason: 'a subject has no * and no ?, and one of GitHub names a repository' };
 const SUBJECTS =
-  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; * and ? only after the name of the repository';
+  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
 
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
