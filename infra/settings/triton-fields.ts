@@ -181,8 +181,14 @@ export const TRITON_FIELDS = {
         fields: {
           issuer: { kind: 'string', description: 'URL of the issuer.' },
           jwksEndpoint: { kind: 'string', description: "URL of the issuer's public keys." },
+          audience: {
+            kind: 'string',
+            pattern: /^.{1,256}$/,
+            allowed: 'a text of at most 256 characters',
+            description: 'Claim aud of the tokens, which must be a text, not a list.',
+          },
         },
-        description: 'Programs authenticate with a JSON web token of this issuer.',
+        description: 'Programs authenticate with a JSON web token of this issuer and audience.',
       },
       oidc: {
         kind: 'object',

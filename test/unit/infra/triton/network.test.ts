@@ -241,20 +241,26 @@ describe('an ingress', () => {
     ]);
   });
 
-  test('accepts tokens from clientCidrs on the internet', async () => {
+  test('accepts tokens for one audience from clientCidrs on the internet', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
         scheme: 'internet-facing',
         clientCidrs: ['192.0.2.0/24', '198.51.100.0/24'],
-        authentication: { kind: 'jwt', issuer: 'https://id.example.com', jwksEndpoint: 'https://id.example.com/keys' },
+        authentication: {
+          kind: 'jwt',
+          issuer: 'https://id.example.com',
+          jwksEndpoint: 'https://id.example.com/keys',
+          audience: 'triton',
+        },
       },
     });
     expect(annotations(only('Ingress'))).toEqual({
       ...COMMON,
       [`${alb}/scheme`]: 'internet-facing',
       [`${alb}/inbound-cidrs`]: '192.0.2.0/24,198.51.100.0/24',
-      [`${alb}/jwt-validation`]: '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com"}',
+      [`${alb}/jwt-validation`]:
+        '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com","additionalClaims":[{"name":"aud","format":"single-string","values":["triton"]}]}',
     });
   });
 
