@@ -6,7 +6,8 @@
 export const isExactSubject = (subject: string): boolean =>
   /^(?!repo:)[^*?\s]+$/.test(subject) || /^repo:[^*?\s:/]+\/[^*?\s:/]+(:[^*?\s]+)?$/.test(subject);
 
-const GITHUB = 'https://token.actions.githubusercontent.com';
+/** Issuer of the tokens of GitHub's workflows. */
+export const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com';
 
 /**
  * The subjects of GitHub that have no ids and no counterpart with ids. Repositories that were created, renamed or
@@ -18,7 +19,7 @@ export function subjectsWithoutIds(issuer: string, subjects: readonly string[]):
   const covered = subjects.filter((subject) => ids.test(subject)).map((subject) => subject.replace(ids, 'repo:$1/$2'));
   const isOld = (subject: string): boolean =>
     subject.startsWith('repo:') && !ids.test(subject) && !covered.includes(subject);
-  return issuer === GITHUB ? subjects.filter(isOld) : [];
+  return issuer === GITHUB_ISSUER ? subjects.filter(isOld) : [];
 }
 
 /** Whether a subject is the example of the stack files. No token has it: names on GitHub do not begin with a hyphen. */

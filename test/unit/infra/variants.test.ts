@@ -1,5 +1,5 @@
 import { getIssuer } from '../../../infra/cluster/cluster';
-import { findProvider } from '../../../infra/iam/publisher-role';
+import { findIdentityProvider } from '../../../infra/iam/identity-provider';
 import { PUBLISHER } from '../../support/publisher-settings';
 import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
@@ -367,10 +367,10 @@ describe('the provider of publisherIssuer', () => {
     expect(made.only(PROVIDER, 'cluster-pods').retainOnDelete).toBe(false);
   });
 
-  test('findProvider reports an account without it, with the settings to use', async () => {
+  test('findIdentityProvider reports an account without it, with the hint of its caller', async () => {
     await variant({});
-    await expect(findProvider(MISSING_ISSUER)).rejects.toThrow(
-      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*set createPublisherOidcProvider to true .*set publisherOidcProviderArn$/s,
+    await expect(findIdentityProvider(MISSING_ISSUER, 'Set it.')).rejects.toThrow(
+      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*\. Set it\.$/s,
     );
   });
 });
