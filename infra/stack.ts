@@ -176,6 +176,7 @@ function newCluster(
       nodeTags: tags,
       hasNodeGroups: gpuNodePools.some(({ mechanism }) => mechanism === 'managed-node-group'),
       admins: settings.admins,
+      viewers: settings.viewers,
       publicAccessCidrs: settings.publicAccessCidrs,
       logDays: settings.logDays,
       logKeyArn: logKey.arn,

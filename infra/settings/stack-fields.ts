@@ -142,6 +142,14 @@ const CLUSTER_FIELDS = {
     description:
       'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it. Without the role of CI in it, a cluster that a person created refuses the "pulumi up" of CI, and the other way round. AWS refuses the identity that creates the cluster, because EKS lists it already.',
   },
+  clusterViewers: {
+    kind: 'stringArray',
+    pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
+    allowed: 'the ARN of an IAM role',
+    default: [],
+    description:
+      'ARNs of IAM roles that may read every object in the created cluster, Secrets included, and change nothing: those of CI for drift and previews (docs/ci.md).',
+  },
   publicAccessCidrs: {
     kind: 'stringArray',
     check: closedCidrFault,

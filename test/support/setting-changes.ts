@@ -137,6 +137,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   on('groups')('systemInstanceTypes', ['m7i.xlarge'], { advice: BOTH, requests: 'served' }),
   on('groups')('systemNodes', 3),
   auto('clusterAdmins', [ADMIN, 'arn:aws:iam::123456789012:role/others']),
+  auto('clusterViewers', ['arn:aws:iam::123456789012:role/drift']),
   auto('publicAccessCidrs', [HERE, '10.9.8.6/32']),
   auto('controlPlaneLogDays', 30),
   // The test adds another address of the API server.

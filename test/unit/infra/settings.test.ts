@@ -207,6 +207,15 @@ describe('readSettings reports', () => {
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
+      'a role that is an administrator and a viewer',
+      {
+        clusterAdmins: ['arn:aws:iam::123456789012:role/ci'],
+        clusterViewers: ['arn:aws:iam::123456789012:role/ci'],
+      },
+      'clusterViewers: has arn:aws:iam::123456789012:role/ci, which clusterAdmins has too\n' +
+        '    -> remove it from one of them, because a cluster has one access entry for a role',
+    ],
+    [
       'a network in one zone',
       { availabilityZones: ['us-east-1a'] },
       'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +

@@ -275,6 +275,16 @@ test('publicAccessCidrs opens the API to the listed addresses', async () => {
   });
 });
 
+test('clusterViewers creates access entries that allow to read all objects, and nothing else', async () => {
+  const drift = 'arn:aws:iam::123456789012:role/ci-triton-staging-drift';
+  const made = await variant({ clusterViewers: [drift] });
+  const ofDrift = (type: string) => made.all(type).filter(({ inputs }) => inputs['principalArn'] === drift);
+  expect(ofDrift('aws:eks/accessEntry:AccessEntry')).toHaveLength(1);
+  expect(ofDrift('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').map(({ inputs }) => inputs)).toMatchObject([
+    { policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSAdminViewPolicy', accessScope: { type: 'cluster' } },
+  ]);
+});
+
 test('clusterAdmins creates access entries, also for two administrators of the same last name', async () => {
   const admins = ['role/ops', 'user/ops'].map((end) => `arn:aws:iam::123456789012:${end}`);
   const made = await variant({ clusterAdmins: admins });
