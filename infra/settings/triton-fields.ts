@@ -148,7 +148,7 @@ export const TRITON_FIELDS = {
     'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
   ),
   loadBalancerCidrs: texts(
-    'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Empty: vpcCidr.',
+    'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Every machine and pod with an address in them reaches port 8000. Empty: the public subnets for an ingress that faces the internet, otherwise the private subnets, in which the pods are too.',
   ),
   loadBalancerClass: text(
     `Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. A change deletes the load balancer and creates another one, with another address. Empty: ${DEFAULTS.loadBalancerClass} of EKS Auto Mode.`,

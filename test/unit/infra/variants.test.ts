@@ -275,6 +275,48 @@ test('publicAccessCidrs opens the API to the listed addresses', async () => {
   });
 });
 
+describe('without loadBalancerCidrs, the replicas admit the subnets of the load balancer', () => {
+  const zones = { availabilityZones: ['us-east-1a', 'us-east-1b'], clientCidrs: ['203.0.113.0/24'] };
+  const PRIVATE = ['10.0.0.0/19', '10.0.32.0/19'];
+  const PUBLIC = ['10.0.224.0/22', '10.0.228.0/22'];
+  const ingress = { host: 'a.example.com', certificateArn: 'arn:aws:acm:us-east-1:1:certificate/1' };
+  const trustStoreArn = 'arn:aws:elasticloadbalancing:us-east-1:1:truststore/a/1';
+  const scheme = 'internet-facing';
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['an internal load balancer', { exposure: 'internal-load-balancer' }, ['203.0.113.0/24', ...PRIVATE]],
+    ['an internal ingress', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn } }, PRIVATE],
+    ['an ingress on the internet', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn, scheme } }, PUBLIC],
+    [
+      'an ingress controller in the cluster',
+      {
+        exposure: 'ingress',
+        clientCidrs: [],
+        ingress: {
+          host: 'a.example.com',
+          tlsSecretName: 'tls',
+          className: 'nginx',
+          annotations: { auth: 'on' },
+          scheme,
+        },
+      },
+      PRIVATE,
+    ],
+    [
+      'a load balancer elsewhere',
+      { exposure: 'ingress', ingress: { ...ingress, trustStoreArn }, loadBalancerCidrs: ['10.9.0.0/24'] },
+      ['10.9.0.0/24'],
+    ],
+  ])('%s', async (_, values, ranges) => {
+    const made = await variant({ ...zones, ...values });
+    const { spec } = made.only('kubernetes:networking.k8s.io/v1:NetworkPolicy', 'triton').inputs as {
+      spec: { ingress: { from: { ipBlock?: { cidr: string } }[] }[] };
+    };
+    const blocks = spec.ingress.flatMap(({ from }) => from.flatMap(({ ipBlock }) => ipBlock?.cidr ?? []));
+    expect(blocks).toEqual(ranges);
+  });
+});
+
 test('clusterViewers creates access entries that allow to read all objects, and nothing else', async () => {
   const drift = 'arn:aws:iam::123456789012:role/ci-triton-staging-drift';
   const made = await variant({ clusterViewers: [drift] });

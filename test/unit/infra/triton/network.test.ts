@@ -100,6 +100,13 @@ describe('the NetworkPolicy', () => {
     });
   });
 
+  test.each([['0.0.0.0/0'], ['128.0.0.0/1'], ['168.0.0.0/5']])('allows no link-local address in %s', async (cidr) => {
+    const { egress } = await policy({ network: { egressCidrs: ['10.0.0.0/8', cidr] } });
+    expect(egress[1]).toMatchObject({
+      to: [{ ipBlock: { cidr: '10.0.0.0/8' } }, { ipBlock: { cidr, except: ['169.254.0.0/16'] } }],
+    });
+  });
+
   test('allows egress to egressCidrs and egressPorts only', async () => {
     const { egress } = await policy({
       network: { egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'], egressPorts: [443, 9000] },
