@@ -27,6 +27,8 @@ import { getWarnings } from './warnings';
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
+  /** Name of the Kubernetes Secret with the model-control key. */
+  modelControlSecret: pulumi.Output<string>;
   serviceUrl: pulumi.Output<string>;
   externalUrl?: pulumi.Output<string | undefined>;
   publisherRoleArn?: pulumi.Output<string>;
@@ -88,6 +90,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
     modelControlKey: triton.modelControlKey,
+    modelControlSecret: triton.modelControlSecret,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
     publisherRoleArn: publisher?.roleArn,
     prunerRoleArn: publisher?.prunerRoleArn,
