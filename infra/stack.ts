@@ -30,6 +30,8 @@ import { getWarnings } from './warnings';
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
+  /** Name of the Kubernetes Secret with the model-control key. */
+  modelControlSecret: pulumi.Output<string>;
   serviceUrl: pulumi.Output<string>;
   externalUrl?: pulumi.Output<string | undefined>;
   publisherRoleArn?: pulumi.Output<string>;
@@ -95,6 +97,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
     modelControlKey: triton.modelControlKey,
+    modelControlSecret: triton.modelControlSecret,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
     publisherRoleArn: publisher?.roleArn,
     prunerRoleArn: publisher?.prunerRoleArn,
@@ -183,6 +186,7 @@ function newCluster(
       nodeTags: tags,
       hasNodeGroups: gpuNodePools.some(({ mechanism }) => mechanism === 'managed-node-group'),
       admins: settings.admins,
+      viewers: settings.viewers,
       publicAccessCidrs: settings.publicAccessCidrs,
       logDays: settings.logDays,
       logKeyArn: logKey.arn,

@@ -1,15 +1,13 @@
 /**
- * Whether a subject of OpenID Connect tokens is limited to one repository, `repo:OWNER/NAME:...`. IAM compares subjects
- * as texts with wildcards, so `repo:acme*` also trusts `acme-evil`, and `*:environment:prod` trusts every account of
- * the issuer. Therefore a wildcard is allowed only after `KIND:OWNER/NAME:`. Subjects of GitHub must name a repository
- * even without a wildcard, because `repo:acme` is a mistake: no token has it.
+ * Whether a subject of OpenID Connect tokens has no wildcard, and names a repository if it is one of GitHub. IAM takes
+ * wildcards in any position: `repo:acme*` also trusts `acme-evil`, and `repo:acme/serving:*` trusts the code of every pull
+ * request. `repo:acme` is a mistake, because no token has this subject.
  */
-export const isNarrowSubject = (subject: string): boolean =>
-  /^(?!repo:)[^*?\s]+$/.test(subject) ||
-  /^repo:[^*?\s:/]+\/[^*?\s:/]+$/.test(subject) ||
-  /^[^*?\s:]+:[^*?\s:/]+\/[^*?\s:]+:\S+$/.test(subject);
+export const isExactSubject = (subject: string): boolean =>
+  /^(?!repo:)[^*?\s]+$/.test(subject) || /^repo:[^*?\s:/]+\/[^*?\s:/]+(:[^*?\s]+)?$/.test(subject);
 
-const GITHUB = 'https://token.actions.githubusercontent.com';
+/** Issuer of the tokens of GitHub's workflows. */
+export const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com';
 
 /**
  * The subjects of GitHub that have no ids and no counterpart with ids. Repositories that were created, renamed or
@@ -21,7 +19,7 @@ export function subjectsWithoutIds(issuer: string, subjects: readonly string[]):
   const covered = subjects.filter((subject) => ids.test(subject)).map((subject) => subject.replace(ids, 'repo:$1/$2'));
   const isOld = (subject: string): boolean =>
     subject.startsWith('repo:') && !ids.test(subject) && !covered.includes(subject);
-  return issuer === GITHUB ? subjects.filter(isOld) : [];
+  return issuer === GITHUB_ISSUER ? subjects.filter(isOld) : [];
 }
 
 /** Whether a subject is the example of the stack files. No token has it: names on GitHub do not begin with a hyphen. */

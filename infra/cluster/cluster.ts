@@ -34,6 +34,8 @@ export interface ClusterArgs {
   hasNodeGroups?: boolean;
   /** IAM roles and users that administer the cluster, in addition to the identity that creates it. Default: none. */
   admins?: string[];
+  /** IAM roles that may read all objects, Secrets included. Default: none. */
+  viewers?: string[];
   /** Addresses that may reach the API over the internet. Default: none, so that only the VPC reaches it. */
   publicAccessCidrs?: string[];
   /** Days to keep control-plane logs. */
@@ -98,7 +100,7 @@ export class Cluster extends pulumi.ComponentResource {
     });
     if (autoMode && Object.keys(args.nodeTags ?? {}).length > 0) allowTags(name, args.region, role.role);
     const provider = this.oidcProvider(name, cluster);
-    const admissions = this.adminEntries(name, args, cluster);
+    const admissions = [...this.adminEntries(name, args, cluster), ...this.viewerEntries(name, args, cluster)];
     const addons =
       autoMode && args.hasNodeGroups !== true
         ? undefined
@@ -224,10 +226,8 @@ export class Cluster extends pulumi.ComponentResource {
     const formerNames = admins.map((arn) => `${name}-admin-${arn.split(/[:/]/).at(-1)}`);
     return admins.map((principalArn, index) => {
       const formerName = formerNames[index] as string;
-      // A role and a user, or roles of two accounts, may have the same last name.
-      const label = `${formerName}-${createHash('sha256').update(principalArn).digest('hex').slice(0, 8)}`;
       return createAccessEntry(
-        label,
+        withHash(formerName, principalArn),
         {
           clusterName: cluster.name,
           principalArn,
@@ -240,7 +240,25 @@ export class Cluster extends pulumi.ComponentResource {
       );
     });
   }
+
+  private viewerEntries(
+    name: string,
+    { region, viewers = [] }: ClusterArgs,
+    cluster: eks.Cluster,
+  ): eks.AccessPolicyAssociation[] {
+    return viewers.map((principalArn) =>
+      createAccessEntry(
+        withHash(`${name}-viewer-${principalArn.split('/').at(-1)}`, principalArn),
+        { clusterName: cluster.name, principalArn, region, policy: 'AmazonEKSAdminViewPolicy' },
+        this,
+      ),
+    );
+  }
 }
+
+/** A role and a user, or roles of two accounts, may have the same last name. */
+const withHash = (name: string, arn: string): string =>
+  `${name}-${createHash('sha256').update(arn).digest('hex').slice(0, 8)}`;
 
 /**
  * Issuer of the tokens of the cluster's pods.

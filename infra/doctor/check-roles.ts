@@ -5,14 +5,19 @@ export const rolesCheck: Check = {
   name: 'roles',
   run: async ({ account, settings: { cluster, modelRepository } }) => {
     const named = [
-      ...(cluster.kind === 'create' ? cluster.admins.map((arn) => ({ setting: 'clusterAdmins', arn })) : []),
+      ...(cluster.kind === 'create'
+        ? [
+            ...cluster.admins.map((arn) => ({ setting: 'clusterAdmins', arn })),
+            ...cluster.viewers.map((arn) => ({ setting: 'clusterViewers', arn })),
+          ]
+        : []),
       ...(modelRepository.kind === 'create'
         ? modelRepository.readers.map((arn) => ({ setting: 'bucketReaders', arn }))
         : []),
     ];
     const { account: id } = await account.identity();
     const roles = named.filter(({ arn }) => arn.includes(`:iam::${id}:role/`));
-    if (roles.length === 0) return [ok('clusterAdmins and bucketReaders name no role of this account')];
+    if (roles.length === 0) return [ok('clusterAdmins, clusterViewers and bucketReaders name no role of this account')];
     const existing = await Promise.all(roles.map(({ arn }) => account.roleArn(arn.split('/').at(-1) ?? '')));
     const wrong = roles.flatMap(({ setting, arn }, i) => {
       const found = existing[i];

@@ -1,6 +1,7 @@
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
+import { createIdentityProvider, findIdentityProvider } from './identity-provider';
 import { federatedTrust, policyDocument, type PolicyStatement } from './policy-document';
 import {
   agentPublisherStatements,
@@ -65,8 +66,7 @@ export class PublisherRole extends pulumi.ComponentResource {
       {
         description,
         assumeRolePolicy: federatedTrust(provider, {
-          StringEquals: { [`${issuer}:aud`]: publisher.audience },
-          StringLike: { [`${issuer}:sub`]: subjects },
+          StringEquals: { [`${issuer}:aud`]: publisher.audience, [`${issuer}:sub`]: subjects },
         }),
       },
       { parent: this, protect },
@@ -88,28 +88,13 @@ export class PublisherRole extends pulumi.ComponentResource {
     name: string,
     { issuer, audience, providerArn, createProvider }: PublisherSettings,
   ): pulumi.Input<string> {
-    if (createProvider === true) {
-      // Without it, AWS would reject the tokens of every other stack and repository that uses the account.
-      const options = { parent: this, retainOnDelete: true };
-      return new iam.OpenIdConnectProvider(`${name}-issuer`, { url: issuer, clientIdLists: [audience] }, options).arn;
-    }
-    return providerArn ?? findProvider(issuer, { parent: this });
+    if (createProvider === true) return createIdentityProvider(`${name}-issuer`, issuer, audience, { parent: this });
+    return providerArn ?? findIdentityProvider(issuer, MISSING, { parent: this });
   }
 }
 
-/**
- * Returns the ARN of the IAM provider that the account has for an issuer.
- * @throws RunError if AWS reports none
- */
-export async function findProvider(issuer: string, options?: pulumi.InvokeOptions): Promise<string> {
-  try {
-    return (await iam.getOpenIdConnectProvider({ url: issuer }, options)).arn;
-  } catch (error) {
-    throw new pulumi.RunError(
-      `cannot find the IAM provider of ${issuer} in this account: ${(error as Error).message}. If the account has none, set createPublisherOidcProvider to true in one of its stacks; if you may not look it up, set publisherOidcProviderArn`,
-    );
-  }
-}
+const MISSING =
+  'If the account has none, set createPublisherOidcProvider to true in one of its stacks; if you may not look it up, set publisherOidcProviderArn';
 
 interface RoleArgs extends PublisherRoleArgs {
   provider: pulumi.Input<string>;

@@ -54,6 +54,13 @@ function parse(text: string): { address: string; base: number; prefix: number | 
 
 const getFirst = (base: number, prefix: number): number => base - (base % 2 ** (32 - prefix));
 
+/** Whether an IPv4 range contains all addresses of another one. A range of IPv6 contains none. */
+export function containsRange(outer: string, inner: string): boolean {
+  const [large, small] = [parse(outer), parse(inner)];
+  if (large?.prefix === undefined || small?.prefix === undefined) return false;
+  return large.prefix <= small.prefix && getFirst(small.base, large.prefix) === large.base;
+}
+
 /** How zones get their ranges: by their position in the list of zones, or by their letter. */
 export const RANGE_ORDERS = ['by-position', 'by-zone'] as const;
 

@@ -44,6 +44,12 @@ export function clusterSettings(
       problems.add(key, 'is set, but this stack creates a cluster', { hint: 'set cluster to existing, or remove it' });
     }
   }
+  const both = values.clusterViewers.filter((arn) => values.clusterAdmins.includes(arn));
+  if (both.length > 0) {
+    problems.add('clusterViewers', `has ${both.join(', ')}, which clusterAdmins has too`, {
+      hint: 'remove it from one of them, because a cluster has one access entry for a role',
+    });
+  }
   return {
     kind: 'create',
     name: values.clusterName ?? `triton-${stack}`,
@@ -53,6 +59,7 @@ export function clusterSettings(
     autoMode: values.autoMode,
     systemNodes: { instanceTypes: values.systemInstanceTypes, count: values.systemNodes },
     admins: values.clusterAdmins,
+    viewers: values.clusterViewers,
     publicAccessCidrs: values.publicAccessCidrs,
     logDays: values.controlPlaneLogDays,
     identity: awsIdentity(identity, problems),

@@ -1,7 +1,7 @@
 import { cidrFault, RANGE_ORDERS } from '../network/cidr';
 import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
-import { isNarrowSubject } from '../trust-subject';
+import { isExactSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
 import { POOL_FIELDS } from './pool-fields';
 
@@ -142,6 +142,14 @@ const CLUSTER_FIELDS = {
     description:
       'ARNs of IAM roles and users that administer the created cluster, in addition to the identity that creates it. Without the role of CI in it, a cluster that a person created refuses the "pulumi up" of CI, and the other way round. AWS refuses the identity that creates the cluster, because EKS lists it already.',
   },
+  clusterViewers: {
+    kind: 'stringArray',
+    pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
+    allowed: 'the ARN of an IAM role',
+    default: [],
+    description:
+      'ARNs of IAM roles that may read every object in the created cluster, Secrets included, and change nothing: those of CI for drift and previews (docs/ci.md).',
+  },
   publicAccessCidrs: {
     kind: 'stringArray',
     check: closedCidrFault,
@@ -214,9 +222,9 @@ const CLUSTER_FIELDS = {
 } as const satisfies Fields;
 
 const checkSubject: TextCheck = (text) =>
-  isNarrowSubject(text) ? undefined : { reason: 'it does not name exactly one repository' };
+  isExactSubject(text) ? undefined : { reason: 'a subject has no * and no ?, and one of GitHub names a repository' };
 const SUBJECTS =
-  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; * and ? only after the name of the repository';
+  'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
 
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {

@@ -162,7 +162,7 @@ export const TRITON_FIELDS = {
     'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
   ),
   loadBalancerCidrs: texts(
-    'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Empty: vpcCidr.',
+    'IP ranges of the load balancer or ingress controller; required if the VPC is not created here. Every machine and pod with an address in them reaches port 8000. Empty: the public subnets for an ingress that faces the internet, otherwise the private subnets, in which the pods are too.',
   ),
   loadBalancerClass: text(
     `Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. A change deletes the load balancer and creates another one, with another address. Empty: ${DEFAULTS.loadBalancerClass} of EKS Auto Mode.`,
@@ -195,8 +195,14 @@ export const TRITON_FIELDS = {
         fields: {
           issuer: { kind: 'string', description: 'URL of the issuer.' },
           jwksEndpoint: { kind: 'string', description: "URL of the issuer's public keys." },
+          audience: {
+            kind: 'string',
+            pattern: /^.{1,256}$/,
+            allowed: 'a text of at most 256 characters',
+            description: 'Claim aud of the tokens, which must be a text, not a list.',
+          },
         },
-        description: 'Programs authenticate with a JSON web token of this issuer.',
+        description: 'Programs authenticate with a JSON web token of this issuer and audience.',
       },
       oidc: {
         kind: 'object',

@@ -4,6 +4,7 @@ import type { AgentArgs, Exposure, IngressAuthentication, IngressTls } from '../
 import { addProblems } from '../triton/validate';
 import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
+import { subnetRanges } from '../network/cidr';
 import type { ConfigValues } from './config';
 import type { TritonSettings } from './types';
 
@@ -84,12 +85,31 @@ function agent({ agent: isOn, agentImage: image }: ConfigValues, problems: Probl
   return undefined;
 }
 
+/**
+ * Ranges of the subnets in which AWS's controllers place the load balancer: the public ones, which have no pods, if it faces
+ * the internet, otherwise the private ones. Another controller is a pod in the private ones.
+ */
+function loadBalancerSubnets({
+  vpcCidr,
+  availabilityZones,
+  subnetRanges: order,
+  ingress: asked,
+}: ConfigValues): string[] {
+  try {
+    const ranges = subnetRanges(vpcCidr, availabilityZones, order);
+    return asked?.scheme === 'internet-facing' && asked.annotations === undefined ? ranges.public : ranges.private;
+  } catch {
+    // Reported for vpcCidr.
+    return [vpcCidr];
+  }
+}
+
 /** An empty list in a stack file stands for the default of TritonServer. */
 const orUndefined = <T>(list: T[]): T[] | undefined => (list.length === 0 ? undefined : list);
 
 function exposure(values: ConfigValues, problems: ProblemList): Exposure {
   const clientCidrs = values.clientCidrs;
-  const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : [values.vpcCidr];
+  const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : loadBalancerSubnets(values);
   const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
   if (values.exposure !== 'cluster' && !ownNetwork && values.loadBalancerCidrs.length === 0) {
     problems.add('loadBalancerCidrs', 'is empty, but this stack does not create the network', {

@@ -33,6 +33,8 @@ export type ClusterSettings =
       systemNodes: { instanceTypes: string[]; count: number };
       /** ARNs of IAM roles and users. */
       admins: string[];
+      /** ARNs of IAM roles. */
+      viewers: string[];
       /** If empty, the API is reachable only from the VPC. */
       publicAccessCidrs: string[];
       logDays: number;

@@ -34,6 +34,27 @@ export function createBucketDefaults(name: string, bucket: s3.Bucket) {
   return { publicAccess, versioning };
 }
 
+/** Encrypts new objects with a key. */
+export const encryptBucket = (
+  name: string,
+  bucket: s3.Bucket,
+  keyArn: pulumi.Input<string>,
+): s3.BucketServerSideEncryptionConfiguration =>
+  new s3.BucketServerSideEncryptionConfiguration(
+    name,
+    {
+      bucket: bucket.bucket,
+      rules: [
+        {
+          applyServerSideEncryptionByDefault: { sseAlgorithm: 'aws:kms', kmsMasterKeyId: keyArn },
+          // One KMS request serves many objects, instead of one request for each.
+          bucketKeyEnabled: true,
+        },
+      ],
+    },
+    { parent: bucket, deletedWith: bucket },
+  );
+
 /** Rejects requests without TLS. */
 export const tlsOnly = (bucket: s3.Bucket): PolicyStatement => ({
   Sid: 'TlsOnly',

@@ -2,7 +2,7 @@ import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import { REPOSITORY_PLACEHOLDER } from '../../src/release/location';
 import { AccessLogBucket } from './access-log-bucket';
-import { createBucketDefaults, tlsOnly } from './bucket';
+import { createBucketDefaults, encryptBucket, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
 import { policyDocument } from '../iam/policy-document';
 import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
@@ -59,7 +59,7 @@ export class ModelRepository extends pulumi.ComponentResource {
       { parent: this, protect, dependsOn: [key] },
     );
     const { publicAccess, versioning } = createBucketDefaults(name, bucket);
-    const encryption = this.encrypt(name, bucket, key);
+    const encryption = encryptBucket(name, bucket, key.arn);
     const policy = this.createBucketPolicy(name, bucket, args, publicAccess);
     this.createLifecycle(name, bucket, args, versioning);
     this.logAccess(name, bucket, args);
@@ -71,23 +71,6 @@ export class ModelRepository extends pulumi.ComponentResource {
     this.prefix = args.prefix;
     this.ready = [placeholder, policy];
     this.registerOutputs({ bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
-  }
-
-  private encrypt(name: string, bucket: s3.Bucket, key: EncryptionKey): pulumi.Resource {
-    return new s3.BucketServerSideEncryptionConfiguration(
-      name,
-      {
-        bucket: bucket.bucket,
-        rules: [
-          {
-            applyServerSideEncryptionByDefault: { sseAlgorithm: 'aws:kms', kmsMasterKeyId: key.arn },
-            // One KMS request serves many objects, instead of one request for each.
-            bucketKeyEnabled: true,
-          },
-        ],
-      },
-      { parent: bucket, deletedWith: bucket },
-    );
   }
 
   private createBucketPolicy(

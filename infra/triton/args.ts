@@ -158,6 +158,8 @@ export type IngressAuthentication =
       issuer: string;
       /** Address of the issuer's public keys. */
       jwksEndpoint: string;
+      /** Claim `aud` of the tokens. Without it, a token for any other service of the issuer would be accepted. */
+      audience: string;
     }
   | {
       /** People sign in with an OpenID Connect provider. With a controller of AWS. */

@@ -13,8 +13,9 @@ type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
 type Annotations = Record<string, pulumi.Input<string>>;
 
 /**
- * Allowed paths: inference, metadata and health. Excluded are /v2/repository (loading and unloading), shared memory,
- * and trace and log settings.
+ * Allowed paths: inference, metadata and health. /v2/repository (loading and unloading), shared memory and log settings
+ * are excluded. Prefixes cannot exclude the statistics and trace settings of a model, below /v2/models; Triton requires the
+ * model-control key for them.
  */
 const PATHS = [
   { path: '/v2', pathType: 'Exact' },
@@ -121,6 +122,9 @@ function authenticationAnnotations(
         [`${ALB}/jwt-validation`]: JSON.stringify({
           jwksEndpoint: authentication.jwksEndpoint,
           issuer: authentication.issuer,
+          // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_JwtValidationActionAdditionalClaim.html
+          // (read 2026-11-26).
+          additionalClaims: [{ name: 'aud', format: 'single-string', values: [authentication.audience] }],
         }),
       };
     case 'oidc': {

@@ -1,7 +1,7 @@
 import { NetworkPolicy } from '@pulumi/kubernetes/networking/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
-import { ANYWHERE } from './limits';
+import { containsRange } from '../network/cidr';
 import { AGENT_PORT, labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import type { ResolvedTritonArgs } from './settings';
@@ -106,7 +106,7 @@ function collectorRule(url: string, destinations: Peer[]): EgressRule {
 }
 
 function destination(cidr: string): Peer {
-  return { ipBlock: cidr === ANYWHERE ? { cidr, except: [LINK_LOCAL] } : { cidr } };
+  return { ipBlock: containsRange(cidr, LINK_LOCAL) ? { cidr, except: [LINK_LOCAL] } : { cidr } };
 }
 
 /** The port of an address. Default: 443, because without an address AWS is used. */

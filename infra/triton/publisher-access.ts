@@ -1,18 +1,24 @@
 import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import type { input } from '@pulumi/kubernetes/types';
+import type * as pulumi from '@pulumi/pulumi';
 import { type ComponentContext, labels } from './names';
 
-/** Permissions of the publisher in the cluster, which finds the pods and forwards ports to them. */
+/** The publisher finds the pods and forwards ports to them. */
 const RULES = [
   { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
   // A port-forward over WebSocket is a GET, over SPDY a POST.
   { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
 ];
 
-/** Lets the members of `publisherGroup` publish in this namespace only. */
-export function createPublisherAccess(part: ComponentContext): void {
+/**
+ * Lets the members of `publisherGroup` publish in this namespace only.
+ * @param controlSecret name of the Secret with the model-control key, which publishers send
+ */
+export function createPublisherAccess(part: ComponentContext, controlSecret: pulumi.Input<string>): void {
   const { publisherGroup } = part.settings;
-  if (publisherGroup !== undefined) createRoleBinding(part, 'publisher', publisherGroup, RULES);
+  if (publisherGroup === undefined) return;
+  const readKey = { apiGroups: [''], resources: ['secrets'], resourceNames: [controlSecret], verbs: ['get'] };
+  createRoleBinding(part, 'publisher', publisherGroup, [...RULES, readKey]);
 }
 
 const API_GROUP = 'rbac.authorization.k8s.io';

@@ -31,6 +31,8 @@ export class TritonServer extends pulumi.ComponentResource {
   readonly externalUrl: pulumi.Output<string | undefined>;
   /** Key of the model control API, as a secret. */
   readonly modelControlKey: pulumi.Output<string>;
+  /** Name of the Kubernetes Secret with this key, which publishers may read. */
+  readonly modelControlSecret: pulumi.Output<string>;
 
   /**
    * @param name of the Deployment, its Service and all other objects; also the default for the namespace
@@ -44,12 +46,13 @@ export class TritonServer extends pulumi.ComponentResource {
     const part = { settings, namespace: this.namespace, options: parent };
 
     createNetworkPolicies(part);
-    createPublisherAccess(part);
     const serviceAccount = createServiceAccount(part);
     const secrets = createSecrets(part);
+    createPublisherAccess(part, secrets.names.modelControl);
     const agentProgram = settings.agent && createAgentProgram(part);
     const deployment = createDeployment(part, { serviceAccount, secrets: secrets.names, agentProgram });
     this.modelControlKey = secrets.modelControlKey;
+    this.modelControlSecret = pulumi.output(secrets.names.modelControl);
     createDisruptionBudget(part);
     createService(part);
     createAutoscaling(part, deployment.metadata.name);
@@ -64,6 +67,7 @@ export class TritonServer extends pulumi.ComponentResource {
       serviceUrl: this.serviceUrl,
       externalUrl: this.externalUrl,
       modelControlKey: this.modelControlKey,
+      modelControlSecret: this.modelControlSecret,
     });
   }
 }

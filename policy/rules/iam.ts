@@ -1,4 +1,4 @@
-import { isNarrowSubject } from '../../infra/trust-subject';
+import { isExactSubject } from '../../infra/trust-subject';
 import type { Resource, Rule } from '../rule';
 import type { Value } from '../value';
 import { allows, getPrincipals, getStatements } from './statements';
@@ -97,13 +97,13 @@ export const iamRules: readonly Rule[] = [
   {
     name: 'iam-trust-narrow',
     description:
-      'Every trust policy names its principals: never all principals, and never all identities of an identity provider.',
+      'Every trust policy names its principals, and the subjects and audiences of tokens, without wildcards.',
     each: {
       types: [ROLE],
       check: (resource, report) => {
         for (const statement of getStatements(resource.props.at('assumeRolePolicy')).filter(allows)) {
           for (const at of getPrincipals(statement)) {
-            if (at.is('*')) report({ resource, at, fix: 'name the accounts, services or providers' });
+            if (/[*?]/.test(at.text() ?? '')) report({ resource, at, fix: 'name the accounts, services or providers' });
           }
           if (statement.at('Principal.Federated').isMissing() || statement.at('Condition').isUnknown()) continue;
           const subjects = conditionsEndingIn(statement, ':sub');
@@ -114,10 +114,14 @@ export const iamRules: readonly Rule[] = [
           }
           for (const subject of subjects) {
             const text = subject.text();
-            if (text === undefined || isNarrowSubject(text)) continue;
-            report({ resource, at: subject, fix: 'name the repository, branch or service account' });
+            if (text === undefined || isExactSubject(text)) continue;
+            report({ resource, at: subject, fix: 'name one environment, branch or service account, without * and ?' });
           }
-          if (conditionsEndingIn(statement, ':aud').length === 0) {
+          const audiences = conditionsEndingIn(statement, ':aud');
+          for (const audience of audiences.filter((one) => /[*?]/.test(one.text() ?? ''))) {
+            report({ resource, at: audience, fix: 'name the audience' });
+          }
+          if (audiences.length === 0) {
             const problem = 'tokens for every audience are accepted';
             report({ resource, at, problem, fix: 'add a condition StringEquals on the :aud of its tokens' });
           }

@@ -1,6 +1,7 @@
 import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { nearest } from '../core/nearest';
 import { formatUserError, PartialFailureError, UsageError, UserError } from '../core/errors';
+import { escapeControls } from '../core/format';
 
 /** Exit codes of every command. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
@@ -158,7 +159,7 @@ export async function runCommand(command: () => Promise<number>): Promise<number
   try {
     return await command();
   } catch (error) {
-    process.stderr.write(`${describeError(error)}\n`);
+    process.stderr.write(`${escapeControls(describeError(error))}\n`);
     if (error instanceof UsageError) return EXIT.usage;
     return error instanceof PartialFailureError ? EXIT.incomplete : EXIT.failed;
   }

@@ -40,12 +40,12 @@ export function shellWord(word: string): string {
   return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Writes control characters as `\n` or `\x1b`, because texts of users and servers must not break a table. */
-function inOneLine(text: string): string {
-  return text.replace(/\p{Cc}/gu, (character) =>
-    character === '\n' ? '\\n' : `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`,
-  );
-}
+/** Writes control characters as `\x1b`, except line breaks and tabs, so that texts of servers cannot control a terminal. */
+export const escapeControls = (text: string): string =>
+  text.replace(/(?![\n\t])\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
+
+/** Also writes line breaks as `\n`, which would break a table. */
+const inOneLine = (text: string): string => escapeControls(text).replaceAll('\n', '\\n').replaceAll('\t', '\\x09');
 
 /** Rows as a table with one line of headings; columns of numbers are aligned right. */
 export function formatTable(headings: readonly string[], cells: readonly (readonly string[])[]): string {

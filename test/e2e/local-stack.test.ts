@@ -156,6 +156,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       verb: string,
       resource: string,
       namespace = NAMESPACE,
+      named?: string,
     ): Promise<boolean> => {
       const [name, subresource] = resource.split('/') as [string, string?];
       const resourceAttributes = {
@@ -163,6 +164,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
         resource: name,
         namespace,
         ...(subresource === undefined ? {} : { subresource }),
+        ...(named === undefined ? {} : { name: named }),
       };
       const { status } = await plane.client.authorization.createSubjectAccessReview({
         body: { spec: { user, groups, resourceAttributes } },
@@ -199,7 +201,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       expect(mounts.filter(({ mountPath }) => mountPath.includes('kubernetes.io/serviceaccount'))).toEqual([]);
     });
 
-    test('publishers may list pods and forward ports, only in this namespace', async () => {
+    test('publishers may list pods, forward ports and read the model-control key, only in this namespace', async () => {
       const groups = ['triton-publishers', 'system:authenticated'];
       expect(await granted(PUBLISHER, groups)).toEqual([
         'list pods',
@@ -207,6 +209,10 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
         'create pods/portforward',
       ]);
       expect(await granted(PUBLISHER, groups, 'default')).toEqual([]);
+      const { modelControlSecret: secret } = (await stack.outputs()) as Record<string, string>;
+      expect(await may(PUBLISHER, groups, 'get', 'secrets', NAMESPACE, secret)).toBe(true);
+      expect(await may(PUBLISHER, groups, 'list', 'secrets', NAMESPACE, secret)).toBe(false);
+      expect(await may(PUBLISHER, groups, 'get', 'secrets', NAMESPACE, 'triton-credentials')).toBe(false);
     });
   });
 

@@ -529,6 +529,12 @@ const STATES: State[] = [
     says: [/clusterAdmins has arn:aws:iam::123456789012:role\/admin, which does not exist/],
   },
   {
+    name: 'a viewer that does not exist',
+    settings: { clusterViewers: [`arn:aws:iam::${ACCOUNT}:role/drift`] },
+    finds: ['error roles'],
+    says: [/clusterViewers has arn:aws:iam::123456789012:role\/drift, which does not exist/],
+  },
+  {
     name: 'an administrator without the path of its role',
     settings: { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] },
     make: () => createRole('admin', '/team/'),

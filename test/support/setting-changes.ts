@@ -94,11 +94,14 @@ const MOVED = 'served, if the replicas find GPUs elsewhere';
 const LOADED = 'served with the loaded models; loads fail until the replicas are replaced';
 const ROTATE = 'publish with the new outputs';
 
+/** The default of loadBalancerCidrs in the stack file. */
+const PRIVATE_SUBNETS = ['10.0.0.0/19', '10.0.32.0/19', '10.0.64.0/19'];
+
 /** Each setting with one other value. A test requires that none is missing. */
 export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('protect', true),
   auto('vpcId', 'vpc-0a', {
-    and: { privateSubnetIds: ['subnet-0a', 'subnet-0b'], loadBalancerCidrs: ['10.0.0.0/16'] },
+    and: { privateSubnetIds: ['subnet-0a', 'subnet-0b'], loadBalancerCidrs: PRIVATE_SUBNETS },
     advice: 'change `clusterName` in the same step',
     requests: 'fail: EKS moves no cluster to another VPC',
   }),
@@ -120,7 +123,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
       oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a.b/id/C',
       publicAccessCidrs: undefined,
       gpuNodePools: [],
-      loadBalancerCidrs: ['10.0.0.0/16'],
+      loadBalancerCidrs: PRIVATE_SUBNETS,
     },
     advice: 'use another stack instead',
     requests: 'fail',
@@ -137,6 +140,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   on('groups')('systemInstanceTypes', ['m7i.xlarge'], { advice: BOTH, requests: 'served' }),
   on('groups')('systemNodes', 3),
   auto('clusterAdmins', [ADMIN, 'arn:aws:iam::123456789012:role/others']),
+  auto('clusterViewers', ['arn:aws:iam::123456789012:role/drift']),
   auto('publicAccessCidrs', [HERE, '10.9.8.6/32']),
   auto('controlPlaneLogDays', 30),
   // The test adds another address of the API server.

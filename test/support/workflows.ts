@@ -6,6 +6,7 @@ import { paths } from '../../src/core/paths';
 const WORKFLOWS_FOLDER = join(paths.root, '.github', 'workflows');
 
 export interface WorkflowStep {
+  id?: string;
   name?: string;
   uses?: string;
   run?: string;

@@ -1,8 +1,10 @@
-import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync } from 'node:fs';
+import { execFileSync, spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { paths } from '../../src/core/paths';
+import { registeredStack } from '../support/registered-stack';
+import { Scratch } from '../support/temp-dir';
 import { workflows, type Job, type WorkflowStep } from '../support/workflows';
 
 const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
@@ -67,10 +69,11 @@ test('only jobs that assume an AWS role get an id-token, and these have no write
     'deploy.yml: models',
     'deploy.yml: prod',
     'deploy.yml: staging',
+    'deploy.yml: staging-publish',
     'drift.yml: drift',
     'preview.yml: preview',
   ]);
-  expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: cost']);
+  expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: comment']);
   for (const [, { permissions = {} }] of JOBS) {
     const { contents, ...more } = { contents: 'read', ...permissions };
     expect(contents).toBe('read');
@@ -83,7 +86,9 @@ test.each(JOBS)('%s: ends by itself, and leaves no token in its checkout', (_, j
   for (const { with: options } of usesAction(job, 'actions/checkout')) {
     expect(options).toMatchObject({ 'persist-credentials': false });
   }
-  expect(usesAction(job, 'actions/checkout')).toHaveLength(1);
+  const runsCode = job.permissions?.['pull-requests'] !== 'write';
+  expect(usesAction(job, 'actions/checkout')).toHaveLength(runsCode ? 1 : 0);
+  expect(steps(job).some(({ uses }) => uses?.startsWith('./') === true)).toBe(runsCode);
 });
 
 test('no two deployments run at the same time', () => {
@@ -122,7 +127,13 @@ test('on main the suites that npm test omits run, and a test that is left out is
 
 test('prod comes after staging, which comes after the tests', () => {
   const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
-  expect([jobs['models']?.needs, jobs['staging']?.needs, jobs['prod']?.needs]).toEqual(['check', 'models', 'staging']);
+  expect(Object.entries(jobs).map(([name, { needs }]) => [name, needs])).toEqual([
+    ['check', undefined],
+    ['models', 'check'],
+    ['staging', 'models'],
+    ['staging-publish', 'staging'],
+    ['prod', ['staging', 'staging-publish']],
+  ]);
   expect([jobs['staging']?.environment, jobs['prod']?.environment]).toEqual(['staging', 'prod']);
 });
 
@@ -131,13 +142,17 @@ test('prod gets no random weights, unless a variable permits them', () => {
   const script = (step?.run ?? '').replace('npm run', 'echo');
   const promote = (allowed: string): string =>
     execFileSync('bash', ['--norc', '-ec', script], {
-      env: { ALLOW_RANDOM_WEIGHTS: allowed },
+      env: { ALLOW_RANDOM_WEIGHTS: allowed, SOURCE: 's3://b/models' },
       encoding: 'utf8',
     }).trim();
-  expect(step?.env).toEqual({ ALLOW_RANDOM_WEIGHTS: '${{ vars.ALLOW_RANDOM_WEIGHTS }}' });
-  expect(promote('')).toBe('promote -- --from staging --to prod --require-pretrained');
-  expect(promote('false')).toBe('promote -- --from staging --to prod --require-pretrained');
-  expect(promote('true')).toBe('promote -- --from staging --to prod');
+  expect(step?.env).toEqual({
+    ALLOW_RANDOM_WEIGHTS: '${{ vars.ALLOW_RANDOM_WEIGHTS }}',
+    // Not from the state of staging, which the role that deploys prod cannot read.
+    SOURCE: '${{ needs.staging.outputs.modelRepository }}',
+  });
+  expect(promote('')).toBe('promote -- --from s3://b/models --to prod --require-pretrained');
+  expect(promote('false')).toBe('promote -- --from s3://b/models --to prod --require-pretrained');
+  expect(promote('true')).toBe('promote -- --from s3://b/models --to prod');
 });
 
 test('drift of each stack is looked for once a week, in an environment of its own, and nothing is changed', () => {
@@ -163,16 +178,90 @@ test('a bucket is checked each night if a variable names one', () => {
   expect(command({ BUCKET: 's3://b/p', KMS_KEY: 'k' })).toBe('check-bucket -- --bucket s3://b/p --kms-key k\n');
 });
 
-test.each(['staging', 'prod'])('%s: the publisher role trusts the tokens of that environment', (stack) => {
+test.each(['staging', 'prod'])('%s: the subjects of the roles that deploy and publish differ', (stack) => {
   const { config } = load(read(`Pulumi.${stack}.yaml`)) as { config: Record<string, unknown> };
   const subjects = config['triton-serving:publisherSubjects'] as string[];
-  expect(subjects).toEqual([expect.stringMatching(new RegExp(`^repo:[^/*]+/[^/*]+:environment:${stack}$`))]);
+  expect(subjects).toEqual([expect.stringMatching(new RegExp(`^repo:[^/*]+/[^/*]+:environment:${stack}-publish$`))]);
   const job = WORKFLOWS['deploy.yml']?.jobs[stack];
   expect(job?.environment).toBe(stack);
   const text = steps(job ?? {})
     .map(({ run }) => run ?? '')
     .join('\n');
   expect(text).toContain(`pulumi up --yes --stack ${stack} --policy-pack policy`);
+});
+
+test('a job assumes one role, and the job that publishes does not run in the environment that deploys', () => {
+  for (const [name, job] of JOBS) {
+    expect([name, usesAction(job, 'aws-actions/configure-aws-credentials').length]).toEqual([
+      name,
+      takesRole(job) ? 1 : 0,
+    ]);
+  }
+  const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
+  expect(jobs['staging-publish']?.environment).toBe('staging-publish');
+  expect(JSON.stringify(jobs['staging'])).not.toContain('sync-models');
+  expect(JSON.stringify(jobs['staging-publish'])).not.toMatch(/pulumi|DEPLOY_ROLE/);
+});
+
+describe('the outputs of the job staging', () => {
+  const script = steps(WORKFLOWS['deploy.yml']?.jobs['staging'] ?? {}).find(({ id }) => id === 'stack')?.run ?? '';
+  const scratch = new Scratch();
+  afterAll(() => scratch.clean());
+
+  /** Runs the step with a `pulumi` that prints these outputs. */
+  function run(name: string, kubeconfig: unknown): { code: number | null; stdout: string; outputs: string } {
+    const file = (what: string): string => join(scratch.directory, `${name}-${what}`);
+    const outputs = { modelRepository: 's3://b/models', region: 'r', podSelector: 'app=triton', namespace: 'triton' };
+    const more = { publisherRoleArn: 'arn', modelControlSecret: 'secret', modelControlKey: 'hidden', kubeconfig };
+    writeFileSync(file('pulumi'), JSON.stringify({ ...outputs, ...more }));
+    const { status, stdout } = spawnSync('bash', ['--norc', '-ec', `pulumi() { cat "$STACK"; }\n${script}`], {
+      env: {
+        PATH: process.env['PATH'],
+        STACK: file('pulumi'),
+        OUTPUTS: file('outputs'),
+        KUBECONFIG_FILE: file('kubeconfig'),
+        GITHUB_OUTPUT: file('github'),
+      },
+      encoding: 'utf8',
+    });
+    return { code: status, stdout, outputs: existsSync(file('github')) ? readFileSync(file('github'), 'utf8') : '' };
+  }
+
+  test('have the kubeconfig, which signs in with a program, but not the model-control key', () => {
+    const kubeconfig = { users: [{ name: 'a', user: { exec: { command: 'aws', args: ['eks', 'get-token'] } } }] };
+    for (const [name, value] of Object.entries({ text: JSON.stringify(kubeconfig), object: kubeconfig })) {
+      const { code, outputs } = run(name, value);
+      expect(code).toBe(0);
+      const [, encoded = ''] = /^kubeconfig=(.*)$/m.exec(outputs) ?? [];
+      expect(JSON.parse(Buffer.from(encoded, 'base64').toString())).toEqual(kubeconfig);
+      expect(outputs).toContain('modelRepository=s3://b/models\n');
+      expect(outputs).not.toContain('hidden');
+    }
+  });
+
+  test.each([
+    ['token', JSON.stringify({ users: [{ user: { token: 'a' } }] })],
+    ['key', 'users:\n- user:\n    client-key-data: YQ==\n'],
+  ])('have no kubeconfig with credentials: %s', (name, kubeconfig) => {
+    expect(run(name, kubeconfig)).toEqual({
+      code: 1,
+      stdout: expect.stringContaining('::error::the kubeconfig of staging contains credentials') as string,
+      outputs: '',
+    });
+  });
+});
+
+test.each(['staging', 'prod'])('%s: the session and the job outlast the longest wait for a rollout', async (stack) => {
+  const job = WORKFLOWS['deploy.yml']?.jobs[stack] as Job;
+  const [role] = usesAction(job, 'aws-actions/configure-aws-credentials');
+  const session = Number(role?.with?.['role-duration-seconds']);
+  const { resources } = await registeredStack(stack);
+  const waits = resources.flatMap(({ type, timeouts }) => (type.endsWith(':Deployment') ? [timeouts.update] : []));
+  expect(waits).toHaveLength(1);
+  expect(waits[0]).toMatch(/^\d+s$/);
+  // Beside the wait, a first "pulumi up" creates the network and the cluster, in about 15 minutes.
+  expect(session).toBeGreaterThan(Number(waits[0]?.slice(0, -1)) + 15 * 60);
+  expect((job['timeout-minutes'] ?? 0) * 60).toBeGreaterThanOrEqual(session);
 });
 
 test('the workflows use the Pulumi version of the programs', () => {

@@ -207,6 +207,15 @@ describe('readSettings reports', () => {
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
+      'a role that is an administrator and a viewer',
+      {
+        clusterAdmins: ['arn:aws:iam::123456789012:role/ci'],
+        clusterViewers: ['arn:aws:iam::123456789012:role/ci'],
+      },
+      'clusterViewers: has arn:aws:iam::123456789012:role/ci, which clusterAdmins has too\n' +
+        '    -> remove it from one of them, because a cluster has one access entry for a role',
+    ],
+    [
       'a network in one zone',
       { availabilityZones: ['us-east-1a'] },
       'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
@@ -324,9 +333,8 @@ describe('readSettings reports', () => {
 
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     const fault =
-      `is ${JSON.stringify(subject)}: it does not name exactly one repository; allowed: ` +
-      'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"; ' +
-      '* and ? only after the name of the repository';
+      `is ${JSON.stringify(subject)}: a subject has no * and no ?, and one of GitHub names a repository; allowed: ` +
+      'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([`publisherSubjects[0]: ${fault}`]);
     expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
   });

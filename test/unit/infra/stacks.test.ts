@@ -276,8 +276,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('lets only tokens of publisherSubjects assume the publisher role', () => {
     const issuer = 'token.actions.githubusercontent.com';
     expectTrust('publisher', issuer, {
-      StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com' },
-      StringLike: { [`${issuer}:sub`]: PUBLISHER.publisherSubjects },
+      StringEquals: { [`${issuer}:aud`]: 'sts.amazonaws.com', [`${issuer}:sub`]: PUBLISHER.publisherSubjects },
     });
   });
 

@@ -1,17 +1,14 @@
-/** Subjects of tokens that name one repository. IAM takes wildcards in them. */
+/** Subjects without wildcards; those of GitHub name a repository. */
 export const NARROW_SUBJECTS = [
   'repo:acme/triton-serving:environment:prod',
-  'repo:acme/triton-serving:*',
-  'repo:acme/triton-serving:ref:refs/heads/*',
   'repo:acme@1234/triton-serving@5678:environment:prod',
-  'repo:acme@1234/triton-serving@5678:*',
   'repo:acme@1234/triton-serving@5678',
   'project_path:acme/group/triton-serving:ref_type:branch:ref:main',
   'repo:acme/triton-serving',
   'system:serviceaccount:ci:publisher',
 ];
 
-/** Subjects that repositories of others match too, or that name no repository. */
+/** Subjects with wildcards, which IAM takes in any position, or that name no repository. */
 export const WIDE_SUBJECTS = [
   '*',
   'repo:*',
@@ -33,5 +30,11 @@ export const WIDE_SUBJECTS = [
   'repo:acme',
   'repo:acme:environment:prod',
   'repo:acme/:environment:prod',
+  'repo:acme/triton-serving:*',
+  'repo:acme/triton-serving:ref:refs/heads/*',
+  'repo:acme@1234/triton-serving@5678:*',
+  'repo:acme/triton-serving:environment:prod?',
+  'project_path:acme/triton-serving:ref_type:branch:ref:*',
+  'system:serviceaccount:ci:*',
   '?epo:acme/triton-serving:environment:prod',
 ];

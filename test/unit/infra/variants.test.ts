@@ -1,5 +1,5 @@
 import { getIssuer } from '../../../infra/cluster/cluster';
-import { findProvider } from '../../../infra/iam/publisher-role';
+import { findIdentityProvider } from '../../../infra/iam/identity-provider';
 import { PUBLISHER } from '../../support/publisher-settings';
 import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 
@@ -275,6 +275,58 @@ test('publicAccessCidrs opens the API to the listed addresses', async () => {
   });
 });
 
+describe('without loadBalancerCidrs, the replicas admit the subnets of the load balancer', () => {
+  const zones = { availabilityZones: ['us-east-1a', 'us-east-1b'], clientCidrs: ['203.0.113.0/24'] };
+  const PRIVATE = ['10.0.0.0/19', '10.0.32.0/19'];
+  const PUBLIC = ['10.0.224.0/22', '10.0.228.0/22'];
+  const ingress = { host: 'a.example.com', certificateArn: 'arn:aws:acm:us-east-1:1:certificate/1' };
+  const trustStoreArn = 'arn:aws:elasticloadbalancing:us-east-1:1:truststore/a/1';
+  const scheme = 'internet-facing';
+
+  test.each<[string, Record<string, unknown>, string[]]>([
+    ['an internal load balancer', { exposure: 'internal-load-balancer' }, ['203.0.113.0/24', ...PRIVATE]],
+    ['an internal ingress', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn } }, PRIVATE],
+    ['an ingress on the internet', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn, scheme } }, PUBLIC],
+    [
+      'an ingress controller in the cluster',
+      {
+        exposure: 'ingress',
+        clientCidrs: [],
+        ingress: {
+          host: 'a.example.com',
+          tlsSecretName: 'tls',
+          className: 'nginx',
+          annotations: { auth: 'on' },
+          scheme,
+        },
+      },
+      PRIVATE,
+    ],
+    [
+      'a load balancer elsewhere',
+      { exposure: 'ingress', ingress: { ...ingress, trustStoreArn }, loadBalancerCidrs: ['10.9.0.0/24'] },
+      ['10.9.0.0/24'],
+    ],
+  ])('%s', async (_, values, ranges) => {
+    const made = await variant({ ...zones, ...values });
+    const { spec } = made.only('kubernetes:networking.k8s.io/v1:NetworkPolicy', 'triton').inputs as {
+      spec: { ingress: { from: { ipBlock?: { cidr: string } }[] }[] };
+    };
+    const blocks = spec.ingress.flatMap(({ from }) => from.flatMap(({ ipBlock }) => ipBlock?.cidr ?? []));
+    expect(blocks).toEqual(ranges);
+  });
+});
+
+test('clusterViewers creates access entries that allow to read all objects, and nothing else', async () => {
+  const drift = 'arn:aws:iam::123456789012:role/ci-triton-staging-drift';
+  const made = await variant({ clusterViewers: [drift] });
+  const ofDrift = (type: string) => made.all(type).filter(({ inputs }) => inputs['principalArn'] === drift);
+  expect(ofDrift('aws:eks/accessEntry:AccessEntry')).toHaveLength(1);
+  expect(ofDrift('aws:eks/accessPolicyAssociation:AccessPolicyAssociation').map(({ inputs }) => inputs)).toMatchObject([
+    { policyArn: 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSAdminViewPolicy', accessScope: { type: 'cluster' } },
+  ]);
+});
+
 test('clusterAdmins creates access entries, also for two administrators of the same last name', async () => {
   const admins = ['role/ops', 'user/ops'].map((end) => `arn:aws:iam::123456789012:${end}`);
   const made = await variant({ clusterAdmins: admins });
@@ -367,10 +419,10 @@ describe('the provider of publisherIssuer', () => {
     expect(made.only(PROVIDER, 'cluster-pods').retainOnDelete).toBe(false);
   });
 
-  test('findProvider reports an account without it, with the settings to use', async () => {
+  test('findIdentityProvider reports an account without it, with the hint of its caller', async () => {
     await variant({});
-    await expect(findProvider(MISSING_ISSUER)).rejects.toThrow(
-      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*set createPublisherOidcProvider to true .*set publisherOidcProviderArn$/s,
+    await expect(findIdentityProvider(MISSING_ISSUER, 'Set it.')).rejects.toThrow(
+      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*\. Set it\.$/s,
     );
   });
 });

@@ -163,7 +163,7 @@ test.each(['too-short', 'a key with spaces in it', 'a,comma:and=more-of-them', `
   },
 );
 
-test('publisherGroup may only list pods and forward ports in the namespace', async () => {
+test('publisherGroup may only list pods, forward ports and read the model-control key in the namespace', async () => {
   const { only } = await render({ publisherGroup: 'publishers' });
   const metadata = { name: 'triton-publisher', namespace: 'triton', labels: LABELS };
   expect(only('Role')).toEqual({
@@ -173,6 +173,7 @@ test('publisherGroup may only list pods and forward ports in the namespace', asy
     rules: [
       { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
       { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
+      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-model-control-a1b2c3d'], verbs: ['get'] },
     ],
   });
   expect(only('RoleBinding')).toEqual({

@@ -100,6 +100,13 @@ describe('the NetworkPolicy', () => {
     });
   });
 
+  test.each([['0.0.0.0/0'], ['128.0.0.0/1'], ['168.0.0.0/5']])('allows no link-local address in %s', async (cidr) => {
+    const { egress } = await policy({ network: { egressCidrs: ['10.0.0.0/8', cidr] } });
+    expect(egress[1]).toMatchObject({
+      to: [{ ipBlock: { cidr: '10.0.0.0/8' } }, { ipBlock: { cidr, except: ['169.254.0.0/16'] } }],
+    });
+  });
+
   test('allows egress to egressCidrs and egressPorts only', async () => {
     const { egress } = await policy({
       network: { egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'], egressPorts: [443, 9000] },
@@ -266,20 +273,26 @@ describe('an ingress', () => {
     ]);
   });
 
-  test('accepts tokens from clientCidrs on the internet', async () => {
+  test('accepts tokens for one audience from clientCidrs on the internet', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
         scheme: 'internet-facing',
         clientCidrs: ['192.0.2.0/24', '198.51.100.0/24'],
-        authentication: { kind: 'jwt', issuer: 'https://id.example.com', jwksEndpoint: 'https://id.example.com/keys' },
+        authentication: {
+          kind: 'jwt',
+          issuer: 'https://id.example.com',
+          jwksEndpoint: 'https://id.example.com/keys',
+          audience: 'triton',
+        },
       },
     });
     expect(annotations(only('Ingress'))).toEqual({
       ...COMMON,
       [`${alb}/scheme`]: 'internet-facing',
       [`${alb}/inbound-cidrs`]: '192.0.2.0/24,198.51.100.0/24',
-      [`${alb}/jwt-validation`]: '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com"}',
+      [`${alb}/jwt-validation`]:
+        '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com","additionalClaims":[{"name":"aud","format":"single-string","values":["triton"]}]}',
     });
   });
 

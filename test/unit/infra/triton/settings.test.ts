@@ -116,7 +116,7 @@ describe('readSettings of the replicas', () => {
     expect(named.triton.exposure).toEqual({
       kind: 'internal-load-balancer',
       clientCidrs: ['10.0.0.0/8'],
-      loadBalancerCidrs: ['10.0.0.0/16'],
+      loadBalancerCidrs: ['10.0.0.0/19', '10.0.32.0/19', '10.0.64.0/19'],
       loadBalancerClass: 'service.k8s.aws/nlb',
     });
   });
@@ -132,7 +132,7 @@ describe('readSettings of the replicas', () => {
       host: 'a.example.com',
       tls: { kind: 'acm', certificateArn: ingress.certificateArn },
       authentication: { kind: 'mutual-tls', trustStoreArn: ingress.trustStoreArn },
-      controllerCidrs: ['10.1.0.0/16'],
+      controllerCidrs: ['10.1.0.0/19', '10.1.32.0/19', '10.1.64.0/19'],
       createAutoModeClass: true,
     });
   });

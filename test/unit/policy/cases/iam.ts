@@ -135,11 +135,21 @@ export const iamCases: Cases = {
           `${ROLE} "triton": tokens for every audience are accepted; add a condition StringEquals on the :aud of its tokens.`,
         ],
       },
-      'repositories of others': {
+      'every account': {
+        stack: [role({ Principal: { AWS: 'arn:aws:iam::*:role/ci' } })],
+        says: `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal.AWS is "arn:aws:iam::*:role/ci"; name the accounts, services or providers.`,
+      },
+      'every audience': {
+        stack: [
+          role({ Condition: { StringLike: { [`${HOST}:sub`]: 'system:serviceaccount:a:b', [`${HOST}:aud`]: '*' } } }),
+        ],
+        says: `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.${HOST}:aud is "*"; name the audience.`,
+      },
+      'subjects with wildcards, and no repository': {
         stack: [ofGitHub(WIDE_SUBJECTS)],
         says: WIDE_SUBJECTS.map(
           (subject, index) =>
-            `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.token.actions.githubusercontent.com:sub[${index}] is "${subject}"; name the repository, branch or service account.`,
+            `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.token.actions.githubusercontent.com:sub[${index}] is "${subject}"; name one environment, branch or service account, without * and ?.`,
         ),
       },
     },

@@ -1,0 +1,118 @@
+import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
+import * as iam from '@pulumi/aws/iam';
+import * as s3 from '@pulumi/aws/s3';
+import * as pulumi from '@pulumi/pulumi';
+import { createIdentityProvider, findIdentityProvider } from '../iam/identity-provider';
+import { federatedTrust, policyDocument } from '../iam/policy-document';
+import { createBucketDefaults, encryptBucket, tlsOnly } from '../storage/bucket';
+import { EncryptionKey } from '../storage/encryption-key';
+import { GITHUB_ISSUER } from '../trust-subject';
+import { boundaryPolicy, deployPolicy, driftPolicy, previewPolicy, type PolicyValues } from './policies';
+
+/** Values of the stack file in infra/bootstrap, which Pulumi.yaml there describes. */
+export interface BootstrapSettings {
+  stack: string;
+  region: string;
+  repository: string;
+  createOidcProvider: boolean;
+  previews: boolean;
+  promotesFrom: string;
+}
+
+const AUDIENCE = 'sts.amazonaws.com';
+
+/** Longest session that a workflow may request. */
+const SESSION_SECONDS = 4 * 60 * 60;
+
+/** Pulumi's history and its backups, of which each update adds one. */
+const HISTORY = ['.pulumi/history/', '.pulumi/backups/'];
+const HISTORY_DAYS = 365;
+const OLD_STATE_DAYS = 90;
+
+/**
+ * Creates what must exist before a stack and its workflows: a bucket and a key for its state, and the roles of CI. A stack
+ * cannot create these, because they create the stack.
+ */
+export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.Input<string>> {
+  const { stack, region, repository } = settings;
+  requireRepository(repository);
+  const { accountId } = getCallerIdentityOutput();
+  const key = new EncryptionKey('state', {
+    description: `State of triton-${stack}, and the secrets in it`,
+    accountId,
+    region,
+    protect: true,
+  });
+  const bucket = createStateBucket(key);
+  const provider = settings.createOidcProvider
+    ? createIdentityProvider('github', GITHUB_ISSUER, AUDIENCE)
+    : findIdentityProvider(GITHUB_ISSUER, 'If the account has none: pulumi config set createOidcProvider true');
+  const values: PolicyValues = { stack, region, accountId, stateBucket: bucket.bucket, stateKeyArn: key.arn };
+  const boundary = new iam.Policy('boundary', { policy: boundaryPolicy(values) });
+  const createRole = (name: string, subject: string, policy: pulumi.Output<string>): pulumi.Output<string> => {
+    const host = GITHUB_ISSUER.replace('https://', '');
+    const role = new iam.Role(name, {
+      // Not triton-STACK-*, because the role deploy may change roles with such names.
+      name: `ci-triton-${stack}-${name}`,
+      description: `CI of triton-${stack}: ${name}`,
+      maxSessionDuration: SESSION_SECONDS,
+      permissionsBoundary: boundary.arn,
+      assumeRolePolicy: federatedTrust(provider, {
+        StringEquals: { [`${host}:aud`]: AUDIENCE, [`${host}:sub`]: `repo:${repository}:${subject}` },
+      }),
+    });
+    new iam.RolePolicy(name, { role: role.id, policy }, { parent: role });
+    return role.arn;
+  };
+  return {
+    backendUrl: pulumi.interpolate`s3://${bucket.bucket}?region=${region}`,
+    secretsProvider: pulumi.interpolate`awskms:///${key.arn}?region=${region}`,
+    publisherSubject: `repo:${repository}:environment:${stack}-publish`,
+    deployRoleArn: createRole('deploy', `environment:${stack}`, deployPolicy(values, settings.promotesFrom)),
+    driftRoleArn: createRole('drift', `environment:drift-${stack}`, driftPolicy(values)),
+    ...(settings.previews ? { previewRoleArn: createRole('preview', 'pull_request', previewPolicy(values)) } : {}),
+  };
+}
+
+function createStateBucket(key: EncryptionKey): s3.Bucket {
+  const bucket = new s3.Bucket('state', {}, { protect: true });
+  const { publicAccess, versioning } = createBucketDefaults('state', bucket);
+  encryptBucket('state', bucket, key.arn);
+  const options = { parent: bucket, deletedWith: bucket, protect: false };
+  new s3.BucketPolicy(
+    'state',
+    { bucket: bucket.bucket, policy: policyDocument([tlsOnly(bucket)]) },
+    { ...options, dependsOn: [publicAccess] },
+  );
+  new s3.BucketLifecycleConfiguration(
+    'state',
+    {
+      bucket: bucket.bucket,
+      rules: [
+        ...HISTORY.map((prefix, index) => ({
+          id: `history-${index}`,
+          status: 'Enabled',
+          filter: { prefix },
+          expiration: { days: HISTORY_DAYS },
+        })),
+        {
+          id: 'old-versions',
+          status: 'Enabled',
+          filter: { prefix: '' },
+          noncurrentVersionExpiration: { noncurrentDays: OLD_STATE_DAYS },
+        },
+      ],
+    },
+    { ...options, dependsOn: [versioning] },
+  );
+  return bucket;
+}
+
+/** @throws RunError */
+function requireRepository(repository: string): void {
+  if (/^[^:/*?\s]+\/[^:/*?\s]+$/.test(repository)) return;
+  throw new pulumi.RunError(
+    `repository: is ${JSON.stringify(repository)}; allowed: OWNER@ID/NAME@ID, or OWNER/NAME if the repository is older than July 2026\n` +
+      '  -> gh api /repos/OWNER/NAME --jq \'"\\(.owner.login)@\\(.owner.id)/\\(.name)@\\(.id)"\'',
+  );
+}

@@ -1,0 +1,77 @@
+import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { describeUnless } from '../support/describe-unless';
+import { whyNoAwsStack } from '../support/aws-stack';
+import { askMoto, testMoto } from '../support/moto';
+import { pulumiEnvironment } from '../support/pulumi';
+import { Scratch } from '../support/temp-dir';
+import { ensureLanguageHost, findInstalledPlugin, installPlugin, packageVersion } from '../../tools/toolchain/pulumi';
+
+const TEST_MS = 15 * 60_000;
+const LINKED = ['docs', 'node_modules', 'package.json', 'src', 'infra/iam', 'infra/storage', 'infra/trust-subject.ts'];
+
+/** The bootstrap program with AWS's provider on a mock of AWS, in a copy, because Pulumi writes the stack file beside it. */
+describeUnless(whyNoAwsStack(), 'the bootstrap stack', () => {
+  const scratch = new Scratch();
+  afterAll(() => scratch.clean());
+
+  test(
+    'is created without later changes, and another stack keeps its state and its secrets there',
+    async () => {
+      const project = join(scratch.directory, 'project');
+      const directory = join(project, 'infra', 'bootstrap');
+      cpSync(join(paths.root, 'infra', 'bootstrap'), directory, { recursive: true });
+      for (const path of LINKED) symlinkSync(join(paths.root, path), join(project, path));
+      const moto = await testMoto(scratch);
+      const { program, env: own } = await pulumiEnvironment(scratch);
+      const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
+      if (aws !== undefined) installPlugin(own['PULUMI_HOME'] as string, aws);
+      const programs = [await ensureLanguageHost(program), program].filter(isAbsolute).map((path) => dirname(path));
+      const env = {
+        ...own,
+        ...moto.env,
+        AWS_REGION: 'us-east-1',
+        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
+        PATH: [...programs, moto.env['PATH']].join(delimiter),
+      };
+      const pulumi = async (line: string, cwd = directory, changes: NodeJS.ProcessEnv = {}): Promise<string> => {
+        const flags = ['--non-interactive', '--color', 'never'];
+        return (await exec(program, [...line.split(' '), ...flags], { cwd, env: { ...env, ...changes } })).stdout;
+      };
+      await pulumi('stack init staging');
+      const values = {
+        'aws:region': 'us-east-1',
+        repository: 'acme@1/serving@2',
+        createOidcProvider: true,
+        previews: true,
+      };
+      for (const [key, value] of Object.entries(values)) await pulumi(`config set ${key} ${value}`);
+      await pulumi('up --yes --skip-preview');
+      await pulumi('preview --refresh --expect-no-changes');
+      const outputs = JSON.parse(await pulumi('stack output --json')) as Record<string, string>;
+      expect(outputs).toMatchObject({
+        deployRoleArn: 'arn:aws:iam::123456789012:role/ci-triton-staging-deploy',
+        driftRoleArn: 'arn:aws:iam::123456789012:role/ci-triton-staging-drift',
+        previewRoleArn: 'arn:aws:iam::123456789012:role/ci-triton-staging-preview',
+      });
+
+      const { backendUrl = '', secretsProvider = '' } = outputs;
+      const serving = join(scratch.directory, 'serving');
+      mkdirSync(serving);
+      writeFileSync(join(serving, 'Pulumi.yaml'), 'name: triton-serving\nruntime: nodejs\n');
+      // The mock has no host names for buckets.
+      const elsewhere = {
+        PULUMI_BACKEND_URL: `${backendUrl}&use_path_style=true`,
+        PULUMI_CONFIG_PASSPHRASE: undefined,
+      };
+      await pulumi(`stack init staging --secrets-provider ${secretsProvider}`, serving, elsewhere);
+      await pulumi('config set --stack staging --secret modelControlKey hidden', serving, elsewhere);
+      expect(await pulumi('config get --stack staging modelControlKey', serving, elsewhere)).toBe('hidden\n');
+      const bucket = new URL(backendUrl).host;
+      expect(await askMoto(moto, 's3', `/${bucket}?list-type=2`)).toContain('stacks/triton-serving/staging.json');
+    },
+    TEST_MS,
+  );
+});

@@ -1,0 +1,152 @@
+import { bootstrap, type BootstrapSettings } from '../../../infra/bootstrap/bootstrap';
+import { findings } from '../../../policy/rule';
+import { iamRules } from '../../../policy/rules/iam';
+import { decide, type PolicyDocument } from '../../support/iam';
+import { ACCOUNT, registered, type RegisteredStack } from '../../support/registered-stack';
+import { resource } from '../policy/cases/case';
+
+const SETTINGS: BootstrapSettings = {
+  stack: 'staging',
+  region: 'us-east-1',
+  repository: 'acme@1234/serving@5678',
+  createOidcProvider: false,
+  previews: true,
+  promotesFrom: '',
+};
+const ROLE = 'aws:iam/role:Role';
+const PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
+
+const create = (changes: Partial<BootstrapSettings> = {}): Promise<RegisteredStack> => {
+  const settings = { ...SETTINGS, ...changes };
+  return registered(() => bootstrap(settings), settings.stack);
+};
+const parse = (text: unknown): PolicyDocument => JSON.parse(text as string) as PolicyDocument;
+const getPolicy = (made: RegisteredStack, name: string): PolicyDocument =>
+  parse(made.only('aws:iam/rolePolicy:RolePolicy', name).inputs['policy']);
+const getSubject = (made: RegisteredStack, name: string): unknown => {
+  const [{ Condition: condition = {} } = {}] = [
+    parse(made.only(ROLE, name).inputs['assumeRolePolicy']).Statement,
+  ].flat();
+  return condition['StringEquals']?.['token.actions.githubusercontent.com:sub'];
+};
+
+test('each role of CI trusts exactly one subject, and has the boundary', async () => {
+  const made = await create();
+  const roles = made.all(ROLE).map(({ name }) => [name, getSubject(made, name)]);
+  expect(Object.fromEntries(roles)).toEqual({
+    deploy: 'repo:acme@1234/serving@5678:environment:staging',
+    drift: 'repo:acme@1234/serving@5678:environment:drift-staging',
+    preview: 'repo:acme@1234/serving@5678:pull_request',
+  });
+  const boundary = made.only('aws:iam/policy:Policy', 'boundary').state['arn'];
+  for (const { inputs } of made.all(ROLE)) {
+    expect(inputs).toMatchObject({ permissionsBoundary: boundary, maxSessionDuration: 14400 });
+  }
+  const trusts = made.all(ROLE).map(({ name, inputs }) => resource(ROLE, name, inputs));
+  const rule = iamRules.filter(({ name }) => name === 'iam-trust-narrow');
+  expect(rule.flatMap((one) => findings(one, trusts))).toEqual([]);
+  expect(made.outputs['publisherSubject']).toBe('repo:acme@1234/serving@5678:environment:staging-publish');
+});
+
+test('prod has no role for pull requests', async () => {
+  const made = await create({ stack: 'prod', previews: false });
+  expect(
+    made
+      .all(ROLE)
+      .map(({ name }) => name)
+      .sort(),
+  ).toEqual(['deploy', 'drift']);
+  expect(made.outputs).not.toHaveProperty('previewRoleArn');
+});
+
+test('the policies have no placeholder left', async () => {
+  const made = await create({ promotesFrom: 'canary' });
+  const texts = [...made.all('aws:iam/rolePolicy:RolePolicy'), ...made.all('aws:iam/policy:Policy')].map(
+    ({ inputs }) => inputs['policy'] as string,
+  );
+  expect(texts).toHaveLength(4);
+  for (const text of texts) expect(text).not.toMatch(/ACCOUNT|REGION|STACK|STATE-/);
+  // Limits of IAM: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html (read 2026-11-26).
+  for (const text of texts) expect(text.length).toBeLessThan(10_240);
+  expect((made.only('aws:iam/policy:Policy').inputs['policy'] as string).length).toBeLessThan(6144);
+});
+
+test('the roles of one stack reach the state and the key of that stack only', async () => {
+  const made = await create();
+  const key = made.only('aws:kms/key:Key').state['arn'] as string;
+  const bucket = made.only('aws:s3/bucket:Bucket').state['bucket'] as string;
+  const calls = (where: string, keyArn: string) => [
+    { action: 's3:GetObject', resource: `arn:aws:s3:::${where}/.pulumi/stacks/triton-serving/staging.json` },
+    { action: 'kms:Decrypt', resource: keyArn },
+  ];
+  const writes = {
+    action: 's3:PutObject',
+    resource: `arn:aws:s3:::${bucket}/.pulumi/stacks/triton-serving/staging.json`,
+  };
+  for (const name of ['deploy', 'drift', 'preview']) {
+    const isAllowed = (call: { action: string; resource: string }): boolean =>
+      decide([getPolicy(made, name)], { ...call, context: { 'aws:RequestedRegion': 'us-east-1' } }) === 'allowed';
+    expect([name, calls(bucket, key).map(isAllowed)]).toEqual([name, [true, true]]);
+    expect([name, calls('triton-bootstrap-prod-state-1234567', `${key}0`).map(isAllowed)]).toEqual([
+      name,
+      [false, false],
+    ]);
+    expect([name, isAllowed(writes)]).toEqual([name, name === 'deploy']);
+  }
+});
+
+test('the boundary lets no role of CI change the roles of CI', async () => {
+  const made = await create();
+  const policies = [getPolicy(made, 'deploy'), parse(made.only('aws:iam/policy:Policy').inputs['policy'])];
+  for (const { inputs } of made.all(ROLE)) {
+    const role = `arn:aws:iam::${ACCOUNT}:role/${inputs['name'] as string}`;
+    for (const action of ['iam:PutRolePolicy', 'iam:AttachRolePolicy', 'iam:UpdateAssumeRolePolicy']) {
+      expect(decide(policies.slice(1), { action, resource: role })).toBe('denied');
+      expect(decide(policies.slice(0, 1), { action, resource: role })).not.toBe('allowed');
+    }
+  }
+});
+
+test('promotesFrom lets the role deploy read the models of another stack, without its state', async () => {
+  const read = { action: 's3:GetObjectVersion', resource: 'arn:aws:s3:::triton-staging-models-1a2b3c4/models/a/1/b' };
+  const logs = { action: 's3:GetObject', resource: 'arn:aws:s3:::triton-staging-models-access-logs-1a2b3c4/a' };
+  const key = (stack: string) => ({
+    action: 'kms:Decrypt',
+    resource: `arn:aws:kms:us-east-1:${ACCOUNT}:key/1`,
+    context: { 'aws:ResourceTag/stack': stack },
+  });
+  const policy = async (promotesFrom: string) => getPolicy(await create({ stack: 'prod', promotesFrom }), 'deploy');
+  const decisions = async (promotesFrom: string): Promise<string[]> => {
+    const one = await policy(promotesFrom);
+    return [read, key('staging'), logs, key('other')].map((call) => decide([one], call));
+  };
+  expect(await decisions('staging')).toEqual(['allowed', 'allowed', 'not allowed', 'not allowed']);
+  expect(await decisions('')).toEqual(Array(4).fill('not allowed'));
+});
+
+test('the provider of GitHub is looked up; it is created only if the stack file says so, and then retained', async () => {
+  const created = await create({ createOidcProvider: true });
+  expect((await create()).all(PROVIDER)).toEqual([]);
+  expect(created.only(PROVIDER).retainOnDelete).toBe(true);
+});
+
+test('the bucket and the key of the state are protected, encrypted and versioned', async () => {
+  const made = await create();
+  const bucket = made.only('aws:s3/bucket:Bucket');
+  expect([bucket.protect, made.only('aws:kms/key:Key').protect]).toEqual([true, true]);
+  expect(made.only('aws:s3/bucketVersioning:BucketVersioning').inputs).toMatchObject({
+    versioningConfiguration: { status: 'Enabled' },
+  });
+  const encryption = made.only(
+    'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration',
+  );
+  expect(JSON.stringify(encryption.inputs)).toContain(made.only('aws:kms/key:Key').state['arn']);
+  expect(JSON.stringify(made.only('aws:s3/bucketPolicy:BucketPolicy').inputs)).toContain('aws:SecureTransport');
+});
+
+test.each(['acme', 'acme/*', '*/serving', 'acme/serving:environment', 'https://github.com/acme/serving'])(
+  'the repository %s is rejected',
+  (repository) => {
+    expect(() => bootstrap({ ...SETTINGS, repository })).toThrow(/^repository: is "/);
+  },
+);
