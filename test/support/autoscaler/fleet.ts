@@ -68,7 +68,7 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
   }));
   const outcome: Outcome = { requests: 0, late: 0 };
   const readings: Reading[] = [];
-  let pods: Pod[] = [];
+  const pods: Pod[] = [];
   let created = 0;
 
   const available = prometheus.create('kube_deployment_status_replicas_available', DEPLOYMENT);
@@ -131,9 +131,8 @@ export function simulate(autoscaler: Autoscaler | undefined, scenario: Scenario)
       const value = samples[0]?.value;
       signal.failures = value === undefined ? signal.failures + 1 : 0;
       if (value !== undefined) return externalReplicas(value, signal.goal, state);
-      return signal.failures > autoscaler!.failureThreshold
-        ? Math.max(pods.length, autoscaler!.minReplicas)
-        : undefined;
+      // KEDA's fallback proposes the current number.
+      return signal.failures > (autoscaler?.failureThreshold ?? 0) ? pods.length : undefined;
     });
   };
 

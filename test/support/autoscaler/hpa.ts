@@ -14,7 +14,7 @@ export interface HpaSpec {
 export interface Pods {
   /** Of `spec` and of `status`: here they are the same. */
   current: number;
-  /** Names of pods that are scheduled, but have no node yet. */
+  /** Names of pods without a node. Those that start on one have no value either, and count alike on the way up. */
   pending: readonly string[];
   running: readonly string[];
 }
