@@ -30,7 +30,7 @@ test('Triton reports the percentiles of requests of each model and ensemble, wit
   const durations = (model: string): Record<string, number> => {
     const start = `nv_inference_request_summary_us${labels(model)},quantile="`;
     const found = lines.filter((line) => line.startsWith(start)).map((line) => line.slice(start.length).split('"} '));
-    return Object.fromEntries(found.map(([quantile, microseconds]) => [quantile, Number(microseconds)]));
+    return Object.fromEntries(found.map(([quantile = '', microseconds]) => [quantile, Number(microseconds)]));
   };
   for (const model of ['adds', 'whole']) {
     expect(lines).toContain(`nv_inference_request_success${labels(model)}} 3`);
