@@ -57,14 +57,14 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
     const { method = '', url = '' } = request;
     if (request.headers.authorization !== login) {
       reply.setHeader('www-authenticate', `Basic realm="https://${ECR_HOST}/",service="ecr.amazonaws.com"`);
-      return refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
+      return void refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
     }
     const action = getAction(method, url);
     const [, repository = '', reference = ''] = /^\/v2\/(.+?)\/(?:manifests|blobs)\/([^?]*)/.exec(url) ?? [];
     if (action !== undefined) ecr.calls.push({ action, repository });
     if (action !== undefined && ecr.denied.has(action)) {
       const who = 'User: arn:aws:iam::123456789012:user/me is not authorized to perform';
-      return refuse(
+      return void refuse(
         reply,
         403,
         'DENIED',
@@ -77,14 +77,15 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
       (ecr.taken.has(reference) || (!reference.startsWith('sha256:') && (await exists())))
     ) {
       const message = `The image tag '${reference}' already exists in the '${repository}' repository and cannot be overwritten because the repository is immutable.`;
-      return refuse(reply, 400, 'TAG_INVALID', message);
+      return void refuse(reply, 400, 'TAG_INVALID', message);
     }
     if (action === 'ecr:CompleteLayerUpload') {
       await ecr.beforeUpload();
       if (ecr.uploads.length >= ecr.breakAfter) return void request.socket.destroy();
       ecr.uploads.push(new URL(url, target).searchParams.get('digest') ?? '');
     }
-    const { authorization: _, ...headers } = request.headers;
+    const headers = { ...request.headers };
+    delete headers.authorization;
     const behind = http.request(new URL(url, target), { method, headers }, (answer) => {
       reply.writeHead(answer.statusCode ?? 500, answer.headers);
       answer.pipe(reply);
