@@ -48,23 +48,22 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
   };
   const login = `Basic ${Buffer.from(`AWS:${password}`).toString('base64')}`;
   const target = new URL(`http://${registry.host}`);
-  const refuse = (reply: http.ServerResponse, status: number, code: string, message: string): void => {
-    reply
-      .writeHead(status, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ errors: [{ code, message }] }));
+  const refuse = (reply: http.ServerResponse, status: number, code: string, message: string): undefined => {
+    const body = JSON.stringify({ errors: [{ code, message }] });
+    reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
   };
   const serve = async (request: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
     const { method = '', url = '' } = request;
     if (request.headers.authorization !== login) {
       reply.setHeader('www-authenticate', `Basic realm="https://${ECR_HOST}/",service="ecr.amazonaws.com"`);
-      return void refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
+      return refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
     }
     const action = getAction(method, url);
     const [, repository = '', reference = ''] = /^\/v2\/(.+?)\/(?:manifests|blobs)\/([^?]*)/.exec(url) ?? [];
     if (action !== undefined) ecr.calls.push({ action, repository });
     if (action !== undefined && ecr.denied.has(action)) {
       const who = 'User: arn:aws:iam::123456789012:user/me is not authorized to perform';
-      return void refuse(
+      return refuse(
         reply,
         403,
         'DENIED',
@@ -77,7 +76,7 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
       (ecr.taken.has(reference) || (!reference.startsWith('sha256:') && (await exists())))
     ) {
       const message = `The image tag '${reference}' already exists in the '${repository}' repository and cannot be overwritten because the repository is immutable.`;
-      return void refuse(reply, 400, 'TAG_INVALID', message);
+      return refuse(reply, 400, 'TAG_INVALID', message);
     }
     if (action === 'ecr:CompleteLayerUpload') {
       await ecr.beforeUpload();
