@@ -162,7 +162,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ dryRun: true, images: [{ digest, result: 'missing' }] });
     expect(writes()).toEqual([]);
-    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^missing  .*\n$/);
+    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^missing {2}.*\n$/);
   });
 
   test('uploads only the missing parts after an interrupted copy', async () => {
