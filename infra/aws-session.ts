@@ -31,7 +31,7 @@ export interface AwsSession {
   /** The same in a region that every account has: one without the region of the stack is known only to others. */
   homeConfig: ClientConfig;
   credentials: () => Promise<Credentials>;
-  close(): void;
+  close: () => void;
 }
 
 /**

@@ -21,8 +21,11 @@ export = async (): Promise<object> => {
   if (exposure.kind === 'internal-load-balancer') {
     exposure.deleteBeforeReplace = isLoadBalancerClassChanged(state, settings);
   }
-  const listImages = async (repositoryName: string): Promise<ImageId[]> =>
-    ((await getImages({ repositoryName })).imageIds as ImageId[] | undefined) ?? [];
+  const listImages = async (repositoryName: string): Promise<ImageId[]> => {
+    // Undefined for an empty repository, other than the type says.
+    const { imageIds } = (await getImages({ repositoryName })) as { imageIds?: ImageId[] };
+    return imageIds ?? [];
+  };
   const warning = await useMirror(settings, state, listImages).catch((error: unknown) => {
     throw asRunError(error);
   });

@@ -124,7 +124,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     const first = await run(args);
     expect([first.stderr, first.code]).toEqual([expect.stringMatching(/^ok {3}crane.*\nok {3}copy .*\n$/), 0]);
     const next = `Next: pulumi up --stack ${stack}\n`;
-    expect(first.stdout).toMatch(new RegExp(`^copied   ${image} -> ${target} \\(80\\.\\d kB\\)\\n${next}$`));
+    expect(first.stdout).toMatch(new RegExp(`^copied {3}${image} -> ${target} \\(80\\.\\d kB\\)\\n${next}$`));
     expect([...ecr.uploads].sort()).toEqual([...blobs].sort());
 
     // The tag of the source moves, and the copy stays.
@@ -162,7 +162,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     expect(code).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ dryRun: true, images: [{ digest, result: 'missing' }] });
     expect(writes()).toEqual([]);
-    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^missing  .*\n$/);
+    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^missing {2}.*\n$/);
   });
 
   test('uploads only the missing parts after an interrupted copy', async () => {
@@ -182,11 +182,11 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     mkdirSync(temporary);
     let isUploading = false;
     ecr.beforeUpload = () => ((isUploading = true), new Promise(() => undefined));
-    const { kill, finished } = startCommandLine('mirror-image', args, { TMPDIR: temporary });
+    const command = startCommandLine('mirror-image', args, { TMPDIR: temporary });
     await until('an upload is in flight', () => isUploading);
     expect(readdirSync(temporary)).toEqual([expect.stringMatching(/^triton-serving-crane-/)]);
-    kill('SIGINT');
-    const { code, stderr } = await finished;
+    command.kill('SIGINT');
+    const { code, stderr } = await command.finished;
     expect([code, stderr]).toEqual([130, expect.stringContaining('run the command again to continue')]);
     expect(readdirSync(temporary)).toEqual([]);
   });

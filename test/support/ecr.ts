@@ -49,27 +49,28 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
   const login = `Basic ${Buffer.from(`AWS:${password}`).toString('base64')}`;
   const target = new URL(`http://${registry.host}`);
   const refuse = (reply: http.ServerResponse, status: number, code: string, message: string): void => {
-    reply
-      .writeHead(status, { 'content-type': 'application/json' })
-      .end(JSON.stringify({ errors: [{ code, message }] }));
+    const body = JSON.stringify({ errors: [{ code, message }] });
+    reply.writeHead(status, { 'content-type': 'application/json' }).end(body);
   };
   const serve = async (request: http.IncomingMessage, reply: http.ServerResponse): Promise<void> => {
     const { method = '', url = '' } = request;
     if (request.headers.authorization !== login) {
       reply.setHeader('www-authenticate', `Basic realm="https://${ECR_HOST}/",service="ecr.amazonaws.com"`);
-      return refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
+      refuse(reply, 401, 'UNAUTHORIZED', 'Not Authorized');
+      return;
     }
     const action = getAction(method, url);
     const [, repository = '', reference = ''] = /^\/v2\/(.+?)\/(?:manifests|blobs)\/([^?]*)/.exec(url) ?? [];
     if (action !== undefined) ecr.calls.push({ action, repository });
     if (action !== undefined && ecr.denied.has(action)) {
       const who = 'User: arn:aws:iam::123456789012:user/me is not authorized to perform';
-      return refuse(
+      refuse(
         reply,
         403,
         'DENIED',
         `${who}: ${action} on resource: arn:aws:ecr:us-east-1:123456789012:repository/${repository}`,
       );
+      return;
     }
     const exists = async (): Promise<boolean> => (await fetch(new URL(url, target), { method: 'HEAD' })).ok;
     if (
@@ -77,14 +78,16 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
       (ecr.taken.has(reference) || (!reference.startsWith('sha256:') && (await exists())))
     ) {
       const message = `The image tag '${reference}' already exists in the '${repository}' repository and cannot be overwritten because the repository is immutable.`;
-      return refuse(reply, 400, 'TAG_INVALID', message);
+      refuse(reply, 400, 'TAG_INVALID', message);
+      return;
     }
     if (action === 'ecr:CompleteLayerUpload') {
       await ecr.beforeUpload();
       if (ecr.uploads.length >= ecr.breakAfter) return void request.socket.destroy();
       ecr.uploads.push(new URL(url, target).searchParams.get('digest') ?? '');
     }
-    const { authorization: _, ...headers } = request.headers;
+    const headers = { ...request.headers };
+    delete headers.authorization;
     const behind = http.request(new URL(url, target), { method, headers }, (answer) => {
       reply.writeHead(answer.statusCode ?? 500, answer.headers);
       answer.pipe(reply);
