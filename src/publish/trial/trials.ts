@@ -144,6 +144,7 @@ export class Trials {
         } else if (isServed(state, asked.trial, this.release.id)) {
           asked.served = true;
           onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
+          if (this.isDraining) await this.untilReady(address, signal);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome, hint } = state.lastTrial;
@@ -162,6 +163,26 @@ export class Trials {
           hint: 'allow more time with --load-timeout, or read the log of its agent',
         });
       }
+      await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
+    }
+  }
+
+  /** Whether a replica leaves the Service to load the release, so that the next one must wait until it gets requests again. */
+  private get isDraining(): boolean {
+    return this.options.share === 0;
+  }
+
+  /** @throws UserError if the pod is not ready in time */
+  private async untilReady({ uid, name }: Pick<AgentAddress, 'uid' | 'name'>, signal?: AbortSignal): Promise<void> {
+    const deadline = Date.now() + this.options.timeoutMs;
+    for (;;) {
+      signal?.throwIfAborted();
+      const found = (await this.list()).find((agent) => agent.uid === uid);
+      if (found?.ready !== false) return;
+      if (Date.now() > deadline) {
+        throw new UserError(`${name} serves, but is not ready`, { hint: 'run "npm run status" to see why' });
+      }
+      this.announce(`${name} is not ready yet, waiting`);
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
@@ -227,32 +248,49 @@ export class Trials {
    */
   async untilAcknowledged(generation: number): Promise<void> {
     await this.renew(true);
-    await this.untilAll(
+    const late = await this.waitFor(
+      [...this.asked.keys()],
       (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
-      (names) => new UserError(`this is not confirmed by ${names}`),
       this.options.signal,
     );
+    if (late.length > 0) throw new UserError(`this is not confirmed by ${late.join(', ')}`);
   }
 
   /**
-   * After a failure: ends the trials, and returns when every pod that was asked serves another release.
+   * After a failure: ends the trials, and returns when every pod that was asked serves another release. Pods that leave the
+   * Service to go back do so one after the other, while the trials of the others go on.
    * @throws PartialFailureError
    */
   async end(): Promise<void> {
+    const uids = [...this.asked.keys()];
+    const groups = this.isDraining ? uids.map((uid) => [uid]) : [uids];
+    const late: string[] = [];
+    for (const [index, group] of groups.entries()) {
+      if (index === groups.length - 1) this.stop();
+      late.push(...(await this.endEach(group)));
+    }
     this.stop();
-    await Promise.all(
-      [...this.asked.values()].map(({ client, trial }) =>
-        client.end(trial, this.release.secret).catch(() => undefined),
-      ),
+    if (late.length === 0) return;
+    throw new PartialFailureError(`it is not confirmed that ${late.join(', ')} went back to the release before`, {
+      hint: 'run "npm run status" to see what each replica serves; a trial ends by itself when its time is over',
+    });
+  }
+
+  /** @returns the names of the pods that did not confirm in time that they went back */
+  private async endEach(uids: readonly string[]): Promise<string[]> {
+    const { id, secret } = this.release;
+    const trials = uids.flatMap((uid) => this.asked.get(uid) ?? []);
+    await Promise.all(trials.map(({ client, trial }) => client.end(trial, secret).catch(() => undefined)));
+    const late = await this.waitFor(
+      uids,
+      (state) => state.trial?.release !== id && state.release !== id && state.release !== null,
     );
-    await this.untilAll(
-      (state) =>
-        state.trial?.release !== this.release.id && state.release !== this.release.id && state.release !== null,
-      (names) =>
-        new PartialFailureError(`it is not confirmed that ${names} went back to the release before`, {
-          hint: 'run "npm run status" to see what each replica serves; a trial ends by itself when its time is over',
-        }),
-    );
+    if (!this.isDraining) return late;
+    for (const uid of uids) {
+      const name = this.asked.get(uid)?.client.name ?? uid;
+      await this.untilReady({ uid, name }).catch(() => undefined);
+    }
+    return late;
   }
 
   /** Stops the renewals. */
@@ -260,25 +298,26 @@ export class Trials {
     clearInterval(this.renewing);
   }
 
-  private async untilAll(
+  /** @returns the names of the pods of which the check was not true in time; pods that are gone do not count */
+  private async waitFor(
+    uids: readonly string[],
     check: (state: AgentState) => boolean,
-    late: (names: string) => Error,
     signal?: AbortSignal,
-  ): Promise<void> {
+  ): Promise<string[]> {
     const deadline = Date.now() + this.options.timeoutMs;
     const passed = new Set<Asked>();
     for (;;) {
       signal?.throwIfAborted();
       // Without a list the pods that are known are asked.
       await this.list().catch(() => undefined);
-      for (const asked of this.asked.values()) {
+      const trials = uids.flatMap((uid) => this.asked.get(uid) ?? []);
+      for (const asked of trials) {
         if (passed.has(asked)) continue;
         const state = await asked.client.getState().catch(() => undefined);
         if (state !== undefined && check(state)) passed.add(asked);
       }
-      const waiting = [...this.asked.values()].filter((asked) => !passed.has(asked));
-      if (waiting.length === 0) return;
-      if (Date.now() > deadline) throw late(waiting.map(({ client }) => client.name).join(', '));
+      const waiting = trials.filter((asked) => !passed.has(asked));
+      if (waiting.length === 0 || Date.now() > deadline) return waiting.map(({ client }) => client.name);
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }

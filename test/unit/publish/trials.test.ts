@@ -101,21 +101,33 @@ describe('several replicas', () => {
   let events: string[];
   beforeEach(() => (events = []));
 
-  /** An agent that serves a release when it was asked a few times for its state, or refuses it, or never ends. */
+  /**
+   * An agent that serves a release when it was asked a few times for its state, or refuses it, or never ends. It goes back
+   * in the same time.
+   */
   function startReplica(uid: string, end: 'served' | 'failed' | 'never'): Promise<AgentAddress> {
     let id: unknown;
     let reads = 0;
+    let back = 0;
     return startAgent(uid, (method, body) => {
       if (method === 'POST') {
         ({ id } = body);
         events.push(`asked ${uid}`);
       }
-      if (method === 'DELETE') id = undefined;
+      if (method === 'DELETE' && id !== undefined) {
+        id = undefined;
+        events.push(`ended ${uid}`);
+        back = 1;
+      }
+      if (back > 0 && method === 'GET' && (back += 1) > 4) {
+        back = 0;
+        events.push(`home ${uid}`);
+      }
       if (id !== undefined && method === 'GET') reads += 1;
       const isOver = id !== undefined && reads > 3 && end !== 'never';
       if (isOver && reads === 4 && method === 'GET') events.push(`${end} ${uid}`);
       const hasFailed = isOver && end === 'failed';
-      const release = isOver && !hasFailed ? 'r2' : 'r1';
+      const release = back > 0 ? null : isOver && !hasFailed ? 'r2' : 'r1';
       const phase = isOver ? 'served' : 'loading';
       const trial = id === undefined || hasFailed ? null : { id, release: 'r2', leftSeconds: 60, phase };
       const lastTrial = hasFailed ? { id, outcome: 'failed', reason: 'no memory' } : null;
@@ -149,6 +161,52 @@ describe('several replicas', () => {
     expect(loadedAtOnce()).toEqual({ first: 1, later });
   });
 
+  test('with --drain, a replica is asked when the one before gets requests again', async () => {
+    const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
+    const trials = makeTrials(addresses, {
+      share: 0,
+      agents: {
+        describe: () => 'pods',
+        list: () => {
+          // The first one is not ready until it was listed three times after it served the release.
+          const since = events.filter((event) => event === 'served p0' || event === 'listed p0').length;
+          if (since > 0 && since < 4) events.push('listed p0');
+          const isReady = since === 0 || since >= 4;
+          return Promise.resolve(addresses.map((one) => ({ ...one, ready: one.uid === 'p0' ? isReady : true })));
+        },
+      },
+    });
+    await trials.run().finally(() => trials.stop());
+    expect(events).toEqual(['asked p0', 'served p0', 'listed p0', 'listed p0', 'listed p0', 'asked p1', 'served p1']);
+  });
+
+  test('with --drain, a replica that never gets requests again ends the publish', async () => {
+    const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
+    const trials = makeTrials(addresses, {
+      share: 0,
+      timeoutMs: 300,
+      agents: {
+        describe: () => 'pods',
+        list: () => Promise.resolve(addresses.map((one) => ({ ...one, ready: !events.includes(`served ${one.uid}`) }))),
+      },
+    });
+    await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 serves, but is not ready' });
+    trials.stop();
+    expect(events).toEqual(['asked p0', 'served p0']);
+  });
+
+  test.each([
+    { share: 0, order: ['ended p0', 'home p0', 'ended p1', 'home p1', 'ended p2', 'home p2'] },
+    { share: 1, order: ['ended p0', 'ended p1', 'ended p2', 'home p0', 'home p1', 'home p2'] },
+  ])('replicas go back one after the other only with --drain (share $share)', async ({ share, order }) => {
+    const names = ['p0', 'p1', 'p2'];
+    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { share });
+    await trials.run();
+    events = [];
+    await trials.end();
+    expect(share === 0 ? events : [...events].sort()).toEqual(order);
+  });
+
   test('no replica is asked any more after one of them has refused', async () => {
     const ends = ['served', 'failed', 'never', 'never'] as const;
     const trials = makeTrials(await Promise.all(ends.map((end, index) => startReplica(`p${index}`, end))), {
@@ -170,6 +228,6 @@ describe('several replicas', () => {
     });
     await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 does not serve the release: no memory' });
     await trials.end();
-    expect(events).toEqual(['asked p0', 'failed p0']);
+    expect(events.filter((event) => event.startsWith('asked'))).toEqual(['asked p0']);
   });
 });
