@@ -13,7 +13,7 @@ import {
 } from '../release/agent-api';
 import { FORMAT } from '../release/format';
 import type { Head } from '../release/head';
-import type { RepositoryLocation } from '../release/location';
+import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import { TritonError, type InferenceClient } from '../triton/client';
@@ -91,7 +91,7 @@ export class Agent {
     const report = (event: AgentEvent): void => this.report(event);
     mkdirSync(join(directory, 'models'), { recursive: true });
     this.downloads = new Downloads({ store, location, directory, diskBytes, report });
-    this.noteFile = new NoteFile(join(directory, 'notes.json'));
+    this.noteFile = new NoteFile(join(directory, 'notes.json'), formatLocation(location));
     this.switcher = new ModelSwitcher({
       triton,
       repository: new ModelRepository(join(directory, 'models'), this.downloads.content),

@@ -13,6 +13,8 @@ export interface LoadNote {
 
 /** What an agent remembers across restarts. */
 export interface Notes {
+  /** The repository that the other notes are about: `s3://BUCKET/PREFIX`. */
+  location: string | undefined;
   /** The last release of head.json that this pod served, and whose files are complete on its disk. */
   home: string | undefined;
   /** How its models answered, as far as they were asked. */
@@ -23,7 +25,7 @@ export interface Notes {
   loads: Record<string, LoadNote>;
 }
 
-const NOTHING_KNOWN: Notes = { home: undefined, asked: {}, head: undefined, loads: {} };
+const NOTHING_KNOWN: Notes = { location: undefined, home: undefined, asked: {}, head: undefined, loads: {} };
 
 /** The notes in a file, which is replaced as a whole. */
 export class NoteFile {
@@ -31,7 +33,11 @@ export class NoteFile {
   /** Why the file could not be read. The notes then are those of a new pod: all models are loaded again. */
   readonly problem: string | undefined;
 
-  constructor(private readonly path: string) {
+  /** @param location the repository; of another one, only what Triton has loaded is remembered */
+  constructor(
+    private readonly path: string,
+    location: string,
+  ) {
     mkdirSync(dirname(path), { recursive: true });
     let read: Partial<Notes> = {};
     try {
@@ -39,7 +45,9 @@ export class NoteFile {
     } catch (error) {
       this.problem = `cannot read ${path}: ${(error as Error).message}; every model is loaded again`;
     }
-    this.notes = { ...structuredClone(NOTHING_KNOWN), ...read };
+    // A generation and a release of another repository say nothing about this one.
+    const kept = (read.location ?? location) === location ? read : { loads: read.loads ?? {} };
+    this.notes = { ...structuredClone(NOTHING_KNOWN), ...kept, location };
   }
 
   save(): void {
@@ -62,6 +70,7 @@ const isHead: Check = (value) => {
   return Number.isSafeInteger(generation) && typeof release === 'string' && typeof manifestSha256 === 'string';
 };
 const FIELDS: Record<keyof Notes, Check> = {
+  location: (value) => typeof value === 'string',
   home: (value) => typeof value === 'string',
   asked: isObject,
   head: isHead,
