@@ -1,4 +1,13 @@
-import { rateWindow, series, type SeriesOf } from './promql';
+import { series, type SeriesOf } from './promql';
+
+/**
+ * The time of which Triton's summaries are. Rates that are multiplied with them cover the same time: otherwise a slow request
+ * after a burst would count as many as the burst had.
+ */
+export const SUMMARY_SECONDS = 60;
+
+/** The longest interval of scrapes with which a rate of that time has two samples. */
+export const SLOWEST_SCRAPE_SECONDS = SUMMARY_SECONDS / 2;
 
 /**
  * Quantiles that Triton computes of the requests of the last minute, with the permitted error of the rank. A p99 above the
@@ -43,7 +52,7 @@ export function slowRequestRate(of: SeriesOf, milliseconds: number, by: readonly
     const next = QUANTILES[index + 1]?.quantile ?? 1;
     return `${round(next - quantile)} * (${inMicroseconds(of, quantile)} > bool ${milliseconds * 1000})`;
   });
-  const requests = `rate(nv_inference_request_success${series(of)}[${rateWindow(of)}])`;
+  const requests = `rate(nv_inference_request_success${series(of)}[${SUMMARY_SECONDS}s])`;
   return `sum by (${by.join(', ')}) (${requests} * ignoring (quantile) (${bounds.join(' + ignoring (quantile) ')}))`;
 }
 

@@ -1,7 +1,7 @@
 import type { Alert } from './alerts';
 import type { SloArgs } from './args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
-import { round, slowRequestRate } from './latency';
+import { round, slowRequestRate, SUMMARY_SECONDS } from './latency';
 import { series, sumRate, type SeriesOf } from './promql';
 
 /**
@@ -27,7 +27,7 @@ export function sloRecords(of: SeriesOf, { p99Milliseconds }: SloArgs): Record<s
   if (p99Milliseconds === undefined) return {};
   const by = ['namespace', 'model', 'version'];
   return {
-    [RATES.all]: sumRate('nv_inference_request_success', of, by),
+    [RATES.all]: sumRate('nv_inference_request_success', of, by, { window: `${SUMMARY_SECONDS}s` }),
     [RATES.slow]: slowRequestRate(of, p99Milliseconds, by),
   };
 }

@@ -2,6 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
+import { SLOWEST_SCRAPE_SECONDS } from './latency';
 import { DEFAULTS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, SAMPLE_RATE_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';
@@ -223,6 +224,12 @@ function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems
   if (watched?.alerts !== true) {
     problems.add('slo', 'has no effect, because no alerts are created', {
       hint: 'set monitoring.alerts to true, or remove slo',
+    });
+  }
+  const { scrapeSeconds = DEFAULTS.scrapeSeconds } = watched ?? {};
+  if (objectives.p99Milliseconds !== undefined && scrapeSeconds > SLOWEST_SCRAPE_SECONDS) {
+    problems.add('monitoring.scrapeSeconds', `is ${scrapeSeconds}, but slo.p99Milliseconds is set`, {
+      allowed: `at most ${SLOWEST_SCRAPE_SECONDS}, because Triton's percentiles are of the last minute`,
     });
   }
   checkFraction('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);

@@ -9,10 +9,37 @@ const durations = (pod: string, values: string, from = 0): Series[] =>
     values: Number(quantile) < from ? '10000x500' : values,
   }));
 
+/** The values that promtool makes of a text: `0+2x2 7` is 0, 2, 4, 7. */
+const valuesOf = (text: string): number[] =>
+  text.split(' ').flatMap((part) => {
+    const [, first, step = '0', times = '0'] = /^(NaN|\d+)(?:\+(\d+))?(?:x(\d+))?$/.exec(part) ?? [];
+    if (first === undefined) throw new Error(`unknown values: ${part}`);
+    return Array.from({ length: Number(times) + 1 }, (_, index) => Number(first) + index * Number(step));
+  });
+
+/** A series with a value for each minute, with one for each half: counters grow steadily, and durations stay. */
+function everyHalfMinute({ series, values }: Series): Series {
+  const minutes = valuesOf(values);
+  const halves = minutes.flatMap((value, index) => {
+    const next = minutes[index + 1];
+    return [value, series.startsWith('nv_inference_request_summary_us') ? value : (value + (next ?? value)) / 2];
+  });
+  return { series, values: halves.join(' ') };
+}
+
+/** Every five minutes 600 requests of 20 ms in one minute, and in the next minute one of 150 ms. */
+const minutes = Array.from({ length: 420 }, (_, minute) => minute);
+const burstsWithOneSlow = [
+  successes(
+    minutes.map((minute) => 601 * Math.floor(minute / 5) + ([0, 600, 601, 601, 601][minute % 5] ?? 0)).join(' '),
+  ),
+  ...durations(POD, minutes.map((minute) => ['NaN', '20000', '150000', 'NaN', 'NaN'][minute % 5]).join(' ')),
+];
+
 /** 1000 requests per minute, and those of minute 400 fail. */
 const failedMinute = [successes('0+1000x399 399000 399000+1000x200'), failures('0x399 0 1000x200', 'BACKEND')];
 
-/** Objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. Series have one value per minute. */
+/** Objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. The series have one value per minute. */
 const STORIES: Story[] = [
   {
     story: 'from minute 60 to 120, 3% of the requests fail',
@@ -120,6 +147,12 @@ const STORIES: Story[] = [
     silent: [60, 120, 400],
   },
   {
+    story: 'one of 601 requests is slow, a minute after the others',
+    alert: 'TritonLatencyBudgetBurnSlow',
+    input: burstsWithOneSlow,
+    silent: [60, 120, 240, 362, 400],
+  },
+  {
     story: 'the first three requests to a new version are slow, and Triton reports no durations before and after',
     alert: 'TritonLatencyBudgetBurnFast',
     input: [successes('0x4 1 2 3x100'), ...durations(POD, `${'NaN '.repeat(5)}900000x2 ${'NaN '.repeat(20).trim()}`)],
@@ -132,6 +165,6 @@ const others = ALERT_NAMES.filter((name) => !name.includes('BudgetBurn'));
 testStories(
   'stories of objectives',
   // Without the other alerts, promtool evaluates hours of these in seconds.
-  { settings: settingsOf({ monitoring: { disabledAlerts: others } }), interval: '1m' },
-  STORIES,
+  { settings: settingsOf({ monitoring: { disabledAlerts: others } }), interval: '30s' },
+  STORIES.map((story) => ({ ...story, input: story.input.map(everyHalfMinute) })),
 );

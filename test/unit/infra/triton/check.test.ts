@@ -261,6 +261,10 @@ test('objectives need alerts, and a share of errors of which a page is possible'
   expect(problems({ monitoring: { alerts: false }, slo: { p99Milliseconds: 100 } })).toEqual([
     'slo: has no effect, because no alerts are created\n    -> set monitoring.alerts to true, or remove slo',
   ]);
+  expect(problems({ monitoring: { scrapeSeconds: 60 }, slo: { errorRate: 0.01 } })).toEqual([]);
+  expect(problems({ monitoring: { scrapeSeconds: 60 }, slo: { p99Milliseconds: 100 } })).toEqual([
+    "monitoring.scrapeSeconds: is 60, but slo.p99Milliseconds is set; allowed: at most 30, because Triton's percentiles are of the last minute",
+  ]);
   expect(problems({ monitoring: {}, slo: { p99Milliseconds: 0, errorRate: 0.06 } })).toEqual([
     'slo.p99Milliseconds: is 0; allowed: a whole number from 1 to 600000',
     'slo.errorRate: is 0.06; allowed: a number from 0.00001 to 0.05',
