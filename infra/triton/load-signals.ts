@@ -120,8 +120,9 @@ function queueOfModels(of: SeriesOf, goal: number, by: readonly string[], transf
 }
 
 /**
- * A query of KEDA, which divides the result by the goal to get the number of pods: the signal of the model with the highest
- * load, as a mean of the replicas as in a HorizontalPodAutoscaler of custom metrics, times the number of replicas that serve.
+ * A query of KEDA, which divides the result by the goal to get the number of pods: the signal of each replica, of its model with
+ * the highest load, as a mean of the replicas as in a HorizontalPodAutoscaler of custom metrics, times the number of replicas
+ * that serve. A replica that has models and no requests, for example because clients keep their connections to others, counts as 0.
  * Starting pods are not counted, so waiting for them does not add more. A replica that serves counts also if Prometheus cannot
  * scrape it. The result is 0 without requests, and empty if Prometheus reaches no replica, which KEDA treats as an error and
  * not as an idle server.
@@ -130,7 +131,8 @@ export function scalingQuery(of: SeriesOf, { followed }: LoadSignal): string {
   // As a mean of the same time as the signal.
   const available = `avg_over_time(kube_deployment_status_replicas_available${deploymentSeries(of)}[${rateWindow(of)}])`;
   const serving = `max(${available} or ${loadedPods(of)})`;
-  return `max(avg by (model) (${followed(['pod'])})) * ${serving} or 0 * sum(up${series(of)} == 1)`;
+  const idle = `0 * count by (pod) (nv_inference_count${series(of)})`;
+  return `avg(max by (pod) (${followed(['pod'])}) or ${idle}) * ${serving} or 0 * sum(up${series(of)} == 1)`;
 }
 
 /** The recording rule of a signal: the value of each pod, which is 0 for a pod that answers and has no requests. */

@@ -104,7 +104,7 @@ const STORIES: Story[] = [
   },
   {
     story: 'a very long queue asks for nearly twice the replicas that serve',
-    input: [up(POD), up(OTHER), ...requests(POD, 100, 60_000), ofModel('nv_inference_count', OTHER, '0x400')],
+    input: [up(POD), up(OTHER), ...requests(POD, 100, 60_000), ...requests(OTHER, 100, 60_000)],
     queue: 2 * queueOf(60_000),
     batches: 0,
   },
@@ -117,7 +117,7 @@ const STORIES: Story[] = [
   {
     story: 'one model is stuck, and another one answers quickly',
     input: [available(2), up(POD), up(OTHER), ...stuck(POD), ...requests(OTHER, 100, 5, 'quick')],
-    queue: 2 * 2 * 50,
+    queue: 2 * 50 + queueOf(5),
     batches: 0,
   },
   {
@@ -187,6 +187,19 @@ const STORIES: Story[] = [
     ],
     queue: 2 * queueOf(5),
     batches: 0,
+  },
+  {
+    story: 'clients keep their connections to one of four replicas, as in a HorizontalPodAutoscaler of custom metrics',
+    input: [
+      available(4),
+      ...pods(4).map((pod) => up(pod)),
+      ...computed(pods(1)[0] ?? '', 600, 50),
+      ...pods(4)
+        .slice(1)
+        .map((pod) => ofModel('nv_inference_count', pod, '0x400')),
+    ],
+    queue: 0,
+    batches: batchesOf(200),
   },
   {
     story: 'eight instances share a GPU, so nothing waits in Triton',

@@ -71,13 +71,14 @@ type Case = Omit<Scenario, 'startSeconds' | 'seed'>;
 const run = (by: Autoscaler | undefined, of: Case, seed = SOAK_SEED): Reading[] =>
   simulate(by, { ...of, startSeconds: START_SECONDS, seed });
 
+/** How many instances the requests of a time keep busy. */
+const busyAt = ({ models }: Case, now: number): number =>
+  sum(models.map(({ rate, seconds }) => rate(now) * seconds(1, now)));
+
 /** The least constant number of pods with which no larger share of the requests waits too long. */
 function leastConstant(of: Case, share: number): number {
   const times = Array.from({ length: of.hours * 60 }, (_, minute) => minute * 60);
-  const busiest = Math.max(
-    ...times.map((now) => sum(of.models.map(({ rate, seconds }) => rate(now) * seconds(1, now)))),
-  );
-  let pods = Math.ceil(busiest);
+  let pods = Math.ceil(sum(times.map((now) => busyAt(of, now))) / times.length);
   while (lateShare(run(undefined, { ...of, pods })) > share) pods += 1;
   return pods;
 }
@@ -154,11 +155,14 @@ const LEVELS = Array.from({ length: 30 }, (_, index): Case => {
   return { models: [model(() => busy, [50, 100, 150][index % 3])], hours: 2, pods: Math.ceil(busy / 0.7) };
 });
 
-/** Readings from which on the pods that serve are as many as the load needs later. */
-function servedAfter(readings: Reading[]): number {
-  const needed = Math.min(...between(readings, BACK - HOUR, BACK).map(({ pods }) => pods));
+/** Time from the change until as many pods serve as the load keeps busy. */
+function servedAfter(of: Case, readings: Reading[]): number {
+  const needed = Math.ceil(busyAt(of, CHANGE));
   return (between(readings, CHANGE).find(({ serving }) => serving >= needed)?.at ?? Infinity) - CHANGE;
 }
+
+/** The largest share of requests that may wait for too long once the pods are enough. */
+const LATE_SHARE = 0.2;
 
 const swings = (readings: Reading[][]): number[] => readings.map((of) => swing(between(of, HOUR)));
 const AT_MOST_ONE = [0, 1];
@@ -179,10 +183,12 @@ const readingsOf = (name: keyof typeof CASES): Reading[] => results[name] ?? [];
 
 test('at a constant load, the number of pods changes by at most one after the first hour', () => {
   expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(levels)));
+  expect(lateShare(levels.flatMap((of) => between(of, HOUR)))).toBeLessThanOrEqual(LATE_SHARE);
 });
 
 test.each(['step', 'slow', 'refused'] as const)('%s: enough pods serve within a start and two minutes', (name) => {
-  expect(servedAfter(readingsOf(name))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
+  expect(servedAfter(CASES[name], readingsOf(name))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
+  expect(lateShare(between(readingsOf(name), BACK - HOUR, BACK))).toBeLessThanOrEqual(LATE_SHARE);
 });
 
 test('the night costs at most 1.3 times the least', () => {
@@ -210,13 +216,13 @@ test('custom-metrics behaves as keda', () => {
   expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(readings)));
   const differences = readings.map((of, index) => Math.abs(last(of) - (every[index]?.pods ?? 0)));
   expect(AT_MOST_ONE).toEqual(expect.arrayContaining(differences));
-  expect(servedAfter(run(customMetrics, CASES.step))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
+  expect(servedAfter(CASES.step, run(customMetrics, CASES.step))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
 });
 
 describe('the simulation finds a fault', () => {
   test('without the second signal, a step takes two starts of pods', () => {
     const readings = run({ ...keda, signals: keda.signals.slice(0, 1) }, CASES.step);
-    expect(servedAfter(readings)).toBeGreaterThan(START_SECONDS + REACTION_SECONDS);
+    expect(servedAfter(CASES.step, readings)).toBeGreaterThan(START_SECONDS + REACTION_SECONDS);
   });
 
   /** The largest swing at two levels near which one pod more or less makes a difference. */
