@@ -120,7 +120,8 @@ type Kind = 'immutable' | 'denied' | 'missing' | 'unreachable';
 
 /** What the errors of registries contain, in the order in which they are tried. */
 const PATTERNS: readonly (readonly [Kind, RegExp])[] = [
-  ['immutable', /repository is immutable/],
+  // ECR has had both texts.
+  ['immutable', /\b(repository|tag) is immutable/],
   ['denied', /: (UNAUTHORIZED|DENIED)\b|status code 40[13]\b|not authorized/],
   ['missing', /: (MANIFEST|NAME)_UNKNOWN\b|status code 404\b/],
 ];

@@ -308,7 +308,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
         ecr.taken.add('race');
         return {
           args: (await createImage('race')).args,
-          says: [/repository is immutable.*\n {2}-> another copy set the tag meanwhile: run the command again/],
+          says: [/tag is immutable.*\n {2}-> another copy set the tag meanwhile: run the command again/],
         };
       },
     ],

@@ -77,7 +77,7 @@ export async function startEcr(scratch: Scratch, registry: Registry, password: s
       action === 'ecr:PutImage' &&
       (ecr.taken.has(reference) || (!reference.startsWith('sha256:') && (await exists())))
     ) {
-      const message = `The image tag '${reference}' already exists in the '${repository}' repository and cannot be overwritten because the repository is immutable.`;
+      const message = `The image tag '${reference}' already exists in the '${repository}' repository and cannot be overwritten because the tag is immutable.`;
       refuse(reply, 400, 'TAG_INVALID', message);
       return;
     }
