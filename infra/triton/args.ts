@@ -6,7 +6,10 @@ import type { AlertName } from './alert-names';
 export type RepositoryCredentials =
   | {
       kind: 'role';
-      /** IAM role that the service account of the pods assumes (IRSA). It must only be able to read the prefix. */
+      /**
+       * IAM role that the pods assume (IRSA). It must only be able to read the prefix, and trust the service accounts NAME and
+       * NAME-agent of the namespace.
+       */
       roleArn: pulumi.Input<string>;
     }
   | {

@@ -16,8 +16,8 @@ export const AGENT_PORT = { name: 'agent', containerPort: AGENT_PORTS.read } as 
 export const USER_ID = 10_001;
 
 /**
- * Service accounts of the pods of one component, with and without an agent. Two names, because a change to the other kind
- * replaces the pods one by one: the pods that still run, or are created again, keep the account that they need.
+ * Service accounts of the pods of one component, without and with an agent. Both exist always: a change to the other kind
+ * replaces the pods one by one, and "kubectl rollout undo" goes back, so pods of either kind may be created at any time.
  */
 export const serviceAccounts = (name: string): { server: string; agent: string } => ({
   server: name,

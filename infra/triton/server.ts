@@ -46,7 +46,7 @@ export class TritonServer extends pulumi.ComponentResource {
     const part = { settings, namespace: this.namespace, options: parent };
 
     createNetworkPolicies(part);
-    const serviceAccount = createServiceAccount(part);
+    const serviceAccount = createServiceAccounts(part);
     const secrets = createSecrets(part);
     createPublisherAccess(part, secrets.names.modelControl);
     const agentProgram = settings.agent && createAgentProgram(part);
@@ -73,22 +73,21 @@ export class TritonServer extends pulumi.ComponentResource {
 }
 
 /**
- * The service account of the pods. Its Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
- * EKS mounts a different token for the AWS role into all containers because of the annotation, which a pod with an agent
- * therefore must not have.
+ * The service accounts of the pods. Their Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
+ * EKS mounts a different token for the AWS role into all containers because of the annotation, which the account of pods with
+ * an agent therefore must not have.
+ * @returns the name of the one that the pods use
  */
-export function createServiceAccount({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
+export function createServiceAccounts({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
   const { agent, credentials } = settings;
-  const { [agent === undefined ? 'server' : 'agent']: name } = serviceAccounts(settings.name);
-  const role =
-    credentials.kind === 'role' && agent === undefined
-      ? { annotations: { 'eks.amazonaws.com/role-arn': credentials.roleArn } }
-      : {};
-  return new ServiceAccount(
-    name,
-    { metadata: { name, namespace, labels: labels(settings.name), ...role }, automountServiceAccountToken: false },
-    options,
-  ).metadata.name;
+  const names = serviceAccounts(settings.name);
+  const create = (name: string, annotations?: Record<string, pulumi.Input<string>>): pulumi.Output<string> => {
+    const metadata = { name, namespace, labels: labels(settings.name), ...(annotations && { annotations }) };
+    return new ServiceAccount(name, { metadata, automountServiceAccountToken: false }, options).metadata.name;
+  };
+  const role = credentials.kind === 'role' ? { 'eks.amazonaws.com/role-arn': credentials.roleArn } : undefined;
+  const [ofServer, ofAgent] = [create(names.server, role), create(names.agent)];
+  return agent === undefined ? ofServer : ofAgent;
 }
 
 /**

@@ -33,5 +33,5 @@ export function traceFlags({
 
 /** The namespace of a Service in the cluster, of an address such as http://collector.monitoring.svc:4318. */
 export function serviceNamespace(url: string): string | undefined {
-  return /^[^.]+\.([^.]+)\.svc(\.cluster\.local)?$/.exec(new URL(url).hostname)?.[1];
+  return /^[^.]+\.([^.]+)\.svc(\..+)?$/.exec(new URL(url).hostname)?.[1];
 }

@@ -242,7 +242,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const { nodeSelector, tolerations } = deployment.spec.template.spec;
     expect(nodeSelector).toEqual({ 'triton-serving/gpu': 'true' });
     expect(tolerations).toContainEqual({ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' });
-    expect(made.only('kubernetes:core/v1:ServiceAccount').inputs['metadata']).toMatchObject({
+    expect(made.only('kubernetes:core/v1:ServiceAccount', 'triton').inputs['metadata']).toMatchObject({
       name: 'triton',
       annotations: { 'eks.amazonaws.com/role-arn': roleArn(`server`) },
     });

@@ -15,6 +15,7 @@ test('TritonServer with defaults creates exactly these objects', async () => {
     'Secret',
     'Service',
     'ServiceAccount',
+    'ServiceAccount',
     'TritonServer',
   ]);
   expect(outputs).toEqual({
@@ -39,7 +40,9 @@ test('TritonServer names its objects after the component', async () => {
     .map(({ manifest }) => manifest['metadata'] as { name?: string; namespace: string });
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
   // Pulumi gives a Secret a new name when its content changes.
-  expect(new Set(metadata.map(({ name }) => name))).toEqual(new Set(['faces', 'faces-default-deny', undefined]));
+  expect(new Set(metadata.map(({ name }) => name))).toEqual(
+    new Set(['faces', 'faces-agent', 'faces-default-deny', undefined]),
+  );
 });
 
 describe('the namespace', () => {
@@ -108,7 +111,7 @@ describe('the namespace', () => {
 describe('the pods', () => {
   test('have a role in AWS and no token of Kubernetes', async () => {
     const { only } = await render();
-    expect(only('ServiceAccount')).toEqual({
+    expect(only('ServiceAccount', 'triton')).toEqual({
       apiVersion: 'v1',
       kind: 'ServiceAccount',
       metadata: {
@@ -125,7 +128,7 @@ describe('the pods', () => {
     const { only } = await render({
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
-    expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+    expect(only('ServiceAccount', 'triton')['metadata']).not.toHaveProperty('annotations');
     expect(only('Secret', 'triton-credentials')).toEqual({
       apiVersion: 'v1',
       kind: 'Secret',

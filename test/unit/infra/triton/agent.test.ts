@@ -139,11 +139,12 @@ describe.each([
     expect(secret).toEqual(credentials.kind === 'role' ? ['agent', 'aws-token'] : ['agent']);
     expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
     // EKS gives a token to each container of a service account with a role.
-    expect(all.only('ServiceAccount')).toMatchObject({ automountServiceAccountToken: false });
-    // Not the account of pods without an agent, which they need until the last of them is replaced.
-    expect(all.only('ServiceAccount')['metadata']).toMatchObject({ name: 'triton-agent' });
+    const account = all.only('ServiceAccount', 'triton-agent');
+    expect(account).toMatchObject({ automountServiceAccountToken: false });
+    expect(account['metadata']).not.toHaveProperty('annotations');
     expect(all.only('Deployment')).toHaveProperty('spec.template.spec.serviceAccountName', 'triton-agent');
-    expect(all.only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+    // Pods of the other kind may still run, or be created again.
+    expect(all.only('ServiceAccount', 'triton')).toMatchObject({ metadata: { name: 'triton' } });
   });
 });
 
