@@ -83,7 +83,7 @@ Init ==
            head |-> [release |-> "r1", generation |-> 1, retained |-> {"r0", "r1"}, swept |-> {}]]
   /\ net = {}
   /\ pub = [p \in Publishers |->
-       [at |-> "start", base |-> None, plan |-> None, uploads |-> None, asked |-> {}, served |-> {}, doomed |-> {}, why |-> None]]
+       [at |-> "start", base |-> None, plan |-> None, uploads |-> None, asked |-> {}, served |-> {}, canary |-> FALSE, doomed |-> {}, why |-> None]]
   /\ pod = [d \in Pods |->
        IF d \in StartUp
        THEN [up |-> "up", serves |-> "r1", trial |-> None, head |-> [release |-> "r1", generation |-> 1],
@@ -184,7 +184,7 @@ Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 (* request carries the pod's state tag.                                     *)
 Ask(p, d) ==
   /\ pub[p].at = "trial" /\ d \in Up /\ pod[d].trial # p /\ ~Pending(p, d)
-  /\ On("Canary") => (pub[p].asked \cap Up) \ {d} = {} \/ pub[p].served \cap Up # {}
+  /\ On("Canary") => (pub[p].asked \cap Up) \ {d} = {} \/ pub[p].canary
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]
   /\ net' = net \cup {[type |-> "trial", by |-> p, pod |-> d]}
@@ -193,7 +193,7 @@ Ask(p, d) ==
 Confirm(p, d) ==
   /\ pub[p].at = "trial" /\ d \in pub[p].asked \ pub[p].served
   /\ pod[d].up = "up" /\ pod[d].trial = p /\ pod[d].serves = ReleaseOf(p)
-  /\ pub' = Set(p, "served", pub[p].served \cup {d})
+  /\ pub' = [pub EXCEPT ![p].served = @ \cup {d}, ![p].canary = TRUE]
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
 GiveUp(p) ==
@@ -498,7 +498,7 @@ View ==
       kept(p) == LET me == pub[p] IN
         IF Lives(p) \/ me.at = "ok" THEN me
         ELSE [me EXCEPT !.base = IF me.base = None THEN 0 ELSE me.base.generation, !.plan = None, !.uploads = None,
-                        !.asked = {}, !.served = {}, !.doomed = {}, !.why = IF @ = "busy" THEN @ ELSE None]
+                        !.asked = {}, !.served = {}, !.canary = FALSE, !.doomed = {}, !.why = IF @ = "busy" THEN @ ELSE None]
   IN <<s3, {m \in net : ~dead(m)}, [p \in Publishers |-> kept(p)], pod, left, was>>
 
 -------------------------------------------------------------------------------

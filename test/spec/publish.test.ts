@@ -150,6 +150,7 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind })[] 
     commands: PUBLISH,
     pods: ['a', 'b', 'c'],
     bad: [['p1', 'c']],
+    restarts: 1,
   },
   { title: 'only the canary is asked for a bad release', ...BAD_EVERYWHERE, formulas: ['OnlyTheCanaryIsAsked'] },
   {
