@@ -243,6 +243,11 @@ function requireOneWay(flags: TargetFlags): void {
       hint: 'give one --agent for each --triton, in the same order; pods with --stack or --selector need none',
     });
   }
+  for (const flag of ['triton', 'agent'] as const) {
+    const twice = flags[flag]?.find((url, index, urls) => urls.indexOf(url) !== index);
+    if (twice !== undefined)
+      throw new UsageError(`--${flag} ${twice} is given twice`, { hint: 'name each server once' });
+  }
   const alone = (['namespace', 'kubeconfig', 'context'] as const).find((flag) => flags[flag] !== undefined);
   if (alone !== undefined && flags.selector === undefined && flags.stack === undefined) {
     throw new UsageError(`--${alone} is given without --selector`, {

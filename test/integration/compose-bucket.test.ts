@@ -47,6 +47,7 @@ function run(
   if (service === undefined) throw new Error(`compose.yaml has no service ${name}`);
   const here = (text: string): string =>
     text
+      .replaceAll('${AGENT_GPUS:-0}', '0')
       .replaceAll('${MODEL_REPOSITORY:-}', `s3://${BUCKET}/models`)
       .replaceAll('$$', '$')
       .replaceAll('/opt/agent', join(paths.root, 'infra', 'triton', 'agent'))

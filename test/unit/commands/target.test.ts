@@ -96,6 +96,16 @@ test.each([
     message: /^--agent is given 2 times and --triton 1 times$/,
   },
   {
+    problem: 'a server that is named twice',
+    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1', 'http://h:1'] },
+    message: /^--triton http:\/\/h:1 is given twice$/,
+  },
+  {
+    problem: 'an agent that is named twice',
+    flags: { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:2'], agent: ['http://h:3', 'http://h:3'] },
+    message: /^--agent http:\/\/h:3 is given twice$/,
+  },
+  {
     problem: 'a context alone',
     flags: { bucket: 's3://my-bucket/models', context: 'c' },
     message: /^--context is given without/,
