@@ -136,7 +136,7 @@ function explain(image: string, reason: string, ecr: readonly string[], cause: C
     immutable: `another copy set the tag meanwhile: ${AGAIN}`,
     denied: isEcr
       ? `allow it: ${MIRROR_POLICY} has all rights`
-      : `sign in: docker login ${host}, or crane auth login ${host}`,
+      : `sign in: docker login ${host}, or crane auth login ${host}; sign-ins of podman are not read`,
     missing: isEcr ? 'run "pulumi up", and then the command again' : 'check image and agentImage in the stack file',
     unreachable: `check the network, HTTPS_PROXY and SSL_CERT_FILE, and ${AGAIN}`,
   };
