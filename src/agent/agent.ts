@@ -144,6 +144,7 @@ export class Agent {
     return {
       api: AGENT_API,
       format: FORMAT,
+      repository: formatLocation(this.options.location),
       stateTag: desk.stateTag,
       ready: this.isReady,
       release: serving.isWhole ? (serving.release?.id ?? null) : null,

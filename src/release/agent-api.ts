@@ -51,6 +51,8 @@ export interface AgentState {
   api: typeof AGENT_API;
   /** Newest format of manifests that this agent reads. */
   format: number;
+  /** `s3://BUCKET/PREFIX`. Agents of earlier versions do not say it. */
+  repository?: string;
   /** Changes whenever a trial that was asked for before must not begin any more. */
   stateTag: string;
   /** Whether the pod should get requests. */

@@ -221,6 +221,15 @@ test('a release that no replica can try needs --untried or --no-load', async () 
   await until('the replicas follow', () => pods.every(({ state }) => state.release === json.release));
 });
 
+test('agents of another repository are refused before anything is uploaded', async () => {
+  write({ 'alpha/1': 'elsewhere' });
+  const at = { ...location, prefix: 'elsewhere' };
+  await expect(run((options) => publish({ ...options, repository }), {}, replicas, at)).rejects.toMatchObject({
+    message: 'the agent of pod-a serves s3://agents/models, not s3://agents/elsewhere',
+  });
+  expect(await store.list('elsewhere')).toEqual([]);
+});
+
 test('--drain is recorded in the release, and refused for replicas without an agent', async () => {
   write({ 'a/3': 'A3', 'b/2': 'B2' });
   const { json } = await sync({ drain: '0' });

@@ -93,8 +93,8 @@ export async function applyRelease(
   };
 }
 
-/** @throws UserError if an agent cannot read what this version writes */
-async function requireReaders({ agents }: AgentMode, { onStage, untried }: ApplyOptions): Promise<void> {
+/** @throws UserError if an agent cannot read what this version writes, or where it writes it */
+async function requireReaders({ agents }: AgentMode, { location, onStage, untried }: ApplyOptions): Promise<void> {
   const found = (await agents?.list()) ?? [];
   if (agents !== undefined && found.length === 0 && untried !== true) {
     throw new UserError(`no replica is running that could try the release: ${agents.describe()}`, {
@@ -102,11 +102,17 @@ async function requireReaders({ agents }: AgentMode, { onStage, untried }: Apply
     });
   }
   for (const address of found.filter(({ ready }) => ready !== false)) {
-    const { format } = await new AgentClient(address).getState().catch((error: unknown) => {
+    const where = formatLocation(location);
+    const { format, repository = where } = await new AgentClient(address).getState().catch((error: unknown) => {
       if (!(error instanceof AgentError)) throw error;
       onStage?.(error.message);
-      return { format: FORMAT };
+      return { format: FORMAT, repository: where };
     });
+    if (repository !== where) {
+      throw new UserError(`the agent of ${address.name} serves ${repository}, not ${where}`, {
+        hint: 'name the repository of these replicas, or the replicas of this repository',
+      });
+    }
     if (format >= FORMAT) continue;
     throw new UserError(
       `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
