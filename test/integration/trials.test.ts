@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { publish as publishFolder, type PublishOptions } from '../../src/publish/publish';
 import type { S3Store } from '../../src/s3/store';
-import { TestAgent } from '../support/agent';
+import { LOCATION, TestAgent } from '../support/agent';
 import { writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
@@ -12,7 +12,6 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const repository = join(scratch.directory, 'repository');
-const location = { bucket: 'trials', prefix: 'models' };
 let store: S3Store;
 let commitStore: S3Store;
 let pods: TestAgent[];
@@ -42,7 +41,7 @@ async function publish(options: Partial<PublishOptions> = {}): Promise<{ id: str
     repository,
     store,
     commitStore,
-    location,
+    location: LOCATION,
     replicas: undefined,
     agents: {
       agents: {

@@ -19,7 +19,8 @@ import type { S3Store } from '../../src/s3/store';
 import type { Scratch } from './temp-dir';
 import { testTriton, type TestTriton } from './triton';
 
-const LOCATION = { bucket: 'any', prefix: 'models' };
+/** The repository of test agents. Their stores know the real bucket. */
+export const LOCATION = { bucket: 'any', prefix: 'models' };
 const RELEASES = releasesPrefix(LOCATION);
 
 /** A model of the empty backend: its files in version folders and beside them, by path. */
