@@ -186,8 +186,7 @@ async function commit(
     {
       ...{ agents: mode.agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
       ask: noAsk !== true,
-      // A replica that drains gets no requests meanwhile.
-      share: drainSeconds === undefined ? undefined : 0,
+      drain: drainSeconds !== undefined,
       timeoutMs: options.loadTimeoutMs * Math.max(1, planned.plan.models.length),
       ...options.trials,
     },

@@ -25,8 +25,8 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
-  /** The largest part of the replicas that may try the release at a time after the first, at least one. Default: 1/4. */
-  share?: number;
+  /** Whether a replica gets no requests while it loads, so that only one may do so at a time. Default: false. */
+  drain?: boolean;
   /** Whether each replica sends the models their golden requests before it reports the release as served. */
   ask?: boolean;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
@@ -42,6 +42,8 @@ interface Asked {
   client: AgentClient;
   trial: string;
   served: boolean;
+  /** Whether we have ended the trial, so that it must not be renewed even if the agent has not heard of it. */
+  ended?: boolean;
   /** When the lease ends by our clock, counted from when the request was sent. */
   leaseEnds: number;
 }
@@ -52,7 +54,7 @@ const HINTS: Partial<Record<TrialOutcome, string>> = { overtaken: RUN_AGAIN, exp
 const POLL_MS = 250;
 const LEFT_MS = 20_000;
 
-/** As many replicas as a roll-out of a Deployment replaces at a time by default. */
+/** Part of the replicas that try the release at a time after the first: as a Deployment replaces pods by default. */
 const SHARE = 1 / 4;
 
 /** Has pods serve a release that head.json does not name yet: first one, then some at a time. test/spec/Publish.tla specifies this. */
@@ -81,8 +83,8 @@ export class Trials {
       // A pod that switches may be not ready for a moment.
       const due = agents.filter(({ uid, ready }) => ready !== false || this.asked.has(uid));
       const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
-      const isFirst = next.length === due.length;
-      const most = isFirst ? 1 : Math.max(1, Math.floor(due.length * (this.options.share ?? SHARE)));
+      const isOneByOne = next.length === due.length || this.options.drain === true;
+      const most = isOneByOne ? 1 : Math.max(1, Math.floor(due.length * SHARE));
       if (next.length > 0) await this.tryOnEach(next.slice(0, most));
       else if (due.length === 0) await this.waitForFirst(agents, deadline);
       else if (await this.areAllServed()) return due.map(({ name }) => name);
@@ -106,6 +108,11 @@ export class Trials {
   private announce(text: string): void {
     if (!this.announced.has(text)) this.options.onStage?.(text);
     this.announced.add(text);
+  }
+
+  /** The trials on those of the pods that are still there. */
+  private trialsOf(uids: readonly string[]): Asked[] {
+    return uids.flatMap((uid) => this.asked.get(uid) ?? []);
   }
 
   /** Forgets pods that are gone. */
@@ -144,7 +151,7 @@ export class Trials {
         } else if (isServed(state, asked.trial, this.release.id)) {
           asked.served = true;
           onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
-          if (this.isDraining) await this.untilReady(address, signal);
+          if (this.options.drain === true) await this.untilReady(address.uid, signal);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome, hint } = state.lastTrial;
@@ -167,22 +174,17 @@ export class Trials {
     }
   }
 
-  /** Whether a replica leaves the Service to load the release, so that the next one must wait until it gets requests again. */
-  private get isDraining(): boolean {
-    return this.options.share === 0;
-  }
-
-  /** @throws UserError if the pod is not ready in time */
-  private async untilReady({ uid, name }: Pick<AgentAddress, 'uid' | 'name'>, signal?: AbortSignal): Promise<void> {
+  /** @throws UserError if the pod gets no requests in time */
+  private async untilReady(uid: string, signal?: AbortSignal): Promise<void> {
     const deadline = Date.now() + this.options.timeoutMs;
     for (;;) {
       signal?.throwIfAborted();
       const found = (await this.list()).find((agent) => agent.uid === uid);
       if (found?.ready !== false) return;
       if (Date.now() > deadline) {
-        throw new UserError(`${name} serves, but is not ready`, { hint: 'run "npm run status" to see why' });
+        throw new UserError(`${found.name} serves, but is not ready`, { hint: 'run "npm run status" to see why' });
       }
-      this.announce(`${name} is not ready yet, waiting`);
+      this.announce(`${found.name} is not ready yet, waiting`);
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
@@ -217,6 +219,7 @@ export class Trials {
     const { ttlSeconds } = this.options;
     await Promise.all(
       [...this.asked.values()].map(async (asked) => {
+        if (asked.ended === true) return;
         const sent = Date.now();
         try {
           const renewal = { secret: this.release.secret, ttlSeconds, committed };
@@ -263,12 +266,9 @@ export class Trials {
    */
   async end(): Promise<void> {
     const uids = [...this.asked.keys()];
-    const groups = this.isDraining ? uids.map((uid) => [uid]) : [uids];
     const late: string[] = [];
-    for (const [index, group] of groups.entries()) {
-      if (index === groups.length - 1) this.stop();
-      late.push(...(await this.endEach(group)));
-    }
+    if (this.options.drain === true) for (const uid of uids) late.push(...(await this.endEach([uid])));
+    else late.push(...(await this.endEach(uids)));
     this.stop();
     if (late.length === 0) return;
     throw new PartialFailureError(`it is not confirmed that ${late.join(', ')} went back to the release before`, {
@@ -276,19 +276,21 @@ export class Trials {
     });
   }
 
-  /** @returns the names of the pods that did not confirm in time that they went back */
+  /**
+   * Returns when these pods serve another release, with `drain` also when they get requests again, or their time is over.
+   * @returns the names of those that did not confirm that they serve another release
+   */
   private async endEach(uids: readonly string[]): Promise<string[]> {
     const { id, secret } = this.release;
-    const trials = uids.flatMap((uid) => this.asked.get(uid) ?? []);
+    const trials = this.trialsOf(uids);
+    for (const asked of trials) asked.ended = true;
     await Promise.all(trials.map(({ client, trial }) => client.end(trial, secret).catch(() => undefined)));
     const late = await this.waitFor(
       uids,
       (state) => state.trial?.release !== id && state.release !== id && state.release !== null,
     );
-    if (!this.isDraining) return late;
-    for (const uid of uids) {
-      const name = this.asked.get(uid)?.client.name ?? uid;
-      await this.untilReady({ uid, name }).catch(() => undefined);
+    if (this.options.drain === true) {
+      for (const uid of uids) await this.untilReady(uid).catch(() => undefined);
     }
     return late;
   }
@@ -310,7 +312,7 @@ export class Trials {
       signal?.throwIfAborted();
       // Without a list the pods that are known are asked.
       await this.list().catch(() => undefined);
-      const trials = uids.flatMap((uid) => this.asked.get(uid) ?? []);
+      const trials = this.trialsOf(uids);
       for (const asked of trials) {
         if (passed.has(asked)) continue;
         const state = await asked.client.getState().catch(() => undefined);

@@ -99,13 +99,18 @@ test('Trials asks again if the agent ends the trial soon, however long the lease
 describe('several replicas', () => {
   /** Requests for a trial, and trials that were served, in order. */
   let events: string[];
-  beforeEach(() => (events = []));
+  /** Uids of replicas whose trials were renewed, and ends of trials that did not reach them. */
+  let renewals: string[];
+  beforeEach(() => {
+    events = [];
+    renewals = [];
+  });
 
   /**
    * An agent that serves a release when it was asked a few times for its state, or refuses it, or never ends. It goes back
-   * in the same time.
+   * in the same time, unless it stays.
    */
-  function startReplica(uid: string, end: 'served' | 'failed' | 'never'): Promise<AgentAddress> {
+  function startReplica(uid: string, end: 'served' | 'failed' | 'never' | 'stays'): Promise<AgentAddress> {
     let id: unknown;
     let reads = 0;
     let back = 0;
@@ -113,6 +118,11 @@ describe('several replicas', () => {
       if (method === 'POST') {
         ({ id } = body);
         events.push(`asked ${uid}`);
+      }
+      if (method === 'PUT') renewals.push(uid);
+      if (method === 'DELETE' && end === 'stays') {
+        renewals.push(`ended ${uid}`);
+        return { status: 503, text: 'no connection' };
       }
       if (method === 'DELETE' && id !== undefined) {
         id = undefined;
@@ -125,7 +135,7 @@ describe('several replicas', () => {
       }
       if (id !== undefined && method === 'GET') reads += 1;
       const isOver = id !== undefined && reads > 3 && end !== 'never';
-      if (isOver && reads === 4 && method === 'GET') events.push(`${end} ${uid}`);
+      if (isOver && reads === 4 && method === 'GET') events.push(`${end === 'failed' ? end : 'served'} ${uid}`);
       const hasFailed = isOver && end === 'failed';
       const release = back > 0 ? null : isOver && !hasFailed ? 'r2' : 'r1';
       const phase = isOver ? 'served' : 'loading';
@@ -150,21 +160,24 @@ describe('several replicas', () => {
   }
 
   test.each([
-    { replicas: 2, share: undefined, later: 1 },
-    { replicas: 7, share: undefined, later: 1 },
-    { replicas: 13, share: undefined, later: 3 },
-    { replicas: 5, share: 0, later: 1 },
-  ])('$replicas try a release: the first alone, then $later at a time', async ({ replicas, share, later }) => {
-    const names = Array.from({ length: replicas }, (_, index) => `p${index}`);
-    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { share });
-    expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
-    expect(loadedAtOnce()).toEqual({ first: 1, later });
-  });
+    { replicas: 2, drain: false, later: 1 },
+    { replicas: 7, drain: false, later: 1 },
+    { replicas: 13, drain: false, later: 3 },
+    { replicas: 13, drain: true, later: 1 },
+  ])(
+    '$replicas try a release: the first alone, then $later at a time (drain $drain)',
+    async ({ replicas, drain, later }) => {
+      const names = Array.from({ length: replicas }, (_, index) => `p${index}`);
+      const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { drain });
+      expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
+      expect(loadedAtOnce()).toEqual({ first: 1, later });
+    },
+  );
 
   test('with --drain, a replica is asked when the one before gets requests again', async () => {
     const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
     const trials = makeTrials(addresses, {
-      share: 0,
+      drain: true,
       agents: {
         describe: () => 'pods',
         list: () => {
@@ -183,7 +196,7 @@ describe('several replicas', () => {
   test('with --drain, a replica that never gets requests again ends the publish', async () => {
     const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
     const trials = makeTrials(addresses, {
-      share: 0,
+      drain: true,
       timeoutMs: 300,
       agents: {
         describe: () => 'pods',
@@ -196,38 +209,52 @@ describe('several replicas', () => {
   });
 
   test.each([
-    { share: 0, order: ['ended p0', 'home p0', 'ended p1', 'home p1', 'ended p2', 'home p2'] },
-    { share: 1, order: ['ended p0', 'ended p1', 'ended p2', 'home p0', 'home p1', 'home p2'] },
-  ])('replicas go back one after the other only with --drain (share $share)', async ({ share, order }) => {
+    { drain: true, order: ['ended p0', 'home p0', 'ended p1', 'home p1', 'ended p2', 'home p2'] },
+    { drain: false, order: ['ended p0', 'ended p1', 'ended p2', 'home p0', 'home p1', 'home p2'] },
+  ])('replicas go back one after the other only with --drain (drain $drain)', async ({ drain, order }) => {
     const names = ['p0', 'p1', 'p2'];
-    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { share });
+    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { drain });
     await trials.run();
     events = [];
     await trials.end();
-    expect(share === 0 ? events : [...events].sort()).toEqual(order);
+    expect(drain ? events : [...events].sort()).toEqual(order);
   });
 
+  const startAll = (ends: readonly Parameters<typeof startReplica>[1][]): Promise<AgentAddress[]> =>
+    Promise.all(ends.map((end, index) => startReplica(`p${index}`, end)));
+  const asked = (): string[] => events.filter((event) => event.startsWith('asked'));
+
   test('no replica is asked any more after one of them has refused', async () => {
-    const ends = ['served', 'failed', 'never', 'never'] as const;
-    const trials = makeTrials(await Promise.all(ends.map((end, index) => startReplica(`p${index}`, end))), {
-      share: 0.75,
-    });
-    await expect(trials.run()).rejects.toMatchObject({
-      message: 'pod-p1 does not serve the release: no memory',
-    });
-    const asked = events.filter((event) => event.startsWith('asked')).length;
+    // Three are asked at a time.
+    const trials = makeTrials(await startAll(['served', 'failed', ...Array<'never'>(10).fill('never')]));
+    await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p1 does not serve the release: no memory' });
+    expect(asked()).toEqual(['asked p0', 'asked p1', 'asked p2', 'asked p3']);
     await trials.end();
     await sleep(100);
-    expect(events.filter((event) => event.startsWith('asked'))).toHaveLength(asked);
+    expect(asked()).toHaveLength(4);
   });
 
   test('no other replica is asked after the first has refused', async () => {
-    const ends = ['failed', 'served', 'served'] as const;
-    const trials = makeTrials(await Promise.all(ends.map((end, index) => startReplica(`p${index}`, end))), {
-      share: 1,
-    });
+    const trials = makeTrials(await startAll(['failed', ...Array<'served'>(11).fill('served')]));
     await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 does not serve the release: no memory' });
     await trials.end();
-    expect(events.filter((event) => event.startsWith('asked'))).toEqual(['asked p0']);
+    expect(asked()).toEqual(['asked p0']);
+  });
+
+  test('a trial whose end does not reach the replica is not renewed, so that it ends by itself', async () => {
+    const trials = makeTrials(await startAll(['stays', 'served']), {
+      drain: true,
+      ttlSeconds: 0.3,
+      leftMs: 0,
+      timeoutMs: 500,
+    });
+    await trials.run();
+    events = [];
+    await expect(trials.end()).rejects.toMatchObject({
+      message: 'it is not confirmed that pod-p0 went back to the release before',
+    });
+    expect(renewals.slice(renewals.indexOf('ended p0'))).toEqual(expect.arrayContaining(['p1']));
+    expect(renewals.slice(renewals.indexOf('ended p0'))).not.toContain('p0');
+    expect(events).toEqual(['ended p1', 'home p1']);
   });
 });
