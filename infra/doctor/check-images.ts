@@ -1,4 +1,4 @@
-import { mirroredImages } from '../images/mirrored-image';
+import { copyDigest, mirrorCommand, mirroredImages, missingCopy } from '../images/mirrored-image';
 import { error, ok, type Check, type Finding } from './check';
 
 /** The copies in ECR. Whether a node can pull from a public registry is known only to the node. */
@@ -10,16 +10,13 @@ export const imagesCheck: Check = {
       return [ok(`not checked: pods pull ${images.map(({ source }) => source).join(', ')} from there`)];
     }
     return Promise.all(
-      images.map(async ({ source, digest, repository, tag }): Promise<Finding> => {
+      images.map(async (image): Promise<Finding> => {
+        const { source, repository, tag } = image;
         const tags = await account.imageDigests(repository);
         if (tags === undefined) return ok(`the stack creates the ECR repository ${repository}`);
-        const found = tags.get(tag);
-        if (found !== undefined && found === (digest ?? found))
-          return ok(`${repository}@${found} is a copy of ${source}`);
-        return error(
-          `the ECR repository ${repository} has no copy of ${source}`,
-          `npm run mirror-image -- --stack ${settings.stack}`,
-        );
+        const found = copyDigest(image, tags.get(tag));
+        if (found !== undefined) return ok(`${repository}@${found} is a copy of ${source}`);
+        return error(missingCopy(image), mirrorCommand(settings.stack));
       }),
     );
   },

@@ -30,6 +30,20 @@ export function mirroredImages({ stack, triton }: Settings): MirroredImage[] {
   ];
 }
 
+/**
+ * The digest of the copy in ECR.
+ * @param found the digest that the tag has there
+ * @returns undefined if there is no copy
+ */
+export const copyDigest = ({ digest }: MirroredImage, found: string | undefined): string | undefined =>
+  found === (digest ?? found) ? found : undefined;
+
+export const missingCopy = ({ source, repository }: MirroredImage): string =>
+  `the ECR repository ${repository} has no copy of ${source}`;
+
+/** The command that copies what is missing. */
+export const mirrorCommand = (stack: string): string => `npm run mirror-image -- --stack ${stack}`;
+
 /** Tags are immutable in ECR, so the tag contains the start of a known digest: another digest has another tag. */
 function parse(source: string): Pick<MirroredImage, 'source' | 'digest' | 'tag'> {
   const [name = '', digest] = source.split('@');

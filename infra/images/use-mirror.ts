@@ -1,7 +1,7 @@
 import { UserError } from '../../src/core/errors';
 import type { StateResources } from '../cluster/live-objects';
 import type { Settings } from '../settings/types';
-import { mirroredImages } from './mirrored-image';
+import { copyDigest, mirrorCommand, mirroredImages, missingCopy } from './mirrored-image';
 
 /** An image in an ECR repository. */
 export interface ImageId {
@@ -24,9 +24,9 @@ export async function useMirror(
   listImages: (repository: string) => Promise<readonly ImageId[]>,
 ): Promise<string | undefined> {
   if (!settings.mirrorImages) return undefined;
-  const copy = `npm run mirror-image -- --stack ${settings.stack}`;
   const sources: string[] = [];
-  for (const { setting, source, digest, repository, tag } of mirroredImages(settings)) {
+  for (const mirrored of mirroredImages(settings)) {
+    const { setting, source, repository, tag } = mirrored;
     const live = Object.values(state).find(
       ({ type, outputs }) => type === REPOSITORY && outputs['name'] === repository,
     );
@@ -34,10 +34,11 @@ export async function useMirror(
       sources.push(source);
       continue;
     }
-    const found = (await listImages(repository)).find(({ imageTag }) => imageTag === tag)?.imageDigest;
-    if (found === undefined || (digest ?? found) !== found) {
-      throw new UserError(`mirrorImages is true, but the ECR repository ${repository} has no copy of ${source}`, {
-        hint: `copy it: ${copy}`,
+    const tagged = (await listImages(repository)).find(({ imageTag }) => imageTag === tag);
+    const found = copyDigest(mirrored, tagged?.imageDigest);
+    if (found === undefined) {
+      throw new UserError(`mirrorImages is true, but ${missingCopy(mirrored)}`, {
+        hint: `copy it: ${mirrorCommand(settings.stack)}`,
       });
     }
     const image = `${String(live.outputs['repositoryUrl'])}@${found}`;
@@ -45,5 +46,5 @@ export async function useMirror(
     else settings.triton.agent = { image };
   }
   if (sources.length === 0) return undefined;
-  return `this update creates ECR repositories for ${sources.join(', ')}, and the pods pull from the source until you have run "${copy}" and then "pulumi up" again`;
+  return `this update creates ECR repositories for ${sources.join(', ')}, and the pods pull from the source until you have run "${mirrorCommand(settings.stack)}" and then "pulumi up" again`;
 }
