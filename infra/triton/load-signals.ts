@@ -1,5 +1,14 @@
 import type { AutoscalingArgs } from './args';
-import { deploymentSeries, loadedPods, meanMilliseconds, rateWindow, series, sumRate, type SeriesOf } from './promql';
+import {
+  deploymentSeries,
+  loadedPods,
+  meanMilliseconds,
+  podsWithModels,
+  rateWindow,
+  series,
+  sumRate,
+  type SeriesOf,
+} from './promql';
 
 /** A measure of the load of one replica, which the autoscaler keeps at its goal. */
 export interface LoadSignal {
@@ -131,8 +140,7 @@ export function scalingQuery(of: SeriesOf, { followed }: LoadSignal): string {
   // As a mean of the same time as the signal.
   const available = `avg_over_time(kube_deployment_status_replicas_available${deploymentSeries(of)}[${rateWindow(of)}])`;
   const serving = `max(${available} or ${loadedPods(of)})`;
-  const idle = `0 * count by (pod) (nv_inference_count${series(of)})`;
-  return `avg(max by (pod) (${followed(['pod'])}) or ${idle}) * ${serving} or 0 * sum(up${series(of)} == 1)`;
+  return `avg(max by (pod) (${followed(['pod'])}) or 0 * ${podsWithModels(of)}) * ${serving} or 0 * sum(up${series(of)} == 1)`;
 }
 
 /** The recording rule of a signal: the value of each pod, which is 0 for a pod that answers and has no requests. */

@@ -70,9 +70,14 @@ export function servingPods(of: SeriesOf): string {
   return `sum(up${series(of)})`;
 }
 
-/** Number of replicas that have loaded models. No value if there are none. Beside an agent, Triton answers before that. */
+/** One value for each replica that has loaded models. Beside an agent, Triton answers before that. */
+export function podsWithModels(of: SeriesOf): string {
+  return `count by (pod) (nv_inference_count${series(of)})`;
+}
+
+/** Number of replicas that have loaded models. No value if there are none. */
 export function loadedPods(of: SeriesOf): string {
-  return `count(count by (pod) (nv_inference_count${series(of)}))`;
+  return `count(${podsWithModels(of)})`;
 }
 
 /** Share of used memory of each GPU, from 0 to 1. */
