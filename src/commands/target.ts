@@ -258,11 +258,11 @@ function requireOneWay(flags: TargetFlags): void {
 
 async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefined> {
   if (flags.triton !== undefined) {
-    const [urls = [], agents = []] = (['triton', 'agent'] as const).map((flag) =>
-      flags[flag]?.map((url) => parseHttpUrl(flag, url) as string),
-    );
+    const parse = (flag: 'triton' | 'agent'): string[] =>
+      (flags[flag] ?? []).map((url) => parseHttpUrl(flag, url) as string);
+    const agents = parse('agent');
     return fixedReplicas(
-      urls.map((url, i) => ({ url, grpcAddress: defaultGrpcAddress(url), ...(agents[i] && { agentUrl: agents[i] }) })),
+      parse('triton').map((url, i) => ({ url, grpcAddress: defaultGrpcAddress(url), agentUrl: agents[i] })),
     );
   }
   if (flags.selector === undefined) return undefined;
