@@ -1,13 +1,13 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { describeUnless } from '../support/describe-unless';
 import { whyNoAwsStack } from '../support/aws-stack';
 import { askMoto, testMoto } from '../support/moto';
-import { pulumiEnvironment } from '../support/pulumi';
+import { programEnvironment } from '../support/pulumi';
 import { Scratch } from '../support/temp-dir';
-import { ensureLanguageHost, findInstalledPlugin, installPlugin, packageVersion } from '../../tools/toolchain/pulumi';
+import { findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 
 const TEST_MS = 15 * 60_000;
 const LINKED = ['docs', 'node_modules', 'package.json', 'src', 'infra/iam', 'infra/storage', 'infra/trust-subject.ts'];
@@ -25,17 +25,11 @@ describeUnless(whyNoAwsStack(), 'the bootstrap stack', () => {
       cpSync(join(paths.root, 'infra', 'bootstrap'), directory, { recursive: true });
       for (const path of LINKED) symlinkSync(join(paths.root, path), join(project, path));
       const moto = await testMoto(scratch);
-      const { program, env: own } = await pulumiEnvironment(scratch);
       const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
-      if (aws !== undefined) installPlugin(own['PULUMI_HOME'] as string, aws);
-      const programs = [await ensureLanguageHost(program), program].filter(isAbsolute).map((path) => dirname(path));
-      const env = {
-        ...own,
-        ...moto.env,
-        AWS_REGION: 'us-east-1',
-        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
-        PATH: [...programs, moto.env['PATH']].join(delimiter),
-      };
+      const { program, env } = await programEnvironment(scratch, {
+        plugins: aws === undefined ? [] : [aws],
+        env: { ...moto.env, AWS_REGION: 'us-east-1' },
+      });
       const pulumi = async (line: string, cwd = directory, changes: NodeJS.ProcessEnv = {}): Promise<string> => {
         const flags = ['--non-interactive', '--color', 'never'];
         return (await exec(program, [...line.split(' '), ...flags], { cwd, env: { ...env, ...changes } })).stdout;

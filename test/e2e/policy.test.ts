@@ -1,11 +1,11 @@
 import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { join } from 'node:path';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureKubernetesPlugin, ensureLanguageHost, installPlugin } from '../../tools/toolchain/pulumi';
+import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import { describeUnless } from '../support/describe-unless';
 import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
-import { pulumiEnvironment } from '../support/pulumi';
+import { programEnvironment } from '../support/pulumi';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { TestStack } from '../support/stack';
@@ -87,9 +87,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
   );
 
   async function previewOfMistakes(): Promise<string> {
-    const { program, env } = await pulumiEnvironment(scratch);
-    const host = await ensureLanguageHost(program);
-    installPlugin(env['PULUMI_HOME'] as string, await ensureKubernetesPlugin());
+    const { program, env } = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()] });
     const cwd = join(scratch.directory, 'mistakes');
     mkdirSync(cwd);
     symlinkSync(join(paths.root, 'node_modules'), join(cwd, 'node_modules'));
@@ -100,8 +98,6 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
       cwd,
       env: {
         ...env,
-        PATH: [...(isAbsolute(host) ? [dirname(host)] : []), env['PATH']].join(delimiter),
-        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
         MANIFESTS: join(scratch.directory, 'mistaken-manifests'),
       },
     };

@@ -1,7 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, isAbsolute, join } from 'node:path';
 import { exec } from '../../src/core/exec';
-import { ensurePulumi } from '../../tools/toolchain/pulumi';
+import { ensureLanguageHost, ensurePulumi, installPlugin, type ResourcePlugin } from '../../tools/toolchain/pulumi';
 import type { Scratch } from './temp-dir';
 
 const PROJECT = 'serving';
@@ -40,6 +40,27 @@ export async function pulumiEnvironment(scratch: Scratch): Promise<{ program: st
     TMPDIR: temporary,
   };
   return { program, env };
+}
+
+/** The same for programs: with the language host, and with no providers but these. */
+export async function programEnvironment(
+  scratch: Scratch,
+  { plugins, env: more = {} }: { plugins: readonly ResourcePlugin[]; env?: NodeJS.ProcessEnv },
+): ReturnType<typeof pulumiEnvironment> {
+  const { program, env } = await pulumiEnvironment(scratch);
+  const host = await ensureLanguageHost(program);
+  for (const plugin of plugins) installPlugin(env['PULUMI_HOME'] as string, plugin);
+  const programs = [host, program].filter((path) => isAbsolute(path)).map((path) => dirname(path));
+  return {
+    program,
+    env: {
+      ...env,
+      ...more,
+      PATH: [...programs, more['PATH'] ?? process.env['PATH']].join(delimiter),
+      // Fail on a missing plugin instead of downloading it.
+      PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
+    },
+  };
 }
 
 /** A Pulumi project whose stacks have given states, for commands that read them. */

@@ -1,10 +1,10 @@
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { join } from 'node:path';
 import { dump, load } from 'js-yaml';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureLanguageHost, installPlugin, type ResourcePlugin } from '../../tools/toolchain/pulumi';
-import { pulumiEnvironment } from './pulumi';
+import type { ResourcePlugin } from '../../tools/toolchain/pulumi';
+import { programEnvironment } from './pulumi';
 import type { Scratch } from './temp-dir';
 
 const PROJECT = 'triton-serving';
@@ -82,30 +82,14 @@ export class TestStack {
 
   /** Creates the stack with the configuration of the repository's stack file. Nothing is deployed yet. */
   static async create(scratch: Scratch, name: string, options: StackOptions): Promise<TestStack> {
-    const { program, env } = await pulumiEnvironment(scratch);
-    const host = await ensureLanguageHost(program);
-    for (const plugin of options.plugins) installPlugin(env['PULUMI_HOME'] as string, plugin);
+    const { program, env } = await programEnvironment(scratch, options);
     const directory = join(scratch.directory, 'pulumi', `project-${name}`);
     mkdirSync(directory);
     for (const entry of LINKED) symlinkSync(join(paths.root, entry), join(directory, entry));
     for (const file of ['Pulumi.yaml', `Pulumi.${name}.yaml`, 'tsconfig.json']) {
       copyFileSync(join(paths.root, file), join(directory, file));
     }
-    const stack = new TestStack(
-      name,
-      directory,
-      {
-        ...env,
-        ...options.env,
-        PATH: [
-          ...[host, program].filter((path) => isAbsolute(path)).map((path) => dirname(path)),
-          options.env?.['PATH'] ?? process.env['PATH'],
-        ].join(delimiter),
-        // Fail on a missing plugin instead of downloading it.
-        PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION: 'true',
-      },
-      program,
-    );
+    const stack = new TestStack(name, directory, env, program);
     await stack.pulumi('stack', 'init', name);
     stack.configure(options.config ?? {});
     for (const [key, value] of Object.entries(options.secrets ?? {})) {
