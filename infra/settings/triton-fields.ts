@@ -1,6 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { ALERT_NAMES } from '../triton/alert-names';
+import { ALERT_NAMES } from '../triton/monitoring/alert-names';
 import {
   DEFAULTS,
   DRAIN_SECONDS,

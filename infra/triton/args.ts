@@ -1,6 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { TaintEffect } from '../gpu/gpu-labels';
-import type { AlertName } from './alert-names';
+import type { AlertName } from './monitoring/alert-names';
 
 /** How Triton authenticates to the bucket. */
 export type RepositoryCredentials =

@@ -5,8 +5,8 @@ import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
 import { labels } from './names';
 import type { ComponentContext } from './names';
-import { loadSignals, scalingQuery } from './load-signals';
-import { seriesSelector } from './monitoring';
+import { loadSignals, scalingQuery } from './monitoring/load-signals';
+import { seriesSelector } from './monitoring/monitoring';
 
 type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 

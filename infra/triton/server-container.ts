@@ -4,7 +4,7 @@ import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
-import { SUMMARY_FLAGS } from './latency';
+import { SUMMARY_FLAGS } from './monitoring/latency';
 import type { ResolvedTritonArgs } from './settings';
 import { POD_NAME_VARIABLE, traceFlags } from './tracing';
 

@@ -10,7 +10,7 @@ import { createDeployment } from './deployment';
 import { createIngress } from './ingress';
 import { DEFAULTS } from './limits';
 import { createLoadBalancer } from './load-balancer';
-import { createMonitoring } from './monitoring';
+import { createMonitoring } from './monitoring/monitoring';
 import { type ComponentContext, labels, podSelector, selectorLabels, serviceAccounts } from './names';
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';

@@ -2,7 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
-import { SLOWEST_SCRAPE_SECONDS } from './latency';
+import { SLOWEST_SCRAPE_SECONDS } from './monitoring/latency';
 import { DEFAULTS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, SAMPLE_RATE_LIMITS, type Limits } from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';

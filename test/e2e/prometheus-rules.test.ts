@@ -1,6 +1,6 @@
-import { panels } from '../../infra/triton/dashboard';
-import { loadSignals } from '../../infra/triton/load-signals';
-import { ruleGroups } from '../../infra/triton/monitoring';
+import { panels } from '../../infra/triton/monitoring/dashboard';
+import { loadSignals } from '../../infra/triton/monitoring/load-signals';
+import { ruleGroups } from '../../infra/triton/monitoring/monitoring';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import {

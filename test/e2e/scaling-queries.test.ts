@@ -1,4 +1,4 @@
-import { loadSignals, scalingQuery } from '../../infra/triton/load-signals';
+import { loadSignals, scalingQuery } from '../../infra/triton/monitoring/load-signals';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { labels, OF, ofModel, OTHER, POD, requests, RuleTester, up, type Series } from '../support/prometheus';

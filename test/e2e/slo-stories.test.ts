@@ -1,4 +1,4 @@
-import { ALERT_NAMES } from '../../infra/triton/alert-names';
+import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
 import { failures, successes, testStories, type Story } from '../support/alert-stories';
 import { labels, ofModel, OTHER, POD, type Series, settingsOf } from '../support/prometheus';
 

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { SUMMARY_FLAGS, UNUSED_SUMMARIES } from '../../infra/triton/latency';
+import { SUMMARY_FLAGS, UNUSED_SUMMARIES } from '../../infra/triton/monitoring/latency';
 import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';

@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TritonServerArgs } from '../../infra/triton/args';
-import { ruleGroups } from '../../infra/triton/monitoring';
+import { ruleGroups } from '../../infra/triton/monitoring/monitoring';
 import { withDefaults } from '../../infra/triton/settings';
 import { CommandError, exec } from '../../src/core/exec';
 import { ensurePromtool } from '../../tools/toolchain/promtool';

@@ -1,8 +1,8 @@
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { panels } from '../../../infra/triton/dashboard';
-import { ruleGroups } from '../../../infra/triton/monitoring';
+import { panels } from '../../../infra/triton/monitoring/dashboard';
+import { ruleGroups } from '../../../infra/triton/monitoring/monitoring';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../src/core/paths';
-import { ALERT_NAMES } from '../../../../infra/triton/alert-names';
-import { UNUSED_SUMMARIES } from '../../../../infra/triton/latency';
+import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert-names';
+import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { getProblems } from '../settings-problems';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 

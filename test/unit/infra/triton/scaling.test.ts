@@ -1,4 +1,4 @@
-import { loadSignals, scalingQuery, type LoadSignal } from '../../../../infra/triton/load-signals';
+import { loadSignals, scalingQuery, type LoadSignal } from '../../../../infra/triton/monitoring/load-signals';
 import { LABELS, render } from '../../../support/render';
 
 /** What test/e2e/scaling-queries.test.ts evaluates. */

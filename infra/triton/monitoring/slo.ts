@@ -1,5 +1,5 @@
 import type { Alert } from './alerts';
-import type { SloArgs } from './args';
+import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import { round, slowRequestRate, SUMMARY_SECONDS } from './latency';
 import { series, sumRate, type SeriesOf } from './promql';

@@ -1,17 +1,17 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import { alerts, type Alert, type AlertLimits } from './alerts';
-import type { MonitoringArgs } from './args';
+import type { MonitoringArgs } from '../args';
 import { dashboard } from './dashboard';
 import { UNUSED_SUMMARIES } from './latency';
-import { DEFAULTS } from './limits';
-import { AGENT_PORT, labels, selectorLabels } from './names';
-import type { ComponentContext } from './names';
+import { DEFAULTS } from '../limits';
+import { AGENT_PORT, labels, selectorLabels } from '../names';
+import type { ComponentContext } from '../names';
 import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
-import type { ResolvedTritonArgs } from './settings';
+import type { ResolvedTritonArgs } from '../settings';
 import { RECORD_SECONDS, sloRecords } from './slo';
-import { podReadySeconds, startupSeconds } from './timeouts';
+import { podReadySeconds, startupSeconds } from '../timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 

@@ -1,5 +1,5 @@
 import type { AlertName } from './alert-names';
-import type { SloArgs } from './args';
+import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import type { LoadSignal } from './load-signals';
 import {

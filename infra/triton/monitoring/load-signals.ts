@@ -1,4 +1,4 @@
-import type { AutoscalingArgs } from './args';
+import type { AutoscalingArgs } from '../args';
 import {
   deploymentSeries,
   loadedPods,
