@@ -45,6 +45,11 @@ const forbidden = [
   { name: 'scripts import no tools and tests', from: { path: '^scripts/' }, to: { path: '^(tools|test)/' } },
   { name: 'tools import no tests', from: { path: '^tools/' }, to: { path: '^test/' } },
   { name: 'test/support imports no tests', from: { path: '^test/support/' }, to: { path: '^test/(?!support/)' } },
+  {
+    name: 'tests of npm test need no Go',
+    from: { path: '^test/integration/' },
+    to: { path: '^tools/toolchain/go\\.ts$', reachable: true },
+  },
   { name: 'no circles', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
 ];
 

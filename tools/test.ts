@@ -90,8 +90,9 @@ async function test(argv: readonly string[]): Promise<number> {
     await progress.run('Triton and S3 server', () =>
       Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
     );
-    if (whyNoGo(['versitygw']) === undefined) await progress.run('versitygw', (step) => ensureVersitygw(step));
   }
+  if ((suites.includes('system') || suites.includes('soak')) && whyNoGo(['versitygw']) === undefined)
+    await progress.run('versitygw', (step) => ensureVersitygw(step));
   const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));

@@ -1,6 +1,7 @@
 import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { expectNoChanges, recoverLostState, whyNoImport } from '../support/lost-state';
+import { whyNoPrograms } from '../support/doc-commands';
+import { expectNoChanges, recoverLostState } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
@@ -19,7 +20,7 @@ const CONFIG = {
 };
 
 describeUnless(
-  whyNoAwsStack() ?? whyNoImport('aws', 'jq', 'kubectl'),
+  whyNoAwsStack() ?? whyNoPrograms('aws', 'jq', 'kubectl'),
   'a stack in AWS whose Pulumi state is lost, with the real AWS provider on a mock of AWS',
   () => {
     const scratch = new Scratch();

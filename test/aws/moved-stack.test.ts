@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { runBlock } from '../support/lost-state';
+import { runBlock } from '../support/doc-commands';
 import { askMoto, testMoto, type Moto } from '../support/moto';
 import { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';

@@ -1,5 +1,5 @@
 import { failures, successes, testStories, type Story } from '../support/alert-stories';
-import { gpuOf, ofModel, ofObject, OTHER, POD, requests, type Series, settingsOf, up } from '../support/prometheus';
+import { gpuOf, ofModel, ofObject, OTHER, POD, requests, type Series, settingsOf, up } from '../support/series';
 
 /** The Deployment of Triton in kube-state-metrics; values in promtool's notation. It was created long ago. */
 const deployment = (of: Record<string, string> = {}): Series[] =>

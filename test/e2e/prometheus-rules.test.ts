@@ -3,6 +3,7 @@ import { loadSignals } from '../../infra/triton/monitoring/load-signals';
 import { ruleGroups } from '../../infra/triton/monitoring/monitoring';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
+import { RuleTester } from '../support/rule-tester';
 import {
   gpuOf,
   labels,
@@ -12,11 +13,10 @@ import {
   OTHER,
   POD,
   requests,
-  RuleTester,
   type Series,
   settingsOf,
   up,
-} from '../support/prometheus';
+} from '../support/series';
 
 const BUILD_MS = 30 * 60_000;
 

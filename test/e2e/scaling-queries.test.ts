@@ -1,7 +1,8 @@
 import { loadSignals, scalingQuery } from '../../infra/triton/monitoring/load-signals';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { labels, OF, ofModel, OTHER, POD, requests, RuleTester, up, type Series } from '../support/prometheus';
+import { RuleTester } from '../support/rule-tester';
+import { labels, OF, ofModel, OTHER, POD, requests, up, type Series } from '../support/series';
 
 const BUILD_MS = 30 * 60_000;
 

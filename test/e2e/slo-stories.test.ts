@@ -1,6 +1,6 @@
 import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
 import { failures, successes, testStories, type Story } from '../support/alert-stories';
-import { labels, ofModel, OTHER, POD, type Series, settingsOf } from '../support/prometheus';
+import { labels, ofModel, OTHER, POD, type Series, settingsOf } from '../support/series';
 
 /** Durations in the quantiles that Triton reports, in microseconds: 10 ms below the quantile `from`. */
 const durations = (pod: string, values: string, from = 0): Series[] =>

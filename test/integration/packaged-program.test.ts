@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import * as components from '../../infra/components';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { runBlock } from '../support/lost-state';
+import { runBlock } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 
 /** Runs the program of the Pulumi project in this folder against mocks, and prints what it registers. */

@@ -1,6 +1,7 @@
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from './describe-unless';
-import { ofModel, POD, RuleTester, type Series, type settingsOf } from './prometheus';
+import { RuleTester } from './rule-tester';
+import { ofModel, POD, type Series, type settingsOf } from './series';
 
 const BUILD_MS = 30 * 60_000;
 

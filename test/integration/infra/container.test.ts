@@ -14,7 +14,7 @@ import type { S3Store } from '../../../src/s3/store';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import { TritonHttpClient } from '../../../src/triton/http';
-import { OF, settingsOf } from '../../support/prometheus';
+import { OF, settingsOf } from '../../support/series';
 import { addingModel, writeRepository } from '../../support/repository';
 import { runCommandLine } from '../../support/run';
 import { openBucket, testS3 } from '../../support/s3';

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { describeUnless } from '../../support/describe-unless';
-import { whyNoImport } from '../../support/lost-state';
+import { whyNoPrograms } from '../../support/doc-commands';
 import { PUBLISHER } from '../../support/publisher-settings';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { Scratch } from '../../support/temp-dir';
@@ -28,7 +28,7 @@ interface Row {
   id: string;
 }
 
-describeUnless(whyNoImport('jq'), 'ids.jq', () => {
+describeUnless(whyNoPrograms('jq'), 'ids.jq', () => {
   const scratch = new Scratch();
   let resources: RegisteredResource[];
 

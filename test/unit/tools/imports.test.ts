@@ -29,6 +29,7 @@ const FORBIDDEN: { from: string; to: string; rule: string }[] = [
   { from: 'tools/m', to: 'test/support/m', rule: 'tools import no tests' },
   { from: 'policy/n', to: 'test/support/n', rule: 'policy imports no commands and tests' },
   { from: 'test/support/o', to: 'test/unit/o', rule: 'test/support imports no tests' },
+  { from: 'test/integration/p', to: 'tools/toolchain/go', rule: 'tests of npm test need no Go' },
 ];
 
 interface Report {

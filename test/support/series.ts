@@ -1,12 +1,6 @@
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import type { TritonServerArgs } from '../../infra/triton/args';
-import { ruleGroups } from '../../infra/triton/monitoring/monitoring';
 import { withDefaults } from '../../infra/triton/settings';
-import { CommandError, exec } from '../../src/core/exec';
-import { ensurePromtool } from '../../tools/toolchain/promtool';
 import { ARGS } from './render';
-import { Scratch } from './temp-dir';
 
 /** A time series with one value per 15 s, from minute 0. */
 export interface Series {
@@ -67,45 +61,3 @@ export const settingsOf = (more: Partial<TritonServerArgs> = {}): ReturnType<typ
     slo: { p99Milliseconds: 100, errorRate: 0.001 },
     ...more,
   });
-
-/** Prometheus's promtool with the rules of a server. */
-export class RuleTester {
-  readonly rules: string;
-  private readonly scratch = new Scratch();
-  private program = '';
-
-  constructor(
-    settings = settingsOf(),
-    private readonly interval = '15s',
-  ) {
-    this.rules = join(this.scratch.directory, 'rules.json');
-    // JSON is valid YAML.
-    writeFileSync(this.rules, JSON.stringify({ groups: ruleGroups(settings) }));
-  }
-
-  async install(): Promise<void> {
-    this.program = await ensurePromtool();
-  }
-
-  clean(): Promise<void> {
-    return this.scratch.clean();
-  }
-
-  run(...args: string[]): ReturnType<typeof exec> {
-    return exec(this.program, args);
-  }
-
-  /** Runs `promtool test rules` on one test. @returns the failures, or an empty string */
-  async check(test: object): Promise<string> {
-    const file = join(this.scratch.directory, 'test.json');
-    const tests = [{ interval: this.interval, ...test }];
-    writeFileSync(file, JSON.stringify({ rule_files: [this.rules], evaluation_interval: this.interval, tests }));
-    try {
-      await this.run('test', 'rules', file);
-      return '';
-    } catch (error) {
-      if (!(error instanceof CommandError)) throw error;
-      return error.output.stdout + error.output.stderr;
-    }
-  }
-}

@@ -1,12 +1,13 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { withDefaults } from '../../../../infra/triton/settings';
-import { podReadySeconds } from '../../../../infra/triton/timeouts';
-import { simulate, type Autoscaler, type Reading, type Scenario } from '../../../support/autoscaler/fleet';
-import type { HpaSpec } from '../../../support/autoscaler/hpa';
-import type { Model } from '../../../support/autoscaler/triton';
-import { ARGS, render } from '../../../support/render';
-import { repetitions, SeededRandom, SOAK_SEED } from '../../../support/soak';
+import { withDefaults } from '../../infra/triton/settings';
+import { podReadySeconds } from '../../infra/triton/timeouts';
+import { paths } from '../../src/core/paths';
+import { simulate, type Autoscaler, type Reading, type Scenario } from '../support/autoscaler/fleet';
+import type { HpaSpec } from '../support/autoscaler/hpa';
+import type { Model } from '../support/autoscaler/triton';
+import { ARGS, render } from '../support/render';
+import { repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 
 const HOUR = 3600;
 
@@ -252,8 +253,9 @@ test('the number of pods holds also with other sequences of requests', () => {
       expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(LEVELS.map((of) => run(by, of, seed)))));
 });
 
-const FILE = join(__dirname, '..', '..', '..', '..', 'docs', 'operations.md');
-const MARK = '<!-- the autoscaler in a simulation; made with UPDATE_DOCS=1 npx jest unit/infra/triton/autoscaler -->';
+const FILE = join(paths.root, 'docs', 'operations.md');
+const MARK =
+  '<!-- the autoscaler in a simulation; made with UPDATE_DOCS=1 npx jest test/soak/autoscaler.test.ts --selectProjects soak -->';
 
 const HEADER = [
   '| case | requests that waited over 100 ms | pod starts | pod hours | pod hours of the best constant number |',
