@@ -1,13 +1,10 @@
-import { deletions } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { DESTROYS, interruptDestroy, interruptUpdates, UPDATES } from '../support/interruptions';
-import { serveLoadBalancers } from '../support/load-balancers';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { defineStubCrds } from '../support/stub-crds';
 import type { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
-import { retriedOnConflict, until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const EACH_MS = 10 * 60_000;
@@ -22,12 +19,6 @@ const SETTINGS = [
     clientNamespaces: ['web'],
   },
 ] as const;
-const LOAD_BALANCER = {
-  exposure: 'internal-load-balancer',
-  clientCidrs: ['10.1.0.0/16'],
-  loadBalancerCidrs: ['10.0.0.0/16'],
-};
-
 /** About as many steps as a destroy of this stack reports. */
 const DESTROY_STEPS = 25;
 
@@ -50,37 +41,6 @@ describeUnless(whyNoEngines(), 'a stack whose updates are interrupted', () => {
     `after each of ${UPDATES} interrupted updates, the documented commands leave the stack as an undisturbed update does`,
     () => interruptUpdates(stack, plane, SETTINGS),
     EACH_MS * (UPDATES + 2),
-  );
-
-  test(
-    'destroy waits for a load balancer in use and names it, and then leaves nothing',
-    async () => {
-      const service = { name: 'triton-internal', namespace: NAMESPACE };
-      serveLoadBalancers(plane, scratch);
-      stack.configure(LOAD_BALANCER);
-      await stack.up();
-      // Controllers of load balancers set such a finalizer, and remove it when the load balancer is gone.
-      const setFinalizers = (finalizers: string[]): Promise<unknown> =>
-        retriedOnConflict(async () => {
-          const body = await plane.client.core.readNamespacedService(service);
-          Object.assign((body.metadata ??= {}), { finalizers });
-          await plane.client.core.replaceNamespacedService({ ...service, body });
-        });
-      await setFinalizers(['service.k8s.aws/resources']);
-      const destroyed = stack.destroy();
-      await until('the Service waits for its finalizer', async () => {
-        const { metadata } = await plane.client.core.readNamespacedService(service);
-        return metadata?.deletionTimestamp !== undefined;
-      });
-      await setFinalizers([]);
-      expect(deletions(await destroyed)).toContain('kubernetes:core/v1:Service triton-internal');
-      expect(await stack.resources()).toEqual([]);
-      const { items } = await plane.client.core.listNamespace();
-      expect(items.map(({ metadata }) => metadata?.name)).not.toContain(NAMESPACE);
-      stack.configure(Object.fromEntries(Object.keys(LOAD_BALANCER).map((key) => [key, undefined])));
-      await stack.up();
-    },
-    EACH_MS,
   );
 
   test(

@@ -1,6 +1,9 @@
+import { join } from 'node:path';
 import type { V1Pod } from '@kubernetes/client-node';
+import { paths } from '../../src/core/paths';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
+import { runBlock } from '../support/doc-commands';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { mayConnect, type End } from '../support/network-access';
 import { MUTANTS } from '../support/pod-security-mutants';
@@ -11,6 +14,8 @@ import { retriedOnConflict, until } from '../support/wait-for';
 const BUILD_MS = 60 * 60_000;
 const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
 const PUBLISHER = 'publisher';
+/** First line of the commands that move a stack to a folder of its own. */
+const MOVE = 'STACK=prod # to a package';
 
 describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => {
   const scratch = new Scratch();
@@ -214,6 +219,27 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       expect(await may(PUBLISHER, groups, 'list', 'secrets', NAMESPACE, secret)).toBe(false);
       expect(await may(PUBLISHER, groups, 'get', 'secrets', NAMESPACE, 'triton-credentials')).toBe(false);
     });
+  });
+
+  test('moves to a folder with this package, by the commands of docs/infrastructure.md, without a change', async () => {
+    const folder = join(scratch.directory, 'serving');
+    const printed = await runBlock(
+      'infrastructure.md',
+      { name: 'local', directory: paths.root, env: stack.env },
+      MOVE,
+      {
+        replace: {
+          '../serving': folder,
+          'cp Pulumi.$STACK.yaml': `cp '${join(stack.directory, 'Pulumi.local.yaml')}'`,
+          // From this machine instead of a registry.
+          'npm install --save-exact ./triton-serving-0.1.0.tgz': `mkdir -p node_modules/triton-serving
+tar -xzf triton-serving-0.1.0.tgz -C node_modules/triton-serving --strip-components 1
+ln -s '${paths.root}'/node_modules/* node_modules/`,
+          'pulumi preview': 'pulumi up --yes --skip-preview --expect-no-changes',
+        },
+      },
+    );
+    expect(printed).toMatch(/Resources:\n +\d+ unchanged/);
   });
 
   test('destroy deletes all resources', async () => {
