@@ -50,7 +50,7 @@ function declared(field: Field): DeclaredKey {
 }
 
 /** The description with the allowed values, where the type does not imply them. */
-function describeField(field: Field): string {
+export function describeField(field: Field): string {
   switch (field.kind) {
     case 'choice':
     case 'integer':

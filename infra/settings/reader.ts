@@ -16,7 +16,7 @@ export function readFields<const T extends Fields>(
     const isThere = isGiven(field, given[name]);
     const value = isThere ? readField(field, given[name], problems, at) : valueWithout(field);
     if (value !== undefined) values[name] = value;
-    else if (field.optional !== true && !isThere) {
+    else if (isRequired(field) && !isThere) {
       problems.add(at, 'is missing', { allowed: getAllowed(field), hint: field.description });
     }
   }
@@ -38,6 +38,9 @@ function valueWithout(field: Field): unknown {
   if (field.kind === 'stringMap') return {};
   return field.kind === 'objectArray' ? [] : undefined;
 }
+
+/** Whether a mapping that lacks the field is refused. */
+export const isRequired = (field: Field): boolean => field.optional !== true && valueWithout(field) === undefined;
 
 /** @returns undefined for an invalid value, which is added to `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {

@@ -1,0 +1,122 @@
+import { CONFIG_FIELDS } from './config';
+import type { Field, Fields } from './fields';
+import { describeField } from './project-config';
+import { isRequired } from './reader';
+
+type Schema = Record<string, unknown>;
+
+const PROJECT = 'triton-serving';
+
+/** What "pulumi config set --secret" writes instead of a value. */
+const ENCRYPTED: Schema = {
+  type: 'object',
+  required: ['secure'],
+  properties: { secure: { type: 'string' } },
+  additionalProperties: false,
+};
+
+/**
+ * Returns the JSON schema of a stack file (draft 7, which editors support), made from the tables that `readFields` uses. A schema cannot
+ * express the checks of single texts and the rules between settings; `pulumi preview` applies those.
+ */
+export function stackSchema(fields: Fields = CONFIG_FIELDS): Schema {
+  const properties = Object.fromEntries(
+    Object.entries(fields).map(([key, field]) => [
+      `${PROJECT}:${key}`,
+      { description: describeField(field), ...settingSchema(field, key) },
+    ]),
+  );
+  return {
+    $schema: 'http://json-schema.org/draft-07/schema#',
+    title: 'Pulumi.STACK.yaml',
+    description:
+      'Settings of a stack. docs/infrastructure.md explains them; `pulumi preview` checks more than this schema.',
+    type: 'object',
+    properties: {
+      config: {
+        type: ['object', 'null'],
+        properties,
+        // Other projects and providers have keys of their own.
+        propertyNames: { if: { pattern: `^${PROJECT}:` }, then: { enum: Object.keys(properties) } },
+      },
+    },
+  };
+}
+
+/** A value of the stack file itself. "pulumi config set" writes numbers, lists and mappings as text, too. */
+function settingSchema(field: Field, key: string): Schema {
+  const schema = fieldSchema(field);
+  if (field.kind === 'string' && field.secret === true)
+    return { anyOf: [field.isPublic === undefined ? { const: '' } : schema, ENCRYPTED] };
+  if (key === 'environment')
+    return withText({ ...schema, additionalProperties: { anyOf: [{ type: 'string' }, ENCRYPTED] } }, '[{]');
+  switch (field.kind) {
+    case 'integer':
+      return withText(schema, '-?\\d+$');
+    case 'boolean':
+      return { enum: [true, false, 'true', 'false'] };
+    case 'stringArray':
+    case 'integerArray':
+    case 'objectArray':
+      return withText(schema, '\\[');
+    case 'stringMap':
+    case 'object':
+      return withText(schema, '\\{');
+    default:
+      return schema;
+  }
+}
+
+/** Permits text that begins with `start`, and empty text, which stands for a missing value. */
+const withText = (schema: Schema, start: string): Schema => ({
+  ...schema,
+  type: [schema['type'], 'string'],
+  pattern: `^(${start}|$)`,
+});
+
+function fieldSchema(field: Field): Schema {
+  switch (field.kind) {
+    case 'string':
+      return { type: 'string', ...pattern(field) };
+    case 'choice':
+      return { enum: field.choices };
+    case 'integer':
+      return { type: 'integer', ...limits(field), ...(field.choices === undefined ? {} : { enum: field.choices }) };
+    case 'number':
+      return { type: 'number', ...limits(field) };
+    case 'boolean':
+      return { type: 'boolean' };
+    case 'stringArray':
+      return {
+        type: 'array',
+        items: field.choices === undefined ? { type: 'string', ...pattern(field) } : { enum: field.choices },
+      };
+    case 'integerArray':
+      return { type: 'array', items: { type: 'integer', ...limits(field) } };
+    case 'stringMap':
+      return { type: 'object', additionalProperties: { type: 'string' } };
+    case 'object':
+      return objectSchema(field.fields);
+    case 'objectArray':
+      return { type: 'array', items: objectSchema(field.fields) };
+    default:
+      return field satisfies never;
+  }
+}
+
+const limits = ({ minimum, maximum }: { minimum: number; maximum: number }): Schema => ({ minimum, maximum });
+
+const pattern = ({ pattern }: { pattern?: RegExp }): Schema =>
+  pattern === undefined ? {} : { pattern: `^$|${pattern.source}` };
+
+function objectSchema(fields: Fields): Schema {
+  const entries = Object.entries(fields);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(
+      entries.map(([name, field]) => [name, { description: describeField(field), ...fieldSchema(field) }]),
+    ),
+    required: entries.filter(([, field]) => isRequired(field)).map(([name]) => name),
+    additionalProperties: false,
+  };
+}
