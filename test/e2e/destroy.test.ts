@@ -100,12 +100,9 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
       await hold.service(['service.k8s.aws/resources']);
       await hold.replicas(['test/open-requests']);
       const first = start();
-      await expectSoon('both wait', async () => {
-        const [{ items: pods }, service] = [
-          await plane.client.core.listNamespacedPod({ namespace: NAMESPACE }),
-          await plane.client.core.readNamespacedService(SERVICE).catch(() => undefined),
-        ];
-        return pods.some(isDeleted) && service !== undefined && isDeleted(service);
+      await expectSoon('the replicas drain', async () => {
+        const { items } = await plane.client.core.listNamespacedPod({ namespace: NAMESPACE });
+        return items.length > 0 && items.every(isDeleted);
       });
       expect(await gpuNodes()).toHaveLength(1);
       first.child.kill('SIGINT');
@@ -113,15 +110,14 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
       expect(code).not.toBe(0);
       // The log of the job names what is in use.
       expect(printed).toMatch(/kubernetes:apps\/v1:Deployment triton\S* deleting/);
-      expect(printed).toMatch(/kubernetes:core\/v1:Service triton-internal deleting/);
 
       const second = start();
-      await hold.service([]);
       await hold.replicas([]);
-      await expectSoon('the replicas are gone', async () => {
-        const { items } = await plane.client.core.listNamespacedPod({ namespace: NAMESPACE });
-        return items.length === 0;
-      });
+      await expectSoon('the load balancer is in use', async () =>
+        isDeleted(await plane.client.core.readNamespacedService(SERVICE)),
+      );
+      expect(second.printed()).toMatch(/kubernetes:core\/v1:Service triton-internal deleting/);
+      await hold.service([]);
       expect(await second.ended).toMatchObject({ code: 0 });
       expect(await stack.resources()).toEqual([]);
       await expectSoon('no GPU node is left', async () => (await gpuNodes()).length === 0);
