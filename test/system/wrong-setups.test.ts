@@ -20,7 +20,7 @@ import { Scratch } from '../support/temp-dir';
 
 const PAGE = join(paths.root, 'docs', 'operations.md');
 const TABLE =
-  '<!-- wrong set-ups; made with UPDATE_DOCS=1 npx jest integration/wrong-setups --selectProjects integration -->';
+  '<!-- wrong set-ups; made with UPDATE_DOCS=1 npx jest test/system/wrong-setups.test.ts --selectProjects system -->';
 /** Commands at a time: most wait for a connection. */
 const AT_A_TIME = 4;
 
