@@ -11,7 +11,7 @@ export type ConfigValues = Values<typeof CONFIG_FIELDS>;
 
 /** Keys whose values stay secret. Pulumi encrypts them in the state. */
 const SECRET_KEYS = Object.entries<Field>(CONFIG_FIELDS)
-  .filter(([key, field]) => (field.kind === 'string' && field.secret === true) || key === 'environment')
+  .filter(([, field]) => 'secret' in field)
   .map(([key]) => key);
 
 /**

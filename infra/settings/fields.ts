@@ -72,6 +72,8 @@ interface StringArrayField extends Described {
 
 interface StringMapField extends Described {
   readonly kind: 'stringMap';
+  /** The values may be encrypted in the stack file, and then stay so. */
+  readonly secret?: true;
 }
 
 interface ObjectField extends Described {

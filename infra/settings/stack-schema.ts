@@ -19,11 +19,11 @@ const ENCRYPTED: Schema = {
  * Returns the JSON schema of a stack file (draft 7, which editors support), made from the tables that `readFields` uses. A schema cannot
  * express the checks of single texts and the rules between settings; `pulumi preview` applies those.
  */
-export function stackSchema(fields: Fields = CONFIG_FIELDS): Schema {
+export function stackSchema(): Schema {
   const properties = Object.fromEntries(
-    Object.entries(fields).map(([key, field]) => [
+    Object.entries<Field>(CONFIG_FIELDS).map(([key, field]) => [
       `${PROJECT}:${key}`,
-      { description: describeField(field), ...settingSchema(field, key) },
+      { description: describeField(field), ...settingSchema(field) },
     ]),
   );
   return {
@@ -44,12 +44,10 @@ export function stackSchema(fields: Fields = CONFIG_FIELDS): Schema {
 }
 
 /** A value of the stack file itself. "pulumi config set" writes numbers, lists and mappings as text, too. */
-function settingSchema(field: Field, key: string): Schema {
+function settingSchema(field: Field): Schema {
   const schema = fieldSchema(field);
   if (field.kind === 'string' && field.secret === true)
     return { anyOf: [field.isPublic === undefined ? { const: '' } : schema, ENCRYPTED] };
-  if (key === 'environment')
-    return withText({ ...schema, additionalProperties: { anyOf: [{ type: 'string' }, ENCRYPTED] } }, '[{]');
   switch (field.kind) {
     case 'integer':
       return withText(schema, '-?\\d+$');
@@ -94,7 +92,10 @@ function fieldSchema(field: Field): Schema {
     case 'integerArray':
       return { type: 'array', items: { type: 'integer', ...limits(field) } };
     case 'stringMap':
-      return { type: 'object', additionalProperties: { type: 'string' } };
+      return {
+        type: 'object',
+        additionalProperties: field.secret === true ? { anyOf: [{ type: 'string' }, ENCRYPTED] } : { type: 'string' },
+      };
     case 'object':
       return objectSchema(field.fields);
     case 'objectArray':

@@ -356,6 +356,7 @@ export const TRITON_FIELDS = {
   extraArguments: texts('Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets.'),
   environment: {
     kind: 'stringMap',
+    secret: true,
     description:
       'Environment variables of the replicas, in addition to those that this package sets. If one of them is encrypted ("pulumi config set --secret --path environment.NAME"), all are kept in a Secret.',
   },
