@@ -1,6 +1,6 @@
 import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { whyNoPrograms } from '../support/doc-commands';
+import { whyMissing } from '../support/doc-commands';
 import { expectNoChanges, recoverLostState } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 
@@ -20,7 +20,7 @@ const CONFIG = {
 };
 
 describeUnless(
-  whyNoAwsStack() ?? whyNoPrograms('aws', 'jq', 'kubectl'),
+  whyNoAwsStack() ?? whyMissing('aws', 'jq', 'kubectl'),
   'a stack in AWS whose Pulumi state is lost, with the real AWS provider on a mock of AWS',
   () => {
     const scratch = new Scratch();

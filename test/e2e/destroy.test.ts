@@ -1,11 +1,10 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import type { KubernetesObject, V1Node } from '@kubernetes/client-node';
+import type { KubernetesObject } from '@kubernetes/client-node';
 import { deletions } from '../support/aws-stack';
 import { untilIn } from '../support/cluster-state';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { Karpenter, KWOK_NODE_CLASS } from '../support/karpenter';
+import { startRun, type StartedRun } from '../support/interrupted-update';
+import { gpuNodes, Karpenter, KWOK_NODE_CLASS, NODES_GONE_MS } from '../support/karpenter';
 import { serveLoadBalancers } from '../support/load-balancers';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { Scratch } from '../support/temp-dir';
@@ -14,8 +13,6 @@ import { retriedOnConflict } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;
-/** Usually a minute: Karpenter removes one node after the other, each after 15 seconds of consideration. */
-const EMPTY_MS = 180_000;
 
 /** A drain that no test waits for. */
 const DRAIN_SECONDS = 3600;
@@ -58,9 +55,7 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
   afterAll(() => scratch.clean());
 
   const expectSoon = (what: string, check: () => Promise<boolean>): Promise<void> =>
-    untilIn(plane, what, check, EMPTY_MS);
-  const gpuNodes = async (): Promise<V1Node[]> =>
-    (await plane.client.core.listNode({ labelSelector: 'triton-serving/gpu-pool=gpu' })).items;
+    untilIn(plane, what, check, NODES_GONE_MS);
   const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata?.deletionTimestamp !== undefined;
 
   /** What a controller sets and removes: the one of load balancers, or the kubelet of a pod with open requests. */
@@ -83,15 +78,10 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
     },
   };
 
-  /** Starts a destroy without a terminal, as a job of CI does. */
-  const start = () => {
-    const args = ['destroy', '--stack', stack.name, '--yes', '--skip-preview', '--non-interactive', '--color', 'never'];
-    const child = spawn('pulumi', args, { cwd: stack.directory, env: stack.env, stdio: ['ignore', 'pipe', 'pipe'] });
-    scratch.defer(() => void child.kill('SIGKILL'));
-    let printed = '';
-    for (const stream of [child.stdout, child.stderr]) stream.on('data', (data: Buffer) => (printed += String(data)));
-    const ended = (once(child, 'close') as Promise<[number | null]>).then(([code]) => ({ code, printed }));
-    return { child, ended, printed: (): string => printed };
+  const start = (): StartedRun => {
+    const run = startRun(stack, ['destroy']);
+    scratch.defer(() => void run.child.kill('SIGKILL'));
+    return run;
   };
 
   test(
@@ -104,10 +94,10 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
         const { items } = await plane.client.core.listNamespacedPod({ namespace: NAMESPACE });
         return items.length > 0 && items.every(isDeleted);
       });
-      expect(await gpuNodes()).toHaveLength(1);
+      expect(await gpuNodes(plane)).toHaveLength(1);
       first.child.kill('SIGINT');
-      const { code, printed } = await first.ended;
-      expect(code).not.toBe(0);
+      const { exitCode, printed } = await first.ended;
+      expect(exitCode).not.toBe(0);
       // The log of the job names what is in use.
       expect(printed).toMatch(/kubernetes:apps\/v1:Deployment triton\S* deleting/);
 
@@ -118,9 +108,9 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
       );
       expect(second.printed()).toMatch(/kubernetes:core\/v1:Service triton-internal deleting/);
       await hold.service([]);
-      expect(await second.ended).toMatchObject({ code: 0 });
+      expect(await second.ended).toMatchObject({ exitCode: 0 });
       expect(await stack.resources()).toEqual([]);
-      await expectSoon('no GPU node is left', async () => (await gpuNodes()).length === 0);
+      await expectSoon('no GPU node is left', async () => (await gpuNodes(plane)).length === 0);
     },
     STEP_MS,
   );
@@ -152,20 +142,20 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
       const destroyed = start();
       await expectSoon('the pool waits', async () => {
         const { items } = await plane.client.objects.list('karpenter.sh/v1', 'NodePool');
-        return items.some(isDeleted) && (await gpuNodes()).some(isDeleted);
+        return items.some(isDeleted) && (await gpuNodes(plane)).some(isDeleted);
       });
       expect(destroyed.printed()).toMatch(/kubernetes:karpenter\.sh\/v1:NodePool gpu\S* deleting/);
       expect(destroyed.printed()).toMatch(/kubernetes:apps\/v1:Deployment triton\S* deleted/);
       const { spec } = await plane.client.core.readNamespacedPod(OTHER);
-      expect((await gpuNodes()).map(({ metadata }) => metadata?.name)).toContain(spec?.nodeName);
+      expect((await gpuNodes(plane)).map(({ metadata }) => metadata?.name)).toContain(spec?.nodeName);
       await plane.client.policy.deleteNamespacedPodDisruptionBudget(OTHER);
-      const { code, printed } = await destroyed.ended;
-      expect({ code, deleted: deletions(printed) }).toMatchObject({
-        code: 0,
+      const { exitCode, printed } = await destroyed.ended;
+      expect({ exitCode, deleted: deletions(printed) }).toMatchObject({
+        exitCode: 0,
         deleted: expect.arrayContaining([expect.stringMatching(/NodePool gpu/)]) as string[],
       });
       expect(await stack.resources()).toEqual([]);
-      await expectSoon('no GPU node is left', async () => (await gpuNodes()).length === 0);
+      await expectSoon('no GPU node is left', async () => (await gpuNodes(plane)).length === 0);
       const { items } = await plane.client.core.listNamespace();
       expect(items.map(({ metadata }) => metadata?.name)).not.toContain(NAMESPACE);
     },

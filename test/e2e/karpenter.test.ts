@@ -2,15 +2,13 @@ import type { V1Node } from '@kubernetes/client-node';
 import { untilIn } from '../support/cluster-state';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { Karpenter, KWOK_NODE_CLASS } from '../support/karpenter';
+import { gpuNodes, Karpenter, KWOK_NODE_CLASS, NODES_GONE_MS } from '../support/karpenter';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 const MAXIMUM_GPUS = 2;
-/** Usually a minute: Karpenter removes one node after the other, each after 15 seconds of consideration. */
-const EMPTY_MS = 180_000;
 const ZONES = ['us-east-1a', 'us-east-1b'];
 
 describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter', () => {
@@ -43,9 +41,6 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  /** The nodes that Karpenter created. */
-  const gpuNodes = async (): Promise<V1Node[]> =>
-    (await plane.client.core.listNode({ labelSelector: 'triton-serving/gpu-pool=gpu' })).items;
   const label = (node: V1Node | undefined, name: string): string | undefined => node?.metadata?.labels?.[name];
   const scale = async (replicas: number): Promise<void> => {
     stack.configure({ replicas });
@@ -54,14 +49,14 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   const expectSoon = (what: string, check: () => Promise<boolean>, timeoutMs?: number): Promise<void> =>
     untilIn(plane, what, check, timeoutMs);
   const noNodes = (): Promise<void> =>
-    expectSoon('no GPU node is left', async () => (await gpuNodes()).length === 0, EMPTY_MS);
+    expectSoon('no GPU node is left', async () => (await gpuNodes(plane)).length === 0, NODES_GONE_MS);
 
   test('a first up starts without GPU nodes and gets the cheapest spot machine that fits', async () => {
-    expect(await gpuNodes()).toEqual([]);
+    expect(await gpuNodes(plane)).toEqual([]);
     await stack.up();
     selector = (await stack.outputs())['podSelector'] as string;
     const [server] = await plane.readyPods(NAMESPACE, selector);
-    const nodes = await gpuNodes();
+    const nodes = await gpuNodes(plane);
     expect(nodes).toHaveLength(1);
     expect(server?.spec?.nodeName).toBe(nodes[0]?.metadata?.name);
     expect(label(nodes[0], 'karpenter.sh/capacity-type')).toBe('spot');
@@ -84,13 +79,13 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
         spec: { replicas: MAXIMUM_GPUS, selector: { matchLabels: labels }, template },
       },
     });
-    await expectSoon('the pool is as large as it may be', async () => (await gpuNodes()).length === MAXIMUM_GPUS);
+    await expectSoon('the pool is as large as it may be', async () => (await gpuNodes(plane)).length === MAXIMUM_GPUS);
     await expectSoon('the pod that is left over is refused a node', async () => {
       const { items } = await plane.client.core.listNamespacedEvent({ namespace: 'default' });
       return items.some(({ message }) => /exceed limit/.test(message ?? ''));
     });
     await expectSoon('the other one runs', async () => (await plane.readyPods('default')).length === MAXIMUM_GPUS - 1);
-    expect(await gpuNodes()).toHaveLength(MAXIMUM_GPUS);
+    expect(await gpuNodes(plane)).toHaveLength(MAXIMUM_GPUS);
     await plane.client.apps.deleteNamespacedDeployment({ namespace: 'default', name: 'other' });
   });
 
@@ -102,14 +97,14 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   test('Karpenter uses on-demand machines while spot is unavailable', async () => {
     karpenter.runOut('spot');
     await scale(1);
-    const [onDemand] = await gpuNodes();
+    const [onDemand] = await gpuNodes(plane);
     expect(label(onDemand, 'karpenter.sh/capacity-type')).toBe('on-demand');
     await scale(0);
     await noNodes();
 
     karpenter.runOut();
     await scale(1);
-    expect((await gpuNodes()).map((node) => label(node, 'karpenter.sh/capacity-type'))).toEqual(['spot']);
+    expect((await gpuNodes(plane)).map((node) => label(node, 'karpenter.sh/capacity-type'))).toEqual(['spot']);
   });
 
   test('destroy leaves no machines', async () => {

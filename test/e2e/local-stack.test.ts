@@ -3,7 +3,7 @@ import type { V1Pod } from '@kubernetes/client-node';
 import { paths } from '../../src/core/paths';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { runBlock } from '../support/doc-commands';
+import { inFolder, MOVE_TO_PACKAGE, runBlock } from '../support/doc-commands';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { mayConnect, type End } from '../support/network-access';
 import { MUTANTS } from '../support/pod-security-mutants';
@@ -14,8 +14,6 @@ import { retriedOnConflict, until } from '../support/wait-for';
 const BUILD_MS = 60 * 60_000;
 const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
 const PUBLISHER = 'publisher';
-/** First line of the commands that move a stack to a folder of its own. */
-const MOVE = 'STACK=prod # to a package';
 
 describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => {
   const scratch = new Scratch();
@@ -226,15 +224,11 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     const printed = await runBlock(
       'infrastructure.md',
       { name: 'local', directory: paths.root, env: stack.env },
-      MOVE,
+      MOVE_TO_PACKAGE,
       {
         replace: {
-          '../serving': folder,
+          ...inFolder(folder),
           'cp Pulumi.$STACK.yaml': `cp '${join(stack.directory, 'Pulumi.local.yaml')}'`,
-          // From this machine instead of a registry.
-          'npm install --save-exact ./triton-serving-0.1.0.tgz': `mkdir -p node_modules/triton-serving
-tar -xzf triton-serving-0.1.0.tgz -C node_modules/triton-serving --strip-components 1
-ln -s '${paths.root}'/node_modules/* node_modules/`,
           'pulumi preview': 'pulumi up --yes --skip-preview --expect-no-changes',
         },
       },

@@ -1,14 +1,14 @@
 import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { deployLocalStack, DEPLOYMENT, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { whyNoPrograms } from '../support/doc-commands';
+import { whyMissing } from '../support/doc-commands';
 import { expectNoChanges, recoverLostState } from '../support/lost-state';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 
-describeUnless(whyNoEngines() ?? whyNoPrograms('jq', 'kubectl'), 'a stack whose Pulumi state is lost', () => {
+describeUnless(whyNoEngines() ?? whyMissing('jq', 'kubectl'), 'a stack whose Pulumi state is lost', () => {
   const scratch = new Scratch();
   let plane: ControlPlane;
   let stack: TestStack;

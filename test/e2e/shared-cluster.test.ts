@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { deployLocalStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { runRunbook, whyNoPrograms } from '../support/doc-commands';
+import { runRunbook, whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 
-describeUnless(whyNoEngines() ?? whyNoPrograms('jq'), 'an existing cluster that several stacks share', () => {
+describeUnless(whyNoEngines() ?? whyMissing('jq'), 'an existing cluster that several stacks share', () => {
   const scratch = new Scratch();
   const otherScratch = new Scratch();
   let plane: ControlPlane;

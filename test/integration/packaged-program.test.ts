@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import * as components from '../../infra/components';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { runBlock } from '../support/doc-commands';
+import { inFolder, MOVE_TO_PACKAGE, runBlock } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 
 /** Runs the program of the Pulumi project in this folder against mocks, and prints what it registers. */
@@ -63,14 +63,10 @@ test('a project that installs this package registers the same resources, by the 
   const inPackage = await runBlock(
     'infrastructure.md',
     { name: 'local', directory: paths.root, env },
-    'STACK=prod # to a package',
+    MOVE_TO_PACKAGE,
     {
       replace: {
-        '../serving': folder,
-        // From this machine instead of a registry.
-        'npm install --save-exact ./triton-serving-0.1.0.tgz': `mkdir -p node_modules/triton-serving
-tar -xzf triton-serving-0.1.0.tgz -C node_modules/triton-serving --strip-components 1
-ln -s '${paths.root}'/node_modules/* node_modules/`,
+        ...inFolder(folder),
         'pulumi preview --stack $STACK --diff': `node '${record}'`,
       },
     },

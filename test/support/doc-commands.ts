@@ -13,7 +13,7 @@ interface Stack {
 }
 
 /** Names the programs of a documented command that this machine lacks; undefined if it has all. */
-export function whyNoPrograms(...programs: string[]): string | undefined {
+export function whyMissing(...programs: string[]): string | undefined {
   const missing = programs.filter((program) => spawnSync(program, ['--help']).error !== undefined);
   return missing.length === 0 ? undefined : `not on PATH: ${missing.join(', ')}`;
 }
@@ -54,3 +54,14 @@ export async function runBlock(
     throw error;
   }
 }
+
+/** First line of the commands of docs/infrastructure.md that move a stack to a folder with this package. */
+export const MOVE_TO_PACKAGE = 'STACK=prod # to a package';
+
+/** What runs instead in these commands: in `folder`, with the node modules of this machine instead of a registry. */
+export const inFolder = (folder: string): Record<string, string> => ({
+  '../serving': folder,
+  'npm install --save-exact ./triton-serving-0.1.0.tgz': `mkdir -p node_modules/triton-serving
+tar -xzf triton-serving-0.1.0.tgz -C node_modules/triton-serving --strip-components 1
+ln -s '${paths.root}'/node_modules/* node_modules/`,
+});

@@ -1,5 +1,6 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
+import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getParent, processIds, readProcess } from '../../src/local/process/proc';
 import type { ControlPlane } from './control-plane';
@@ -12,12 +13,34 @@ export type Interruption = (typeof INTERRUPTIONS)[number];
 /** A line in the output of Pulumi that reports that a step began or ended. */
 const STEP = /^ [-+~@>.\d=]+ +\S+:\S+ \S+ .*(ing|ed)( |$)/;
 
-export interface InterruptedRun {
+export interface FinishedRun {
+  printed: string;
+  /** Null if the program was killed. */
+  exitCode: number | null;
+}
+
+/** A running update or destroy. */
+export interface StartedRun {
+  child: ChildProcessByStdio<null, Readable, Readable>;
+  ended: Promise<FinishedRun>;
+  /** What it has printed so far. */
+  printed: () => string;
+}
+
+/** Starts an update or a destroy of a stack without a terminal, as a job of CI does. */
+export function startRun(stack: TestStack, command: readonly string[]): StartedRun {
+  const args = [...command, '--stack', stack.name, '--yes', '--skip-preview', '--non-interactive', '--color', 'never'];
+  const child = spawn('pulumi', args, { cwd: stack.directory, env: stack.env, stdio: ['ignore', 'pipe', 'pipe'] });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk: Buffer) => (printed += chunk.toString()));
+  const ended = (once(child, 'close') as Promise<[number | null]>).then(([exitCode]) => ({ printed, exitCode }));
+  return { child, ended, printed: () => printed };
+}
+
+export interface InterruptedRun extends FinishedRun {
   /** Number of reported steps. */
   steps: number;
-  printed: string;
-  /** Undefined if the program was killed. */
-  exitCode: number | null;
 }
 
 /**
@@ -31,22 +54,18 @@ export async function interruptedRun(
   command: readonly string[],
   { interruption, afterSteps, awayMs }: { interruption: Interruption; afterSteps: number; awayMs: number },
 ): Promise<InterruptedRun> {
-  const args = [...command, '--stack', stack.name, '--yes', '--skip-preview', '--non-interactive', '--color', 'never'];
-  const child = spawn('pulumi', args, { cwd: stack.directory, env: stack.env, stdio: ['ignore', 'pipe', 'pipe'] });
-  const ended = once(child, 'close') as Promise<[number | null]>;
-  let [printed, steps, rest] = ['', 0, ''];
+  const { child, ended } = startRun(stack, command);
+  let [steps, rest] = [0, ''];
   let happened: Promise<void> | undefined;
-  child.stderr.on('data', (chunk: Buffer) => (printed += chunk.toString()));
   child.stdout.on('data', (chunk: Buffer) => {
-    printed += chunk.toString();
     const lines = `${rest}${chunk.toString()}`.split('\n');
     rest = lines.pop() ?? '';
     steps += lines.filter((line) => STEP.test(line)).length;
     if (steps >= afterSteps) happened ??= interrupt(child, plane, interruption, awayMs);
   });
-  const [exitCode] = await ended;
+  const result = await ended;
   await happened;
-  return { steps, printed, exitCode };
+  return { steps, ...result };
 }
 
 async function interrupt(

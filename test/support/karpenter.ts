@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { KubernetesObject } from '@kubernetes/client-node';
+import type { KubernetesObject, V1Node } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
 import { getFacts, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
 import { isHealthy } from '../../src/local/process/health-check';
@@ -67,6 +67,13 @@ export class Karpenter {
     writeFileSync(this.outOfCapacity, types.join('\n'));
   }
 }
+
+/** How long the last nodes of a pool may stay. Usually a minute: Karpenter removes one after the other, after 15 s each. */
+export const NODES_GONE_MS = 180_000;
+
+/** The nodes that Karpenter created for the pool `gpu` of a stack. */
+export const gpuNodes = async ({ client }: ControlPlane): Promise<V1Node[]> =>
+  (await client.core.listNode({ labelSelector: 'triton-serving/gpu-pool=gpu' })).items;
 
 /** Creates NodePool and the other kinds of Karpenter in the API server, with Karpenter's own definitions. */
 export async function defineKarpenterKinds(plane: ControlPlane): Promise<void> {

@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { describeUnless } from '../../support/describe-unless';
-import { whyNoPrograms } from '../../support/doc-commands';
+import { whyMissing } from '../../support/doc-commands';
 import { PUBLISHER } from '../../support/publisher-settings';
 import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { Scratch } from '../../support/temp-dir';
@@ -28,7 +28,7 @@ interface Row {
   id: string;
 }
 
-describeUnless(whyNoPrograms('jq'), 'ids.jq', () => {
+describeUnless(whyMissing('jq'), 'ids.jq', () => {
   const scratch = new Scratch();
   let resources: RegisteredResource[];
 
