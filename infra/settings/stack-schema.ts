@@ -1,3 +1,4 @@
+import { defined } from '../defined';
 import { CONFIG_FIELDS } from './config';
 import type { Field, Fields } from './fields';
 import { describeField } from './project-config';
@@ -75,11 +76,11 @@ const withText = (schema: Schema, start: string): Schema => ({
 function fieldSchema(field: Field): Schema {
   switch (field.kind) {
     case 'string':
-      return { type: 'string', ...pattern(field) };
+      return text(field);
     case 'choice':
       return { enum: field.choices };
     case 'integer':
-      return { type: 'integer', ...limits(field), ...(field.choices === undefined ? {} : { enum: field.choices }) };
+      return defined({ type: 'integer', ...limits(field), enum: field.choices });
     case 'number':
       return { type: 'number', ...limits(field) };
     case 'boolean':
@@ -87,7 +88,7 @@ function fieldSchema(field: Field): Schema {
     case 'stringArray':
       return {
         type: 'array',
-        items: field.choices === undefined ? { type: 'string', ...pattern(field) } : { enum: field.choices },
+        items: field.choices === undefined ? text(field) : { enum: field.choices },
       };
     case 'integerArray':
       return { type: 'array', items: { type: 'integer', ...limits(field) } };
@@ -107,8 +108,8 @@ function fieldSchema(field: Field): Schema {
 
 const limits = ({ minimum, maximum }: { minimum: number; maximum: number }): Schema => ({ minimum, maximum });
 
-const pattern = ({ pattern }: { pattern?: RegExp }): Schema =>
-  pattern === undefined ? {} : { pattern: `^$|${pattern.source}` };
+const text = ({ pattern }: { pattern?: RegExp }): Schema =>
+  defined({ type: 'string', pattern: pattern && `^$|${pattern.source}` });
 
 function objectSchema(fields: Fields): Schema {
   const entries = Object.entries(fields);
