@@ -31,7 +31,7 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
-      ...(settings.gpusPerPod === 0 ? CPU_VARIABLES : {}),
+      ...CPU_VARIABLES,
     }),
     ...(settings.agent === undefined
       ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]

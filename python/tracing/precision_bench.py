@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import io
 import json
 import statistics
 import sys
@@ -79,7 +80,7 @@ def measure(model: Model, repetitions: int, device: torch.device) -> Iterator[di
         }
         try:
             with _tf32(way.tf32):
-                run = _network(export, way).to(device)
+                run = _network(export, way, device)
                 got, seconds = _timed(run, [tensor.to(device) for tensor in case], repetitions, device)
         except RuntimeError as error:
             yield {**row, "error": str(error).strip().splitlines()[0]}
@@ -92,10 +93,17 @@ def measure(model: Model, repetitions: int, device: torch.device) -> Iterator[di
         }
 
 
-def _network(export: Export, way: Way) -> nn.Module:
+def _network(export: Export, way: Way, device: torch.device) -> nn.Module:
+    """Return the network on the device. The eager module, from which the next ways are made, stays on the CPU."""
     if isinstance(export, TorchScriptExport) and export.example_inputs is not None:
-        return torchscript(replace(export, precision=way.precision, channels_last=way.channels_last, freeze=way.freeze))
-    return in_precision(export.eager, way.precision, channels_last=way.channels_last)
+        made = torchscript(replace(export, precision=way.precision, channels_last=way.channels_last, freeze=way.freeze))
+        # As a server loads it: `.to()` would move neither the devices in the graph nor a copy of the weights.
+        file = io.BytesIO()
+        torch.jit.save(made, file)  # type: ignore[no-untyped-call]
+        file.seek(0)
+        loaded: nn.Module = torch.jit.load(file, device)  # type: ignore[no-untyped-call]
+        return loaded
+    return copy.deepcopy(in_precision(export.eager, way.precision, channels_last=way.channels_last)).to(device)
 
 
 def _timed(

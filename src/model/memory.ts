@@ -38,16 +38,16 @@ const SERVER = 45 * MIB;
 
 /**
  * Memory that a process takes for each byte of live tensors, including scratch memory of kernels and freed memory that
- * the process keeps. Measured on a CPU (3.0 to 4.6), and assumed for GPUs.
+ * the process keeps. Measured: 3.0 to 4.6 on a CPU, 2.2 to 3.7 on an H100 if tensors take at least 70 MiB.
  */
 const PER_LIVE_BYTE = 4;
 
 /**
- * Memory of CUDA. Its context takes 426 MiB on each GPU (unslothai/unsloth-zoo pull request 1053: PyTorch 2.10,
- * CUDA 13) and 114 MiB of main memory (pytorch issue 113326). cuBLAS has a workspace of up to 32 MiB for each instance
- * (pytorch pull request 120925).
+ * Memory of CUDA. Its context takes 621 MiB on each GPU and 123 MiB of main memory, measured on an H100 with PyTorch
+ * 2.11 and CUDA 13.0 (docs/benchmarks.md). On an RTX 6000 Ada it took 426 MiB (unslothai/unsloth-zoo pull request 1053).
+ * cuBLAS has a workspace of up to 32 MiB for each instance (pytorch pull request 120925).
  */
-const CUDA = { gpu: 426 * MIB, main: 114 * MIB, workspace: 32 * MIB };
+const CUDA = { gpu: 621 * MIB, main: 123 * MIB, workspace: 32 * MIB };
 
 /** Peak memory of a model in bytes, without the memory that its backend needs once. */
 export interface ModelMemory {

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from conftest import AddModel, Run
+from tracing import TorchScriptExport, Weights, precision_bench
 from tracing.precision import in_precision
 
 TRACE = """
@@ -134,3 +135,16 @@ def test_in_precision_leaves_the_module_as_it_was() -> None:
     low = in_precision(module, "bf16")
     assert (module.weight.dtype, low.weight.dtype) == (torch.float32, torch.bfloat16)
     assert in_precision(module, "fp32") is module
+
+
+@pytest.mark.parametrize("way", precision_bench.WAYS, ids=str)
+def test_the_benchmark_moves_a_copy_to_the_device(way: precision_bench.Way) -> None:
+    # A module that shares its weights with the eager one takes them along to a GPU, and the next trace, on the CPU, fails.
+    eager = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval().requires_grad_(False)
+    picture = (torch.rand(1, 3, 8, 8),)
+    export = TorchScriptExport(
+        eager=eager, example_inputs=picture, fresh_inputs=[picture], tolerance=1.0, weights=Weights.none()
+    )
+    network = precision_bench._network(export, way, torch.device("cpu"))
+    shared = {value.data_ptr() for value in network.parameters()} & {value.data_ptr() for value in eager.parameters()}
+    assert shared == set()

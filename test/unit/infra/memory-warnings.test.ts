@@ -41,7 +41,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     3.75 * GIB,
     {},
     [
-      `the models need about 15.4 GiB of each GPU at the peak (wide 15.0 GiB), but g4dn.xlarge (T4) of pool small has 14.9 GiB: ${GPU_ADVICE}`,
+      `the models need about 15.6 GiB of each GPU at the peak (wide 15.0 GiB), but g4dn.xlarge (T4) of pool small has 14.9 GiB: ${GPU_ADVICE}`,
     ],
   ],
   ['a larger one', { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge'] }] }, 3.75 * GIB, {}, []],
@@ -51,7 +51,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     2.25 * GIB,
     {},
     [
-      `the models need about 9.4 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 replicas (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
+      `the models need about 9.6 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 replicas (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
     ],
   ],
   [

@@ -87,8 +87,8 @@ test('serverMemory counts the server, its libraries and CUDA once', async () => 
   const libraries = (45 + 255) * MIB;
   expect(serverMemory([one, one])).toMatchObject({
     local: libraries + 2 * (TORCH + 1400),
-    main: libraries + TORCH + 114 * MIB + 6000,
-    gpu: 426 * MIB + 2 * (1400 + BLAS),
+    main: libraries + TORCH + 123 * MIB + 6000,
+    gpu: 621 * MIB + 2 * (1400 + BLAS),
   });
   expect(serverMemory([cpu])).toMatchObject({ main: libraries + TORCH + 6000, gpu: 0 });
   expect(serverMemory([{ ...one, platform: 'ensemble' }])).toEqual({
@@ -110,7 +110,7 @@ test('faults and the hint name the models, the figures, the limit and the settin
   ]);
   expect(mainMemoryFault(memory, 9)).toBeUndefined();
   expect(gpuMemoryFault(memory, 'a T4', 2 * GIB)).toBe(
-    'the models need about 3.0 GiB of each GPU at the peak (m 2.0 GiB, m 0.5 GiB), but a T4 has 2.0 GiB',
+    'the models need about 3.2 GiB of each GPU at the peak (m 2.0 GiB, m 0.5 GiB), but a T4 has 2.0 GiB',
   );
   expect(gpuMemoryFault(memory, 'a T4', 4 * GIB)).toBeUndefined();
   expect(memoryAdvice(serverMemory([await model(GIB)]))).toEqual([]);

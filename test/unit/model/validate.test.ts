@@ -46,7 +46,7 @@ describe('validate', () => {
         'adder         1       1  python            -                     1    1 B',
         `m           1 3       3  pytorch_libtorch  up to 8, dynamic      2  ${2 * torchScript().length} B`,
         '',
-        'Estimated peak memory: 0.6 GiB for npm run local; 0.7 GiB of main memory and 0.4 GiB of each GPU in a pod',
+        'Estimated peak memory: 0.6 GiB for npm run local; 0.7 GiB of main memory and 0.6 GiB of each GPU in a pod',
         '2 models, 0 problems',
         '',
       ].join('\n'),

@@ -133,7 +133,9 @@ describe.each([
       endpointUrl: 'http://minio.storage.svc:9000',
     });
     expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
-    expect(triton.env.map(({ name }) => name)).toEqual(['HOME', 'USER', 'OTEL_SERVICE_NAME']);
+    expect(triton.env.map(({ name }) => name)).toEqual([
+      ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
+    ]);
     const mounted = triton.volumeMounts.map(({ name }) => name);
     const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
     expect(secret).toEqual(credentials.kind === 'role' ? ['agent', 'aws-token'] : ['agent']);

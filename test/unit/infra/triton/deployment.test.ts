@@ -122,6 +122,11 @@ test('the Deployment with all defaults', async () => {
                 { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
                 { name: 'HOME', value: '/tmp' },
                 { name: 'USER', value: 'triton' },
+                { name: 'OMP_WAIT_POLICY', value: 'PASSIVE' },
+                {
+                  name: 'GLIBC_TUNABLES',
+                  value: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
+                },
                 CONTROL_KEY,
               ],
               ports: [
@@ -194,21 +199,13 @@ test('replicas may be 0', async () => {
 });
 
 describe('resources', () => {
-  test('gpusPerPod 0 requests and tolerates no GPU, and sets the variables for shared cores', async () => {
+  test('gpusPerPod 0 requests and tolerates no GPU', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
     expect(pod['tolerations']).toEqual([]);
     expect(container['resources']).toEqual({
       requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
       limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi' },
     });
-    expect(container.env.slice(5)).toEqual([
-      { name: 'OMP_WAIT_POLICY', value: 'PASSIVE' },
-      {
-        name: 'GLIBC_TUNABLES',
-        value: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
-      },
-      CONTROL_KEY,
-    ]);
   });
 
   test('requests the configured resources, and disk for models and temporary files', async () => {
@@ -322,7 +319,7 @@ describe('the container', () => {
       credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
     });
     expect(container.args).toContain('--model-repository=s3://http://minio.storage.svc:9000/models-prod/models');
-    expect(container.env.slice(5)).toEqual([
+    expect(container.env.slice(7)).toEqual([
       {
         name: 'AWS_ACCESS_KEY_ID',
         valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d', key: 'accessKeyId' } },

@@ -67,9 +67,11 @@ describe('the same in the container, the Dockerfile and the local server', () =>
     expect(env).toContainEqual({ name: 'TRITON_AWS_MOUNT_DIRECTORY', value: folder });
   });
 
-  test('are the variables for models that share cores', async () => {
+  test.each([0, 1])('are the variables for models on the CPU, with %d GPUs', async (gpusPerPod) => {
     const variables = Object.entries(CPU_VARIABLES).map(([name, value]) => ({ name, value }));
     expect(variables).toHaveLength(2);
-    expect((await container({ gpusPerPod: 0 })).env).toEqual(expect.arrayContaining(variables));
+    expect((await container({ gpusPerPod })).env).toEqual(expect.arrayContaining(variables));
+    const image = [...text('Dockerfile').matchAll(/^ENV (\w+)=(\S+)$/gm)].map(([, name, value]) => ({ name, value }));
+    expect(image).toEqual(expect.arrayContaining(variables));
   });
 });
