@@ -76,7 +76,8 @@ export async function applyRelease(
   // The release is current now. A failure below does not change that.
   await repairView(head, store, location).catch((error: unknown) => {
     const message = `the files that servers without an agent read are not up to date: ${(error as Error).message}`;
-    options.onWarning?.({ file: where, message, hint: 'the next publish repairs them' });
+    const hint = (error instanceof UserError ? error.hint : undefined) ?? 'the next publish repairs them';
+    options.onWarning?.({ file: where, message, hint });
   });
   if (target.prune)
     options.onStage?.('no object is deleted; npm run releases -- --prune deletes those of former releases');

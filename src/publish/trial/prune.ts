@@ -1,4 +1,5 @@
 import { archiveKey, headKey, type RepositoryLocation } from '../../release/location';
+import { forEachLimited } from '../../core/concurrency';
 import type { Head } from '../../release/head';
 import type { S3Store } from '../../s3/store';
 import { getVersion } from '../keys';
@@ -46,7 +47,7 @@ export async function planPrune(
   const sweptBefore = new Date(
     Math.max(now - DAY_MS, Date.parse(base.head?.sweptBefore ?? '1970-01-01')),
   ).toISOString();
-  const named = new Set(kept.flatMap((release) => namedKeys(release, location)));
+  const named = await namedKeys(kept, store, location);
   return {
     retained: kept.map(({ id }) => id).reverse(),
     sweptBefore,
@@ -63,11 +64,24 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
   return (listed?.modified.getTime() ?? 0) + (found?.ageMs ?? 0);
 }
 
-const namedKeys = ({ manifest }: AgentRelease, location: RepositoryLocation): string[] =>
-  Object.entries(manifest.models).flatMap(([name, { files }]) => [
-    // Also the copy for servers without an agent, if a version is stored under another key.
-    ...files.flatMap(({ key, path }) => [key, `${location.prefix}/${name}/${path}`]),
-  ]);
+async function namedKeys(
+  releases: readonly AgentRelease[],
+  store: S3Store,
+  location: RepositoryLocation,
+): Promise<Set<string>> {
+  const files = releases.flatMap(({ manifest }) =>
+    Object.entries(manifest.models).flatMap(([name, model]) =>
+      model.files.map((file) => ({ ...file, place: `${location.prefix}/${name}/${file.path}` })),
+    ),
+  );
+  const named = new Set(files.map(({ key }) => key));
+  // Copies for servers without an agent of files that are stored under another key, unless the place has other bytes.
+  const copies = files.filter(({ place }) => !named.has(place));
+  await forEachLimited(copies, store.concurrency, async ({ place, bytes, checksum }) => {
+    if ((await store.checksum(place, bytes)) === checksum) named.add(place);
+  });
+  return named;
+}
 
 /**
  * Deletes what a plan names. head.json first says which releases are retained and from when on an object may be named,

@@ -1,4 +1,5 @@
 import { forEachLimited } from '../../core/concurrency';
+import { UserError } from '../../core/errors';
 import { formatLocation, type RepositoryLocation } from '../../release/location';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, getVersion } from '../keys';
@@ -20,26 +21,36 @@ interface Desired {
  * stored under other keys. So the prefix is an ordinary model repository for people and for servers without an agent;
  * agents never read the view. If a publisher is interrupted here, the next one repairs the view. Objects that are in the
  * view of no retained release belong to other tools and stay.
+ * @throws UserError if the place of a version has other bytes, of a release that was refused: no publisher may replace
+ * the file of a version. The view of this model stays as it is.
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    if (await write(await readAgentSnapshot(head, formatLocation(location)), store, location)) return;
+    const { isDone, occupied } = await write(await readAgentSnapshot(head, formatLocation(location)), store, location);
+    if (!isDone) continue;
+    if (occupied.length === 0) return;
+    throw new UserError(`no publisher may replace ${occupied.join(', ')}, which have other bytes than the release`, {
+      hint: 'npm run releases -- --prune deletes them when they are a day old; the next publish then writes them',
+    });
   }
 }
 
-/** @returns whether nothing was to be done: only then was the view not older than head.json */
+/** @returns isDone: nothing was to be written, so the view was not older than head.json; occupied: places of versions */
 async function write(
   { current, retained }: AgentSnapshot,
   store: S3Store,
   location: RepositoryLocation,
-): Promise<boolean> {
-  if (current === undefined) return true;
+): Promise<{ isDone: boolean; occupied: string[] }> {
+  if (current === undefined) return { isDone: true, occupied: [] };
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
   const ours = new Set(retained.flatMap((release) => [...desiredView(release, store, folder).keys()]));
   const listed = await store.list(folder);
   const present = new Map(listed.map((object) => [object.key, object]));
   const due: string[] = [];
+  const occupied: string[] = [];
+  const modelOf = (key: string): string => key.slice(folder.length).split('/')[0] ?? '';
+  const isOccupied = (key: string): boolean => occupied.some((other) => modelOf(other) === modelOf(key));
   try {
     const isVersionFile = (key: string): boolean => getVersion(key.slice(folder.length)) !== undefined;
     // A server may load a version as soon as its configuration is there.
@@ -48,15 +59,19 @@ async function write(
       await forEachLimited(some, store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
         const found = present.get(key);
         if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
+        if (versions && found !== undefined) return void occupied.push(key);
+        if (!versions && isOccupied(key)) return;
         due.push(key);
         await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
       });
     }
-    const extraneous = listed.filter(({ key }) => ours.has(key) && !desired.has(key) && !isVersionFile(key));
+    const extraneous = listed.filter(
+      ({ key }) => ours.has(key) && !desired.has(key) && !isVersionFile(key) && !isOccupied(key),
+    );
     if (extraneous.length > 0) await store.delete(extraneous);
-    return due.length === 0 && extraneous.length === 0;
+    return { isDone: due.length === 0 && extraneous.length === 0, occupied };
   } catch (error) {
-    if (error instanceof PreconditionFailedError) return false;
+    if (error instanceof PreconditionFailedError) return { isDone: false, occupied };
     throw error;
   }
 }

@@ -28,9 +28,11 @@ function getSnapshot(ages: readonly number[], current = ages.length): AgentSnaps
 }
 
 /** A bucket whose head.json was written an hour ago. */
-function getStore(objects: Record<string, number>): S3Store {
+function getStore(objects: Record<string, number>, others: readonly string[] = []): S3Store {
   const all = Object.entries({ ...objects, 'm.releases/head.json': 1 / 24 });
   return {
+    concurrency: 1,
+    checksum: (key: string) => Promise.resolve(others.includes(key) ? 'other' : ''),
     get: () => Promise.resolve({ ageMs: DAY_MS / 24 }),
     listWithTimes: (prefix: string) =>
       Promise.resolve(
@@ -71,14 +73,15 @@ test('a prune deletes objects of versions that no retained release names and tha
   });
 });
 
-test('a prune keeps the copy of a version that is stored by content', async () => {
+test('a prune keeps the copy of a version that is stored by content, and no other bytes in its place', async () => {
   const snapshot = getSnapshot(OLD);
   for (const { manifest } of snapshot.retained) {
     for (const file of manifest.models['a']?.files ?? []) file.key = 'm.releases/kept/x';
   }
-  const store = getStore({ 'm/a/2/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 });
-  const { orphans } = await planPrune(snapshot, store, LOCATION);
-  expect(orphans.map(({ key }) => key)).toEqual(['m/a/2/weights']);
+  const objects = { 'm/a/2/weights': 9, 'm/a/6/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 };
+  const { orphans } = await planPrune(snapshot, getStore(objects, ['m/a/6/weights']), LOCATION);
+  // 6: the file of a release that was refused, in the place of the copy.
+  expect(orphans.map(({ key }) => key)).toEqual(['m/a/2/weights', 'm/a/6/weights']);
 });
 
 test('a prune stops when another publisher changes head.json, and deletes objects only as they were listed', async () => {
