@@ -61,6 +61,8 @@ export const USD = {
   diskGiBMonth: 0.08,
   /** S3 Standard, per GiB and month. */
   s3GiBMonth: 0.023,
+  /** Private repository of ECR, per GB and month: https://aws.amazon.com/ecr/pricing */
+  ecrGBMonth: 0.1,
   /** KMS key, per month. */
   keyMonth: 1,
 } as const;
