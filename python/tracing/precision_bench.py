@@ -99,7 +99,7 @@ def _network(export: Export, way: Way, device: torch.device) -> nn.Module:
         made = torchscript(replace(export, precision=way.precision, channels_last=way.channels_last, freeze=way.freeze))
         # As a server loads it: `.to()` would move neither the devices in the graph nor a copy of the weights.
         file = io.BytesIO()
-        torch.jit.save(made, file)  # type: ignore[no-untyped-call]
+        torch.jit.save(made, file)
         file.seek(0)
         loaded: nn.Module = torch.jit.load(file, device)  # type: ignore[no-untyped-call]
         return loaded

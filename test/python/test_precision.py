@@ -139,7 +139,7 @@ def test_in_precision_leaves_the_module_as_it_was() -> None:
 
 @pytest.mark.parametrize("way", precision_bench.WAYS, ids=str)
 def test_the_benchmark_moves_a_copy_to_the_device(way: precision_bench.Way) -> None:
-    # A module that shares its weights with the eager one takes them along to a GPU, and the next trace, on the CPU, fails.
+    # If the eager module shared its weights, they would move to the GPU with it, and the next trace would fail.
     eager = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4)).eval().requires_grad_(False)
     picture = (torch.rand(1, 3, 8, 8),)
     export = TorchScriptExport(
