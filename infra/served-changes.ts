@@ -1,9 +1,13 @@
 import { AGENT_CONTAINER } from '../src/release/agent-api';
 import { readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
+import { nodeDrainTime } from './gpu/gpu-node-pool-spec';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
 import type { GpuNodePoolSettings, PublisherSettings, Settings } from './settings/types';
+import { COMPONENT_NAME } from './settings/triton';
 import { DEFAULTS } from './triton/limits';
+import { completeOptions } from './triton/settings';
+import { drainSeconds } from './triton/timeouts';
 
 /** A setting whose change replaces or deletes what a stack serves. */
 interface ServedSetting {
@@ -61,6 +65,7 @@ const STACK = 'pulumi:pulumi:Stack';
 const OIDC_PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
 const ROLE = 'aws:iam/role:Role';
 const KUBERNETES = 'pulumi:providers:kubernetes';
+const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
 
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
 
@@ -245,16 +250,25 @@ export function getServedChanges(state: StateResources, settings: Settings): str
     const to = from === undefined ? undefined : next(settings);
     return from === undefined || to === undefined || from === to ? [] : [`${setting} ${from} -> ${to} ${effect}`];
   });
-  return [...changes, ...poolChanges(live, settings)];
+  return [...changes, ...poolChanges(live, settings), ...drainTimeChange(live, settings)];
+}
+
+/** A change of the drain time, which Karpenter applies by replacing every node. */
+function drainTimeChange(state: LiveStack, { gpuNodePools: pools, triton }: Settings): string[] {
+  const from = state.get(NODE_POOL, 'spec', 'template', 'spec', 'terminationGracePeriod');
+  const to = nodeDrainTime(drainSeconds(completeOptions(COMPONENT_NAME, triton)));
+  if (from === undefined || from === to || pools.every(({ mechanism }) => mechanism === 'managed-node-group'))
+    return [];
+  return [
+    `the drain time of the nodes changes from ${from} to ${to}, because of replicas, autoscaling, rollout, shutdown or a newer version of this package: Karpenter replaces every node, as many at once as disruptedNodes of the pool allows`,
+  ];
 }
 
 const DRAINED = 'nodes are drained and deleted, and the replicas on them need GPUs elsewhere';
 
 /** Pools whose nodes are replaced, and pools that are no longer in the stack file or have another mechanism. */
 function poolChanges(state: LiveStack, { gpuNodePools: pools, cluster }: Settings): string[] {
-  const nodePools = state
-    .all('kubernetes:karpenter.sh/v1:NodePool')
-    .map(({ metadata }) => (metadata as { name?: string } | undefined)?.name);
+  const nodePools = state.all(NODE_POOL).map(({ metadata }) => (metadata as { name?: string } | undefined)?.name);
   const groups = state.nodeGroups;
   const find = (name: string | undefined, isGroup: boolean): GpuNodePoolSettings | undefined =>
     pools.find((pool) => pool.name === name && (pool.mechanism === 'managed-node-group') === isGroup);
@@ -271,7 +285,7 @@ function poolChanges(state: LiveStack, { gpuNodePools: pools, cluster }: Setting
   return [
     ...[...new Set(deleted)].map(
       (name) =>
-        `gpuNodePools no longer has ${name} of this mechanism: its ${DRAINED}. Add their new pool in an update of its own first`,
+        `gpuNodePools no longer has the pool ${name}, or has it with another mechanism: its ${DRAINED}. Add their new pool in an update of its own first`,
     ),
     ...[...new Set(replaced)].map(
       (name) =>

@@ -288,7 +288,10 @@ function getPublisher(
 /** Schedules replicas that need GPUs onto the nodes of our pools, even if the cluster has other GPU nodes. */
 function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings['triton']> {
   if (pools.length === 0 || triton.gpusPerPod === 0) return {};
-  const taints = pools.flatMap((pool) => pool.taints);
+  // One toleration for a taint of several pools, so that another pool with it does not replace the replicas.
+  const taints = [
+    ...new Map(pools.flatMap((pool) => pool.taints).map((taint) => [JSON.stringify(taint), taint])).values(),
+  ];
   return {
     nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
     tolerations: [...(triton.tolerations ?? []), ...taints],

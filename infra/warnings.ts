@@ -19,6 +19,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
     ...spotWarning(settings),
+    ...protectWarning(settings),
     ...publisherWarnings(settings),
   ];
   if (cluster.kind === 'existing') return always;
@@ -35,7 +36,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
       : []),
     ...(from.length === 0 && network.kind === 'create'
       ? [
-          'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only, and a "pulumi up" from elsewhere fails after it created the cluster. Set the addresses from which you run pulumi: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
+          'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only. A "pulumi up" from elsewhere fails, the first one after it created the cluster. If you run pulumi elsewhere, set your addresses: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
       : []),
     ...gpuNodePools
@@ -60,6 +61,19 @@ function publisherWarnings({ publisher }: Settings): string[] {
   if (old.length === 0) return [];
   return [
     `${old.join(', ')} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... "gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. Set publisherSubjects and prunerSubjects to it, or list both forms`,
+  ];
+}
+
+/** What protect is about exists already in a stack of existing parts. */
+function protectWarning({ protect, cluster, modelRepository, publisher, triton }: Settings): string[] {
+  const ownsNothing =
+    cluster.kind === 'existing' &&
+    modelRepository.kind !== 'create' &&
+    publisher === undefined &&
+    !triton.namespace.create;
+  if (!protect || !ownsNothing) return [];
+  return [
+    'protect is true, but this stack creates nothing that it protects: cluster, bucket and namespace exist already. Pulumi will not refuse "pulumi destroy" or a change of namespace, which delete the replicas',
   ];
 }
 

@@ -55,7 +55,9 @@ function resourceInStack(resource: PolicyResource, production: boolean | undefin
     urn,
     protect: opts.protect,
     production,
-    props: Value.ofResource(props),
+    // While its cluster does not exist, a preview knows no property of an object. A known object has some.
+    props:
+      type.startsWith('kubernetes:') && Object.keys(props).length === 0 ? Value.unknown() : Value.ofResource(props),
     madeFrom: (property) => urns(property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
   };
 }

@@ -23,6 +23,9 @@ function graceHours(drainSeconds = 0): number {
   return Math.min(hours, MOST_NODE_HOURS / 2);
 }
 
+/** How long Karpenter drains a node at most, as in a NodePool: `4h`. */
+export const nodeDrainTime = (drainSeconds?: number): string => `${graceHours(drainSeconds)}h`;
+
 /**
  * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
  * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
@@ -78,7 +81,7 @@ export function nodePoolSpec(
         ],
         taints: poolTaints(pool),
         expireAfter: `${Math.min(pool.expireAfterHours, MOST_NODE_HOURS - grace)}h`,
-        terminationGracePeriod: `${grace}h`,
+        terminationGracePeriod: nodeDrainTime(drainSeconds),
       },
     },
     disruption: {

@@ -29,7 +29,7 @@ const CLUSTER_FIELDS = {
     kind: 'boolean',
     default: false,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
   },
   vpcId: {
     kind: 'string',

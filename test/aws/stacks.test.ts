@@ -50,6 +50,8 @@ for (const name of ['staging', 'prod'] as const) {
       'with the default private API up creates the cluster, then stops and reports why',
       async () => {
         const { stack } = made;
+        // The cluster does not exist yet, so the policies know no property of the objects in it.
+        expectPolicyPackPassed(await stack.preview(...PACK));
         const refusal = stack.up().catch((error: unknown) => String(error));
         expect(await refusal).toMatch(/publicAccessCidrs is empty[^]*configured Kubernetes cluster is unreachable/);
         expect((await stack.resources()).map(({ type }) => type)).toContain('aws:eks/cluster:Cluster');

@@ -8,7 +8,7 @@ import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { whyMissing } from '../support/doc-commands';
+import { runBlock, whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 import { defineStubCrds } from '../support/stub-crds';
@@ -32,7 +32,7 @@ const POOL = {
 };
 
 /** What happens to a stack in its second year: settings change back and forth, and people change its objects. */
-describeUnless(whyNoEngines('karpenter') ?? whyMissing('kubectl'), 'a stack whose settings and objects change', () => {
+describeUnless(whyNoEngines('karpenter') ?? whyMissing('kubectl', 'jq'), 'a stack whose settings and objects change', () => {
   const scratch = new Scratch();
   let plane: ControlPlane;
   let stack: TestStack;
@@ -270,6 +270,23 @@ describeUnless(whyNoEngines('karpenter') ?? whyMissing('kubectl'), 'a stack whos
       await rolledOut();
       expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
       await stack.preview('--refresh', '--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'the commands of docs/ci.md name the object to which somebody added a rule, which Pulumi does not find',
+    async () => {
+      const changed = (): Promise<string> => runBlock('ci.md', stack, 'STACK=prod # what others changed', {});
+      expect(await changed()).toBe('');
+      const rule = { op: 'add', path: '/spec/ingress/-', value: { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] } };
+      const patch = ['--type=json', '--field-manager=somebody', '--patch', JSON.stringify([rule])];
+      await kubectl('patch', 'networkpolicy/triton', ...patch);
+      await stack.preview('--refresh', '--expect-no-changes');
+      expect(await changed()).toBe('NetworkPolicy triton: somebody\n');
+      await kubectl('delete', 'networkpolicy/triton');
+      await stack.up('--refresh');
+      expect(await changed()).toBe('');
     },
     STEP_MS,
   );

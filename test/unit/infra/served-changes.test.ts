@@ -18,10 +18,14 @@ interface Kept {
   outputs?: Record<string, unknown>;
 }
 
-/** A state of the last release, as Pulumi's engine returns it. */
-function kept(name: string): StateResources {
+/** A state of the last release, as Pulumi's engine returns it, with the drain time of nodes of today's program. */
+function kept(name: string, drainTime = '4h'): StateResources {
   const file = join(paths.root, 'test', 'data', 'states', `${name}.json`);
-  const resources = JSON.parse(readFileSync(file, 'utf8')) as Kept[];
+  const text = readFileSync(file, 'utf8').replaceAll(
+    '"terminationGracePeriod":"1h"',
+    `"terminationGracePeriod":"${drainTime}"`,
+  );
+  const resources = JSON.parse(text) as Kept[];
   return Object.fromEntries(resources.map(({ urn, type, outputs = {} }) => [urn, { type, outputs }]));
 }
 
@@ -60,6 +64,15 @@ test.each<[string, string, Record<string, unknown>]>([
   expect(changes({}, stack, values)).toEqual([]);
 });
 
+test.each<[string, string, Record<string, unknown>, string[]]>([
+  ['a newer version of this package', '1h', {}, ['the drain time of the nodes changes from 1h to 4h, because of']],
+  ['many replicas', '4h', { replicas: 30 }, ['changes from 4h to 16h, because of replicas, autoscaling']],
+  ['a few replicas', '4h', { replicas: 3 }, []],
+])('getServedChanges reports a drain time that replaces all nodes: %s', (_, drainTime, values, expected) => {
+  const found = changes(kept('staging', drainTime), 'staging', values);
+  expect(found).toEqual(expected.map((text) => expect.stringContaining(text) as string));
+});
+
 test.each<[string, Record<string, unknown>, string[]]>([
   ['a value that is updated in place', { replicas: 1, image: 'triton:1', publicAccessCidrs: ['10.1.2.3/32'] }, []],
   ['clusterName', { clusterName: 'second' }, ['clusterName triton-staging -> second creates another cluster']],
@@ -71,7 +84,10 @@ test.each<[string, Record<string, unknown>, string[]]>([
       oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a.b/id/C',
       gpuNodePools: [],
     },
-    ['cluster create -> existing deletes the cluster', 'gpuNodePools no longer has a10g of this mechanism'],
+    [
+      'cluster create -> existing deletes the cluster',
+      'gpuNodePools no longer has the pool a10g, or has it with another mechanism',
+    ],
   ],
   ['vpcCidr', { vpcCidr: '10.9.0.0/16' }, ['vpcCidr 10.0.0.0/16 -> 10.9.0.0/16 replaces the network']],
   [
@@ -89,12 +105,15 @@ test.each<[string, Record<string, unknown>, string[]]>([
   [
     'the name of a pool',
     { gpuNodePools: [{ name: 'other', instanceTypes: ['g5.xlarge'] }] },
-    ['gpuNodePools no longer has a10g of this mechanism'],
+    ['gpuNodePools no longer has the pool a10g, or has it with another mechanism'],
   ],
   [
     'autoMode',
     { autoMode: false, gpuNodePools: [{ ...GROUP, name: 'a10g' }] },
-    ['autoMode true -> false replaces all nodes', 'gpuNodePools no longer has a10g of this mechanism'],
+    [
+      'autoMode true -> false replaces all nodes',
+      'gpuNodePools no longer has the pool a10g, or has it with another mechanism',
+    ],
   ],
   ['a way in where none was', BALANCED, []],
   ['agent', { agent: true }, ['agent false -> true replaces every replica']],

@@ -24,6 +24,15 @@ interface LaunchTemplate {
   userData?: string;
 }
 
+test('a taint of two pools gives the replicas one toleration, so another such pool replaces no replica', async () => {
+  const tolerations = async (...names: string[]): Promise<unknown> => {
+    const pools = names.map((name) => ({ ...GROUP, name }));
+    const { inputs } = (await variant({ gpuNodePools: pools })).only('kubernetes:apps/v1:Deployment');
+    return (inputs as { spec: { template: { spec: { tolerations: object[] } } } }).spec.template.spec.tolerations;
+  };
+  expect(await tolerations('fixed', 'second')).toEqual(await tolerations('fixed'));
+});
+
 describe('a managed node group', () => {
   let made: RegisteredStack;
   beforeAll(async () => {

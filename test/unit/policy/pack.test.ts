@@ -129,4 +129,18 @@ describe('toPolicies', () => {
     );
     expect(reported).toEqual([['a:b:D "two-0": it is there; take it away.', urn('a:b:D', 'two-0')]]);
   });
+
+  test.each([
+    ['kubernetes:apps/v1:Deployment', UNKNOWN],
+    ['aws:s3/bucket:Bucket', undefined],
+  ])('knows nothing of %s without properties: %p', async (type, expected) => {
+    const seen: unknown[] = [];
+    const [policy] = toPolicies(
+      [{ ...rule, stack: ([first]) => void seen.push(first?.props.at('spec').raw) }],
+      () => true,
+    ).filter((one): one is StackValidationPolicy => 'validateStack' in one);
+    const resources = [{ type, name: 'one', urn: urn(type, 'one'), props: {}, opts: {}, dependencies: [] }];
+    await policy?.validateStack({ resources } as unknown as Parameters<typeof stack.validateStack>[0], () => undefined);
+    expect(seen).toEqual([expected]);
+  });
 });
