@@ -12,7 +12,8 @@ import type { Settings } from './types';
 export type { ConfigSource } from './source';
 export type * from './types';
 
-const HINT = 'Pulumi.yaml describes every setting; "pulumi config set KEY VALUE" sets one, and "pulumi config set --secret KEY" a secret one';
+const HINT =
+  'Pulumi.yaml describes every setting; "pulumi config set KEY VALUE" sets one, and "pulumi config set --secret KEY" a secret one';
 
 /**
  * Reads and validates the configuration of a stack.
