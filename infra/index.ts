@@ -5,7 +5,7 @@ import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects'
 import { useMirror, type ImageId } from './images/use-mirror';
 import { asRunError, toRunError } from './run-error';
 import { readSettings } from './settings';
-import { getServedChanges, isLoadBalancerClassChanged, keepPublisher } from './served-changes';
+import { getServedChanges, isLoadBalancerClassChanged, keepPublisher, liveClusterName } from './served-changes';
 import { program } from './stack';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
@@ -14,7 +14,8 @@ export = async (): Promise<object> => {
   const state = await readOwnState();
   if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
   for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
-  const { publisher } = settings;
+  const { cluster, publisher } = settings;
+  if (cluster.kind === 'create') cluster.liveName = liveClusterName(state);
   if (publisher !== undefined) Object.assign(publisher, keepPublisher(state, publisher));
   const { exposure } = settings.triton;
   // A load balancer that moves to another namespace or cluster serves until its replacement does.

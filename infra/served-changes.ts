@@ -1,5 +1,5 @@
 import { AGENT_CONTAINER } from '../src/release/agent-api';
-import { readKubeconfig } from './cluster/kubeconfig';
+import { getServer, readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { nodeDrainTime } from './gpu/gpu-node-pool-spec';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
@@ -69,12 +69,6 @@ const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
 
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
 
-/** The address of the API server in a kubeconfig with one cluster. */
-const getServer = (kubeconfig: string | undefined): string | undefined =>
-  kubeconfig === undefined
-    ? undefined
-    : (JSON.parse(kubeconfig) as { clusters?: { cluster?: { server?: string } }[] }).clusters?.[0]?.cluster?.server;
-
 const liveLoadBalancer = (state: LiveStack): Record<string, unknown> | undefined =>
   state
     .all(SERVICE)
@@ -86,6 +80,9 @@ const liveClass = (state: LiveStack): string | undefined =>
 
 const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
   exposure.kind === 'internal-load-balancer' ? (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass) : undefined;
+
+/** The name of the cluster that the stack created; undefined if there is none. */
+export const liveClusterName = (state: StateResources): string | undefined => new LiveStack(state).get(CLUSTER, 'name');
 
 /** Whether the load balancer gets another class, so that its Service must be deleted before its replacement is created. */
 export function isLoadBalancerClassChanged(state: StateResources, settings: Settings): boolean {
@@ -132,10 +129,11 @@ const SERVED: readonly ServedSetting[] = [
   },
   {
     setting: 'kubeconfig',
-    live: (state) =>
-      state.has(CLUSTER) || state.get(KUBERNETES, 'clusterIdentifier') !== undefined
-        ? undefined
-        : getServer(state.get(KUBERNETES, 'kubeconfig')),
+    live: (state) => {
+      const kubeconfig = state.get(KUBERNETES, 'kubeconfig');
+      const isNamed = state.has(CLUSTER) || state.get(KUBERNETES, 'clusterIdentifier') !== undefined;
+      return isNamed || kubeconfig === undefined ? undefined : getServer(kubeconfig);
+    },
     next: ({ cluster, renderManifestsTo }) =>
       cluster.kind === 'create' || renderManifestsTo !== undefined
         ? undefined

@@ -55,6 +55,10 @@ export function readKubeconfig(kubeconfig: string | undefined, context: string |
   });
 }
 
+/** The address of the API server in a kubeconfig with one cluster. */
+export const getServer = (kubeconfig: string): string | undefined =>
+  (JSON.parse(kubeconfig) as { clusters?: { cluster?: { server?: string } }[] }).clusters?.[0]?.cluster?.server;
+
 function find(kubeconfig: string | undefined): { text: string; origin: string } {
   if (kubeconfig !== undefined && isKubeconfigText(kubeconfig)) {
     return { text: kubeconfig, origin: 'kubeconfig' };

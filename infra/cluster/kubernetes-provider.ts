@@ -1,8 +1,9 @@
+import { createHash } from 'node:crypto';
 import { resolve } from 'node:path';
 import { Provider } from '@pulumi/kubernetes/provider';
 import * as pulumi from '@pulumi/pulumi';
 import { paths } from '../../src/core/paths';
-import { readKubeconfig } from './kubeconfig';
+import { getServer, readKubeconfig } from './kubeconfig';
 
 /** How to connect to a cluster. */
 export interface ClusterAccess {
@@ -12,6 +13,10 @@ export interface ClusterAccess {
   providerKubeconfigText?: pulumi.Output<string>;
   /** Identifies the cluster. Default: the address of its API server in the kubeconfig. */
   clusterIdentifier?: pulumi.Input<string> | undefined;
+  /** Differs between clusters, and is known before an update. */
+  name: string;
+  /** Names under which earlier updates may know the same cluster. */
+  formerNames?: readonly string[];
 }
 
 /** Access to an existing cluster. */
@@ -20,11 +25,23 @@ export function existingAccess(
   context: string | undefined,
   clusterIdentifier: string | undefined,
 ): ClusterAccess {
-  return { kubeconfigText: pulumi.secret(readKubeconfig(kubeconfig, context)), clusterIdentifier };
+  const text = readKubeconfig(kubeconfig, context);
+  const address = getServer(text) ?? '';
+  return {
+    kubeconfigText: pulumi.secret(text),
+    clusterIdentifier,
+    name: clusterIdentifier ?? address,
+    formerNames: [address],
+  };
 }
 
+/** Name of the provider in earlier versions of this package, for every cluster. */
+const FORMER_NAME = 'kubernetes';
+
 /**
- * The provider for Kubernetes objects.
+ * The provider for Kubernetes objects. Each cluster has a provider of its own: Pulumi replaces the objects of a provider
+ * only in the update that replaces the provider. If that update fails half way, the next one would take the objects that
+ * are left for objects of the new cluster, and delete the old cluster with them.
  * @param access may be undefined only with `renderTo`
  * @param renderTo folder to write the objects to as YAML, instead of applying them to a cluster
  */
@@ -37,9 +54,15 @@ export function kubernetesProvider(
     return new Provider('manifests', { renderYamlToDirectory: resolve(paths.root, renderTo) }, options);
   }
   if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
+  const { name, formerNames = [], kubeconfigText, providerKubeconfigText, clusterIdentifier } = access;
+  const aliases = [...formerNames.filter((former) => former !== name).map(providerName), FORMER_NAME];
   return new Provider(
-    'kubernetes',
-    { kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText, clusterIdentifier: access.clusterIdentifier },
-    options,
+    providerName(name),
+    { kubeconfig: providerKubeconfigText ?? kubeconfigText, clusterIdentifier },
+    { ...options, aliases: aliases.map((alias) => ({ name: alias })) },
   );
 }
+
+/** A digest, because the name of a cluster may contain that of the stack. */
+const providerName = (cluster: string): string =>
+  `kubernetes-${createHash('sha256').update(cluster).digest('hex').slice(0, 8)}`;

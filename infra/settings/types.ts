@@ -26,6 +26,8 @@ export type ClusterSettings =
       name: string;
       /** Whether the stack file omits the name, so that an existing cluster keeps the name that it has. */
       hasDefaultName: boolean;
+      /** The name that the cluster has; undefined before it is created. */
+      liveName?: string | undefined;
       /** "1.35" */
       version: string;
       support: SupportType;

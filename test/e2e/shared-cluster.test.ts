@@ -46,16 +46,20 @@ describeUnless(whyNoEngines() ?? whyMissing('jq'), 'an existing cluster that sev
   const setKubeconfig = (text: string): Promise<string> =>
     stack.pulumi('config', 'set', '--stack', stack.name, '--secret', 'kubeconfig', '--', text);
 
-  test('another address of the cluster deletes nothing without clusterIdentifier, and a second up succeeds', async () => {
+  const otherAddress = (): string =>
+    plane.access
+      .kubeconfig()
+      .replace('"server":"https://127.0.0.1', '"tls-server-name":"kubernetes","server":"https://localhost');
+
+  test('another address of the cluster deletes nothing without clusterIdentifier, in any update', async () => {
     const before = await served();
-    await setKubeconfig(
-      plane.access
-        .kubeconfig()
-        .replace('"server":"https://127.0.0.1', '"tls-server-name":"kubernetes","server":"https://localhost'),
-    );
-    const refusal = await stack.up().catch((error: unknown) => String(error));
-    expect(refusal).toMatch(/namespaces "triton" already exists/);
-    expect(await served()).toEqual(before);
+    await setKubeconfig(otherAddress());
+    for (let attempt = 1; attempt <= 2; attempt += 1) {
+      const refusal = await stack.up().catch((error: unknown) => String(error));
+      expect(refusal).toMatch(/namespaces "triton" already exists/);
+      expect(await served()).toEqual(before);
+    }
+    await setKubeconfig(plane.access.kubeconfig());
     await stack.up();
     expect(await served()).toEqual(before);
   });
@@ -64,7 +68,7 @@ describeUnless(whyNoEngines() ?? whyMissing('jq'), 'an existing cluster that sev
     const before = await served();
     stack.configure({ clusterIdentifier: 'cluster-of-a-test' });
     await stack.up();
-    await setKubeconfig(plane.access.kubeconfig());
+    await setKubeconfig(otherAddress());
     expect(await stack.plan()).toEqual(['update pulumi:providers:kubernetes']);
     await stack.up();
     expect(await served()).toEqual(before);
