@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { getImages } from '@pulumi/aws/ecr/getImages';
 import * as pulumi from '@pulumi/pulumi';
-import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
+import { readOwnState, refuseToDropNamespace, refuseToRenderLiveObjects } from './cluster/live-objects';
 import { useMirror, type ImageId } from './images/use-mirror';
 import { asRunError, toRunError } from './run-error';
 import { readSettings } from './settings';
@@ -13,6 +13,7 @@ export = async (): Promise<object> => {
   const settings = toRunError(() => readSettings());
   const state = await readOwnState();
   if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
+  toRunError(() => refuseToDropNamespace(state, settings));
   for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
   const { cluster, publisher } = settings;
   if (cluster.kind === 'create') cluster.liveName = liveClusterName(state);

@@ -149,7 +149,7 @@ const SERVED: readonly ServedSetting[] = [
       return cluster?.hasDefaultName === true ? undefined : cluster?.name;
     },
     effect:
-      'creates another cluster with its own replicas, and then deletes the present one: clients and publishers need the new addresses',
+      'creates another cluster with its own replicas, and then deletes the present one: clients and publishers need the new addresses. With autoscaling it starts with minReplicas: raise them to the present number first',
   },
   {
     setting: 'vpcId',
@@ -205,7 +205,7 @@ const SERVED: readonly ServedSetting[] = [
     live: (state) => state.get(DEPLOYMENT, 'metadata', 'namespace'),
     next: ({ triton }) => triton.namespace.name,
     effect:
-      'creates all objects and replicas in the new namespace, and then deletes the old ones: both sets need GPUs, and clients and publishers need the new addresses',
+      'creates all objects and replicas in the new namespace, and then deletes the old ones: both sets need GPUs, and clients and publishers need the new addresses. With autoscaling the new set starts with minReplicas: raise them to the present number first',
   },
   {
     setting: 'agent',

@@ -48,3 +48,34 @@ describeUnless(whyNoEngines(), 'a stack that moves to another cluster', () => {
     BUILD_MS,
   );
 });
+
+describeUnless(whyNoEngines(), 'a protected stack that moves to a namespace of another team', () => {
+  const scratch = new Scratch();
+  afterAll(() => scratch.clean());
+
+  test(
+    'is refused in one step, and in two steps keeps the old namespace with what others have in it',
+    async () => {
+      const plane = await ControlPlane.start(scratch);
+      await plane.addNode({ name: 'cpu-0' });
+      const config = { gpusPerPod: 0, replicas: 1, namespace: 'own', protect: true };
+      const stack = await localStack(scratch, plane, { config });
+      await stack.up();
+      const { core } = plane.client;
+      const body = { metadata: { name: 'of-others' } };
+      await core.createNamespacedConfigMap({ namespace: 'own', body });
+      await core.createNamespace({ body: { metadata: { name: 'platform' } } });
+
+      stack.configure({ namespace: 'platform', createNamespace: false });
+      await expect(stack.preview()).rejects.toThrow(/this stack created the namespace own: Pulumi would delete it/);
+
+      stack.configure({ namespace: 'own' });
+      await stack.up();
+      stack.configure({ namespace: 'platform', protect: false });
+      await stack.up();
+      expect(await plane.readyPods('platform')).toHaveLength(1);
+      expect(await core.readNamespacedConfigMap({ name: 'of-others', namespace: 'own' })).toMatchObject(body);
+    },
+    BUILD_MS,
+  );
+});

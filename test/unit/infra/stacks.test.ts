@@ -431,7 +431,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('creates all Kubernetes objects with the provider of its own cluster', () => {
     const kubernetes = made.resources.filter(({ type }) => type.startsWith('kubernetes:'));
     expect(kubernetes.length).toBeGreaterThan(10);
-    for (const { name, provider } of kubernetes) expect([name, provider]).toEqual([name, made.only('pulumi:providers:kubernetes').name]);
+    for (const { name, provider } of kubernetes)
+      expect([name, provider]).toEqual([name, made.only('pulumi:providers:kubernetes').name]);
     const { inputs } = made.only('pulumi:providers:kubernetes');
     expect(inputs).toMatchObject({ clusterIdentifier: `arn:aws:eks:us-east-1:${ACCOUNT}:cluster/triton-${stack}` });
     expect(JSON.stringify(inputs['kubeconfig'])).toContain('get-token');
