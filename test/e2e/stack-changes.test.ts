@@ -279,15 +279,15 @@ describeUnless(
     );
 
     test(
-      'the commands of docs/ci.md name the object to which somebody added a rule, which Pulumi does not find',
+      'the commands of docs/ci.md name the object to which someone added a rule, which Pulumi does not find',
       async () => {
         const changed = (): Promise<string> => runBlock('ci.md', stack, 'STACK=prod # what others changed', {});
         expect(await changed()).toBe('');
         const rule = { op: 'add', path: '/spec/ingress/-', value: { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] } };
-        const patch = ['--type=json', '--field-manager=somebody', '--patch', JSON.stringify([rule])];
+        const patch = ['--type=json', '--field-manager=someone', '--patch', JSON.stringify([rule])];
         await kubectl('patch', 'networkpolicy/triton', ...patch);
         await stack.preview('--refresh', '--expect-no-changes');
-        expect(await changed()).toBe('NetworkPolicy triton: somebody\n');
+        expect(await changed()).toBe('NetworkPolicy triton: someone\n');
         await kubectl('delete', 'networkpolicy/triton');
         await stack.up('--refresh');
         expect(await changed()).toBe('');

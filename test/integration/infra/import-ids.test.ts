@@ -148,7 +148,8 @@ describeUnless(whyMissing('jq'), 'ids.jq', () => {
       'Secret triton-model-control': 'triton/triton-model-control-a1b2c3d4',
     };
     expect(Object.fromEntries(Object.keys(expected).map((key) => [key, entries.get(key)?.id]))).toEqual(expected);
-    expect(entries.get('kubernetes kubernetes')?.inputs).toEqual({ clusterIdentifier: CLUSTER.arn });
+    const provider = [...entries].find(([key]) => key.startsWith('kubernetes kubernetes-'))?.[1];
+    expect(provider?.inputs).toEqual({ clusterIdentifier: CLUSTER.arn });
   });
 
   test('sets no id of a resource to which several existing ones correspond', () => {
