@@ -31,319 +31,316 @@ const POOL = {
   nodeClass: { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' },
 };
 
+const WHY_NOT = whyNoEngines('karpenter') ?? whyMissing('kubectl', 'jq');
+
 /** What happens to a stack in its second year: settings change back and forth, and people change its objects. */
-describeUnless(
-  whyNoEngines('karpenter') ?? whyMissing('kubectl', 'jq'),
-  'a stack whose settings and objects change',
-  () => {
-    const scratch = new Scratch();
-    let plane: ControlPlane;
-    let stack: TestStack;
+describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
+  const scratch = new Scratch();
+  let plane: ControlPlane;
+  let stack: TestStack;
 
-    beforeAll(async () => {
-      plane = await ControlPlane.start(scratch);
-      await defineKarpenterKinds(plane);
-      await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
-      for (const index of [0, 1, 2])
-        await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true' } });
-      stack = await localStack(scratch, plane);
-    }, BUILD_MS);
-    afterAll(() => scratch.clean());
+  beforeAll(async () => {
+    plane = await ControlPlane.start(scratch);
+    await defineKarpenterKinds(plane);
+    await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
+    for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true' } });
+    stack = await localStack(scratch, plane);
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
 
-    const deployment = (namespace = NAMESPACE): Promise<V1Deployment> =>
-      plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace });
+  const deployment = (namespace = NAMESPACE): Promise<V1Deployment> =>
+    plane.client.apps.readNamespacedDeployment({ name: DEPLOYMENT, namespace });
 
-    const replicas = async (namespace?: string): Promise<number | undefined> =>
-      (await deployment(namespace)).spec?.replicas;
+  const replicas = async (namespace?: string): Promise<number | undefined> =>
+    (await deployment(namespace)).spec?.replicas;
 
-    const environment = async (): Promise<Record<string, string | undefined>> => {
-      const { env = [] } = (await deployment()).spec?.template.spec?.containers[0] ?? {};
-      return Object.fromEntries(env.map(({ name, value }) => [name, value]));
-    };
+  const environment = async (): Promise<Record<string, string | undefined>> => {
+    const { env = [] } = (await deployment()).spec?.template.spec?.containers[0] ?? {};
+    return Object.fromEntries(env.map(({ name, value }) => [name, value]));
+  };
 
-    const kubectl = async (...args: string[]): Promise<void> => {
-      const env = { ...process.env, KUBECONFIG: plane.access.kubeconfigFile() };
-      await exec('kubectl', ['--namespace', NAMESPACE, ...args], { env });
-    };
+  const kubectl = async (...args: string[]): Promise<void> => {
+    const env = { ...process.env, KUBECONFIG: plane.access.kubeconfigFile() };
+    await exec('kubectl', ['--namespace', NAMESPACE, ...args], { env });
+  };
 
-    /** Pulumi may return while the roll-out begins. A refresh during a roll-out finds an unhealthy Deployment. */
-    const rolledOut = (): Promise<void> =>
-      until('the roll-out is complete', async () => {
-        const { metadata, spec, status } = await deployment();
-        return (
-          status?.observedGeneration === metadata?.generation &&
-          status?.updatedReplicas === spec?.replicas &&
-          status?.availableReplicas === spec?.replicas &&
-          status?.replicas === spec?.replicas
+  /** Pulumi may return while the roll-out begins. A refresh during a roll-out finds an unhealthy Deployment. */
+  const rolledOut = (): Promise<void> =>
+    until('the roll-out is complete', async () => {
+      const { metadata, spec, status } = await deployment();
+      return (
+        status?.observedGeneration === metadata?.generation &&
+        status?.updatedReplicas === spec?.replicas &&
+        status?.availableReplicas === spec?.replicas &&
+        status?.replicas === spec?.replicas
+      );
+    });
+
+  const autoscalers = async (): Promise<(string | undefined)[]> => {
+    const { items } = await plane.client.objects.list('autoscaling/v2', 'HorizontalPodAutoscaler', NAMESPACE);
+    return items.map(({ metadata }) => metadata?.name);
+  };
+
+  test(
+    'up waits for a NodePool until Karpenter accepts it',
+    async () => {
+      stack.configure({ gpuNodePools: [POOL] });
+      const running = stack.up();
+      const pools = async (): Promise<KubernetesObject[]> =>
+        (await plane.client.objects.list('karpenter.sh/v1', 'NodePool')).items;
+      await until('Pulumi created the pool', async () => (await pools()).length === 1);
+      await markReady(plane, { ...(await pools())[0], apiVersion: 'karpenter.sh/v1', kind: 'NodePool' }, false);
+      const pods = await plane.pods(NAMESPACE).catch(() => []);
+      await markReady(plane, { ...(await pools())[0], apiVersion: 'karpenter.sh/v1', kind: 'NodePool' });
+      await running;
+      expect(pods).toEqual([]);
+      expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
+      await stack.up('--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'an encrypted variable of the replicas is encrypted in the state, and in a Secret of the cluster',
+    async () => {
+      await stack.pulumi('config', 'set', '--stack', 'local', '--secret', '--path', 'environment.HF_TOKEN', HIDDEN);
+      await stack.up();
+      const state = await stack.pulumi('stack', 'export', '--stack', 'local');
+      expect(state).toContain('HF_TOKEN');
+      expect(state).not.toContain(HIDDEN);
+      expect(state).not.toContain(Buffer.from(HIDDEN).toString('base64'));
+      expect(JSON.stringify(await deployment())).not.toContain(HIDDEN);
+    },
+    STEP_MS,
+  );
+
+  test(
+    'autoscaling is switched on, its kind changes in both directions, and it is switched off, each in one up',
+    async () => {
+      const monitoring = { alerts: true };
+      stack.configure({ monitoring, autoscaling: { kind: 'custom-metrics', ...AUTOSCALING } });
+      await stack.up();
+      // The real controller raises the number to minReplicas, and so owns the field.
+      await until('the autoscaler added a replica', async () => (await replicas()) === 3);
+      await stack.up('--expect-no-changes');
+
+      stack.configure({ autoscaling: { kind: 'keda', ...AUTOSCALING } });
+      await stack.up();
+      expect(await autoscalers()).toEqual([]);
+      expect(await replicas()).toBe(3);
+
+      // KEDA would have created this object.
+      await kubectl('autoscale', 'deployment', DEPLOYMENT, '--name=keda-hpa-triton', '--min=3', '--max=3');
+      stack.configure({ autoscaling: { kind: 'custom-metrics', ...AUTOSCALING } });
+      await stack.up();
+      expect((await autoscalers()).sort()).toEqual(['keda-hpa-triton', 'triton']);
+      await kubectl('delete', 'hpa', 'keda-hpa-triton');
+
+      stack.configure({ autoscaling: undefined, monitoring: undefined, replicas: 1 });
+      await stack.up();
+      expect(await autoscalers()).toEqual([]);
+      // The autoscaler may have changed the number again before Pulumi deleted it.
+      await stack.up('--refresh');
+      expect(await replicas()).toBe(1);
+      await stack.up('--expect-no-changes');
+      stack.configure({ replicas: 2 });
+      await stack.up();
+      expect(await replicas()).toBe(2);
+    },
+    STEP_MS,
+  );
+
+  test.each<[string, () => Promise<void>]>([
+    ['scale', () => kubectl('scale', 'deployment', DEPLOYMENT, '--replicas=1')],
+    [
+      'edit',
+      async () => {
+        const editor = join(scratch.directory, 'editor');
+        writeFileSync(
+          editor,
+          '#!/bin/sh\nsed -i "s/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 99/" "$1"\n',
+          {
+            mode: 0o755,
+          },
         );
+        process.env['KUBE_EDITOR'] = editor;
+        await kubectl('edit', 'deployment', DEPLOYMENT).finally(() => delete process.env['KUBE_EDITOR']);
+      },
+    ],
+    ['rollout undo', () => kubectl('rollout', 'undo', `deployment/${DEPLOYMENT}`)],
+  ])(
+    'after kubectl %s, drift is found, the next up applies the settings, and a refresh restores everything',
+    async (_, change) => {
+      await rolledOut();
+      await stack.preview('--refresh', '--expect-no-changes');
+      await change();
+      await rolledOut();
+      await expect(stack.preview('--refresh', '--expect-no-changes')).rejects.toThrow(
+        /kubernetes:apps\/v1:Deployment.*triton/s,
+      );
+      stack.configure({ environment: { TZ: 'UTC' }, replicas: 3, shutdown: { drainSeconds: 1 } });
+      await stack.up();
+      expect(await replicas()).toBe(3);
+      expect((await environment())['TZ']).toBe('UTC');
+      expect((await deployment()).spec?.template.spec?.terminationGracePeriodSeconds).toBe(1 + 30 + 15);
+      stack.configure({ environment: { TZ: 'EST' }, replicas: 2, shutdown: undefined });
+      await stack.up('--refresh');
+      await rolledOut();
+      await stack.preview('--refresh', '--expect-no-changes');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'another class of the load balancer replaces the Service',
+    async () => {
+      const service = { name: 'triton-internal', namespace: NAMESPACE };
+      // In place of the controller of the class.
+      const controller = setInterval(() => {
+        const status = { loadBalancer: { ingress: [{ hostname: 'lb.example.com' }] } };
+        void plane.client.core
+          .readNamespacedService(service)
+          .then((found) =>
+            plane.client.core.replaceNamespacedServiceStatus({ ...service, body: Object.assign(found, { status }) }),
+          )
+          .catch(() => undefined);
+      }, 500);
+      scratch.defer(() => clearInterval(controller));
+      stack.configure(LOAD_BALANCER);
+      expect(await stack.preview()).not.toContain('unknown:8000');
+      await stack.up();
+      expect(await stack.outputs()).toMatchObject({ externalUrl: 'http://lb.example.com:8000' });
+
+      stack.configure({ loadBalancerClass: 'service.k8s.aws/nlb' });
+      const steps = (await stack.changes()).filter(({ urn }) => urn.endsWith('::triton-internal'));
+      expect(steps.map(({ op }) => op)).toEqual(['delete-replaced', 'replace', 'create-replacement']);
+      await stack.up();
+      expect((await plane.client.core.readNamespacedService(service)).spec?.loadBalancerClass).toBe(
+        'service.k8s.aws/nlb',
+      );
+      stack.configure({
+        exposure: undefined,
+        clientCidrs: undefined,
+        loadBalancerCidrs: undefined,
+        loadBalancerClass: undefined,
       });
+      await stack.up();
+      clearInterval(controller);
+    },
+    STEP_MS,
+  );
 
-    const autoscalers = async (): Promise<(string | undefined)[]> => {
-      const { items } = await plane.client.objects.list('autoscaling/v2', 'HorizontalPodAutoscaler', NAMESPACE);
-      return items.map(({ metadata }) => metadata?.name);
-    };
+  test(
+    'with GPUs for one set of replicas, the namespace changes while there are none',
+    async () => {
+      stack.configure({ replicas: 0 });
+      await stack.up();
+      stack.configure({ namespace: 'vision' });
+      await stack.up();
+      stack.configure({ replicas: 3 });
+      await stack.up();
+      expect(await replicas('vision')).toBe(3);
+      const { items } = await plane.client.core.listNamespace();
+      expect(items.map(({ metadata }) => metadata?.name)).not.toContain(NAMESPACE);
+      stack.configure({ replicas: 0 });
+      await stack.up();
+      stack.configure({ namespace: undefined, replicas: 2 });
+      await stack.up();
+    },
+    STEP_MS,
+  );
 
-    test(
-      'up waits for a NodePool until Karpenter accepts it',
-      async () => {
-        stack.configure({ gpuNodePools: [POOL] });
-        const running = stack.up();
-        const pools = async (): Promise<KubernetesObject[]> =>
-          (await plane.client.objects.list('karpenter.sh/v1', 'NodePool')).items;
-        await until('Pulumi created the pool', async () => (await pools()).length === 1);
-        await markReady(plane, { ...(await pools())[0], apiVersion: 'karpenter.sh/v1', kind: 'NodePool' }, false);
-        const pods = await plane.pods(NAMESPACE).catch(() => []);
-        await markReady(plane, { ...(await pools())[0], apiVersion: 'karpenter.sh/v1', kind: 'NodePool' });
-        await running;
-        expect(pods).toEqual([]);
-        expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
-        await stack.up('--expect-no-changes');
-      },
-      STEP_MS,
-    );
+  test(
+    'after an update that was cut off, pulumi cancel and up repair the stack',
+    async () => {
+      stack.configure({ environment: { TZ: 'cut-off' }, priorityClassName: 'missing' });
+      // Pods of a class that is missing are rejected, so the update waits.
+      const child = spawn('pulumi', ['up', '--stack', 'local', '--yes', '--skip-preview', '--non-interactive'], {
+        cwd: stack.directory,
+        env: stack.env,
+        detached: true,
+        stdio: 'ignore',
+      });
+      const ended = once(child, 'exit');
+      await until('the update changed the Deployment', async () => (await environment())['TZ'] === 'cut-off');
+      process.kill(-(child.pid as number), 'SIGKILL');
+      await ended;
+      stack.configure({ priorityClassName: undefined });
+      await expect(stack.up()).rejects.toThrow(/the stack is currently locked by 1 lock/);
+      await stack.pulumi('cancel', '--stack', 'local', '--yes');
+      await stack.up();
+      await rolledOut();
+      expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
+      await stack.preview('--refresh', '--expect-no-changes');
+    },
+    STEP_MS,
+  );
 
-    test(
-      'an encrypted variable of the replicas is encrypted in the state, and in a Secret of the cluster',
-      async () => {
-        await stack.pulumi('config', 'set', '--stack', 'local', '--secret', '--path', 'environment.HF_TOKEN', HIDDEN);
-        await stack.up();
-        const state = await stack.pulumi('stack', 'export', '--stack', 'local');
-        expect(state).toContain('HF_TOKEN');
-        expect(state).not.toContain(HIDDEN);
-        expect(state).not.toContain(Buffer.from(HIDDEN).toString('base64'));
-        expect(JSON.stringify(await deployment())).not.toContain(HIDDEN);
-      },
-      STEP_MS,
-    );
+  test(
+    'the commands of docs/ci.md name the object to which someone added a rule, which Pulumi does not find',
+    async () => {
+      const changed = (): Promise<string> => runBlock('ci.md', stack, 'STACK=prod # what others changed', {});
+      expect(await changed()).toBe('');
+      const rule = { op: 'add', path: '/spec/ingress/-', value: { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] } };
+      const patch = ['--type=json', '--field-manager=someone', '--patch', JSON.stringify([rule])];
+      await kubectl('patch', 'networkpolicy/triton', ...patch);
+      await stack.preview('--refresh', '--expect-no-changes');
+      expect(await changed()).toBe('NetworkPolicy triton: someone\n');
+      await kubectl('delete', 'networkpolicy/triton');
+      await stack.up('--refresh');
+      expect(await changed()).toBe('');
+    },
+    STEP_MS,
+  );
 
-    test(
-      'autoscaling is switched on, its kind changes in both directions, and it is switched off, each in one up',
-      async () => {
-        const monitoring = { alerts: true };
-        stack.configure({ monitoring, autoscaling: { kind: 'custom-metrics', ...AUTOSCALING } });
-        await stack.up();
-        // The real controller raises the number to minReplicas, and so owns the field.
-        await until('the autoscaler added a replica', async () => (await replicas()) === 3);
-        await stack.up('--expect-no-changes');
-
-        stack.configure({ autoscaling: { kind: 'keda', ...AUTOSCALING } });
-        await stack.up();
-        expect(await autoscalers()).toEqual([]);
-        expect(await replicas()).toBe(3);
-
-        // KEDA would have created this object.
-        await kubectl('autoscale', 'deployment', DEPLOYMENT, '--name=keda-hpa-triton', '--min=3', '--max=3');
-        stack.configure({ autoscaling: { kind: 'custom-metrics', ...AUTOSCALING } });
-        await stack.up();
-        expect((await autoscalers()).sort()).toEqual(['keda-hpa-triton', 'triton']);
-        await kubectl('delete', 'hpa', 'keda-hpa-triton');
-
-        stack.configure({ autoscaling: undefined, monitoring: undefined, replicas: 1 });
-        await stack.up();
-        expect(await autoscalers()).toEqual([]);
-        // The autoscaler may have changed the number again before Pulumi deleted it.
-        await stack.up('--refresh');
-        expect(await replicas()).toBe(1);
-        await stack.up('--expect-no-changes');
-        stack.configure({ replicas: 2 });
-        await stack.up();
-        expect(await replicas()).toBe(2);
-      },
-      STEP_MS,
-    );
-
-    test.each<[string, () => Promise<void>]>([
-      ['scale', () => kubectl('scale', 'deployment', DEPLOYMENT, '--replicas=1')],
-      [
-        'edit',
-        async () => {
-          const editor = join(scratch.directory, 'editor');
-          writeFileSync(
-            editor,
-            '#!/bin/sh\nsed -i "s/terminationGracePeriodSeconds: .*/terminationGracePeriodSeconds: 99/" "$1"\n',
-            {
-              mode: 0o755,
-            },
-          );
-          process.env['KUBE_EDITOR'] = editor;
-          await kubectl('edit', 'deployment', DEPLOYMENT).finally(() => delete process.env['KUBE_EDITOR']);
-        },
-      ],
-      ['rollout undo', () => kubectl('rollout', 'undo', `deployment/${DEPLOYMENT}`)],
-    ])(
-      'after kubectl %s, drift is found, the next up applies the settings, and a refresh restores everything',
-      async (_, change) => {
-        await rolledOut();
-        await stack.preview('--refresh', '--expect-no-changes');
-        await change();
-        await rolledOut();
-        await expect(stack.preview('--refresh', '--expect-no-changes')).rejects.toThrow(
-          /kubernetes:apps\/v1:Deployment.*triton/s,
-        );
-        stack.configure({ environment: { TZ: 'UTC' }, replicas: 3, shutdown: { drainSeconds: 1 } });
-        await stack.up();
-        expect(await replicas()).toBe(3);
-        expect((await environment())['TZ']).toBe('UTC');
-        expect((await deployment()).spec?.template.spec?.terminationGracePeriodSeconds).toBe(1 + 30 + 15);
-        stack.configure({ environment: { TZ: 'EST' }, replicas: 2, shutdown: undefined });
-        await stack.up('--refresh');
-        await rolledOut();
-        await stack.preview('--refresh', '--expect-no-changes');
-      },
-      STEP_MS,
-    );
-
-    test(
-      'another class of the load balancer replaces the Service',
-      async () => {
-        const service = { name: 'triton-internal', namespace: NAMESPACE };
-        // In place of the controller of the class.
-        const controller = setInterval(() => {
-          const status = { loadBalancer: { ingress: [{ hostname: 'lb.example.com' }] } };
-          void plane.client.core
-            .readNamespacedService(service)
-            .then((found) =>
-              plane.client.core.replaceNamespacedServiceStatus({ ...service, body: Object.assign(found, { status }) }),
-            )
-            .catch(() => undefined);
-        }, 500);
-        scratch.defer(() => clearInterval(controller));
-        stack.configure(LOAD_BALANCER);
-        expect(await stack.preview()).not.toContain('unknown:8000');
-        await stack.up();
-        expect(await stack.outputs()).toMatchObject({ externalUrl: 'http://lb.example.com:8000' });
-
-        stack.configure({ loadBalancerClass: 'service.k8s.aws/nlb' });
-        const steps = (await stack.changes()).filter(({ urn }) => urn.endsWith('::triton-internal'));
-        expect(steps.map(({ op }) => op)).toEqual(['delete-replaced', 'replace', 'create-replacement']);
-        await stack.up();
-        expect((await plane.client.core.readNamespacedService(service)).spec?.loadBalancerClass).toBe(
-          'service.k8s.aws/nlb',
-        );
-        stack.configure({
-          exposure: undefined,
-          clientCidrs: undefined,
-          loadBalancerCidrs: undefined,
-          loadBalancerClass: undefined,
-        });
-        await stack.up();
-        clearInterval(controller);
-      },
-      STEP_MS,
-    );
-
-    test(
-      'with GPUs for one set of replicas, the namespace changes while there are none',
-      async () => {
-        stack.configure({ replicas: 0 });
-        await stack.up();
-        stack.configure({ namespace: 'vision' });
-        await stack.up();
-        stack.configure({ replicas: 3 });
-        await stack.up();
-        expect(await replicas('vision')).toBe(3);
-        const { items } = await plane.client.core.listNamespace();
-        expect(items.map(({ metadata }) => metadata?.name)).not.toContain(NAMESPACE);
-        stack.configure({ replicas: 0 });
-        await stack.up();
-        stack.configure({ namespace: undefined, replicas: 2 });
-        await stack.up();
-      },
-      STEP_MS,
-    );
-
-    test(
-      'after an update that was cut off, pulumi cancel and up repair the stack',
-      async () => {
-        stack.configure({ environment: { TZ: 'cut-off' }, priorityClassName: 'missing' });
-        // Pods of a class that is missing are rejected, so the update waits.
-        const child = spawn('pulumi', ['up', '--stack', 'local', '--yes', '--skip-preview', '--non-interactive'], {
-          cwd: stack.directory,
-          env: stack.env,
-          detached: true,
-          stdio: 'ignore',
-        });
-        const ended = once(child, 'exit');
-        await until('the update changed the Deployment', async () => (await environment())['TZ'] === 'cut-off');
-        process.kill(-(child.pid as number), 'SIGKILL');
-        await ended;
-        stack.configure({ priorityClassName: undefined });
-        await expect(stack.up()).rejects.toThrow(/the stack is currently locked by 1 lock/);
-        await stack.pulumi('cancel', '--stack', 'local', '--yes');
-        await stack.up();
-        await rolledOut();
-        expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
-        await stack.preview('--refresh', '--expect-no-changes');
-      },
-      STEP_MS,
-    );
-
-    test(
-      'the commands of docs/ci.md name the object to which someone added a rule, which Pulumi does not find',
-      async () => {
-        const changed = (): Promise<string> => runBlock('ci.md', stack, 'STACK=prod # what others changed', {});
-        expect(await changed()).toBe('');
-        const rule = { op: 'add', path: '/spec/ingress/-', value: { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] } };
-        const patch = ['--type=json', '--field-manager=someone', '--patch', JSON.stringify([rule])];
-        await kubectl('patch', 'networkpolicy/triton', ...patch);
-        await stack.preview('--refresh', '--expect-no-changes');
-        expect(await changed()).toBe('NetworkPolicy triton: someone\n');
-        await kubectl('delete', 'networkpolicy/triton');
-        await stack.up('--refresh');
-        expect(await changed()).toBe('');
-      },
-      STEP_MS,
-    );
-
-    test(
-      'with an expired kubeconfig in the state, destroy works with --run-program',
-      async () => {
-        const { core, objects } = plane.client;
-        const name = 'expiring';
-        await core.createNamespacedServiceAccount({ namespace: 'default', body: { metadata: { name } } });
-        await objects.create({
-          apiVersion: 'rbac.authorization.k8s.io/v1',
-          kind: 'ClusterRoleBinding',
-          metadata: { name },
-          roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
-          subjects: [{ kind: 'ServiceAccount', name, namespace: 'default' }],
-        } as KubernetesObject);
-        const metadata = { name, annotations: { 'kubernetes.io/service-account.name': name } };
-        const type = 'kubernetes.io/service-account-token';
-        await core.createNamespacedSecret({ namespace: 'default', body: { metadata, type } });
-        const token = async (): Promise<string> =>
-          Buffer.from(
-            (await core.readNamespacedSecret({ name, namespace: 'default' })).data?.['token'] ?? '',
-            'base64',
-          ).toString();
-        await until('the token is there', async () => (await token()) !== '');
-        const expiring = plane.access.kubeconfig().replace(plane.access.token(), await token());
-        await stack.pulumi('config', 'set', '--stack', 'local', '--secret', 'kubeconfig', '--', expiring);
-        await stack.up();
-        await core.deleteNamespacedSecret({ name, namespace: 'default' });
-        const file = join(scratch.directory, 'expired');
-        writeFileSync(file, expiring);
-        await until('the token expired', () =>
-          exec('kubectl', ['--kubeconfig', file, 'get', 'pods']).then(
-            () => false,
-            (error: unknown) => String(error).includes('Unauthorized') || String(error).includes('logged in'),
-          ),
-        );
-        await stack.pulumi(
-          'config',
-          'set',
-          '--stack',
-          'local',
-          '--secret',
-          'kubeconfig',
-          '--',
-          plane.access.kubeconfig(),
-        );
-        await expect(stack.destroy()).rejects.toThrow(/Unauthorized|unreachable|logged in|credentials/);
-        await stack.destroy('--run-program');
-        expect(await stack.resources()).toEqual([]);
-      },
-      STEP_MS,
-    );
-  },
-);
+  test(
+    'with an expired kubeconfig in the state, destroy works with --run-program',
+    async () => {
+      const { core, objects } = plane.client;
+      const name = 'expiring';
+      await core.createNamespacedServiceAccount({ namespace: 'default', body: { metadata: { name } } });
+      await objects.create({
+        apiVersion: 'rbac.authorization.k8s.io/v1',
+        kind: 'ClusterRoleBinding',
+        metadata: { name },
+        roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'ClusterRole', name: 'cluster-admin' },
+        subjects: [{ kind: 'ServiceAccount', name, namespace: 'default' }],
+      } as KubernetesObject);
+      const metadata = { name, annotations: { 'kubernetes.io/service-account.name': name } };
+      const type = 'kubernetes.io/service-account-token';
+      await core.createNamespacedSecret({ namespace: 'default', body: { metadata, type } });
+      const token = async (): Promise<string> =>
+        Buffer.from(
+          (await core.readNamespacedSecret({ name, namespace: 'default' })).data?.['token'] ?? '',
+          'base64',
+        ).toString();
+      await until('the token is there', async () => (await token()) !== '');
+      const expiring = plane.access.kubeconfig().replace(plane.access.token(), await token());
+      await stack.pulumi('config', 'set', '--stack', 'local', '--secret', 'kubeconfig', '--', expiring);
+      await stack.up();
+      await core.deleteNamespacedSecret({ name, namespace: 'default' });
+      const file = join(scratch.directory, 'expired');
+      writeFileSync(file, expiring);
+      await until('the token expired', () =>
+        exec('kubectl', ['--kubeconfig', file, 'get', 'pods']).then(
+          () => false,
+          (error: unknown) => String(error).includes('Unauthorized') || String(error).includes('logged in'),
+        ),
+      );
+      await stack.pulumi(
+        'config',
+        'set',
+        '--stack',
+        'local',
+        '--secret',
+        'kubeconfig',
+        '--',
+        plane.access.kubeconfig(),
+      );
+      await expect(stack.destroy()).rejects.toThrow(/Unauthorized|unreachable|logged in|credentials/);
+      await stack.destroy('--run-program');
+      expect(await stack.resources()).toEqual([]);
+    },
+    STEP_MS,
+  );
+});
