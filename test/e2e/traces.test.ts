@@ -49,9 +49,6 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
     'both/1/.keep': '',
   });
 
-  // Triton does not send spans again that a busy machine lost.
-  jest.retryTimes(1);
-
   /** Starts a Triton with the flags of a pod. */
   const startTraced = (name: string, sampleRate: number): Promise<TestTriton> => {
     const namespace = { name: 'vision', create: true, protect: false };
