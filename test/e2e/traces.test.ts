@@ -19,6 +19,9 @@ const SOON = '--trace-config=opentelemetry,bsp_schedule_delay=100';
 
 const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
 
+/** How often a request is traced until its spans arrive. */
+const ATTEMPTS = 3;
+
 /** The names of the spans of a request to the ensemble, each with that of its parent. */
 const STEPS = [
   'InferRequest < caller',
@@ -57,11 +60,24 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
     return testTriton(scratch, repository, { name, extraArguments });
   };
 
-  /** The spans of a trace, which the collector gets in several parts. */
-  const waitForTrace = async (traceId: string): Promise<readonly Span[]> => {
-    const find = (): Span[] => collector.spans.filter((span) => span.traceId === traceId);
-    await until(`the spans of ${traceId}`, () => find().length >= STEPS.length);
-    return find();
+  /**
+   * Asks, and waits for the spans of the trace, which the collector gets in several parts. Asks again only if no span
+   * arrives: Triton 2.51 lost 11 of 1,850 traces, each with all its spans.
+   * @param ask returns the id of the trace
+   */
+  const trace = async (ask: () => Promise<string>): Promise<readonly Span[]> => {
+    for (let attempt = 1; ; attempt += 1) {
+      const traceId = await ask();
+      const find = (): Span[] => collector.spans.filter((span) => span.traceId === traceId);
+      try {
+        await until(`a span of ${traceId}`, () => find().length > 0, 20_000);
+      } catch (error) {
+        if (attempt === ATTEMPTS) throw error;
+        continue;
+      }
+      await until(`all spans of ${traceId}`, () => find().length >= STEPS.length);
+      return find();
+    }
   };
 
   const tree = (spans: readonly Span[]): string[] => {
@@ -71,20 +87,25 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
 
   test('a request with a trace context has a span for each step of an ensemble, below that of the caller', async () => {
     const server = await startTraced('asked', 0);
-    const { code, stderr } = await runCommandLine('infer', ['both', '[0]', '--url', server.httpUrl, '--traceparent']);
-    expect({ code, stderr }).toMatchObject({ code: 0 });
-    const traceId = /^trace id ([0-9a-f]{32})$/m.exec(stderr)?.[1] ?? '';
-    expect(tree(await waitForTrace(traceId))).toEqual(STEPS);
+    const overHttp = await trace(async () => {
+      const { code, stderr } = await runCommandLine('infer', ['both', '[0]', '--url', server.httpUrl, '--traceparent']);
+      expect({ code, stderr }).toMatchObject({ code: 0 });
+      return /^trace id ([0-9a-f]{32})$/m.exec(stderr)?.[1] ?? '';
+    });
+    expect(tree(overHttp)).toEqual(STEPS);
 
-    const overGrpc = newTrace();
+    let context = newTrace();
     const grpc = new TritonGrpcClient(server.grpcAddress);
     scratch.defer(() => grpc.close());
     await grpc.infer('both', [x]);
-    await grpc.infer('both', [x], { traceparent: overGrpc.traceparent });
-    const spans = await waitForTrace(overGrpc.traceId);
-    expect(tree(spans)).toEqual(STEPS);
-    const root = spans.find(({ name }) => name === 'InferRequest');
-    expect(root?.parentSpanId).toBe(overGrpc.traceparent.split('-')[2]);
+    const overGrpc = await trace(async () => {
+      context = newTrace();
+      await grpc.infer('both', [x], { traceparent: context.traceparent });
+      return context.traceId;
+    });
+    expect(tree(overGrpc)).toEqual(STEPS);
+    const root = overGrpc.find(({ name }) => name === 'InferRequest');
+    expect(root?.parentSpanId).toBe(context.traceparent.split('-')[2]);
 
     expect(collector.resources[0]).toMatchObject({
       'service.name': 'asked',
@@ -92,7 +113,9 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
       'k8s.pod.name': 'asked-pod',
     });
     // With the rate 0, the other requests have no trace.
-    expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(new Set([traceId, overGrpc.traceId]));
+    expect(new Set(collector.spans.map((span) => span.traceId))).toEqual(
+      new Set([overHttp[0]?.traceId, context.traceId]),
+    );
 
     const settings = await fetch(`${server.httpUrl}/v2/trace/setting`, { method: 'POST', body: '{"trace_rate":"1"}' });
     expect(settings.status).toBe(403);
@@ -100,13 +123,23 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
 
   test('a sample rate of 0.5 traces every second request', async () => {
     const server = await startTraced('sampled', 0.5);
-    const before = collector.spans.length;
-    for (let sent = 0; sent < 6; sent += 1) await server.client.infer('both', [x]);
-    const last = newTrace();
-    await server.client.infer('both', [x], { traceparent: last.traceparent });
-    await waitForTrace(last.traceId);
-    const traces = new Set(collector.spans.slice(before).map(({ traceId }) => traceId));
-    traces.delete(last.traceId);
-    expect(traces.size).toBe(3);
+    /** How many of six requests have a trace that arrives. */
+    const traced = async (): Promise<number> => {
+      const before = collector.spans.length;
+      for (let sent = 0; sent < 6; sent += 1) await server.client.infer('both', [x]);
+      const asked = new Set<string>();
+      await trace(async () => {
+        const { traceId, traceparent } = newTrace();
+        await server.client.infer('both', [x], { traceparent });
+        asked.add(traceId);
+        return traceId;
+      });
+      return new Set(collector.spans.slice(before).flatMap(({ traceId }) => (asked.has(traceId) ? [] : [traceId])))
+        .size;
+    };
+    // Fewer only if Triton lost one; never more.
+    const counts: number[] = [];
+    while (counts.length < ATTEMPTS && !counts.includes(3)) counts.push(await traced());
+    expect(Math.max(...counts)).toBe(3);
   });
 });
