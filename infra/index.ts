@@ -1,11 +1,17 @@
 import { join } from 'node:path';
 import { getImages } from '@pulumi/aws/ecr/getImages';
 import * as pulumi from '@pulumi/pulumi';
-import { readOwnState, refuseToDropNamespace, refuseToRenderLiveObjects } from './cluster/live-objects';
+import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
 import { useMirror, type ImageId } from './images/use-mirror';
 import { asRunError, toRunError } from './run-error';
 import { readSettings } from './settings';
-import { getServedChanges, isLoadBalancerClassChanged, keepPublisher, liveClusterName } from './served-changes';
+import {
+  getServedChanges,
+  isLoadBalancerClassChanged,
+  keepPublisher,
+  liveClusterName,
+  refuseToDropNamespace,
+} from './served-changes';
 import { program } from './stack';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
@@ -16,7 +22,7 @@ export = async (): Promise<object> => {
   toRunError(() => refuseToDropNamespace(state, settings));
   for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
   const { cluster, publisher } = settings;
-  if (cluster.kind === 'create') cluster.liveName = liveClusterName(state);
+  if (cluster.kind === 'create' && cluster.hasDefaultName) cluster.liveName = liveClusterName(state);
   if (publisher !== undefined) Object.assign(publisher, keepPublisher(state, publisher));
   const { exposure } = settings.triton;
   // A load balancer that moves to another namespace or cluster serves until its replacement does.

@@ -1,3 +1,4 @@
+import { UserError } from '../src/core/errors';
 import { AGENT_CONTAINER } from '../src/release/agent-api';
 import { getServer, readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
@@ -6,6 +7,7 @@ import { GPU_POOL_LABEL } from './gpu/gpu-labels';
 import type { GpuNodePoolSettings, PublisherSettings, Settings } from './settings/types';
 import { COMPONENT_NAME } from './settings/triton';
 import { DEFAULTS } from './triton/limits';
+import { labels } from './triton/names';
 import { completeOptions } from './triton/settings';
 import { drainSeconds } from './triton/timeouts';
 
@@ -65,6 +67,7 @@ const STACK = 'pulumi:pulumi:Stack';
 const OIDC_PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
 const ROLE = 'aws:iam/role:Role';
 const KUBERNETES = 'pulumi:providers:kubernetes';
+const NAMESPACE = 'kubernetes:core/v1:Namespace';
 const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
 
 const created = ({ cluster }: Settings) => (cluster.kind === 'create' ? cluster : undefined);
@@ -83,6 +86,33 @@ const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
 
 /** The name of the cluster that the stack created; undefined if there is none. */
 export const liveClusterName = (state: StateResources): string | undefined => new LiveStack(state).get(CLUSTER, 'name');
+
+/**
+ * Refuses another namespace together with `createNamespace: false` in a protected stack: Pulumi would delete the namespace
+ * that the stack created, with all that others have in it, because it does not ask for protection when a resource is
+ * replaced by one that is only read.
+ * @throws UserError
+ */
+export function refuseToDropNamespace(
+  state: StateResources,
+  { protect, triton: { namespace } }: Pick<Settings, 'protect' | 'triton'>,
+): void {
+  if (!protect || namespace.create) return;
+  const live = new LiveStack(state)
+    .all(NAMESPACE)
+    .map(({ metadata }) => metadata as { name?: string; labels?: Record<string, string> } | undefined)
+    .find((metadata) => isSubset(labels(COMPONENT_NAME), metadata?.labels))?.name;
+  if (live === undefined || live === namespace.name) return;
+  throw new UserError(
+    `protect is true, and this stack created the namespace ${live}: Pulumi would delete it with everything in it, because namespace changes together with createNamespace: false`,
+    {
+      hint: `first release it: set only createNamespace: false, with namespace: ${live}, and run "pulumi up". Then set protect: false and the new namespace`,
+    },
+  );
+}
+
+const isSubset = (some: Record<string, string>, all: Record<string, string> = {}): boolean =>
+  Object.entries(some).every(([key, value]) => all[key] === value);
 
 /** Whether the load balancer gets another class, so that its Service must be deleted before its replacement is created. */
 export function isLoadBalancerClassChanged(state: StateResources, settings: Settings): boolean {

@@ -201,7 +201,7 @@ function newCluster(
       kubeconfigText: pulumi.secret(cluster.kubeconfig),
       providerKubeconfigText: pulumi.secret(cluster.providerKubeconfig),
       clusterIdentifier: cluster.arn,
-      name: settings.hasDefaultName ? (settings.liveName ?? settings.name) : settings.name,
+      names: [settings.liveName ?? settings.name],
     },
     oidcProviderArn: cluster.oidcProviderArn,
     nodes: { cluster, subnetIds: network.privateSubnetIds, zones: network.zones },

@@ -1,6 +1,6 @@
 import type { Policies, PolicyResource, ResourceValidationArgs } from '@pulumi/policy';
 import { appliesTo, describe, type Finding, type Resource, type Rule } from './rule';
-import { Value } from './value';
+import { UNKNOWN, Value } from './value';
 
 type GetProduction = (urn: string) => boolean | undefined;
 
@@ -57,7 +57,9 @@ function resourceInStack(resource: PolicyResource, production: boolean | undefin
     production,
     // While its cluster does not exist, a preview knows no property of an object. A known object has some.
     props:
-      type.startsWith('kubernetes:') && Object.keys(props).length === 0 ? Value.unknown() : Value.ofResource(props),
+      type.startsWith('kubernetes:') && Object.keys(props).length === 0
+        ? new Value('', UNKNOWN)
+        : Value.ofResource(props),
     madeFrom: (property) => urns(property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
   };
 }

@@ -20,11 +20,6 @@ export class Value {
     return new Value('', known(properties));
   }
 
-  /** Stands for properties that are not known yet. */
-  static unknown(): Value {
-    return new Value('', UNKNOWN);
-  }
-
   /**
    * The value at a path below this one.
    * @param path keys separated by dots; no key may contain a dot itself

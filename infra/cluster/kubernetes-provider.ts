@@ -13,10 +13,8 @@ export interface ClusterAccess {
   providerKubeconfigText?: pulumi.Output<string>;
   /** Identifies the cluster. Default: the address of its API server in the kubeconfig. */
   clusterIdentifier?: pulumi.Input<string> | undefined;
-  /** Differs between clusters, and is known before an update. */
-  name: string;
-  /** Names under which earlier updates may know the same cluster. */
-  formerNames?: readonly string[];
+  /** Texts that identify the cluster and are known before an update. Earlier updates may have used each but the first. */
+  names: readonly [string, ...string[]];
 }
 
 /** Access to an existing cluster. */
@@ -30,8 +28,7 @@ export function existingAccess(
   return {
     kubeconfigText: pulumi.secret(text),
     clusterIdentifier,
-    name: clusterIdentifier ?? address,
-    formerNames: [address],
+    names: clusterIdentifier === undefined ? [address] : [clusterIdentifier, address],
   };
 }
 
@@ -54,12 +51,11 @@ export function kubernetesProvider(
     return new Provider('manifests', { renderYamlToDirectory: resolve(paths.root, renderTo) }, options);
   }
   if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
-  const { name, formerNames = [], kubeconfigText, providerKubeconfigText, clusterIdentifier } = access;
-  const aliases = [...formerNames.filter((former) => former !== name).map(providerName), FORMER_NAME];
+  const [name, ...formerNames] = access.names.map(providerName) as [string, ...string[]];
   return new Provider(
-    providerName(name),
-    { kubeconfig: providerKubeconfigText ?? kubeconfigText, clusterIdentifier },
-    { ...options, aliases: aliases.map((alias) => ({ name: alias })) },
+    name,
+    { kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText, clusterIdentifier: access.clusterIdentifier },
+    { ...options, aliases: [...formerNames, FORMER_NAME].map((former) => ({ name: former })) },
   );
 }
 

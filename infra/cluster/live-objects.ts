@@ -3,7 +3,6 @@ import { ResourceInvokeRequest } from '@pulumi/pulumi/proto/resource_pb';
 import * as pulumi from '@pulumi/pulumi';
 import { Struct } from 'google-protobuf/google/protobuf/struct_pb';
 import { UserError } from '../../src/core/errors';
-import type { Settings } from '../settings/types';
 
 /** The resources of a stack by URN, as they were before this run. */
 export type StateResources = Readonly<Record<string, { type: string; outputs: Record<string, unknown> }>>;
@@ -12,7 +11,6 @@ export type StateResources = Readonly<Record<string, { type: string; outputs: Re
 const READ_STATE = 'pulumi:pulumi:readStackResourceOutputs';
 
 const PROVIDER = 'pulumi:providers:kubernetes';
-const NAMESPACE = 'kubernetes:core/v1:Namespace';
 
 /**
  * Reads the last state of the stack that is running. Does not use `pulumi.runtime.invoke`, which would look up each
@@ -37,30 +35,6 @@ export async function readOwnState(): Promise<StateResources> {
   // All outputs are one secret if one of them is.
   const plain = pulumi.runtime.isRpcSecret(outputs) ? (pulumi.runtime.unwrapRpcSecret(outputs) as unknown) : outputs;
   return (plain ?? {}) as StateResources;
-}
-
-/**
- * Refuses another namespace together with `createNamespace: false` in a protected stack: Pulumi would delete the namespace
- * that the stack created, with all that others have in it, because it does not ask for protection when a resource is
- * replaced by one that is only read.
- * @throws UserError
- */
-export function refuseToDropNamespace(
-  state: StateResources,
-  { protect, triton: { namespace } }: Pick<Settings, 'protect' | 'triton'>,
-): void {
-  if (!protect || namespace.create) return;
-  const live = Object.values(state)
-    .filter(({ type }) => type === NAMESPACE)
-    .map(({ outputs }) => outputs['metadata'] as { name?: string; labels?: Record<string, string> } | undefined)
-    .find((metadata) => metadata?.labels?.['app.kubernetes.io/instance'] !== undefined)?.name;
-  if (live === undefined || live === namespace.name) return;
-  throw new UserError(
-    `protect is true, and this stack created the namespace ${live}: Pulumi would delete it with everything in it, because namespace changes together with createNamespace: false`,
-    {
-      hint: `first release it: set only createNamespace: false, with namespace: ${live}, and run "pulumi up". Then set protect: false and the new namespace`,
-    },
-  );
 }
 
 /**

@@ -26,7 +26,7 @@ export type ClusterSettings =
       name: string;
       /** Whether the stack file omits the name, so that an existing cluster keeps the name that it has. */
       hasDefaultName: boolean;
-      /** The name that the cluster has; undefined before it is created. */
+      /** The name that a live cluster has and keeps; undefined if the stack file sets the name. */
       liveName?: string | undefined;
       /** "1.35" */
       version: string;

@@ -97,7 +97,7 @@ def _network(export: Export, way: Way, device: torch.device) -> nn.Module:
     """Return the network on the device. The eager module, from which the next ways are made, stays on the CPU."""
     if isinstance(export, TorchScriptExport) and export.example_inputs is not None:
         made = torchscript(replace(export, precision=way.precision, channels_last=way.channels_last, freeze=way.freeze))
-        # As a server loads it: `.to()` would move neither the devices in the graph nor a copy of the weights.
+        # As a server loads it. `.to()` would leave the devices in the graph, and move the weights of the eager module.
         file = io.BytesIO()
         torch.jit.save(made, file)
         file.seek(0)

@@ -47,13 +47,14 @@ export async function planPrune(
   const sweptBefore = new Date(
     Math.max(now - DAY_MS, Date.parse(base.head?.sweptBefore ?? '1970-01-01')),
   ).toISOString();
-  const named = await namedKeys(kept, store, location);
+  const files = kept.flatMap((release) => namedFiles(release, location));
+  const named = new Set(files.map(({ key }) => key));
+  const old = listed.filter(({ key, modified }) => !named.has(key) && modified.toISOString() < sweptBefore);
+  const copies = await findCopies(old, files, store);
   return {
     retained: kept.map(({ id }) => id).reverse(),
     sweptBefore,
-    orphans: listed
-      .filter(({ key, modified }) => !named.has(key) && modified.toISOString() < sweptBefore)
-      .map(({ key, etag, bytes }) => ({ key, etag, bytes })),
+    orphans: old.filter(({ key }) => !copies.has(key)).map(({ key, etag, bytes }) => ({ key, etag, bytes })),
   };
 }
 
@@ -64,23 +65,26 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
   return (listed?.modified.getTime() ?? 0) + (found?.ageMs ?? 0);
 }
 
-async function namedKeys(
-  releases: readonly AgentRelease[],
-  store: S3Store,
-  location: RepositoryLocation,
-): Promise<Set<string>> {
-  const files = releases.flatMap(({ manifest }) =>
-    Object.entries(manifest.models).flatMap(([name, model]) =>
-      model.files.map((file) => ({ ...file, place: `${location.prefix}/${name}/${file.path}` })),
-    ),
+/** The files of a release, each with its place in the view for servers without an agent. */
+const namedFiles = ({ manifest }: AgentRelease, { prefix }: RepositoryLocation) =>
+  Object.entries(manifest.models).flatMap(([name, { files }]) =>
+    files.map(({ key, path, checksum }) => ({ key, checksum, place: `${prefix}/${name}/${path}` })),
   );
-  const named = new Set(files.map(({ key }) => key));
-  // Copies for servers without an agent of files that are stored under another key, unless the place has other bytes.
-  const copies = files.filter(({ place }) => !named.has(place));
-  await forEachLimited(copies, store.concurrency, async ({ place, bytes, checksum }) => {
-    if ((await store.checksum(place, bytes)) === checksum) named.add(place);
+
+/** The objects that are copies of files stored under another key. Other bytes in such a place are not. */
+async function findCopies(
+  objects: readonly { key: string; bytes: number }[],
+  files: ReturnType<typeof namedFiles>,
+  store: S3Store,
+): Promise<Set<string>> {
+  const places = new Set(files.map(({ place }) => place));
+  const contents = new Set(files.map(({ place, checksum }) => `${checksum} ${place}`));
+  const copies = new Set<string>();
+  const inPlace = objects.filter(({ key }) => places.has(key));
+  await forEachLimited(inPlace, store.concurrency, async ({ key, bytes }) => {
+    if (contents.has(`${await store.checksum(key, bytes)} ${key}`)) copies.add(key);
   });
-  return named;
+  return copies;
 }
 
 /**

@@ -2,7 +2,7 @@ import { forEachLimited } from '../../core/concurrency';
 import { UserError } from '../../core/errors';
 import { formatLocation, type RepositoryLocation } from '../../release/location';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
-import { CONFIG_FILE, getVersion } from '../keys';
+import { CONFIG_FILE, getModelName, getVersion } from '../keys';
 import type { HeadFile } from './head-file';
 import { readAgentSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
 
@@ -49,7 +49,7 @@ async function write(
   const present = new Map(listed.map((object) => [object.key, object]));
   const due: string[] = [];
   const occupied: string[] = [];
-  const modelOf = (key: string): string => key.slice(folder.length).split('/')[0] ?? '';
+  const modelOf = (key: string): string => getModelName(key.slice(folder.length));
   const isOccupied = (key: string): boolean => occupied.some((other) => modelOf(other) === modelOf(key));
   try {
     const isVersionFile = (key: string): boolean => getVersion(key.slice(folder.length)) !== undefined;

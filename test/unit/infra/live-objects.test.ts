@@ -1,5 +1,4 @@
-import { refuseToDropNamespace, refuseToRenderLiveObjects } from '../../../infra/cluster/live-objects';
-import type { Settings } from '../../../infra/settings';
+import { refuseToRenderLiveObjects } from '../../../infra/cluster/live-objects';
 
 const object = { type: 'kubernetes:apps/v1:Deployment', outputs: {} };
 const live = { type: 'pulumi:providers:kubernetes', outputs: { kubeconfig: '{}' } };
@@ -21,30 +20,4 @@ test('refuseToRenderLiveObjects refuses a stack with objects in a cluster, and n
       hint: expect.stringContaining('docs/operations.md') as string,
     }) as Error,
   );
-});
-
-describe('refuseToDropNamespace', () => {
-  const namespace = (labels?: object) => ({
-    type: 'kubernetes:core/v1:Namespace',
-    outputs: { metadata: { name: 'old', ...(labels && { labels }) } },
-  });
-  const own = { namespace: namespace({ 'app.kubernetes.io/instance': 'triton' }) };
-  const settings = (name: string, create = false, protect = true) =>
-    ({ protect, triton: { namespace: { name, create, protect } } }) as unknown as Settings;
-
-  test.each([
-    ['a new stack', {}, settings('new')],
-    ['a release of the namespace', own, settings('old')],
-    ['a namespace that the stack replaces, which Pulumi refuses', own, settings('new', true)],
-    ['a stack without protection', own, settings('new', false, false)],
-    ['a namespace that the stack did not create', { namespace: namespace() }, settings('new')],
-  ])('accepts %s', (_, state, next) => {
-    expect(() => refuseToDropNamespace(state, next)).not.toThrow();
-  });
-
-  test('refuses another namespace with createNamespace: false in a protected stack', () => {
-    expect(() => refuseToDropNamespace(own, settings('new'))).toThrow(
-      /this stack created the namespace old: .* delete/,
-    );
-  });
 });

@@ -6,9 +6,11 @@ import {
   getServedChanges,
   isLoadBalancerClassChanged,
   keepPublisher,
+  refuseToDropNamespace,
   SERVED_SETTINGS,
 } from '../../../infra/served-changes';
-import { readSettings } from '../../../infra/settings';
+import { readSettings, type Settings } from '../../../infra/settings';
+import { labels } from '../../../infra/triton/names';
 import { paths } from '../../../src/core/paths';
 import { getConfig } from '../../support/registered-stack';
 
@@ -253,4 +255,31 @@ test('the description of each of these settings reports what a change replaces o
       expect.stringMatching(/(change|removed).*(replace|delete|creates|start)/i),
     ]);
   }
+});
+
+describe('refuseToDropNamespace', () => {
+  const namespace = (labels?: object) => ({
+    type: 'kubernetes:core/v1:Namespace',
+    outputs: { metadata: { name: 'old', ...(labels && { labels }) } },
+  });
+  const own = { namespace: namespace(labels('triton')) };
+  const settings = (name: string, create = false, protect = true) =>
+    ({ protect, triton: { namespace: { name, create, protect } } }) as unknown as Settings;
+
+  test.each([
+    ['a new stack', {}, settings('new')],
+    ['a release of the namespace', own, settings('old')],
+    ['a namespace that the stack replaces, which Pulumi refuses', own, settings('new', true)],
+    ['a stack without protection', own, settings('new', false, false)],
+    ['a namespace without labels', { namespace: namespace() }, settings('new')],
+    ['a namespace of others', { namespace: namespace({ 'app.kubernetes.io/instance': 'argo' }) }, settings('new')],
+  ])('accepts %s', (_, state, next) => {
+    expect(() => refuseToDropNamespace(state, next)).not.toThrow();
+  });
+
+  test('refuses another namespace with createNamespace: false in a protected stack', () => {
+    expect(() => refuseToDropNamespace(own, settings('new'))).toThrow(
+      /this stack created the namespace old: .* delete/,
+    );
+  });
 });
