@@ -19,7 +19,7 @@ export async function main([endpointUrl = '', list = '', directory = '']: readon
   const store = new S3Store({ bucket, endpointUrl });
   const unit = { name: 'files', isVersion: false, content: 'content', files };
   await new ContentStore(directory).fill([unit], {
-    read: (file, start, buffer) => store.readInto(file.key, file.versionId, start, buffer),
+    read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
     concurrency: PARTS,
   });
   store.close();

@@ -21,10 +21,15 @@ export interface Unit {
 }
 
 /**
- * Reads bytes of an object, from `start` on, into `buffer`, or throws.
- * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object
+ * Reads bytes of an object and passes them on as they arrive. Waits for the promise that `take` returns, if it returns
+ * one, and throws what it throws.
+ * @returns how many bytes were read, fewer than asked only at the end of the object
  */
-export type ReadInto = (file: ReleasedFile, start: number, buffer: Buffer) => Promise<number>;
+export type ReadObject = (
+  file: ReleasedFile,
+  range: { start: number; bytes: number },
+  take: (chunk: Buffer) => Promise<void> | undefined,
+) => Promise<number>;
 
 /** The bytes in S3 are not those that the manifest names. */
 export class WrongBytesError extends UserError {
@@ -57,7 +62,7 @@ function computeContent(model: string, unit: string, files: readonly ReleasedFil
 }
 
 export interface FillOptions {
-  read: ReadInto;
+  read: ReadObject;
   /** Parts that are read at a time. Each takes a buffer of PIECE_BYTES. */
   concurrency: number;
   signal?: AbortSignal | undefined;
@@ -66,8 +71,8 @@ export interface FillOptions {
 
 const TEMPORARY = 'incomplete-';
 
-/** A part is read, hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
-const PIECE_BYTES = 2 * 1024 * 1024;
+/** A part is hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
+const PIECE_BYTES = 1024 * 1024;
 
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
 export class ContentStore {
@@ -160,7 +165,7 @@ class Target {
   }
 
   /**
-   * Reads and writes one part, piece by piece.
+   * Reads, hashes and writes one part.
    * @returns whether the file is complete
    */
   async copy(
@@ -170,19 +175,37 @@ class Target {
   ): Promise<boolean> {
     const { file } = this;
     const hash = createHash('sha256');
-    for (let at = 0; at < part.bytes;) {
+    let at = part.start;
+    let filled = 0;
+    const write = async (): Promise<void> => {
       signal?.throwIfAborted();
-      const piece = buffer.subarray(0, Math.min(buffer.byteLength, part.bytes - at));
-      const count = await read(file, part.start + at, piece);
-      onBytes?.(count);
-      if (count !== piece.byteLength) this.refuse(`it ends after ${part.start + at + count} of ${file.bytes} bytes`);
+      const piece = buffer.subarray(0, filled);
       hash.update(piece);
-      const handle = await this.open();
-      for (let done = 0; done < count;) {
-        done += (await handle.write(piece, done, count - done, part.start + at + done)).bytesWritten;
-      }
-      at += count;
-    }
+      await this.write(piece, at);
+      at += filled;
+      filled = 0;
+    };
+    const add = (chunk: Buffer, from = 0): Promise<void> | undefined => {
+      const end = from + chunk.copy(buffer, filled, from);
+      filled += end - from;
+      return filled < buffer.byteLength ? undefined : write().then(() => add(chunk, end));
+    };
+    let adding: Promise<void> | undefined;
+    const take = (chunk: Buffer): Promise<void> | undefined => {
+      onBytes?.(chunk.byteLength);
+      // A connection can fail while it waits. What the next one brings then waits too.
+      const mine = adding === undefined ? add(chunk) : adding.then(() => add(chunk));
+      adding = mine;
+      const end = (): void => {
+        if (adding === mine) adding = undefined;
+      };
+      mine?.then(end, () => undefined);
+      return mine;
+    };
+    signal?.throwIfAborted();
+    const count = part.bytes === 0 ? 0 : await read(file, part, take);
+    if (count !== part.bytes) this.refuse(`it ends after ${part.start + count} of ${file.bytes} bytes`);
+    if (filled > 0) await write();
     if (part.bytes === 0) await this.open();
     this.digests[part.number - 1] = hash.digest();
     this.left -= 1;
@@ -191,6 +214,13 @@ class Target {
     const checksum = checksumOfParts(this.digests);
     if (checksum !== file.checksum) this.refuse(`checksum ${checksum} instead of ${file.checksum}`);
     return true;
+  }
+
+  private async write(piece: Buffer, start: number): Promise<void> {
+    const handle = await this.open();
+    for (let done = 0; done < piece.byteLength;) {
+      done += (await handle.write(piece, done, piece.byteLength - done, start + done)).bytesWritten;
+    }
   }
 
   private open(): Promise<FileHandle> {

@@ -11,7 +11,7 @@ import type { Report } from './events';
 import { Releases } from './releases';
 import { RequestRefusedError } from './request-refused';
 
-/** Parts of objects that are read at a time, with a buffer of 2 MiB each. */
+/** Parts of objects that are read at a time, with a buffer of 1 MiB each. */
 const PARTS = 16;
 
 export interface DownloadOptions {
@@ -84,7 +84,7 @@ export class Downloads {
   private fill(release: Manifest, signal: AbortSignal): Promise<void> {
     const { store } = this.options;
     return this.content.fill(getReleaseUnits(release), {
-      read: (file, start, buffer) => store.readInto(file.key, file.versionId, start, buffer),
+      read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
       concurrency: PARTS,
       signal,
       onBytes: (more) => (this.total.bytes += more),

@@ -30,6 +30,8 @@ const UNLOAD_MS = 30_000;
 export const CHECK_MS = 5000;
 /** Requests to Triton at a time. */
 const AT_A_TIME = 8;
+/** Models that an empty server loads at a time, as many as Triton does when it loads all models itself. */
+const LOADS_AT_A_TIME = 4;
 
 /** Messages of CUDA, PyTorch, ONNX Runtime and Python about memory. */
 const OUT_OF_MEMORY = /out of memory|failed to allocate|MemoryError|bad_alloc|cannot allocate memory/i;
@@ -65,10 +67,16 @@ export class ModelSwitcher {
       await this.unloadOthers(to);
       for (const model of this.getReplaced(to).reverse()) await this.unload(model);
     }
-    for (const load of getLoads(to, unloadFirst ? { kind: 'unknown' } : from)) {
+    const load = async (one: Load): Promise<void> => {
       signal?.throwIfAborted();
-      await this.load(load);
-    }
+      await this.load(one);
+    };
+    const isEmpty = this.isEmpty();
+    const loads = getLoads(to, unloadFirst || isEmpty ? { kind: 'unknown' } : from);
+    // Nobody uses the models of an empty server yet, so only ensembles have to wait for others.
+    const isFree = ({ model }: Load): boolean => isEmpty && to.models[model]?.composedOf.length === 0;
+    await forEachLimited(loads.filter(isFree), LOADS_AT_A_TIME, load);
+    for (const one of loads) if (!isFree(one)) await load(one);
     await this.unloadOthers(to);
     for (const [model, released] of Object.entries(to.models)) {
       this.options.repository.clean(model, { units: getUnits(model, released) });
@@ -112,6 +120,11 @@ export class ModelSwitcher {
       if (!isReady) lost.add(model);
     });
     return [...lost];
+  }
+
+  /** Whether the notes know of no model that Triton serves. */
+  private isEmpty(): boolean {
+    return !Object.values(this.options.notes.notes.loads).some(({ sure }) => sure);
   }
 
   /** After Triton was restarted: it has loaded nothing. */

@@ -4,6 +4,7 @@ import { getName, type Bucket } from './bucket';
 import { checksumOfBytes, checksumOfParts, partBytesFor, splitIntoParts, sha256 } from './checksum';
 import { PreconditionFailedError, S3Error } from './errors';
 import { type WireResponse, header, quoted, S3RequestError } from './requester';
+import { SinkError, type Sink } from './send-request';
 import type { PutCondition } from './types';
 import { MalformedXmlError } from './xml';
 
@@ -85,33 +86,73 @@ export async function getObject(
   );
 }
 
+/** What of an object is read. */
+export interface RangeToRead {
+  start: number;
+  /** At least 1. */
+  bytes: number;
+  /** ETag that the object must have. */
+  etag?: string | undefined;
+  /** Version to read. */
+  versionId?: string | undefined;
+}
+
 /**
- * Reads the bytes of an object from `start` on into `buffer`.
- * @param state `etag`: ETag that the object must have; `versionId`: version to read
- * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object; undefined if the
- *   object does not exist
+ * Reads a part of an object and passes the bytes on as they arrive. If the connection fails, only the rest is requested
+ * again.
+ * @param take returns a promise if the connection should wait for it
+ * @returns how many bytes were read, fewer than asked only at the end of the object; undefined if the object does not
+ *   exist
+ * @throws S3Error, and what `take` throws
  */
-export async function readRange(
+export async function streamRange(
   bucket: Bucket,
   key: string,
-  start: number,
-  buffer: Buffer,
-  { etag, versionId }: { etag?: string; versionId?: string | undefined } = {},
+  { start, bytes, etag, versionId }: RangeToRead,
+  take: Sink['take'],
 ): Promise<number | undefined> {
-  const range = `bytes=${start}-${start + buffer.byteLength - 1}`;
+  let count = 0;
   const reading = bucket.requester.send({
     what: `read ${getName(bucket, key)}`,
     method: 'GET',
     key,
     query: getVersionQuery(versionId),
-    headers: etag === undefined ? { range } : { range, 'if-match': etag },
-    into: buffer,
-    read: ({ body }) => body.byteLength,
+    get headers(): Readonly<Record<string, string>> {
+      const range = `bytes=${start + count}-${start + bytes - 1}`;
+      return etag === undefined ? { range } : { range, 'if-match': etag };
+    },
+    answerBytes: bytes,
+    sink: {
+      get leftBytes() {
+        return bytes - count;
+      },
+      take: (chunk) => {
+        count += chunk.byteLength;
+        return take(chunk);
+      },
+    },
+    read: () => count,
   });
   return unlessMissing(reading).catch((error: unknown) => {
-    // The object ends before the range.
-    if (error instanceof S3Error && error.status === 416) return 0;
+    if (error instanceof SinkError) throw error.cause;
+    // The object ends before the range, or the connection failed after the last byte.
+    if ((error instanceof S3Error && error.status === 416) || count === bytes) return count;
     throw error;
+  });
+}
+
+/** The same into memory, from `start` on. */
+export function readRange(
+  bucket: Bucket,
+  key: string,
+  start: number,
+  buffer: Buffer,
+  of: Pick<RangeToRead, 'etag' | 'versionId'> = {},
+): Promise<number | undefined> {
+  let at = 0;
+  return streamRange(bucket, key, { ...of, start, bytes: buffer.byteLength }, (chunk) => {
+    at += chunk.copy(buffer, at);
+    return undefined;
   });
 }
 

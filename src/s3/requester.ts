@@ -7,7 +7,7 @@ import { ConnectionStock } from './connection-stock';
 import { CredentialSource } from './credentials';
 import { encodeKey, encodeQuery, resolveEndpoint, type Endpoint } from './endpoint';
 import { codeOfStatus, isExpired, isOtherRegion, S3Error, type FailureDetails } from './errors';
-import { ConnectionError, sendRequest, type WireResponse } from './send-request';
+import { ConnectionError, sendRequest, type Sink, type WireResponse } from './send-request';
 import { isOutage, isOverload, isTransient, waitBefore } from './retry';
 import { Signer } from './sign';
 import { ConcurrencyLimiter, INITIAL_LIMIT } from './concurrency-limiter';
@@ -25,15 +25,15 @@ export interface S3Request<T> {
   /** Absent for requests to the bucket itself. */
   key?: string;
   query?: Readonly<Record<string, string>>;
-  /** Names in lower case. */
-  headers?: Readonly<Record<string, string>>;
+  /** Names in lower case. Read for each try. */
+  readonly headers?: Readonly<Record<string, string>>;
   body?: Uint8Array;
   /** SHA-256 of the body, if already known. */
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
-  /** Memory for the body of a successful answer, which must not be longer. */
-  into?: Buffer;
+  /** Gets the body of a successful answer. It keeps what it got in tries that failed. */
+  sink?: Sink;
   /** Bytes that the server copies or joins before it answers, which extend the deadline. */
   copiedBytes?: number;
   /** Error code after which the same request cannot succeed, though others with this error can. */
@@ -182,10 +182,10 @@ export class Requester {
 
   /**
    * Sends a request and retries transient failures.
-   * @throws S3Error if the failure is not transient, or the tries or the time are used up
+   * @throws SinkError; S3Error if the failure is not transient, or the tries or the time are used up
    */
   async send<T>(request: S3Request<T>): Promise<T> {
-    const { answerBytes = request.into?.byteLength ?? 0, copiedBytes = 0 } = request;
+    const { answerBytes = 0, copiedBytes = 0 } = request;
     const sentBytes = (request.body?.byteLength ?? 0) + answerBytes;
     const transferMs = sentBytes / SLOWEST_BYTES_PER_MS + copiedBytes / SLOWEST_COPY_BYTES_PER_MS;
     let started = 0;
@@ -269,7 +269,7 @@ export class Requester {
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       if (isWebPage(answer)) throw new S3RequestError({ code: 'NotS3', text: 'the answer is a web page' });
       const value = request.read(answer, tries);
-      this.slots.succeeded((request.body?.byteLength ?? 0) + answer.body.byteLength);
+      this.slots.succeeded((request.body?.byteLength ?? 0) + answer.bytes);
       return { value };
     } catch (error) {
       const failure = new S3Error(request.what, site.endpoint.url, getDetails(error));
@@ -321,7 +321,7 @@ export class Requester {
       path: query === '' ? path : `${path}?${query}`,
       headers,
       body: request.body,
-      into: request.into,
+      sink: request.sink,
       getLeftMs,
     });
   }

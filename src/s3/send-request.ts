@@ -5,7 +5,10 @@ import type { Endpoint } from './endpoint';
 export interface WireResponse {
   status: number;
   headers: IncomingHttpHeaders;
+  /** Empty if a sink got it. */
   body: Buffer;
+  /** Bytes of the body. */
+  bytes: number;
 }
 
 /** One request as it is sent. */
@@ -15,10 +18,26 @@ export interface WireRequest {
   path: string;
   headers: Record<string, string>;
   body: Uint8Array | undefined;
-  /** Memory for the body of a successful answer. */
-  into?: Buffer | undefined;
+  /** Gets the body of a successful answer, which is otherwise part of the answer. */
+  sink?: Sink | undefined;
   /** Time that is left for the exchange, in ms. It may grow meanwhile. */
   getLeftMs: () => number;
+}
+
+/** Gets the bytes of an answer as they arrive. */
+export interface Sink {
+  /** How many more bytes it takes. A longer answer is a failure. */
+  readonly leftBytes: number;
+  /** @returns if the connection should wait, a promise of when to go on */
+  take(chunk: Buffer): Promise<void> | undefined;
+}
+
+/** A sink could not take the bytes. The cause is its error. */
+export class SinkError extends Error {
+  override readonly name = 'SinkError';
+  constructor(cause: unknown) {
+    super('the bytes of an answer could not be processed', { cause });
+  }
 }
 
 /** The connection failed or timed out. `code` is the error code of the operating system. */
@@ -40,7 +59,7 @@ export class ConnectionError extends Error {
  * successful answer that ends before the whole request was sent. A refusal (status 400 or above) may arrive before the
  * whole request was sent. If the connection then fails, the refusal counts, with as much of its body as arrived, unless
  * its status is one of UNCLEAR.
- * @throws ConnectionError
+ * @throws ConnectionError, SinkError
  */
 export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<WireResponse> {
   return new Promise((resolve, reject) => {
@@ -81,24 +100,28 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
     });
     request.on('response', (response) => {
       const status = response.statusCode ?? 0;
-      const into = status < 300 ? wire.into : undefined;
+      const sink = status < 300 ? wire.sink : undefined;
       const chunks: Buffer[] = [];
-      let count = 0;
+      let bytes = 0;
+      let taking: Promise<void> | undefined;
       const take = (chunk: Buffer): void => {
-        // After a failure the memory may belong to another request.
+        // After a failure the sink may belong to another request.
         if (request.destroyed) return;
-        if (into === undefined) chunks.push(chunk);
-        // A whole object instead of a range could be larger than the memory.
-        else if (chunk.byteLength > into.byteLength - count)
-          fail('RangeIgnored', 'the server sent more bytes than the range has');
-        else chunk.copy(into, count);
-        count += chunk.byteLength;
+        bytes += chunk.byteLength;
+        if (sink === undefined) return void chunks.push(chunk);
+        // A whole object instead of a range could be very large.
+        if (chunk.byteLength > sink.leftBytes)
+          return fail('RangeIgnored', 'the server sent more bytes than the range has');
+        taking = sink.take(chunk)?.catch((cause: unknown) => {
+          clearTimeout(timer);
+          reject(new SinkError(cause));
+          request.destroy();
+        });
+        if (taking === undefined) return;
+        response.pause();
+        void taking.then(() => response.resume());
       };
-      const answer = (): WireResponse => ({
-        status,
-        headers: response.headers,
-        body: into === undefined ? joined(chunks) : into.subarray(0, count),
-      });
+      const answer = (): WireResponse => ({ status, headers: response.headers, body: joined(chunks), bytes });
       if (status >= 400 && !request.writableFinished) refusal = answer;
       response.on('data', take);
       response.on('error', (error: NodeJS.ErrnoException) => fail(getCode(error), 'the answer was cut short', error));
@@ -109,7 +132,9 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
           request.destroy();
         }
         clearTimeout(timer);
-        resolve(answer());
+        // The end may come while the sink still works on the last bytes. If it fails, the promise is rejected by then.
+        if (taking === undefined) resolve(answer());
+        else void taking.then(() => resolve(answer()));
       });
     });
     if (wire.body === undefined) request.end();

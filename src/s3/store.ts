@@ -7,7 +7,7 @@ import { deleteObjects } from './delete';
 import { S3Error } from './errors';
 import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
-import { checkObject, getObject, readRange, type GotObject } from './objects';
+import { checkObject, getObject, streamRange, type GotObject } from './objects';
 import { readObject } from './read';
 import { preparing, Requester, type Sender } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
@@ -162,14 +162,19 @@ export class S3Store {
   }
 
   /**
-   * Reads bytes of a version of an object, from `start` on, into memory that the caller can use again, because memory
-   * that is allocated for each part stays in use until garbage collection. The caller verifies the bytes.
-   * @returns how many bytes were read, fewer than `buffer.byteLength` only at the end of the object
-   * @throws UserError if the version does not exist
+   * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them.
+   * @param take returns a promise if the connection should wait for it
+   * @returns how many bytes were read, fewer than asked only at the end of the object
+   * @throws UserError if the version does not exist; what `take` throws
    */
-  async readInto(key: string, versionId: string, start: number, buffer: Buffer): Promise<number> {
-    const count = await readRange(this.at, key, start, buffer, { versionId });
-    if (count === undefined) throw new UserError(`version ${versionId} of s3://${this.bucket}/${key} does not exist`);
+  async stream(
+    key: string,
+    range: { versionId: string; start: number; bytes: number },
+    take: (chunk: Buffer) => Promise<void> | undefined,
+  ): Promise<number> {
+    const count = await streamRange(this.at, key, range, take);
+    if (count === undefined)
+      throw new UserError(`version ${range.versionId} of s3://${this.bucket}/${key} does not exist`);
     return count;
   }
 

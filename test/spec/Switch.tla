@@ -39,6 +39,7 @@ On(g) == g \in Guards
 Versions == {1, 2}
 Range(s) == {s[i] : i \in 1..Len(s)}
 Models == Range(Steps) \cup Range(Others)
+Without(s, i) == SubSeq(s, 1, i - 1) \o SubSeq(s, i + 1, Len(s))
 Max(S) == CHOOSE x \in S : \A y \in S : y <= x
 
 (* What is asked of a model: content of each version, and of the labels.    *)
@@ -57,13 +58,16 @@ Clash(old, new) ==
 
 VARIABLES
   now, back,
+  mode,    \* "one": loads follow each other; "all": several at a time; "wait": no other load until all have ended
+  flight,  \* models whose load the agent waits for
+  orphans, \* models whose load an agent began that died
   file,    \* [Models -> [content, time, label, labelTime, serves, configTime]]: the model repository
   triton,  \* [Models -> [known, time, labelTime, configTime, content, label]]: what Triton has loaded
   note,    \* [Models -> [sure, before, content, time, label, labelTime]]: the agent's note of the last load
   goal, home, tasks, at, ready,
   asked, crashes, restarts,
   needless \* history: a version was loaded again without need
-vars == <<now, back, file, triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
+vars == <<now, back, mode, flight, orphans, file, triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
 
 Releases == DOMAIN Contents
 Tasks(models, r) == [i \in 1..Len(models) |-> <<models[i], Want(r, models[i])>>]
@@ -74,6 +78,9 @@ Forward(old, new) ==
   \o (IF On("EnsembleBeforeDrop") THEN Tasks(Others, new) \o Tasks(Steps, new) ELSE Tasks(Steps, new) \o Tasks(Others, new))
 (* The ensemble was not switched, or its steps still serve both.            *)
 Backward(r) == Tasks(Others, r) \o Tasks(Steps, r)
+(* If no model is known to be served, nobody uses one, so several are       *)
+(* loaded at a time, ensembles last.                                        *)
+Mode(notes) == IF On("OneAtATime") /\ \E m \in Models : notes[m].sure THEN "one" ELSE "all"
 
 First == "a"
 Time0 == 1
@@ -89,6 +96,7 @@ Init ==
   /\ note = [m \in Models |->
        [sure |-> TRUE, before |-> TRUE, content |-> file[m].content, time |-> file[m].time, label |-> file[m].label, labelTime |-> file[m].labelTime]]
   /\ goal = First /\ home = First /\ tasks = <<>> /\ at = "idle" /\ ready = TRUE
+  /\ mode = "one" /\ flight = {} /\ orphans = {}
   /\ asked = 0 /\ crashes = 0 /\ restarts = 0 /\ needless = FALSE
 
 Tick ==
@@ -102,90 +110,120 @@ Later(f) == IF On("LaterThanAll") THEN Max({now, Newest(f)}) + 1 ELSE now + 1
 Ask(r) ==
   /\ at = "idle" /\ asked < Switches /\ r # home
   /\ goal' = r /\ tasks' = Forward(home, r) /\ at' = "files" /\ asked' = asked + 1
+  /\ mode' = Mode(note)
   /\ ready' = (On("DrainOnClash") => ~Clash(home, r))
-  /\ UNCHANGED <<now, back, file, triton, note, home, crashes, restarts, needless>>
+  /\ UNCHANGED <<now, back, flight, orphans, file, triton, note, home, crashes, restarts, needless>>
 
-M == tasks[1][1]
-W == tasks[1][2]
+(* The tasks that may begin now.                                            *)
+Free ==
+  {i \in 1..Len(tasks) :
+    IF mode = "all"
+    THEN tasks[i][1] \notin flight /\ (tasks[i][1] = Ensemble => Len(tasks) = 1)
+    ELSE i = 1 /\ flight = {}}
 
 (* The time of a content: what Triton has loaded has the time that Triton   *)
 (* knows, everything else gets a later one.                                 *)
-Place(f, new, noted, notedTime) ==
-  IF On("PutAside") /\ new = noted /\ (On("OnlyIfSure") => note[M].sure) THEN notedTime
+Place(f, new, sure, noted, notedTime) ==
+  IF On("PutAside") /\ new = noted /\ (On("OnlyIfSure") => sure) THEN notedTime
   ELSE Later(f)
 
 (* Links and labels of one model, then config.pbtxt by rename, last.  The   *)
 (* agent notes that it is not sure before it asks Triton to load.           *)
 Write ==
-  /\ at = "files" /\ tasks # <<>>
-  /\ LET f == file[M]
+  /\ at = "files"
+  /\ \E i \in Free :
+     LET M == tasks[i][1]
+         W == tasks[i][2]
+         f == file[M]
          n == note[M]
          \* Triton does not notice that a file is gone
          gone == On("TouchOnRemoval") /\ f.label # "-" /\ W.label = "-" /\ ~(n.sure /\ n.label = "-")
          time == [v \in Versions |->
            IF v \notin Served(W) THEN f.time[v]
            ELSE IF gone THEN Later(f)
-           ELSE Place(f, W.content[v], n.content[v], n.time[v])]
+           ELSE Place(f, W.content[v], n.sure, n.content[v], n.time[v])]
          content == [v \in Versions |-> IF v \in Served(W) THEN W.content[v] ELSE f.content[v]]
-         labelTime == IF W.label = "-" THEN 0 ELSE Place(f, W.label, n.label, n.labelTime)
+         labelTime == IF W.label = "-" THEN 0 ELSE Place(f, W.label, n.sure, n.label, n.labelTime)
          g == [f EXCEPT !.time = time, !.content = content, !.label = W.label, !.labelTime = labelTime]
          same == g = f /\ f.serves = Served(W)     \* as noted, and the agent is sure
-     IN \/ /\ same /\ tasks' = Tail(tasks) /\ UNCHANGED <<file, note, at, now, back>>
+     IN \/ /\ same /\ tasks' = Without(tasks, i) /\ UNCHANGED <<file, note, flight, now, back>>
         \/ /\ ~same
            /\ file' = [file EXCEPT ![M] = [g EXCEPT !.serves = Served(W), !.configTime = Later(g)]]
            /\ note' = [note EXCEPT ![M].sure = ~On("MarkUnsure"), ![M].before = n.sure]
-           /\ at' = "load" /\ UNCHANGED tasks /\ Tick
-  /\ UNCHANGED <<triton, goal, home, ready, asked, crashes, restarts, needless>>
+           /\ flight' = flight \cup {M} /\ UNCHANGED tasks /\ Tick
+  /\ UNCHANGED <<mode, orphans, triton, goal, home, at, ready, asked, crashes, restarts, needless>>
+
+(* The agent dies.  Triton goes on with the loads that it had begun.        *)
+Dies ==
+  /\ crashes < MaxCrashes /\ crashes' = crashes + 1
+  /\ orphans' = orphans \cup flight /\ flight' = {}
+  /\ goal' \in {goal, home}
+  /\ tasks' = Forward(home, goal') /\ mode' = Mode(note)
+  /\ ready' = FALSE
+  /\ UNCHANGED <<triton, note, home, at, asked, restarts, needless>>
+
+DiesDuringLoad == at = "files" /\ flight # {} /\ Dies /\ UNCHANGED <<now, back, file>>
 
 (* The agent dies between two files of a model.                             *)
-WritePart ==
-  /\ at = "files" /\ tasks # <<>> /\ crashes < MaxCrashes
-  /\ LET f == file[M] IN
+DiesDuringWrite ==
+  /\ at = "files"
+  /\ \E i \in Free :
+     LET M == tasks[i][1]
+         W == tasks[i][2]
+         f == file[M]
+         n == note[M] IN
      \E v \in Served(W) :
        /\ f.content[v] # W.content[v]
        /\ file' = [file EXCEPT ![M].content[v] = W.content[v],
-                     ![M].time[v] = Place(f, W.content[v], note[M].content[v], note[M].time[v])]
-  /\ crashes' = crashes + 1 /\ Tick
-  /\ goal' \in {goal, home}
-  /\ tasks' = Forward(home, goal')
-  /\ ready' = FALSE
-  /\ UNCHANGED <<triton, note, home, at, asked, restarts, needless>>
+                     ![M].time[v] = Place(f, W.content[v], n.sure, n.content[v], n.time[v])]
+  /\ Dies /\ Tick
 
 Newest2(t) == Max({t.time[v] : v \in Versions} \cup {t.labelTime, t.configTime})
 IsNewer(f, t, v) == Max({f.time[v], f.labelTime}) > Max({t.time[v], t.labelTime})
 
-(* POST load, and its response; or the agent dies before it has it.         *)
+(* What a load of a model makes of its files.                               *)
+Load(M) ==
+  LET f == file[M]
+      t == triton[M]
+      nothing == t.known /\ Newest(f) <= Newest2(t)
+      kept == {v \in f.serves : t.content[v] # "-" /\ ~IsNewer(f, t, v)}
+      fails == ~nothing /\ \E v \in f.serves \ kept : f.content[v] \in Bad
+      after == [known |-> TRUE, time |-> f.time, labelTime |-> f.labelTime, configTime |-> f.configTime,
+                content |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.content[v] ELSE f.content[v]],
+                label |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.label[v] ELSE f.label]]
+  IN [fails |-> fails,
+      triton |-> IF nothing THEN t ELSE IF fails THEN [t EXCEPT !.known = TRUE] ELSE after,
+      again |-> ~nothing /\ ~fails /\ \E v \in f.serves \ kept : t.content[v] = f.content[v] /\ t.label[v] = f.label]
+
+(* Triton loads one model at a time of those with the same name.            *)
+OrphanLoads ==
+  \E M \in orphans :
+    /\ triton' = [triton EXCEPT ![M] = Load(M).triton]
+    /\ orphans' = orphans \ {M}
+    /\ UNCHANGED <<now, back, mode, flight, file, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
+
+(* A load, and its response.                                                *)
 LoadModel ==
-  /\ at = "load"
-  /\ LET f == file[M]
-         t == triton[M]
-         nothing == t.known /\ Newest(f) <= Newest2(t)
-         kept == {v \in f.serves : t.content[v] # "-" /\ ~IsNewer(f, t, v)}
-         fails == ~nothing /\ \E v \in f.serves \ kept : f.content[v] \in Bad
-         after == [known |-> TRUE, time |-> f.time, labelTime |-> f.labelTime, configTime |-> f.configTime,
-                   content |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.content[v] ELSE f.content[v]],
-                   label |-> [v \in Versions |-> IF v \notin f.serves THEN "-" ELSE IF v \in kept THEN t.label[v] ELSE f.label]]
-         again == \E v \in f.serves \ kept : t.content[v] = f.content[v] /\ t.label[v] = f.label
-     IN /\ triton' = [triton EXCEPT ![M] = IF nothing THEN t ELSE IF fails THEN [t EXCEPT !.known = TRUE] ELSE after]
-        /\ needless' = (needless \/ (crashes = 0 /\ restarts = 0 /\ ~nothing /\ ~fails /\ again))
-        /\ \/ \* the response
-              /\ IF fails
-                 THEN /\ goal' = home /\ tasks' = Backward(home)
-                      /\ note' = [note EXCEPT ![M].sure = @ \/ note[M].before]  \* Triton has what it had
-                 ELSE /\ note' = [note EXCEPT ![M] = [sure |-> TRUE, before |-> TRUE, content |-> [v \in Versions |-> IF v \in f.serves THEN f.content[v] ELSE "-"],
-                                                      time |-> f.time, label |-> f.label, labelTime |-> f.labelTime]]
-                      /\ tasks' = Tail(tasks) /\ UNCHANGED goal
-              /\ UNCHANGED <<crashes, ready>>
-           \/ /\ crashes < MaxCrashes /\ crashes' = crashes + 1
-              /\ goal' \in {goal, home} /\ tasks' = Forward(home, goal') /\ ready' = FALSE
-              /\ UNCHANGED note
-  /\ at' = "files"
-  /\ UNCHANGED <<now, back, file, home, asked, restarts>>
+  \E M \in flight \ orphans :
+    LET f == file[M]
+        load == Load(M) IN
+    /\ triton' = [triton EXCEPT ![M] = load.triton]
+    /\ flight' = flight \ {M}
+    /\ needless' = (needless \/ (crashes = 0 /\ restarts = 0 /\ load.again))
+    /\ note' = [note EXCEPT ![M] =
+         IF load.fails THEN [@ EXCEPT !.sure = @ \/ note[M].before]  \* Triton has what it had
+         ELSE [sure |-> TRUE, before |-> TRUE, content |-> [v \in Versions |-> IF v \in f.serves THEN f.content[v] ELSE "-"],
+               time |-> f.time, label |-> f.label, labelTime |-> f.labelTime]]
+    /\ IF load.fails THEN goal' = home /\ tasks' = Backward(home)
+       ELSE UNCHANGED goal /\ tasks' = IF mode = "wait" THEN tasks ELSE Without(tasks, CHOOSE i \in 1..Len(tasks) : tasks[i][1] = M)
+    \* The loads that had begun end before the agent goes home.
+    /\ mode' = IF ~load.fails /\ mode # "wait" THEN mode ELSE IF flight' # {} THEN "wait" ELSE Mode(note')
+    /\ UNCHANGED <<now, back, orphans, file, home, at, ready, asked, crashes, restarts>>
 
 Done ==
   /\ at = "files" /\ tasks = <<>>
   /\ home' = goal /\ at' = "idle" /\ ready' = TRUE
-  /\ UNCHANGED <<now, back, file, triton, note, goal, tasks, asked, crashes, restarts, needless>>
+  /\ UNCHANGED <<now, back, mode, flight, orphans, file, triton, note, goal, tasks, asked, crashes, restarts, needless>>
 
 (* Links to versions that are not served go.                                *)
 Clean(m) ==
@@ -194,7 +232,7 @@ Clean(m) ==
        /\ file[m].content[v] # "-"
        /\ file' = [file EXCEPT ![m].content[v] = "-", ![m].time[v] = 0, ![m].configTime = Later(file[m])]
   /\ Tick
-  /\ UNCHANGED <<triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
+  /\ UNCHANGED <<mode, flight, orphans, triton, note, goal, home, tasks, at, ready, asked, crashes, restarts, needless>>
 
 (* Triton starts without models.  The agent has it load home.               *)
 TritonRestarts ==
@@ -203,12 +241,13 @@ TritonRestarts ==
        [known |-> FALSE, time |-> [v \in Versions |-> 0], labelTime |-> 0, configTime |-> 0,
         content |-> [v \in Versions |-> "-"], label |-> [v \in Versions |-> "-"]]]
   /\ note' = [m \in Models |-> [note[m] EXCEPT !.sure = FALSE]]
+  /\ flight' = {} /\ orphans' = {} /\ mode' = "all"
   /\ goal' = home /\ tasks' = Backward(home) /\ at' = "files" /\ ready' = FALSE
   /\ UNCHANGED <<now, back, file, home, asked, crashes, needless>>
 
 Next ==
   \/ \E r \in Releases : Ask(r)
-  \/ Write \/ WritePart \/ LoadModel \/ Done \/ TritonRestarts
+  \/ Write \/ LoadModel \/ OrphanLoads \/ Done \/ TritonRestarts \/ DiesDuringWrite \/ DiesDuringLoad
   \/ \E m \in Models : Clean(m)
 Spec == Init /\ [][Next]_vars
 

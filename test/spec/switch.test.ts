@@ -85,6 +85,7 @@ const NEEDED: (Faults & { guard: string; violates: string; constants: Record<str
   { guard: 'EnsembleBeforeDrop', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
   { guard: 'LaterThanAll', violates: 'ServesWhatItSays', constants: ONE_MODEL, clockGoesBack: true },
   { guard: 'MarkUnsure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
+  { guard: 'OneAtATime', violates: 'EnsembleIsWhole', constants: ENSEMBLE },
   { guard: 'OnlyIfSure', violates: 'ServesWhatItSays', constants: ONE_MODEL, crashes: 1 },
   { guard: 'PutAside', violates: 'NothingNeedless', constants: ONE_MODEL },
   { guard: 'StepsServeBoth', violates: 'EnsembleIsWhole', constants: ENSEMBLE },

@@ -24,7 +24,7 @@ export type Answer = (request: Seen, number: number) => Reply | Promise<Reply>;
 
 export const KEYS = { accessKeyId: 'a', secretAccessKey: 'b' };
 
-interface FakeS3 {
+export interface FakeS3 {
   store: S3Store;
   seen: Seen[];
   server: http.Server;

@@ -81,12 +81,18 @@ export class VersionedStore {
     });
   }
 
-  async readInto(key: string, versionId: string, start: number, buffer: Buffer): Promise<number> {
-    return this.send(() => {
+  async stream(
+    key: string,
+    { versionId, start, bytes }: { versionId: string; start: number; bytes: number },
+    take: (chunk: Buffer) => Promise<void> | undefined,
+  ): Promise<number> {
+    const body = await this.send(() => {
       const found = this.shared.objects.get(key)?.find(({ id }) => id === versionId);
       if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
-      return found.body.copy(buffer, 0, start);
+      return found.body.subarray(start, start + bytes);
     });
+    await take(body);
+    return body.byteLength;
   }
 
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {

@@ -58,14 +58,20 @@ export class SimulatedStore {
     });
   }
 
-  readInto(key: string, versionId: string, start: number, buffer: Buffer): Promise<number> {
-    return this.send('read object', (fault) => {
+  async stream(
+    key: string,
+    { versionId, start, bytes }: { versionId: string; start: number; bytes: number },
+    take: (chunk: Buffer) => Promise<void> | undefined,
+  ): Promise<number> {
+    const body = await this.send('read object', (fault) => {
       const found = this.options.bucket.objects.get(key)?.find(({ id }) => id === versionId);
       if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
-      const count = found.body.copy(buffer, 0, start);
-      if (fault?.effect === 'gets wrong bytes') buffer[0] = (buffer[0] ?? 0) ^ 1;
-      return count;
+      const part = Buffer.from(found.body.subarray(start, start + bytes));
+      if (fault?.effect === 'gets wrong bytes') part[0] = (part[0] ?? 0) ^ 1;
+      return part;
     });
+    await take(body);
+    return body.byteLength;
   }
 
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {

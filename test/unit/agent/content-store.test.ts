@@ -1,7 +1,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { ContentStore, getUnits, WrongBytesError, type ReadInto } from '../../../src/agent/content-store';
+import { ContentStore, getUnits, WrongBytesError, type ReadObject } from '../../../src/agent/content-store';
 import type { ManifestModel } from '../../../src/release/manifest';
 import { checksumOfParts, sha256, splitIntoParts } from '../../../src/s3/checksum';
 
@@ -43,8 +43,13 @@ const model: ManifestModel = {
 };
 const units = getUnits('m', model);
 
-const read: ReadInto = (file, start, buffer) => Promise.resolve((FILES[file.path] as Buffer).copy(buffer, 0, start));
-const fill = (reading: ReadInto, signal?: AbortSignal): Promise<void> =>
+/** Passes a part on in chunks of up to 100 KiB. */
+const read: ReadObject = async (file, { start, bytes }, take) => {
+  const all = (FILES[file.path] as Buffer).subarray(start, start + bytes);
+  for (let at = 0; at < all.byteLength; at += 100 * 1024) await take(all.subarray(at, at + 100 * 1024));
+  return all.byteLength;
+};
+const fill = (reading: ReadObject, signal?: AbortSignal): Promise<void> =>
   store.fill(units, { read: reading, concurrency: 4, signal });
 
 const contents = (): string[] => units.filter((unit) => store.has(unit)).map(({ name }) => name);
@@ -60,7 +65,7 @@ function expectAll(): void {
 
 test('files have their bytes if parts arrive in another order', async () => {
   let waiting: (() => void)[] = [];
-  const lastFirst: ReadInto = async (...asked) => {
+  const lastFirst: ReadObject = async (...asked) => {
     // All parts in flight wait, and are answered in reverse order.
     await new Promise<void>((resolve) => {
       waiting.push(resolve);
@@ -82,13 +87,20 @@ test('nothing is read again that is complete', async () => {
 
 const SECOND_PART = 8 * 1024 * 1024;
 
-test.each<[string, (buffer: Buffer, count: number) => number, RegExp]>([
-  ['a changed byte', (buffer, count) => ((buffer[0] = (buffer[0] as number) ^ 1), count), /checksum \S+ instead of/],
-  ['a byte less', (_, count) => count - 1, /it ends after 10485759 of 20971520 bytes/],
+test.each<[string, (chunk: Buffer) => Buffer, RegExp]>([
+  ['a changed byte', (chunk) => Buffer.from(chunk.map((byte) => byte ^ 1)), /checksum \S+ instead of/],
+  ['a byte less', (chunk) => chunk.subarray(1), /it ends after 16777215 of 20971520 bytes/],
 ])('%s is refused, and the next attempt succeeds', async (_, change, message) => {
-  const wrong: ReadInto = async (file, start, buffer) => {
-    const count = await read(file, start, buffer);
-    return file.path === '1/weights' && start === SECOND_PART ? change(buffer, count) : count;
+  const wrong: ReadObject = async (file, range, take) => {
+    let left = 0;
+    let isFirst = file.path === '1/weights' && range.start === SECOND_PART;
+    await read(file, range, (chunk) => {
+      const changed = isFirst ? change(chunk) : chunk;
+      isFirst = false;
+      left += changed.byteLength;
+      return take(changed);
+    });
+    return left;
   };
   const failed = fill(wrong);
   await expect(failed).rejects.toThrow(WrongBytesError);
@@ -107,9 +119,9 @@ test.each<[string, (buffer: Buffer, count: number) => number, RegExp]>([
 
 test('an interrupted download leaves no incomplete unit', async () => {
   const stopping = new AbortController();
-  const interrupted: ReadInto = (file, start, buffer) => {
-    if (start === SECOND_PART) stopping.abort();
-    return read(file, start, buffer);
+  const interrupted: ReadObject = (file, range, take) => {
+    if (range.start === SECOND_PART) stopping.abort();
+    return read(file, range, take);
   };
   await expect(fill(interrupted, stopping.signal)).rejects.toThrow(/aborted/);
   expect(contents()).not.toContain('1');

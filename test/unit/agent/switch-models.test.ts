@@ -1,5 +1,13 @@
-import { getLoads, hasClash, inLoadOrder, ModelSwitcher, type SwitchFrom } from '../../../src/agent/switch-models';
+import {
+  getLoads,
+  hasClash,
+  inLoadOrder,
+  LoadRefusedError,
+  ModelSwitcher,
+  type SwitchFrom,
+} from '../../../src/agent/switch-models';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
+import { TritonError } from '../../../src/triton/client';
 import { until } from '../../support/wait-for';
 
 /** `{ '1': 'A' }`: version 1 has the content A. */
@@ -98,4 +106,84 @@ test('a model that is being unloaded is not lost, however long its requests take
   state = 'UNAVAILABLE';
   await done;
   expect(loads).toEqual({});
+});
+
+/** A server whose loads end when the test says so, and a switcher for it. `loaded`: models that it serves at first. */
+function slowServer(loaded: Manifest) {
+  const served = new Map(Object.entries(loaded.models).map(([name, { served: versions }]) => [name, versions]));
+  const loading = new Map<string, (error?: Error) => void>();
+  const loads = Object.fromEntries(
+    Object.keys(loaded.models).map((name) => [name, { sure: true, units: {}, config: '' }]),
+  );
+  const switcher = new ModelSwitcher({
+    triton: {
+      repositoryIndex: () =>
+        Promise.resolve(
+          [...served].flatMap(([name, versions]) =>
+            versions.map((version) => ({ name, version: String(version), state: 'READY', reason: '' })),
+          ),
+        ),
+      modelReady: () => Promise.resolve(true),
+      loadModel: (name: string) =>
+        new Promise<void>((resolve, reject) =>
+          loading.set(name, (error) => {
+            loading.delete(name);
+            served.set(name, [1, 2]);
+            if (error === undefined) resolve();
+            else reject(error);
+          }),
+        ),
+      unloadModel: () => Promise.resolve(),
+    },
+    repository: { models: () => [], write: () => true, clean: () => undefined },
+    notes: { notes: { loads }, save: () => undefined },
+    loadTimeoutMs: 1000,
+  } as unknown as ConstructorParameters<typeof ModelSwitcher>[0]);
+  const end = async (name: string, error?: Error): Promise<void> => {
+    await until(`${name} is being loaded`, () => loading.has(name));
+    loading.get(name)?.(error);
+  };
+  return { switcher, loading, end, loads };
+}
+
+test('an empty server loads several models at a time, and an ensemble after its steps', async () => {
+  const { switcher, loading, end } = slowServer(release({}));
+  const done = switcher.switch(next, { kind: 'failed', release: old });
+  await until('three models are being loaded', () => loading.size === 3);
+  expect([...loading.keys()].sort()).toEqual(['alone', 'other', 'step']);
+  await end('alone');
+  await end('other');
+  expect([...loading.keys()]).toEqual(['step']);
+  await end('step');
+  await end('whole');
+  await done;
+});
+
+test('a server that serves a release loads one model at a time', async () => {
+  const { switcher, loading, end } = slowServer(old);
+  const done = switcher.switch(next, { kind: 'release', release: old });
+  for (const name of ['step', 'other', 'alone', 'whole', 'step']) {
+    await until(`${name} is being loaded`, () => loading.has(name));
+    expect([...loading.keys()]).toEqual([name]);
+    await end(name);
+  }
+  await done;
+});
+
+test('a switch that fails ends after the loads that had begun, and begins no other', async () => {
+  const { switcher, loading, end, loads } = slowServer(release({}));
+  const ended = jest.fn();
+  const done = switcher.switch(next, { kind: 'unknown' }).catch(ended);
+  await end('alone', new TritonError('refused', { status: 'invalid', answered: true }));
+  await end('other');
+  expect(ended).not.toHaveBeenCalled();
+  await end('step');
+  await done;
+  expect(ended).toHaveBeenCalledWith(expect.any(LoadRefusedError));
+  expect(loading.size).toBe(0);
+  expect(
+    Object.entries(loads)
+      .flatMap(([name, { sure }]) => (sure ? [name] : []))
+      .sort(),
+  ).toEqual(['other', 'step']);
 });

@@ -15,6 +15,7 @@ import {
   KEYS,
   NO_UPLOADS,
   testStores,
+  type FakeS3,
   type Reply,
   type Seen,
 } from '../../support/fake-s3';
@@ -603,12 +604,29 @@ test('S3Store.get rejects content that does not match the stored checksum', asyn
   expect((await getError(store.get('k'))).message).toMatch(/BadDigest/);
 });
 
-describe('S3Store.readInto', () => {
+describe('S3Store.stream', () => {
   const content = randomBytes(1000);
   const whole = (status = 206): Reply => ({ status, body: content.subarray(100, 400) });
+  const RANGE = { versionId: 'v 1', start: 100, bytes: 300 };
   const read = async (store: S3Store): Promise<Buffer> => {
-    const buffer = Buffer.alloc(300);
-    return buffer.subarray(0, await store.readInto('k', 'v 1', 100, buffer));
+    const chunks: Buffer[] = [];
+    const count = await store.stream('k', RANGE, (chunk) => void chunks.push(Buffer.from(chunk)));
+    const got = Buffer.concat(chunks);
+    expect(got).toHaveLength(count);
+    return got;
+  };
+  /** An answer that is cut short after `bytes`. */
+  const cut = (bytes: number): Reply => ({
+    status: 206,
+    headers: { 'content-length': '300' },
+    body: content.subarray(100, 100 + bytes),
+  });
+  const cuttingStore = async (...replies: Reply[]): Promise<FakeS3> => {
+    const served = await storeWith((_, number) => replies[number - 1] as Reply);
+    served.server.on('request', ({ socket }: http.IncomingMessage, reply) =>
+      reply.once('finish', () => socket.destroy()),
+    );
+    return served;
   };
 
   test('reads a range of a version', async () => {
@@ -619,19 +637,35 @@ describe('S3Store.readInto', () => {
     ]);
   });
 
-  test('uses the memory of the caller', async () => {
-    const { store } = await storeWith(() => whole());
-    const memory = Buffer.alloc(302);
-    expect(await store.readInto('k', 'v', 100, memory.subarray(1, 301))).toBe(300);
-    expect(memory).toEqual(Buffer.concat([Buffer.alloc(1), content.subarray(100, 400), Buffer.alloc(1)]));
+  test('requests the rest if an answer is cut short', async () => {
+    const rest: Reply = { status: 206, body: content.subarray(300, 400) };
+    const { store, seen } = await cuttingStore(cut(200), rest);
+    expect(await read(store)).toEqual(content.subarray(100, 400));
+    expect(seen.map(({ headers }) => headers.range)).toEqual(['bytes=100-399', 'bytes=300-399']);
   });
 
-  test('reads the part again from its start if an answer is cut short', async () => {
-    const cut: Reply = { status: 206, headers: { 'content-length': '300' }, body: randomBytes(200) };
-    const { store, seen, server } = await storeWith((_, number) => (number === 1 ? cut : whole()));
-    server.on('request', ({ socket }: http.IncomingMessage, reply) => reply.once('finish', () => socket.destroy()));
-    expect(await read(store)).toEqual(content.subarray(100, 400));
-    expect(seen).toHaveLength(2);
+  test('waits before it passes on more', async () => {
+    const large = randomBytes(1_000_000);
+    const { store } = await storeWith(() => ({ status: 206, body: large }));
+    const chunks: Buffer[] = [];
+    let isWaiting = false;
+    const count = await store.stream('k', { ...RANGE, bytes: large.byteLength }, async (chunk) => {
+      expect(isWaiting).toBe(false);
+      isWaiting = true;
+      chunks.push(Buffer.from(chunk));
+      await sleep(5);
+      isWaiting = false;
+    });
+    expect(count).toBe(large.byteLength);
+    expect(Buffer.concat(chunks).equals(large)).toBe(true);
+    expect(chunks.length).toBeGreaterThan(2);
+  });
+
+  test('an error of the caller ends the request, and is thrown as it is', async () => {
+    const { store, seen } = await storeWith(() => whole());
+    const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
+    await expect(store.stream('k', RANGE, () => Promise.reject(full))).rejects.toBe(full);
+    expect(seen).toHaveLength(1);
   });
 
   test.each<[text: string, reply: Reply, outcome: object]>([

@@ -48,6 +48,7 @@ test('the container of the agent is a native sidecar without probes', async () =
     args: [
       'node',
       '--max-old-space-size=256',
+      '--max-semi-space-size=2',
       '/opt/agent/agent.cjs',
       '--bucket',
       's3://models-prod/models',
