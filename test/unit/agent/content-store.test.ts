@@ -79,6 +79,17 @@ test('files have their bytes if parts arrive in another order', async () => {
   expectAll();
 });
 
+test('the bytes of a second connection wait until those of the first are written', async () => {
+  const twoConnections: ReadObject = async (file, range, take) => {
+    const waits: (Promise<void> | undefined)[] = [];
+    const count = await read(file, range, (chunk) => void waits.push(take(chunk)));
+    await Promise.all(waits);
+    return count;
+  };
+  await fill(twoConnections);
+  expectAll();
+});
+
 test('nothing is read again that is complete', async () => {
   await fill(read);
   await fill(() => Promise.reject(new Error('read again')));
