@@ -40,8 +40,8 @@ export = async (): Promise<object> => {
   if (warning !== undefined) void pulumi.log.warn(warning);
   const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
-  const { memoryWarnings } = await import('./memory-warnings');
+  const { modelWarnings } = await import('./model-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');
-  for (const warning of await memoryWarnings(settings, repository)) void pulumi.log.warn(warning);
+  for (const warning of await modelWarnings(settings, repository)) void pulumi.log.warn(warning);
   return outputs;
 };

@@ -6,6 +6,7 @@ import {
   mainMemoryFault,
   readRepository,
   serverMemory,
+  type RepositoryModel,
   type ServerMemory,
 } from '../src/model';
 import { defined } from './defined';
@@ -14,11 +15,11 @@ import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS, modelDiskBytes } from './triton/limits';
 
 /**
- * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks. Models that
- * were published from elsewhere are unknown here.
+ * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks, or
+ * if their batches disturb its autoscaler. Models that were published from elsewhere are unknown here.
  * @param repository folder of the models. A missing folder, or models that are not traced yet, give no warnings
  */
-export async function memoryWarnings(settings: Settings, repository: string): Promise<string[]> {
+export async function modelWarnings(settings: Settings, repository: string): Promise<string[]> {
   if (!existsSync(repository)) return [];
   const { triton, gpuNodePools } = settings;
   const hasGpu = triton.gpusPerPod > 0;
@@ -29,8 +30,22 @@ export async function memoryWarnings(settings: Settings, repository: string): Pr
   return [
     ...(fault === undefined ? [] : [`${fault}: ${MAIN_MEMORY_HINT}`]),
     ...diskWarning(settings, memory),
+    ...models.flatMap((model) => delayWarning(settings, model) ?? []),
     ...(hasGpu ? gpuNodePools.flatMap((pool) => gpuWarning(pool, memory) ?? []) : []),
   ];
+}
+
+/**
+ * Triton counts the time that a request waits for others of its batch as time in the queue, also without load. From half
+ * of the goal on, the signal of the autoscaler is at two thirds of its goal or above
+ * (infra/triton/monitoring/load-signals.ts), so it removes few pods or none.
+ */
+function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): string | undefined {
+  if (triton.autoscaling === undefined) return undefined;
+  const { queueMilliseconds } = { ...DEFAULTS.autoscaling, ...defined(triton.autoscaling) };
+  const delay = Number(config.dynamic_batching?.max_queue_delay_microseconds ?? 0);
+  if (delay < 500 * queueMilliseconds) return undefined;
+  return `requests to ${name} wait up to ${delay / 1000} ms for others of their batch (max_queue_delay_microseconds), which counts as time in the queue, and autoscaling.queueMilliseconds is ${queueMilliseconds}, so the autoscaler keeps or adds pods without load: lower the delay, or set autoscaling.queueMilliseconds to more than ${delay / 500}`;
 }
 
 /**

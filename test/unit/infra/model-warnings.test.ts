@@ -1,6 +1,6 @@
 import { truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { memoryWarnings } from '../../../infra/memory-warnings';
+import { modelWarnings } from '../../../infra/model-warnings';
 import { readSettings } from '../../../infra/settings';
 import { folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
 import { getConfig } from '../../support/registered-stack';
@@ -18,7 +18,7 @@ const repository = (activations: number, fields: Record<string, unknown> = {}): 
   });
 
 const warnings = (values: Record<string, unknown>, directory: string): Promise<string[]> =>
-  memoryWarnings(readSettings(getConfig('staging', { modelGpus: [], ...values })), directory);
+  modelWarnings(readSettings(getConfig('staging', { modelGpus: [], ...values })), directory);
 
 const POOL = { name: 'small', instanceTypes: ['g5.xlarge', 'g4dn.xlarge'] };
 const SLICES = {
@@ -71,7 +71,7 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     {},
     [expect.stringMatching(/9\.6 GiB of main memory .* 8 GiB/) as string],
   ],
-])('memoryWarnings for %s', async (_, values, activations, fields, expected) => {
+])('modelWarnings for %s', async (_, values, activations, fields, expected) => {
   expect(await warnings(values, repository(activations, fields))).toEqual(expected);
 });
 
@@ -80,7 +80,7 @@ test.each([
   { agent: true, bytes: GIB / 2 - 40 * 2 ** 20, expected: [] },
   { agent: true, bytes: GIB / 2, expected: [expect.stringMatching(/^two releases .* 1\.0 GiB of disk, .* is 1, /)] },
   { agent: false, bytes: GIB / 2, expected: [] },
-])('memoryWarnings of the disk for a model of $bytes bytes, agent: $agent', async ({ agent, bytes, expected }) => {
+])('modelWarnings of the disk for a model of $bytes bytes, agent: $agent', async ({ agent, bytes, expected }) => {
   const directory = repository(0, ON_CPU);
   const large = join(directory, 'wide/1/large.bin');
   writeFileSync(large, '');
@@ -88,6 +88,20 @@ test.each([
   expect(await warnings({ agent, resources: { scratchGiB: 1 } }, directory)).toEqual(expected);
 });
 
-test('memoryWarnings reports nothing for a checkout without models', async () => {
+const AUTOSCALING = { kind: 'keda', prometheusUrl: 'http://prometheus:9090', minReplicas: 1, maxReplicas: 4 };
+test.each<[delayMs: number, autoscaling: object | undefined, expected: unknown[]]>([
+  [25, AUTOSCALING, [expect.stringMatching(/^requests to wide wait up to 25 ms .* is 50, .* to more than 50$/)]],
+  [24, AUTOSCALING, []],
+  [25, { ...AUTOSCALING, queueMilliseconds: 51 }, []],
+  [25, undefined, []],
+])('modelWarnings for batches that wait %d ms, autoscaling: %j', async (delayMs, autoscaling, expected) => {
+  const batching = { max_batch_size: 4, dynamic_batching: { max_queue_delay_microseconds: 1000 * delayMs } };
+
+  expect(
+    await warnings(autoscaling === undefined ? {} : { autoscaling }, repository(0, { ...ON_CPU, ...batching })),
+  ).toEqual(expected);
+});
+
+test('modelWarnings reports nothing for a checkout without models', async () => {
   expect(await warnings({}, '/nowhere/at/all')).toEqual([]);
 });
