@@ -221,8 +221,11 @@ describe('a model that does not fit into memory twice', () => {
     expect(hint).toContain('--drain 30');
   });
 
-  test('is replaced with drain while the pod is not Ready, and no request fails that goes to Ready pods only', async () => {
-    const release = await releases.write({ a: model(1), large: large(2) }, undefined, { drainSeconds: 1 });
+  test.each<[text: string, drainSeconds: number, ttlSeconds: number, isServed: boolean]>([
+    ['is replaced with drain while the pod is not Ready', 1, 60, true],
+    ['is served as before if the publisher dies during the drain', 30, 2, false],
+  ])('%s, and no request fails that goes to Ready pods only', async (_, drainSeconds, ttlSeconds, isServed) => {
+    const release = await releases.write({ a: model(1), large: large(2) }, undefined, { drainSeconds });
     const stop = new AbortController();
     const failed: unknown[] = [];
     let answers = 0;
@@ -239,18 +242,18 @@ describe('a model that does not fit into memory twice', () => {
         }
       }),
     );
-    let wasClosed = false;
-    const { id } = await agent.try(release);
-    await until('the trial', () => {
-      wasClosed ||= !agent.state.ready;
-      return isTried();
-    });
-    expect([wasClosed, agent.state.ready]).toEqual([true, true]);
-    await endTrial({ id }, release); // Back to home, which has to be drained too.
+    const { id } = await agent.try(release, { ttlSeconds });
+    await until('the pod is not Ready', () => !agent.state.ready);
+    if (isServed) {
+      await until('the trial', () => isTried() && agent.state.ready);
+      await endTrial({ id }, release); // Back to home, which has to be drained too.
+    }
+    await until('home', () => serves(first)() && agent.state.ready);
     stop.abort();
     await load;
     expect(failed).toEqual([]);
     expect(answers).toBeGreaterThan(0);
+    expect(agent.state.trial).toBeNull();
     expect(await agent.triton.client.modelReady('large', 1)).toBe(true);
   });
 

@@ -152,7 +152,11 @@ export function downloadTools({ endpoint, python, programs, home, caFile }: Sync
     {
       name: AGENT,
       download: ({ list, directory }) => ({
-        argv: [process.execPath, join(paths.root, 'scripts', 'run.mjs'), 'bench-download', endpoint, list, directory],
+        // The option as in a pod.
+        argv: [
+          ...[process.execPath, '--max-semi-space-size=2'],
+          ...[join(paths.root, 'scripts', 'run.mjs'), 'bench-download', endpoint, list, directory],
+        ],
         env,
       }),
     },
