@@ -51,7 +51,7 @@ export function requireTritonPlatform(): void {
   const reason = whyTritonCannotRun();
   if (reason === undefined) return;
   throw new UserError(`the Triton server binary cannot run here: ${reason}`, {
-    hint: 'with a container engine, compose.yaml serves the same model repository (docs/docker.md)',
+    hint: 'with a container engine, open this folder in its development container (docs/local.md), or serve the models with compose.yaml (docs/docker.md)',
   });
 }
 
