@@ -9,9 +9,6 @@ export interface DownloadList {
   files: ReleasedFile[];
 }
 
-/** Parts that the agent reads at a time. */
-const PARTS = 16;
-
 /** Downloads and verifies objects as the agent does, for `npm run bench -- --only distance`. */
 export async function main([endpointUrl = '', list = '', directory = '']: readonly string[]): Promise<number> {
   const { bucket, files } = JSON.parse(readFileSync(list, 'utf8')) as DownloadList;
@@ -20,7 +17,6 @@ export async function main([endpointUrl = '', list = '', directory = '']: readon
   const unit = { name: 'files', isVersion: false, content: 'content', files };
   await new ContentStore(directory).fill([unit], {
     read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
-    concurrency: PARTS,
   });
   store.close();
   return 0;

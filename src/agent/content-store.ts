@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../release/manifest';
+import { BufferPool } from '../s3/buffer-pool';
 import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
 
 /**
@@ -63,8 +64,6 @@ function computeContent(model: string, unit: string, files: readonly ReleasedFil
 
 export interface FillOptions {
   read: ReadObject;
-  /** Parts that are read at a time. Each takes a buffer of PIECE_BYTES. */
-  concurrency: number;
   signal?: AbortSignal | undefined;
   onBytes?: ((bytes: number) => void) | undefined;
 }
@@ -73,6 +72,10 @@ const TEMPORARY = 'incomplete-';
 
 /** A part is hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
 const PIECE_BYTES = 1024 * 1024;
+
+/** Parts that are read at a time: of large files 16, because of their buffers, and more of small ones. */
+export const PARTS = 64;
+const BUFFER_BYTES = 16 * PIECE_BYTES;
 
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
 export class ContentStore {
@@ -102,12 +105,11 @@ export class ContentStore {
    * completed leaves nothing behind; if the process dies, the next one deletes it.
    * @throws WrongBytesError if the bytes of a file are not those that the manifest names
    */
-  async fill(units: readonly Unit[], { read, concurrency, signal, onBytes }: FillOptions): Promise<void> {
+  async fill(units: readonly Unit[], { read, signal, onBytes }: FillOptions): Promise<void> {
     const parts: (() => Promise<void>)[] = [];
     const targets: Target[] = [];
     const unfinished = new Set<string>();
-    // Used again, because memory that is allocated for each part stays in use until garbage collection.
-    const free: Buffer[] = [];
+    const buffers = new BufferPool(BUFFER_BYTES, PIECE_BYTES);
     try {
       for (const unit of this.missing(units)) {
         const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
@@ -125,17 +127,15 @@ export class ContentStore {
           targets.push(target);
           for (const part of splitIntoParts(file.bytes)) {
             parts.push(async () => {
-              const buffer = free.pop() ?? Buffer.allocUnsafeSlow(PIECE_BYTES);
-              const isComplete = await target.copy(part, buffer, { read, signal, onBytes });
-              free.push(buffer);
-              if (!isComplete) return;
+              const copy = (buffer: Buffer): Promise<boolean> => target.copy(part, buffer, { read, signal, onBytes });
+              if (!(await buffers.lend(Math.min(part.bytes, PIECE_BYTES), copy))) return;
               left -= 1;
               if (left === 0) await finish();
             });
           }
         }
       }
-      await forEachLimited(parts, concurrency, (part) => part());
+      await forEachLimited(parts, PARTS, (part) => part());
     } finally {
       await Promise.all(targets.map((target) => target.close()));
       for (const path of unfinished) await rm(path, { recursive: true, force: true });
@@ -203,7 +203,9 @@ class Target {
       return mine;
     };
     signal?.throwIfAborted();
-    const count = part.bytes === 0 ? 0 : await read(file, part, take);
+    // After a failure too, the buffer is in use until then.
+    const settle = async (): Promise<void> => adding?.catch(() => undefined);
+    const count = part.bytes === 0 ? 0 : await read(file, part, take).finally(settle);
     if (count !== part.bytes) this.refuse(`it ends after ${part.start + count} of ${file.bytes} bytes`);
     if (filled > 0) await write();
     if (part.bytes === 0) await this.open();

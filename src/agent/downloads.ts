@@ -11,9 +11,6 @@ import type { Report } from './events';
 import { Releases } from './releases';
 import { RequestRefusedError } from './request-refused';
 
-/** Parts of objects that are read at a time, with a buffer of 1 MiB each. */
-const PARTS = 16;
-
 export interface DownloadOptions {
   store: S3Store;
   location: RepositoryLocation;
@@ -85,7 +82,6 @@ export class Downloads {
     const { store } = this.options;
     return this.content.fill(getReleaseUnits(release), {
       read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
-      concurrency: PARTS,
       signal,
       onBytes: (more) => (this.total.bytes += more),
     });

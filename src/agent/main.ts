@@ -7,6 +7,7 @@ import { S3Store } from '../s3/store';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
 import { CONTROL_KEY, generateControlKey } from '../triton/control-key';
 import { Agent } from './agent';
+import { PARTS } from './content-store';
 import { startControlApi, startReadOnlyApi } from './control-api';
 
 /** Name of the file with the key of Triton's model control API, in the agent's folder. */
@@ -92,7 +93,7 @@ async function run(argv: readonly string[]): Promise<number> {
 }
 
 /** Requests to S3 in flight: those of a download, and some for head.json and manifests. */
-const CONCURRENCY = 24;
+const CONCURRENCY = PARTS + 8;
 
 function required(value: string | undefined, flag: string): string {
   if (value !== undefined) return value;

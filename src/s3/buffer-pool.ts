@@ -14,7 +14,11 @@ export class BufferPool {
   /** Parts of the smallest size that fit into the budget. */
   readonly parts: number;
 
-  constructor(budgetBytes = DEFAULT_MEMORY_BYTES) {
+  /** @param keptBytes size of the buffers that are reused, and of the largest that are */
+  constructor(
+    budgetBytes = DEFAULT_MEMORY_BYTES,
+    private readonly keptBytes = PART_BYTES,
+  ) {
     this.budget = new MemoryLimiter(budgetBytes);
     this.parts = Math.max(1, Math.floor(budgetBytes / PART_BYTES));
   }
@@ -23,8 +27,8 @@ export class BufferPool {
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
     const turn = this.budget.acquire(this.getCost(bytes));
     if (turn !== undefined) await turn;
-    const keep = bytes >= KEEP_FROM_BYTES && bytes <= PART_BYTES;
-    const buffer = keep ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(PART_BYTES)) : Buffer.allocUnsafe(bytes);
+    const keep = bytes >= KEEP_FROM_BYTES && bytes <= this.keptBytes;
+    const buffer = keep ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(this.keptBytes)) : Buffer.allocUnsafe(bytes);
     try {
       return await work(keep ? buffer.subarray(0, bytes) : buffer);
     } finally {
@@ -34,6 +38,6 @@ export class BufferPool {
   }
 
   private getCost(bytes: number): number {
-    return bytes >= KEEP_FROM_BYTES ? Math.max(bytes, PART_BYTES) : bytes;
+    return bytes >= KEEP_FROM_BYTES ? Math.max(bytes, this.keptBytes) : bytes;
   }
 }

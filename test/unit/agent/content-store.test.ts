@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -49,8 +50,7 @@ const read: ReadObject = async (file, { start, bytes }, take) => {
   for (let at = 0; at < all.byteLength; at += 100 * 1024) await take(all.subarray(at, at + 100 * 1024));
   return all.byteLength;
 };
-const fill = (reading: ReadObject, signal?: AbortSignal): Promise<void> =>
-  store.fill(units, { read: reading, concurrency: 4, signal });
+const fill = (reading: ReadObject, signal?: AbortSignal): Promise<void> => store.fill(units, { read: reading, signal });
 
 const contents = (): string[] => units.filter((unit) => store.has(unit)).map(({ name }) => name);
 
@@ -81,13 +81,24 @@ test('files have their bytes if parts arrive in another order', async () => {
 
 test('the bytes of a second connection wait until those of the first are written', async () => {
   const twoConnections: ReadObject = async (file, range, take) => {
-    const waits: (Promise<void> | undefined)[] = [];
-    const count = await read(file, range, (chunk) => void waits.push(take(chunk)));
+    const waits: Promise<void>[] = [];
+    const count = await read(file, range, (chunk) => void waits.push(take(chunk) ?? Promise.resolve()));
     await Promise.all(waits);
     return count;
   };
   await fill(twoConnections);
   expectAll();
+});
+
+test('a download that fails while bytes are written ends after they are', async () => {
+  let written = false;
+  const failing: ReadObject = async (file, range, take) => {
+    if (range.start !== SECOND_PART) return read(file, range, take);
+    void take(randomBytes(2 * 1024 * 1024))?.then(() => (written = true));
+    throw new Error('the connection failed');
+  };
+  await expect(fill(failing)).rejects.toThrow('the connection failed');
+  expect(written).toBe(true);
 });
 
 test('nothing is read again that is complete', async () => {
@@ -141,7 +152,7 @@ test('an interrupted download leaves no incomplete unit', async () => {
 
 test('a new process deletes what one that was killed left, and keeps what is complete', async () => {
   await fill(read);
-  void store.fill(getUnits('other', model), { read: () => new Promise(() => undefined), concurrency: 1 });
+  void store.fill(getUnits('other', model), { read: () => new Promise(() => undefined) });
   while (!readdirSync(directory).some((name) => name.startsWith('incomplete'))) await new Promise(setImmediate);
   store = new ContentStore(directory);
   expect(readdirSync(directory).sort()).toEqual(units.map(({ content }) => content).sort());
