@@ -1,5 +1,7 @@
 import { capacityWarning } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
+import { getNvmeGiB } from './gpu/gpu-instance-types';
+import { typesOnEbs } from './gpu/node-storage';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
@@ -19,6 +21,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
     ...spotWarning(settings),
+    ...gpuNodePools.flatMap(storageWarning),
     ...protectWarning(settings),
     ...publisherWarnings(settings),
   ];
@@ -74,6 +77,17 @@ function protectWarning({ protect, cluster, modelRepository, publisher, triton }
   if (!protect || !ownsNothing) return [];
   return [
     'protect is true, but this stack creates nothing that it protects: cluster, bucket and namespace exist already. Pulumi will not refuse "pulumi destroy" or a change of namespace, which delete the replicas',
+  ];
+}
+
+/** Images and models of nodes are on EBS if the pool asks for more than the local NVMe storage of the nodes. */
+function storageWarning(pool: GpuNodePoolSettings): string[] {
+  const types = typesOnEbs(pool);
+  if (types.length === 0) return [];
+  const list = types.map((type) => `${type} (${getNvmeGiB(type)} GiB)`).join(', ');
+  const nodes = pool.mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
+  return [
+    `pool ${pool.name}: diskGiB (${pool.diskGiB}) is not below the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra: lower diskGiB, or remove these instance types`,
   ];
 }
 

@@ -182,6 +182,8 @@ export class Cluster extends pulumi.ComponentResource {
         accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
         // Auto Mode or EKS add-ons provide these components, never self-managed copies.
         bootstrapSelfManagedAddons: false,
+        // Pulumi's protection ends at its own state.
+        deletionProtection: args.protect ?? false,
         enabledClusterLogTypes: LOG_TYPES,
         encryptionConfig: { provider: { keyArn: args.secretsKeyArn }, resources: ['secrets'] },
         vpcConfig: {

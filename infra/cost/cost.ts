@@ -1,5 +1,6 @@
 import { capacityWarning, getNodes } from '../capacity';
 import type { GpuInstanceType } from '../gpu/gpu-instance-types';
+import { getVolumeGiB, IMAGE_DISK, usesInstanceStore } from '../gpu/node-storage';
 import {
   autoModeFee,
   GPU_INSTANCE_USD_PER_HOUR,
@@ -37,6 +38,8 @@ export interface CostEstimate {
   notes: string[];
 }
 
+/** MiB/s of a gp3 volume that cost nothing. */
+const FREE_THROUGHPUT = 125;
 const GIB_OF_MODELS = 50;
 /** One for logs and one for Kubernetes secrets. */
 const CLUSTER_KEYS = 2;
@@ -162,12 +165,21 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
           ),
         ]
       : []),
-    {
-      item: `pool ${pool.name}, disks`,
-      basis: `${nodes} x ${pool.diskGiB} GiB`,
-      usdPerMonth: nodes * pool.diskGiB * USD.diskGiBMonth,
-    },
+    diskItem(pool, type, nodes),
   ];
+}
+
+/** Each node has a volume, also if images and models are on its instance store, which is in the price of the instance. */
+function diskItem(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem {
+  const GiB = getVolumeGiB(pool, type);
+  const { throughput } = IMAGE_DISK;
+  const isFast = usesInstanceStore(pool, type) === false;
+  const speed = isFast ? (throughput - FREE_THROUGHPUT) * USD.diskThroughputMonth : 0;
+  return {
+    item: `pool ${pool.name}, disks`,
+    basis: `${nodes} x ${GiB} GiB${isFast ? ` with ${throughput} MiB/s` : ''}`,
+    usdPerMonth: nodes * (GiB * USD.diskGiBMonth + speed),
+  };
 }
 
 /** The instance type that Karpenter would choose for one replica. */

@@ -59,6 +59,8 @@ export const USD = {
   natGB: 0.045,
   /** gp3 volume, per GiB and month. */
   diskGiBMonth: 0.08,
+  /** Throughput of a gp3 volume above 125 MiB/s, per MiB/s and month: https://aws.amazon.com/ebs/pricing */
+  diskThroughputMonth: 0.04,
   /** S3 Standard, per GiB and month. */
   s3GiBMonth: 0.023,
   /** Private repository of ECR, per GB and month: https://aws.amazon.com/ecr/pricing */

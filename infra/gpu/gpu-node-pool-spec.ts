@@ -1,5 +1,6 @@
 import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
 import type { GpuNodePoolSettings } from '../settings/types';
+import { IMAGE_DISK } from './node-storage';
 
 /**
  * Longest life of a node of Auto Mode, 21 days, with its drain
@@ -31,10 +32,6 @@ export const nodeDrainTime = (drainSeconds?: number): string => `${graceHours(dr
  * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
  */
 export const deleteTimeout = (drainSeconds?: number): string => `${graceHours(drainSeconds) * 60 + 15}m`;
-
-/** Disk throughput in MiB/s. It limits how fast Triton's image is unpacked while a replica starts. */
-const DISK_THROUGHPUT = 500;
-const DISK_IOPS = 4000;
 
 export interface NodeClassReference {
   group: string;
@@ -105,13 +102,17 @@ export interface NodeClassPlacement<Text> {
   tags: Readonly<Record<string, string>>;
 }
 
-/** Spec of the eks.amazonaws.com/v1 NodeClass. */
+/**
+ * Spec of the eks.amazonaws.com/v1 NodeClass. Auto Mode itself uses the instance store of nodes that have more of it than
+ * `size` (node-storage.ts), and pulls images in parallel on G and P types with an instance store:
+ * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
+ */
 export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlacement<Text>): object {
   return {
     role: place.roleName,
     subnetSelectorTerms: place.subnetIds.map((id) => ({ id })),
     securityGroupSelectorTerms: [{ id: place.securityGroupId }],
-    ephemeralStorage: { size: `${pool.diskGiB}Gi`, iops: DISK_IOPS, throughput: DISK_THROUGHPUT },
+    ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
     networkPolicy: 'DefaultAllow',
     tags: Object.keys(place.tags).length === 0 ? undefined : place.tags,
     capacityReservationSelectorTerms:

@@ -10,6 +10,8 @@ import {
   poolTaints,
   type NodeClassReference,
 } from './gpu-node-pool-spec';
+import { getVolumeGiB, IMAGE_DISK, typesOnEbs } from './node-storage';
+import { nodeUserData } from './node-user-data';
 import { NodeGroup } from '../cluster/node-group';
 import { completePool } from '../settings/complete-pool';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
@@ -137,11 +139,12 @@ export class GpuNodePool extends pulumi.ComponentResource {
           capacityType: capacityType === 'spot' ? 'SPOT' : 'ON_DEMAND',
           minimumNodes: pool.minimumNodes,
           maximumNodes: pool.maximumNodes,
-          diskGiB: pool.diskGiB,
+          diskGiB: Math.max(...pool.instanceTypes.map((type) => getVolumeGiB(pool, type))),
+          diskSpeed: typesOnEbs(pool).length > 0 ? IMAGE_DISK : undefined,
           tags: poolTags(pool, place),
           labels: poolLabels(pool),
           taints: poolTaints(pool).map((taint) => ({ ...taint, effect: NODE_GROUP_EFFECTS[taint.effect] })),
-          userData: pool.ami === 'Bottlerocket' && pool.timeSlices > 1 ? bottlerocketTimeSlicing(pool) : undefined,
+          userData: nodeUserData(pool),
         },
         { parent: this },
       );
@@ -162,13 +165,3 @@ function getSubnets(pool: GpuNodePoolSettings, { subnetIds, zones }: NodePlaceme
   if (pool.zones.length === 0 || zones.length === 0) return subnetIds;
   return subnetIds.filter((_, index) => pool.zones.includes(zones[index] ?? ''));
 }
-
-/** Bottlerocket includes the device plugin and configures it from the instance's user data. */
-const bottlerocketTimeSlicing = ({ timeSlices }: GpuNodePoolSettings): string =>
-  [
-    '[settings.kubelet-device-plugins.nvidia]',
-    'device-sharing-strategy = "time-slicing"',
-    '[settings.kubelet-device-plugins.nvidia.time-slicing]',
-    `replicas = ${timeSlices}`,
-    '',
-  ].join('\n');

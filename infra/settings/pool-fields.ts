@@ -105,7 +105,7 @@ export const POOL_FIELDS = {
     maximum: 16384,
     default: 150,
     description:
-      'Disk of each node in GiB. The disk holds the operating system, the image of Triton (about 20 GiB unpacked) and the scratch volumes of the replicas.',
+      'Least disk of each node in GiB, for the operating system, the image of Triton (about 20 GiB unpacked) and the scratch volumes of the replicas. If the local NVMe storage of the instance is larger, images and volumes are there; otherwise the disk is an EBS volume of this size.',
   },
   capacityReservationIds: {
     kind: 'stringArray',

@@ -116,7 +116,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     async () => {
       const { stack } = made;
       stack.configure({ systemNodes: 3 });
-      const steps = await plan({ minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } }, { diskGiB: 200 });
+      const steps = await plan({ minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } }, { diskGiB: 300 });
       expect(steps.sort()).toEqual([
         'update LaunchTemplate gpu-bottlerocket-spot',
         'update NodeGroup cluster-addons-system',
@@ -143,7 +143,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   ])(
     'up creates a new group before it deletes the old one if %s changed',
     async (_, change) => {
-      const steps = await plan({ ...LARGER, ...change }, { diskGiB: 200 });
+      const steps = await plan({ ...LARGER, ...change }, { diskGiB: 300 });
       const group = 'NodeGroup gpu-al2023-on-demand';
       const places = ['create-replacement', 'replace', 'delete-replaced'].map((op) => steps.indexOf(`${op} ${group}`));
       expect(places).not.toContain(-1);
@@ -158,7 +158,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     async () => {
       const { stack } = made;
       const old = (await groups())['al2023']?.nodegroupName;
-      await plan({ ...LARGER, instanceTypes: ['g5.2xlarge'] }, { diskGiB: 200 });
+      await plan({ ...LARGER, instanceTypes: ['g5.2xlarge'] }, { diskGiB: 300 });
       const said = await stack.up();
       const done = [/al2023-on-demand created replacement/, /al2023-on-demand deleted original/].map((line) =>
         said.search(line),

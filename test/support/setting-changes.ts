@@ -178,7 +178,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   pool('consolidateAfterMinutes', 30),
   pool('expireAfterHours', 100),
   pool('diskGiB', 200),
-  group('diskGiB', 200),
+  group('diskGiB', 300), // More than the local storage, so the nodes change.
   pool('capacityReservationIds', ['cr-0a'], { and: { capacityTypes: ['reserved', 'on-demand'] } }),
   group('ami', 'Bottlerocket', { advice: BOTH, requests: MOVED }),
   group('timeSlices', 2),

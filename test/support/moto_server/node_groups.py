@@ -46,6 +46,9 @@ class NodeGroups(Base):
         name = self._get_param("nodegroupName")
         group = self.eks_backend.describe_nodegroup(cluster_name=self._cluster().name, nodegroup_name=name)
         check_scaling({**group.scaling_config, **(self._get_param("scalingConfig") or {})})
+        repair = self._get_param("nodeRepairConfig")
+        if repair is not None:
+            group.node_repair_config = repair
         return super().update_nodegroup_config()
 
     def update_nodegroup_version(self) -> ActionResult:

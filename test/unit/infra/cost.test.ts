@@ -23,15 +23,15 @@ test('estimateCost lists every item of staging', () => {
     'KMS key of the models': '1.00 (1 key)',
     'pool a10g': '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
     'pool a10g, fee of Auto Mode': '114.56 (7.8% of the on-demand price of 2 x g5.xlarge)',
-    'pool a10g, disks': '24.00 (2 x 150 GiB)',
+    'pool a10g, disks': '3.20 (2 x 20 GiB)',
   });
-  expect(found.usdPerMonth).toBeCloseTo(986.6, 1);
+  expect(found.usdPerMonth).toBeCloseTo(965.8, 1);
   expect(found.onDemandUsdPerMonth - found.usdPerMonth).toBeCloseTo(1.006 * 730, 2);
   expect(found.mostUsdPerMonth).toBe(found.usdPerMonth);
   // Three of the larger machine, on-demand, with fee and disk, instead of two of the smaller one, spot.
   const pool = Object.entries(items(found)).filter(([item]) => item.startsWith('pool '));
   const inPool = pool.reduce((sum, [, text]) => sum + parseFloat(text), 0);
-  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 12), 1);
+  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 1.6), 1);
   expect(found.pricesAsOf).toBe(PRICES_AS_OF);
 });
 
@@ -39,9 +39,20 @@ test('estimateCost includes the cost at the largest number of replicas', () => {
   const found = estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod');
   expect(items(found)['pool a10g']).toBe('2654.28 (3 x g5.2xlarge, on-demand)');
   expect(items(found)['NAT gateways']).toBe('109.50 (3, each with a public address)');
-  // Nine machines more, one on-demand and eight spot for half of 1.212; each with a fee of 7.8% and 200 GiB of disk.
-  const more = 1.212 * 1.078 * 730 + 8 * 1.212 * 0.578 * 730 + 9 * 16;
+  // Nine machines more, one on-demand and eight spot for half of 1.212; each with a fee of 7.8% and 20 GiB of disk beside its local storage.
+  const more = 1.212 * 1.078 * 730 + 8 * 1.212 * 0.578 * 730 + 9 * 1.6;
   expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(more, 2);
+});
+
+test('estimateCost counts the size and throughput of disks that have images', () => {
+  const pools = [{ ...POOL, mechanism: 'managed-node-group', minimumNodes: 2 }].flatMap((pool) => [
+    { ...pool, name: 'local', diskGiB: 150 },
+    { ...pool, name: 'ebs', diskGiB: 300 },
+  ]);
+  const found = items(estimate({ gpuNodePools: pools }));
+  // Groups for spot and on-demand: four nodes each. 0.08 for each GiB, 0.04 for each of 475 MiB/s.
+  expect(found['pool local, disks']).toBe('12.80 (4 x 40 GiB)');
+  expect(found['pool ebs, disks']).toBe('172.00 (4 x 300 GiB with 600 MiB/s)');
 });
 
 test('estimateCost warns of pools without room for all replicas', () => {
@@ -147,8 +158,8 @@ describe('npm run cost', () => {
   test('prints a table with the date of its prices', async () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, cost of one month at the prices of 2026-08-17 in us-east-1:\n/);
-    expect(printed).toMatch(/\nall +with the configured number of replicas +986\.59\n/);
-    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3010\.96\n/);
+    expect(printed).toMatch(/\nall +with the configured number of replicas +965\.79\n/);
+    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +2979\.76\n/);
   });
 
   test('lists the stacks of the folder if the stack file is missing', async () => {

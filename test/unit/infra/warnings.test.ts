@@ -14,6 +14,28 @@ test('getWarnings reports nothing for a stack without example values', () => {
   expect(of(OWN)).toEqual([]);
 });
 
+test.each<[string, Record<string, unknown>, RegExp | undefined]>([
+  ['below the local storage', { diskGiB: 231 }, undefined],
+  [
+    'of the size of the local storage',
+    { diskGiB: 232 },
+    /^pool a10g: diskGiB \(232\) .* of g5\.xlarge \(232 GiB\), so these nodes/,
+  ],
+  [
+    'of one type of two',
+    { instanceTypes: ['g5.2xlarge', 'g4dn.xlarge'] },
+    /of g4dn\.xlarge \(116 GiB\), so these nodes/,
+  ],
+  [
+    'of a managed group',
+    { ...GROUP, diskGiB: 300 },
+    /so all nodes of the pool have images and models on an EBS volume/,
+  ],
+])('getWarnings compares a disk %s with it', (_, pool, expected) => {
+  const found = of({ ...OWN, modelGpus: [], gpuNodePools: [{ ...SPOT, ...pool }] });
+  expect(found).toEqual(expected === undefined ? [] : [expect.stringMatching(expected)]);
+});
+
 test('getWarnings reports example values', () => {
   expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
     'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
