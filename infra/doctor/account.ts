@@ -46,6 +46,16 @@ export interface Quota {
   name: string;
 }
 
+/** A target of a load balancer. */
+export interface BalancerTarget {
+  /** `10.0.1.2:8000` */
+  address: string;
+  /** `healthy`, `initial`, `unhealthy` and others. */
+  state: string;
+  /** `Target.Timeout` and the like. */
+  reason: string | undefined;
+}
+
 /** What the doctor reads in an AWS account, in the region of the stack. Every method may throw a UserError. */
 export interface AwsAccount {
   /** Partition of ARNs: `aws`, `aws-cn` or `aws-us-gov`. */
@@ -73,6 +83,8 @@ export interface AwsAccount {
   roleArn(name: string): Promise<string | undefined>;
   /** Digests of the images of an ECR repository, by tag; undefined if the repository does not exist. */
   imageDigests(repository: string): Promise<ReadonlyMap<string, string> | undefined>;
+  /** The targets of the load balancer with this host name; undefined if it does not exist. */
+  balancerTargets(host: string): Promise<BalancerTarget[] | undefined>;
   /** Throws an S3Error if the bucket cannot be listed. */
   listBucket(bucket: string, region: string, prefix: string): Promise<void>;
 }

@@ -18,6 +18,12 @@ import {
   paginateListAccessEntries,
   type VersionStatus,
 } from '@aws-sdk/client-eks';
+import {
+  DescribeTargetHealthCommand,
+  ElasticLoadBalancingV2Client,
+  paginateDescribeLoadBalancers,
+  paginateDescribeTargetGroups,
+} from '@aws-sdk/client-elastic-load-balancing-v2';
 import { GetOpenIDConnectProviderCommand, GetRoleCommand, IAMClient } from '@aws-sdk/client-iam';
 import {
   GetAWSDefaultServiceQuotaCommand,
@@ -29,7 +35,14 @@ import { S3Store } from '../../src/s3/store';
 import { once, openAwsSession } from '../aws-session';
 import { getPartition } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
-import { explainError, type AwsAccount, type Identity, type OfferedVersion, type Quota } from './account';
+import {
+  explainError,
+  type AwsAccount,
+  type BalancerTarget,
+  type Identity,
+  type OfferedVersion,
+  type Quota,
+} from './account';
 import type { Right } from './rights';
 
 const S3_ATTEMPTS = 2;
@@ -60,6 +73,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const ec2AtHome = new EC2Client(homeConfig);
   const ecr = new ECRClient(config);
   const eks = new EKSClient(config);
+  const elb = new ElasticLoadBalancingV2Client(config);
   const iam = new IAMClient(homeConfig);
   const logs = new CloudWatchLogsClient(config);
   const quotas = new ServiceQuotasClient(config);
@@ -195,6 +209,39 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
           return found;
         }),
       ),
+    balancerTargets: async (host) => {
+      const arn = await ask('elasticloadbalancing:DescribeLoadBalancers', async () => {
+        for await (const { LoadBalancers = [] } of paginateDescribeLoadBalancers({ client: elb }, {}, options)) {
+          // A host name of AWS is in lower case or not, depending on the place.
+          const found = LoadBalancers.find(({ DNSName = '' }) => DNSName.toLowerCase() === host.toLowerCase());
+          if (found !== undefined) return found.LoadBalancerArn;
+        }
+        return undefined;
+      });
+      if (arn === undefined) return undefined;
+      const groups = await ask('elasticloadbalancing:DescribeTargetGroups', async () => {
+        const found: string[] = [];
+        const pages = paginateDescribeTargetGroups({ client: elb }, { LoadBalancerArn: arn }, options);
+        for await (const { TargetGroups = [] } of pages) {
+          found.push(...TargetGroups.flatMap(({ TargetGroupArn }) => TargetGroupArn ?? []));
+        }
+        return found;
+      });
+      const targets = await ask('elasticloadbalancing:DescribeTargetHealth', () =>
+        Promise.all(
+          groups.map(async (TargetGroupArn): Promise<BalancerTarget[]> => {
+            const request = new DescribeTargetHealthCommand({ TargetGroupArn });
+            const { TargetHealthDescriptions = [] } = await elb.send(request, options);
+            return TargetHealthDescriptions.map(({ Target, TargetHealth }) => ({
+              address: `${Target?.Id}:${Target?.Port}`,
+              state: TargetHealth?.State ?? 'unknown',
+              reason: TargetHealth?.Reason,
+            }));
+          }),
+        ),
+      );
+      return targets.flat();
+    },
     listBucket: async (bucket, bucketRegion, prefix) => {
       const given = await credentials();
       const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
@@ -203,7 +250,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
     },
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, ecr, eks, iam, logs, quotas]) client.destroy();
+      for (const client of [sts, ec2, ec2AtHome, ecr, eks, elb, iam, logs, quotas]) client.destroy();
       close();
     },
   };

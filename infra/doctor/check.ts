@@ -21,11 +21,12 @@ export interface Context {
   today: Date;
 }
 
-export interface Check {
+/** A question, and how its answer is found. */
+export interface Check<C = Context> {
   name: string;
   /** Whether it is an error if the check cannot be made. Otherwise it is a warning. */
   required?: true;
-  run: (context: Context) => Finding[] | Promise<Finding[]>;
+  run: (context: C) => Finding[] | Promise<Finding[]>;
 }
 
 export const ok = (found: string): Finding => ({ level: 'ok', found });

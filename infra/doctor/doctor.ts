@@ -1,7 +1,7 @@
 import { abortable } from '../../src/core/abort';
 import { UserError } from '../../src/core/errors';
 import { formatDuration } from '../../src/core/format';
-import { error as failed, warning, type Check, type Context, type Finding } from './check';
+import { error as failed, warning, type Check, type Finding } from './check';
 
 export interface ReportLine extends Finding {
   check: string;
@@ -11,9 +11,9 @@ export interface ReportLine extends Finding {
 const LIMIT_MS = 20_000;
 
 /** Runs all checks at the same time. A check that fails or hangs does not affect the others. */
-export async function examine(
-  checks: readonly Check[],
-  context: Context,
+export async function examine<C>(
+  checks: readonly Check<C>[],
+  context: C,
   limitMs: number = LIMIT_MS,
 ): Promise<ReportLine[]> {
   const lines = await Promise.all(
@@ -25,7 +25,7 @@ export async function examine(
   return lines.flat();
 }
 
-async function run(check: Check, context: Context, limitMs: number): Promise<Finding[]> {
+async function run<C>(check: Check<C>, context: C, limitMs: number): Promise<Finding[]> {
   const limit = AbortSignal.timeout(limitMs);
   const unchecked = check.required === true ? failed : warning;
   try {
@@ -37,7 +37,7 @@ async function run(check: Check, context: Context, limitMs: number): Promise<Fin
     if (error === limit.reason) {
       return [
         unchecked(
-          `not checked: no answer of AWS within ${formatDuration(limitMs)}`,
+          `not checked: no answer within ${formatDuration(limitMs)}`,
           'check the network, HTTPS_PROXY and AWS_ENDPOINT_URL, and run the doctor again',
         ),
       ];

@@ -1,4 +1,4 @@
-/** All rights of the doctor. They read only. GetCallerIdentity needs none. */
+/** Rights of the doctor before `pulumi up`. They read only. GetCallerIdentity needs none. */
 export const RIGHTS = [
   'ec2:DescribeAddresses',
   'ec2:DescribeAvailabilityZones',
@@ -18,10 +18,17 @@ export const RIGHTS = [
   'servicequotas:GetServiceQuota',
 ] as const;
 
-export type Right = (typeof RIGHTS)[number];
+export type Right = (typeof RIGHTS | typeof AFTER_UP_RIGHTS)[number];
+
+/** Rights that only `--after-up` needs, also without changing anything. */
+export const AFTER_UP_RIGHTS = [
+  'elasticloadbalancing:DescribeLoadBalancers',
+  'elasticloadbalancing:DescribeTargetGroups',
+  'elasticloadbalancing:DescribeTargetHealth',
+] as const;
 
 /** An identity-based policy with the rights of the doctor. */
 export const doctorPolicy = () => ({
   Version: '2012-10-17',
-  Statement: [{ Sid: 'Doctor', Effect: 'Allow', Action: RIGHTS, Resource: '*' }],
+  Statement: [{ Sid: 'Doctor', Effect: 'Allow', Action: [...RIGHTS, ...AFTER_UP_RIGHTS].sort(), Resource: '*' }],
 });

@@ -11,7 +11,7 @@ import {
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
-import { AGENT_PORT, PORTS, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
+import { AGENT_PORT, PORTS, TRITON_CONTAINER, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
@@ -107,7 +107,7 @@ function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentP
 
 function container(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
   return {
-    name: 'triton',
+    name: TRITON_CONTAINER,
     image: settings.image,
     // A tag can be moved, so every start pulls it, which keeps all pods on the same image. A digest cannot, so a
     // restart does not need the registry.

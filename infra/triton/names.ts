@@ -2,6 +2,9 @@ import type * as pulumi from '@pulumi/pulumi';
 import { AGENT_PORTS } from '../../src/release/agent-api';
 import type { ResolvedTritonArgs } from './settings';
 
+/** Name of Triton's container in its pods. */
+export const TRITON_CONTAINER = 'triton';
+
 /** Ports of the container and its Services. Probes, policies and the publisher use these names. */
 export const PORTS = { http: 8000, grpc: 8001, metrics: 8002 } as const;
 

@@ -12,7 +12,7 @@ const AT_A_TIME = 8;
  * instances, such as ensembles, are left out.
  */
 export async function readDevices(
-  { models }: Manifest,
+  { models }: { models: Readonly<Record<string, unknown>> },
   triton: Pick<InferenceClient, 'modelConfig'>,
 ): Promise<Record<string, ModelDevice>> {
   const devices: Record<string, ModelDevice> = {};

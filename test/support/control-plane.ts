@@ -1,4 +1,4 @@
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type {
   AppsV1Api,
@@ -27,6 +27,10 @@ export interface TestNode {
   taints?: V1Taint[];
   /** Default: us-east-1a. */
   zone?: string;
+  /** Capacity for images and pods. Default: 500Gi. */
+  storage?: string;
+  /** Reason why the node is not Ready. Default: it is Ready. */
+  notReady?: string;
 }
 
 /** The typed clients of the cluster, as its administrator. */
@@ -75,7 +79,7 @@ export class ControlPlane {
 
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
-    await access.define(PORT_FORWARDS);
+    for (const definition of KWOK_KINDS) await access.define(definition);
     await plane.startKwok(programs.kwok, kubeconfig);
     // Pods are rejected until their namespace has a service account.
     await until('the controllers work', async () => {
@@ -92,7 +96,7 @@ export class ControlPlane {
     const args = [
       kubeconfig,
       `--config=${config}`,
-      '--enable-crds=PortForward',
+      '--enable-crds=PortForward,Logs',
       '--manage-all-nodes=true',
       '--node-lease-duration-seconds=40',
       '--node-ip=127.0.0.1',
@@ -106,7 +110,7 @@ export class ControlPlane {
     const resources = {
       cpu: '64',
       memory: '256Gi',
-      'ephemeral-storage': '500Gi',
+      'ephemeral-storage': node.storage ?? '500Gi',
       pods: '110',
       ...(node.gpus === undefined ? {} : { 'nvidia.com/gpu': String(node.gpus) }),
     };
@@ -115,15 +119,22 @@ export class ControlPlane {
       'kubernetes.io/hostname': node.name,
       'kubernetes.io/os': 'linux',
       'topology.kubernetes.io/zone': node.zone ?? 'us-east-1a',
+      ...(node.notReady === undefined ? {} : { [NOT_READY_LABEL]: 'true' }),
       ...node.labels,
     };
+    const conditions = [{ type: 'Ready', status: 'False', reason: 'KubeletNotReady', message: node.notReady }];
     await this.client.core.createNode({
       body: {
         metadata: { name: node.name, labels },
         spec: { taints: node.taints ?? [] },
-        status: { capacity: resources, allocatable: resources },
+        status: {
+          capacity: resources,
+          allocatable: resources,
+          ...(node.notReady === undefined ? {} : { conditions }),
+        },
       },
     });
+    if (node.notReady !== undefined) return;
     await until(`node ${node.name} is ready`, async () => {
       const { status } = await this.client.core.readNode({ name: node.name });
       return status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
@@ -147,6 +158,20 @@ export class ControlPlane {
       kind: 'PortForward',
       metadata: { name: pod, namespace },
       spec: { forwards: [{ target: { address: '127.0.0.1', port: target } }] },
+    } as KubernetesObject);
+  }
+
+  /** Shows `text` as the log of a container of a pod. */
+  async showLog(namespace: string, pod: string, container: string, text: string): Promise<void> {
+    const logsFile = join(this.processes.directory, `${namespace}-${pod}.log`);
+    // The format of container runtimes.
+    const lines = text.split('\n').map((line) => `2026-11-26T00:00:00.000000000Z stdout F ${line}\n`);
+    writeFileSync(logsFile, lines.join(''));
+    await this.client.objects.create({
+      apiVersion: 'kwok.x-k8s.io/v1alpha1',
+      kind: 'Logs',
+      metadata: { name: pod, namespace },
+      spec: { logs: [{ containers: [container], logsFile }] },
     } as KubernetesObject);
   }
 
@@ -187,14 +212,22 @@ async function connect(config: KubeConfig): Promise<Clients> {
   };
 }
 
-/** Kind of KWOK's objects for port-forwards. Objects, not a file, because pod names are not known in advance. */
-const PORT_FORWARDS = {
+/** Label of nodes that KWOK does not make Ready (kwok-stages.yaml). */
+const NOT_READY_LABEL = 'test-not-ready';
+
+/** KWOK's objects for port-forwards and logs. Objects, not a file, because pod names are not known in advance. */
+const KWOK_KINDS = (
+  [
+    ['PortForward', 'portforwards'],
+    ['Logs', 'logs'],
+  ] as const
+).map(([kind, plural]) => ({
   apiVersion: 'apiextensions.k8s.io/v1',
   kind: 'CustomResourceDefinition',
-  metadata: { name: 'portforwards.kwok.x-k8s.io' },
+  metadata: { name: `${plural}.kwok.x-k8s.io` },
   spec: {
     group: 'kwok.x-k8s.io',
-    names: { kind: 'PortForward', plural: 'portforwards' },
+    names: { kind, plural },
     scope: 'Namespaced',
     versions: [
       {
@@ -205,4 +238,4 @@ const PORT_FORWARDS = {
       },
     ],
   },
-};
+}));

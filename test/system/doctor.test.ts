@@ -703,8 +703,8 @@ test('a service that does not answer stops only the checks that need it', async 
     const lines = stdout.split('\n').filter((line) => /^\w/.test(line));
     const wrong = lines.filter((line) => !line.startsWith('ok '));
     expect(wrong).toEqual([
-      expect.stringMatching(/^warning {2}GPU quotas +not checked: no answer of AWS within 20.0 s$/),
-      expect.stringMatching(/^warning {2}network quotas +not checked: no answer of AWS within 20.0 s$/),
+      expect.stringMatching(/^warning {2}GPU quotas +not checked: no answer within 20.0 s$/),
+      expect.stringMatching(/^warning {2}network quotas +not checked: no answer within 20.0 s$/),
     ]);
     expect(lines.length).toBeGreaterThan(10);
   } finally {

@@ -8,9 +8,10 @@ os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
 
 from moto.server import main
 
-from moto_server import eks, gaps, quotas
+from moto_server import eks, gaps, quotas, targets
 
 eks.install()
 gaps.install()
 quotas.install()
+targets.install()
 main(sys.argv[1:])

@@ -7,8 +7,9 @@ import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infr
 import { judgeRoom } from '../../../../infra/doctor/check-network';
 import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
 import { judgeSubnets, judgeZones } from '../../../../infra/doctor/check-zones';
+import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
 import { CHECKS } from '../../../../infra/doctor/checks';
-import { doctorPolicy, RIGHTS } from '../../../../infra/doctor/rights';
+import { AFTER_UP_RIGHTS, doctorPolicy, RIGHTS } from '../../../../infra/doctor/rights';
 import { readSettings } from '../../../../infra/settings';
 import { paths } from '../../../../src/core/paths';
 import { getConfig } from '../../../support/registered-stack';
@@ -188,7 +189,7 @@ test.each<[entry: string, caller: string, is: boolean]>([
 });
 
 test('the rights only read', () => {
-  const verbs = RIGHTS.map((right) => right.split(':')[1] ?? '');
+  const verbs = [...RIGHTS, ...AFTER_UP_RIGHTS].map((right) => right.split(':')[1] ?? '');
   expect(verbs.filter((verb) => !/^(Describe|Get|List)/.test(verb))).toEqual([]);
 });
 
@@ -200,5 +201,6 @@ test('docs/infrastructure.md lists every check', () => {
   const [, section = ''] =
     /\n## The doctor\n(.*?)\n## /s.exec(readFileSync(join(paths.root, 'docs/infrastructure.md'), 'utf8')) ?? [];
   const listed = [...section.matchAll(/^\| ([A-Za-z ]+?) +\|/gm)].map(([, name]) => name).slice(1);
-  expect(listed).toEqual(CHECKS.map(({ name }) => name));
+  const [before, after] = [CHECKS, AFTER_UP_CHECKS].map((checks) => checks.map(({ name }) => name));
+  expect(listed).toEqual([...(before ?? []), 'check', ...(after ?? [])]);
 });

@@ -24,7 +24,7 @@ test('examine reports a check that hangs, and the results of the others', async 
     ['good', 'ok'],
     ['good', 'ok'],
   ]);
-  expect(lines[0]?.found).toBe('not checked: no answer of AWS within 50 ms');
+  expect(lines[0]?.found).toBe('not checked: no answer within 50 ms');
 });
 
 test.each<[required: true | undefined, level: string]>([

@@ -1,0 +1,9 @@
+import type { Check, Context } from '../check';
+import type { ServingCluster } from './serving-cluster';
+
+export interface AfterUpContext extends Context {
+  cluster: ServingCluster;
+}
+
+/** A check of a deployed stack. */
+export type AfterUpCheck = Check<AfterUpContext>;
