@@ -93,12 +93,12 @@ const STATES: State[] = [
       /228 GiB for images and pods, which is its local NVMe storage \(232 GiB\)/,
       /driver 580.178.01, with the forward compatibility of CUDA 13.4 in the image/,
       /1 of 1 replicas are ready/,
-      /triton-0: 41.2 s/,
-      /triton-0: resnet \(GPU\)/,
+      /triton-\d+: 41.2 s/,
+      /triton-\d+: resnet \(GPU\)/,
       /1 of 1 targets are healthy/,
     ],
   },
-  { name: 'a stack without agents that works', agent: false, says: [/triton-0: resnet \(GPU\)/] },
+  { name: 'a stack without agents that works', agent: false, says: [/triton-\d+: resnet \(GPU\)/] },
   {
     name: 'a driver in the labels of the node',
     log: '',
@@ -113,7 +113,7 @@ const STATES: State[] = [
     placed: false,
     pulled: null,
     finds: ['error GPU nodes', 'error replicas'],
-    says: [/there is no node of a10g/, /0 of 1 replicas are ready; not ready: triton-0 \(no nodes available/],
+    says: [/there is no node of a10g/, /0 of 1 replicas are ready; not ready: triton-\d+ \(no nodes available/],
   },
   {
     name: 'a GPU node that is not Ready',
@@ -169,7 +169,7 @@ const STATES: State[] = [
     name: 'a slow pull',
     pulled: PULLED.replace('41.2s', '7m10.813s'),
     finds: ['warning image pull'],
-    says: [/triton-0: 7 min 11 s, longer than the 300 s/, /npm run mirror-image/],
+    says: [/triton-\d+: 7 min 11 s, longer than the 300 s/, /npm run mirror-image/],
   },
   {
     name: 'a Triton that sees no GPU',
@@ -181,19 +181,19 @@ const STATES: State[] = [
     name: 'a release that the agent cannot serve',
     state: { problem: 'cannot load resnet: out of memory' },
     finds: ['error models on GPU'],
-    says: [/triton-0: cannot load resnet: out of memory/, /npm run status -- --stack staging/],
+    says: [/triton-\d+: cannot load resnet: out of memory/, /npm run status -- --stack staging/],
   },
   {
     name: 'a pod that does not answer',
     isSilent: true,
     finds: ['error models on GPU'],
-    says: [/triton-0: Triton's metrics cannot be read: HTTP 502: port-forward to pod triton-0/],
+    says: [/triton-\d+: Triton's metrics cannot be read: no answer within 10.0 s/],
   },
   {
     name: 'no models',
     state: { models: [] },
     finds: ['warning models on GPU'],
-    says: [/triton-0 serves no model/, /npm run sync-models -- --stack staging/],
+    says: [/triton-\d+ serves no model/, /npm run sync-models -- --stack staging/],
   },
   {
     name: 'models on the CPU only',
@@ -238,6 +238,8 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
   let pod: { port: number };
   /** What the pod answers now. */
   let answers: State = { name: '' };
+  // A name that is used again may get the end of the former pod.
+  let pods = 0;
 
   beforeAll(async () => {
     process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
@@ -277,35 +279,32 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
   }, BUILD_MS);
   afterAll(() => scratch.clean());
   afterEach(async () => {
-    const { core, objects } = plane.client;
+    const { core } = plane.client;
     const namespace = NAMESPACE;
     await core.deleteCollectionNamespacedPod({ namespace, gracePeriodSeconds: 0 });
     await core.deleteCollectionNamespacedEvent({ namespace });
     await core.deleteCollectionNamespacedService({ namespace });
     await core.deleteCollectionNode();
-    for (const kind of ['PortForward', 'Logs']) {
-      const metadata = { name: 'triton-0', namespace };
-      await objects.delete({ apiVersion: 'kwok.x-k8s.io/v1alpha1', kind, metadata }).catch(() => undefined);
-    }
     await until('the pod is gone', async () => (await plane.pods(NAMESPACE)).length === 0);
   });
 
   /** Brings the cluster and the account into the state. */
   async function make(state: State): Promise<void> {
     answers = state;
+    const podName = `triton-${(pods += 1)}`;
     const { core } = plane.client;
     const { node = {}, placed = true, log = COMPATIBLE, pulled = PULLED, address = loadBalancer, targets = {} } = state;
     if (node !== null) await plane.addGpuNode('gpu-0', { storage: '228Gi', labels: POOL_LABELS, ...node });
-    await core.createNamespacedPod({ namespace: NAMESPACE, body: getPod(state) });
+    await core.createNamespacedPod({ namespace: NAMESPACE, body: getPod(podName, state) });
     if (placed) await until('the pod is ready', async () => (await plane.readyPods(NAMESPACE)).length === 1);
     else
       await until(
         'the scheduler has refused the pod',
         async () => (await plane.pods(NAMESPACE))[0]?.status?.conditions !== undefined,
       );
-    await plane.forwardPod(NAMESPACE, 'triton-0', pod.port);
-    await plane.showLog(NAMESPACE, 'triton-0', 'triton', log);
-    if (pulled !== null) await core.createNamespacedEvent({ namespace: NAMESPACE, body: getEvent(pulled) });
+    await plane.forwardPod(NAMESPACE, podName, pod.port);
+    await plane.showLog(NAMESPACE, podName, 'triton', log);
+    if (pulled !== null) await core.createNamespacedEvent({ namespace: NAMESPACE, body: getEvent(podName, pulled) });
     const name = 'triton-internal';
     const spec = { type: 'LoadBalancer', ports: [{ port: 8000 }], selector: LABELS };
     const service = await core.createNamespacedService({ namespace: NAMESPACE, body: { metadata: { name }, spec } });
@@ -351,7 +350,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
       const { stdout } = await run();
       expect(stdout).toMatch(/^ok {7}GPU nodes {6}gpu-0 \(g5\.xlarge\) is Ready, with 1 GPU$/m);
       expect(stdout).toMatch(
-        /^error {4}models on GPU {2}triton-0: Triton sees 0 of 1 GPU.*\n {2}-> docs\/operations\.md/m,
+        /^error {4}models on GPU {2}triton-\d+: Triton sees 0 of 1 GPU.*\n {2}-> docs\/operations\.md/m,
       );
     },
     STATE_MS,
@@ -410,10 +409,10 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
   );
 });
 
-function getPod({ agent = true, placed = true }: State): V1Pod {
+function getPod(name: string, { agent = true, placed = true }: State): V1Pod {
   const gpu = { 'nvidia.com/gpu': '1' };
   return {
-    metadata: { name: 'triton-0', labels: LABELS },
+    metadata: { name, labels: LABELS },
     spec: {
       tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }],
       ...(placed ? {} : { nodeSelector: { 'not-there': 'true' } }),
@@ -423,9 +422,9 @@ function getPod({ agent = true, placed = true }: State): V1Pod {
   };
 }
 
-const getEvent = (message: string): CoreV1Event => ({
-  metadata: { name: 'triton-0.1', namespace: NAMESPACE },
-  involvedObject: { kind: 'Pod', name: 'triton-0', namespace: NAMESPACE, fieldPath: 'spec.containers{triton}' },
+const getEvent = (name: string, message: string): CoreV1Event => ({
+  metadata: { name: `${name}.1`, namespace: NAMESPACE },
+  involvedObject: { kind: 'Pod', name, namespace: NAMESPACE, fieldPath: 'spec.containers{triton}' },
   reason: 'Pulled',
   message,
   type: 'Normal',

@@ -6,6 +6,7 @@ import { guardedReplicas, replicaClient, type Replica } from '../../../src/clust
 import type { StackOutputs } from '../../../src/cluster/stack-outputs';
 import { readDevices } from '../../../src/agent/devices';
 import { UserError } from '../../../src/core/errors';
+import { formatDuration } from '../../../src/core/format';
 import { AgentClient } from '../../../src/publish/trial/agent-client';
 import { AGENT_CONTAINER, AGENT_PORTS } from '../../../src/release/agent-api';
 import { once } from '../../aws-session';
@@ -107,7 +108,11 @@ export function openServingCluster(
 /** @param metrics addresses of Triton's metrics, by pod */
 async function readServing(replica: Replica, metrics: ReadonlyMap<string, string>): Promise<Serving> {
   try {
-    const gpus = await countGpus(metrics.get(replica.name) ?? '');
+    const gpus = await countGpus(metrics.get(replica.name) ?? '').catch((error: unknown) => {
+      const { name, message } = error as Error;
+      const why = name === 'TimeoutError' ? `no answer within ${formatDuration(METRICS_TIMEOUT_MS)}` : message;
+      throw new Error(`Triton's metrics cannot be read: ${why}`);
+    });
     return { gpus, ...(await readModels(replica)) };
   } catch (error) {
     return { gpus: undefined, models: [], problem: (error as Error).message };
@@ -117,7 +122,7 @@ async function readServing(replica: Replica, metrics: ReadonlyMap<string, string
 async function countGpus(url: string): Promise<number> {
   const response = await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(METRICS_TIMEOUT_MS) });
   const text = await response.text();
-  if (!response.ok) throw new Error(`Triton's metrics cannot be read: HTTP ${response.status}: ${text.trim()}`);
+  if (!response.ok) throw new Error(`HTTP ${response.status}: ${text.trim()}`);
   return [...text.matchAll(/^nv_gpu_memory_total_bytes\{/gm)].length;
 }
 
