@@ -159,8 +159,14 @@ describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autosca
   });
 
   test('each panel of the dashboard draws the load in its unit', async () => {
+    const all = panels(only('ConfigMap', `${NAME}-dashboard`));
+    const { expr: requestsByReplica = '' } = all.find(({ title }) => title === 'Requests by replica')?.targets[0] ?? {};
+    await until('Prometheus knows the requests of all replicas', async () => {
+      const replicas = await prometheus.range(drawnQuery(requestsByReplica), 0, SCRAPE_SECONDS);
+      return replicas.filter(({ values }) => Number(values[0]?.[1]) > 1).length === MOST_PODS;
+    });
     const drawn = new Map<string, RangeSeries[][]>();
-    for (const panel of panels(only('ConfigMap', `${NAME}-dashboard`))) {
+    for (const panel of all) {
       const [least, most] = RANGES[panel.fieldConfig.defaults.unit] ?? [];
       for (const { expr, legendFormat } of panel.targets) {
         const name = `${panel.title}: ${legendFormat}`;

@@ -34,7 +34,12 @@ li { display: inline-block; margin-right: 8px; } text { fill: #555; font-size: 9
 </style>${panels.map((panel) => panelText(panel, range)).join('\n')}`;
 }
 
-function panelText({ title, unit, series }: DrawnPanel, { from, to }: Range): string {
+function panelText({ title, unit, ...panel }: DrawnPanel, { from, to }: Range): string {
+  // Triton's quantiles are not a number while there are no requests.
+  const series = panel.series.map(({ legend, values }) => ({
+    legend,
+    values: values.filter(([, value]) => value !== 'NaN'),
+  }));
   const step = niceStep(Math.max(...series.flatMap(({ values }) => values.map(([, value]) => Number(value)))) / GRID);
   const x = (at: number): number => LEFT + ((at - from) / (to - from)) * (WIDTH - LEFT - RIGHT);
   const y = (value: number): number => 8 + (1 - value / (GRID * step)) * (HEIGHT - BOTTOM - 8);
