@@ -157,6 +157,13 @@ const STORIES: Story[] = [
     input: [...deployment({ metadata_generation: '3x39 4x400' }), up(POD, '1x40 0x400')],
     fires: [13],
   },
+  {
+    story: 'the autoscaler removed all but one replica, which stops minutes later',
+    alert: 'TritonDown',
+    input: [...deployment({ spec_replicas: '2x39 1x400', metadata_generation: '3x39 4x400' }), up(POD, '1x60 0x400')],
+    silent: [12],
+    fires: [18],
+  },
 
   // Missing replicas.
   {

@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createSecureContext, createServer, type SecureContext } from 'node:tls';
@@ -31,6 +31,20 @@ export class Authority {
     const context = this.contexts.get(host) ?? createSecureContext(this.issue([host]));
     this.contexts.set(host, context);
     return context;
+  }
+
+  /**
+   * Writes a certificate for 127.0.0.1 and these hosts, its key and the authority's certificate into a folder, under the
+   * names of files in a Secret of Kubernetes.
+   * @returns the folder
+   */
+  write(directory: string, hosts: string[] = []): string {
+    mkdirSync(directory, { recursive: true });
+    const { key, cert } = this.issue(hosts);
+    writeFileSync(join(directory, 'tls.crt'), cert);
+    writeFileSync(join(directory, 'tls.key'), key, { mode: 0o600 });
+    copyFileSync(this.caFile, join(directory, 'ca.crt'));
+    return directory;
   }
 
   private issue(hosts: string[]): { key: string; cert: string } {

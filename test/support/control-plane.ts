@@ -59,7 +59,10 @@ export class ControlPlane {
    * Builds missing programs, once, and starts the control plane, which stops when the scratch folder is cleaned.
    * @param options `groups` has the users besides "admin"
    */
-  static async start(scratch: Scratch, options: Pick<ApiServerOptions, 'groups'> = {}): Promise<ControlPlane> {
+  static async start(
+    scratch: Scratch,
+    options: Pick<ApiServerOptions, 'groups' | 'flags'> = {},
+  ): Promise<ControlPlane> {
     const programs = await ensureControlPlane();
     const processes = await ClusterProcesses.in(scratch);
     const access = await startApiServer(processes, { programs, ...options });

@@ -50,7 +50,8 @@ export async function ensureGoProgram(program: GoProgram, step?: Step): Promise<
     requireGo(program, pins.go);
     requireFreeSpace(target, BUILD_BYTES, `building ${program.name}`);
     step?.update(`building ${program.name} ${pins.version}`);
-    const directory = program.embeds === undefined ? pins.directory : await gather(program, pins, target);
+    const isChanged = program.embeds !== undefined || program.patches !== undefined;
+    const directory = isChanged ? await gather(program, pins, target) : pins.directory;
     await build(program, { ...pins, directory }, join(target, program.name));
   });
   return join(directory, program.name);
@@ -159,11 +160,12 @@ function linkerFlags(program: GoProgram, version: string): string {
   return ['-s -w', program.ldflags?.(version) ?? ''].join(' ').trim();
 }
 
-/** Copies our own main package, its pins and its embedded files into one folder. */
+/** Copies the pins, our own main package if there is one, its embedded files and the patched module into one folder. */
 async function gather(program: GoProgram, pins: Pins, target: string): Promise<string> {
   const source = join(target, 'source');
   makeDirectory(source);
-  for (const file of ['go.mod', 'go.sum', MAIN]) copyFileSync(join(pins.directory, file), join(source, file));
+  const files = ['go.mod', 'go.sum', ...(program.package === '.' ? [MAIN] : [])];
+  for (const file of files) copyFileSync(join(pins.directory, file), join(source, file));
   const { directory } = await downloadModule(program.pins, program.module);
   for (const [file, content] of Object.entries(program.embeds?.(directory) ?? {}))
     writeFileSync(join(source, file), content);

@@ -1,6 +1,13 @@
 import type { Step } from '../../src/cli/progress';
-import { ensureGoProgram } from './go';
+import { ensureGoProgram, type GoProgram } from './go';
 import { findOnPath } from '../../src/install/on-path';
+
+const program = (name: 'promtool' | 'prometheus'): GoProgram => ({
+  name,
+  pins: 'promtool',
+  module: 'github.com/prometheus/prometheus',
+  package: `github.com/prometheus/prometheus/cmd/${name}`,
+});
 
 /**
  * promtool, which checks Prometheus rules: from PATH, otherwise built once. Its version is not checked, because every
@@ -8,13 +15,10 @@ import { findOnPath } from '../../src/install/on-path';
  */
 export async function ensurePromtool(step?: Step): Promise<string> {
   if (findOnPath('promtool') !== undefined) return 'promtool';
-  return ensureGoProgram(
-    {
-      name: 'promtool',
-      pins: 'promtool',
-      module: 'github.com/prometheus/prometheus',
-      package: 'github.com/prometheus/prometheus/cmd/promtool',
-    },
-    step,
-  );
+  return ensureGoProgram(program('promtool'), step);
+}
+
+/** A Prometheus server of the same release, without its web interface. Its version on PATH may differ, so it is built. */
+export function ensurePrometheus(step?: Step): Promise<string> {
+  return ensureGoProgram(program('prometheus'), step);
 }

@@ -282,7 +282,8 @@ function unlessPlanned(of: SeriesOf, { podReadySeconds }: AlertLimits): string {
     // A stack that was scaled up from 0 starts all its pods.
     `min_over_time(${desired}[${podReadySeconds}s]) == 0`,
     `time() - kube_deployment_created${deployment} < ${2 * podReadySeconds}`,
-    `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${podReadySeconds}s]) > 0)`,
+    // The autoscaler's changes of the number of replicas are not updates.
+    `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${podReadySeconds}s]) > changes(${desired}[${podReadySeconds}s]))`,
   ]
     .map((planned) => ` unless on () ${planned}`)
     .join('');

@@ -1,0 +1,104 @@
+import { createServer } from 'node:http';
+import type { AutoscalingV2Api, V1Container } from '@kubernetes/client-node';
+import type { ControlPlane } from './control-plane';
+import { listenOnLoopback } from './loopback';
+import type { Scratch } from './temp-dir';
+
+type Labels = Readonly<Record<string, string>>;
+type Conditions = readonly { type: string; status: string }[] | undefined;
+
+/** Deployments count as older than they are, because some alerts ignore one that was just created. */
+const AGE_SECONDS = 86_400;
+
+/**
+ * Serves the series of kube-state-metrics that the rules and the dashboard read, from the objects in a namespace, and series of
+ * the kubelet about containers, of which only the memory is measured. kube-state-metrics itself is in no registry that the
+ * tests use.
+ * @param memoryOf bytes that the server of a pod uses
+ * @returns the port
+ */
+export async function serveClusterMetrics(
+  scratch: Scratch,
+  plane: ControlPlane,
+  namespace: string,
+  memoryOf: (pod: string) => number,
+): Promise<number> {
+  const { AutoscalingV2Api } = await import('@kubernetes/client-node');
+  const autoscaling = plane.config.makeApiClient(AutoscalingV2Api);
+  const server = createServer((_, response) => {
+    metrics(plane, autoscaling, namespace, memoryOf).then(
+      (lines) => {
+        // Prometheus rejects an answer without a type.
+        response.setHeader('content-type', 'text/plain; version=0.0.4');
+        response.end(lines.map((line) => `${line}\n`).join(''));
+      },
+      () => response.writeHead(500).end(),
+    );
+  });
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  return port;
+}
+
+async function metrics(
+  plane: ControlPlane,
+  autoscaling: AutoscalingV2Api,
+  namespace: string,
+  memoryOf: (pod: string) => number,
+): Promise<string[]> {
+  const lines: string[] = [];
+  const add = (metric: string, labels: Labels, value: number | undefined): void => {
+    const text = Object.entries({ namespace, ...labels }).map(([name, one]) => `${name}=${JSON.stringify(one)}`);
+    lines.push(`${metric}{${text.join(',')}} ${value ?? 0}`);
+  };
+  const addConditions = (metric: string, labels: Labels, conditions: Conditions): void => {
+    for (const { type, status } of conditions ?? []) {
+      for (const one of ['true', 'false', 'unknown'])
+        add(metric, { ...labels, condition: type, status: one }, status.toLowerCase() === one ? 1 : 0);
+    }
+  };
+
+  for (const { metadata, spec, status } of (await plane.client.apps.listNamespacedDeployment({ namespace })).items) {
+    const labels = { deployment: metadata?.name ?? '' };
+    add('kube_deployment_created', labels, (metadata?.creationTimestamp?.getTime() ?? 0) / 1000 - AGE_SECONDS);
+    add('kube_deployment_metadata_generation', labels, metadata?.generation);
+    add('kube_deployment_spec_replicas', labels, spec?.replicas);
+    add('kube_deployment_status_replicas_available', labels, status?.availableReplicas);
+    add('kube_deployment_status_replicas_ready', labels, status?.readyReplicas);
+    add('kube_deployment_status_replicas_updated', labels, status?.updatedReplicas);
+    addConditions('kube_deployment_status_condition', labels, status?.conditions);
+  }
+  const autoscalers = await autoscaling.listNamespacedHorizontalPodAutoscaler({ namespace });
+  for (const { metadata, spec, status } of autoscalers.items) {
+    const labels = { horizontalpodautoscaler: metadata?.name ?? '' };
+    add('kube_horizontalpodautoscaler_spec_max_replicas', labels, spec?.maxReplicas);
+    add('kube_horizontalpodautoscaler_status_current_replicas', labels, status?.currentReplicas);
+    add('kube_horizontalpodautoscaler_status_desired_replicas', labels, status?.desiredReplicas);
+    addConditions('kube_horizontalpodautoscaler_status_condition', labels, status?.conditions);
+  }
+  for (const pod of await plane.readyPods(namespace)) {
+    const name = pod.metadata?.name ?? '';
+    for (const container of pod.spec?.containers ?? []) {
+      const labels = { pod: name, container: container.name };
+      add('kube_pod_container_status_restarts_total', labels, 0);
+      add(
+        'kube_pod_container_resource_limits',
+        { ...labels, resource: 'memory', unit: 'byte' },
+        memoryLimit(container),
+      );
+      add('container_memory_working_set_bytes', labels, memoryOf(name));
+      // The periods of 100 ms since 1970, of which the container is throttled in one of a hundred.
+      const periods = Math.floor(Date.now() / 100);
+      add('container_cpu_cfs_periods_total', labels, periods);
+      add('container_cpu_cfs_throttled_periods_total', labels, Math.floor(periods / 100));
+    }
+  }
+  return lines;
+}
+
+/** In bytes. The stack sets limits in GiB. */
+function memoryLimit(container: V1Container): number {
+  const [, gibibytes] = /^(\d+)Gi$/.exec(container.resources?.limits?.['memory'] ?? '') ?? [];
+  if (gibibytes === undefined) throw new Error(`${container.name} has no memory limit in GiB`);
+  return Number(gibibytes) * 2 ** 30;
+}
