@@ -19,7 +19,7 @@ const SOAK_FACTOR = 25;
 const REPEATED: Partial<Record<Suite, string>> = {
   system: 'test/system/(s3-faults|agreement)',
   soak: 'test/soak/',
-  e2e: 'test/(e2e/(disruption|interrupted)|aws/setting-changes)',
+  e2e: 'test/(e2e/(autoscaling-loop|disruption|interrupted)|aws/setting-changes)',
 };
 
 const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.
@@ -32,7 +32,8 @@ const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), 
   --only NAME     one suite, with its slow tests: unit, integration, python, system, soak, spec or e2e
   --filter TEXT   jest: only test files whose path contains TEXT; pytest: its -k
   --long          only tests that repeat random cases, with ${SOAK_FACTOR} times the repetitions and a new seed; with --only, those
-                  of that suite, otherwise of system and soak. SOAK_FACTOR and SOAK_SEED in the environment set both
+                  of that suite, otherwise of system and soak. SOAK_FACTOR and SOAK_SEED in the environment set both. For
+                  e2e also the autoscaling loop with real parts
   --help
 `;
 

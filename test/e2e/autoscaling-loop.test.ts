@@ -243,7 +243,7 @@ describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autosca
     LONG_MS,
   );
 
-  // UPDATE_DOCS=1 npx jest test/e2e/autoscaling-loop.test.ts --selectProjects e2e
+  // UPDATE_DOCS=1 npm run test:e2e -- --long --filter autoscaling-loop
   if (process.env['UPDATE_DOCS'] === '1') {
     test('updates the picture in docs/operations.md', async () => {
       const seconds = (Date.now() - started) / 1000;
