@@ -41,6 +41,10 @@ const POLL_MS = 100;
 
 /** Has Triton serve a release from a local folder. test/spec/Switch.tla specifies the order. */
 export class ModelSwitcher {
+  private readonly loading = new Set<string>();
+  /** Several loads at a time failed. They may need more memory than one, and end Triton. */
+  private oneAtATime = false;
+
   constructor(
     private readonly options: {
       triton: ModelServer;
@@ -71,12 +75,11 @@ export class ModelSwitcher {
       signal?.throwIfAborted();
       await this.load(one);
     };
-    const isEmpty = this.isEmpty();
+    const isEmpty = !unloadFirst && (await this.isEmpty());
     const loads = getLoads(to, unloadFirst || isEmpty ? { kind: 'unknown' } : from);
-    // Nobody uses the models of an empty server yet, so only ensembles have to wait for others.
-    const isFree = ({ model }: Load): boolean => isEmpty && to.models[model]?.composedOf.length === 0;
-    await forEachLimited(loads.filter(isFree), LOADS_AT_A_TIME, load);
-    for (const one of loads) if (!isFree(one)) await load(one);
+    const loaded = isEmpty && !this.oneAtATime ? await this.loadTogether(to, loads, load) : new Set<Load>();
+    for (const one of loads) if (!loaded.has(one)) await load(one);
+    this.oneAtATime = false;
     await this.unloadOthers(to);
     for (const [model, released] of Object.entries(to.models)) {
       this.options.repository.clean(model, { units: getUnits(model, released) });
@@ -122,9 +125,33 @@ export class ModelSwitcher {
     return [...lost];
   }
 
-  /** Whether the notes know of no model that Triton serves. */
-  private isEmpty(): boolean {
-    return !Object.values(this.options.notes.notes.loads).some(({ sure }) => sure);
+  /**
+   * Has an empty server load several models at a time. Nobody uses them yet, so only ensembles have to wait for others.
+   * @returns the loads that succeeded. The others may succeed one at a time.
+   * @throws TritonError
+   */
+  private async loadTogether(
+    { models }: Manifest,
+    loads: readonly Load[],
+    load: (one: Load) => Promise<void>,
+  ): Promise<Set<Load>> {
+    const succeeded = new Set<Load>();
+    const free = loads.filter(({ model }) => models[model]?.composedOf.length === 0);
+    await forEachLimited(free, LOADS_AT_A_TIME, async (one) => {
+      await load(one);
+      succeeded.add(one);
+    }).catch((error: unknown) => {
+      this.oneAtATime = error instanceof LoadRefusedError || error instanceof TritonError;
+      if (!(error instanceof LoadRefusedError)) throw error;
+    });
+    return succeeded;
+  }
+
+  /** Whether Triton serves no model, by the notes and by itself. */
+  private async isEmpty(): Promise<boolean> {
+    const { triton, notes } = this.options;
+    if (Object.values(notes.notes.loads).some(({ sure }) => sure)) return false;
+    return (await triton.repositoryIndex()).every(({ state }) => state !== 'READY');
   }
 
   /** After Triton was restarted: it has loaded nothing. */
@@ -165,13 +192,14 @@ export class ModelSwitcher {
     loads[model] = { ...(before ?? { units: {}, config: '' }), sure: false };
     notes.save();
     onLoading?.(model);
+    this.loading.add(model);
     try {
       await triton.loadModel(model, { timeoutMs: loadTimeoutMs });
       await this.requireReady(model, units);
     } catch (error) {
       onLoaded?.(model, false);
       if (!(error instanceof TritonError)) throw error;
-      if (!error.answered) throw unanswered(model, error, loadTimeoutMs);
+      if (!error.answered) throw unanswered(model, [...this.loading], error, loadTimeoutMs);
       // Triton keeps what it had if a load fails.
       if (before !== undefined) loads[model] = before;
       notes.save();
@@ -180,6 +208,8 @@ export class ModelSwitcher {
         cause: error,
         hint: OUT_OF_MEMORY.test(message) ? MEMORY_HINT : hint,
       });
+    } finally {
+      this.loading.delete(model);
     }
     onLoaded?.(model, true);
     loads[model] = {
@@ -253,16 +283,16 @@ export class ModelSwitcher {
 }
 
 /** Triton ended during a load, or did not finish it. */
-function unanswered(model: string, cause: TritonError, timeoutMs: number): TritonError {
+function unanswered(model: string, loading: readonly string[], cause: TritonError, timeoutMs: number): TritonError {
   const { status } = cause;
   const message =
     status === 'timeout'
       ? `Triton did not load ${model} within ${timeoutMs / 1000} s`
-      : `Triton ended while it loaded ${model}, or does not answer: ${cause.message}`;
+      : `Triton ended while it loaded ${loading.join(', ')}, or does not answer: ${cause.message}`;
   const hint =
     status === 'timeout'
       ? 'allow the agent more time with --load-timeout'
-      : `read the log of Triton; ${model} may have ended it`;
+      : `read the log of Triton; ${loading.length === 1 ? model : 'one of them'} may have ended it`;
   return new TritonError(message, { status, model, cause, hint });
 }
 

@@ -112,6 +112,7 @@ export async function streamRange(
   take: Sink['take'],
 ): Promise<number | undefined> {
   let count = 0;
+  let taking: Promise<void> | undefined;
   const reading = bucket.requester.send({
     what: `read ${getName(bucket, key)}`,
     method: 'GET',
@@ -123,22 +124,29 @@ export async function streamRange(
     },
     answerBytes: bytes,
     sink: {
+      get at() {
+        return start + count;
+      },
       get leftBytes() {
         return bytes - count;
       },
       take: (chunk) => {
         count += chunk.byteLength;
-        return take(chunk);
+        taking = take(chunk);
+        return taking;
       },
     },
     read: () => count,
   });
-  return unlessMissing(reading).catch((error: unknown) => {
+  const result = await unlessMissing(reading).catch((error: unknown) => {
     if (error instanceof SinkError) throw error.cause;
+    if (!(error instanceof S3Error)) throw error;
     // The object ends before the range, or the connection failed after the last byte.
-    if ((error instanceof S3Error && error.status === 416) || count === bytes) return count;
+    if (error.status === 416 || (count === bytes && error.code !== 'RangeIgnored')) return count;
     throw error;
   });
+  await taking;
+  return result;
 }
 
 /** The same into memory, from `start` on. */

@@ -26,6 +26,8 @@ export interface WireRequest {
 
 /** Gets the bytes of an answer as they arrive. */
 export interface Sink {
+  /** Offset in the object of the byte that it takes next. An answer with the whole object is a failure unless it is 0. */
+  readonly at: number;
   /** How many more bytes it takes. A longer answer is a failure. */
   readonly leftBytes: number;
   /** @returns if the connection should wait, a promise of when to go on */
@@ -75,8 +77,12 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
       setHost: false,
     });
     let refusal: (() => WireResponse) | undefined;
+    // Node destroys a request whose connection ended, although a part of its answer waits to be read.
+    let isOver = false;
+    let isWaiting = false;
     const fail = (code: string, message: string, cause?: unknown): void => {
       clearTimeout(timer);
+      isOver = true;
       const refused = refusal?.();
       if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
       else reject(new ConnectionError(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
@@ -93,7 +99,11 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
     // A reused connection would keep the idle timeout that the server announced (Keep-Alive: timeout=5), so set ours.
     const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
     request.on('socket', (socket) => socket.setTimeout(timeout));
-    request.on('timeout', () => fail('ETIMEDOUT', 'no data was transferred for too long'));
+    request.on('timeout', () => {
+      // The sink is slow, not the server.
+      if (isWaiting) request.socket?.setTimeout(timeout);
+      else fail('ETIMEDOUT', 'no data was transferred for too long');
+    });
     request.on('error', (error: NodeJS.ErrnoException) => {
       // A server that refused may stop reading. The rest of its answer, and its end, still arrive.
       if (refusal === undefined) fail(getCode(error), firstLine(error.message), error);
@@ -101,12 +111,14 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
     request.on('response', (response) => {
       const status = response.statusCode ?? 0;
       const sink = status < 300 ? wire.sink : undefined;
+      if (sink !== undefined && status !== 206 && sink.at > 0)
+        return fail('RangeIgnored', 'the server sent the whole object instead of a range');
       const chunks: Buffer[] = [];
       let bytes = 0;
       let taking: Promise<void> | undefined;
       const take = (chunk: Buffer): void => {
         // After a failure the sink may belong to another request.
-        if (request.destroyed) return;
+        if (isOver) return;
         bytes += chunk.byteLength;
         if (sink === undefined) return void chunks.push(chunk);
         // A whole object instead of a range could be very large.
@@ -114,12 +126,17 @@ export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireReq
           return fail('RangeIgnored', 'the server sent more bytes than the range has');
         taking = sink.take(chunk)?.catch((cause: unknown) => {
           clearTimeout(timer);
+          isOver = true;
           reject(new SinkError(cause));
           request.destroy();
         });
         if (taking === undefined) return;
         response.pause();
-        void taking.then(() => response.resume());
+        isWaiting = true;
+        void taking.then(() => {
+          isWaiting = false;
+          response.resume();
+        });
       };
       const answer = (): WireResponse => ({ status, headers: response.headers, body: joined(chunks), bytes });
       if (status >= 400 && !request.writableFinished) refusal = answer;

@@ -214,10 +214,12 @@ LoadModel ==
          IF load.fails THEN [@ EXCEPT !.sure = @ \/ note[M].before]  \* Triton has what it had
          ELSE [sure |-> TRUE, before |-> TRUE, content |-> [v \in Versions |-> IF v \in f.serves THEN f.content[v] ELSE "-"],
                time |-> f.time, label |-> f.label, labelTime |-> f.labelTime]]
-    /\ IF load.fails THEN goal' = home /\ tasks' = Backward(home)
-       ELSE UNCHANGED goal /\ tasks' = IF mode = "wait" THEN tasks ELSE Without(tasks, CHOOSE i \in 1..Len(tasks) : tasks[i][1] = M)
-    \* The loads that had begun end before the agent goes home.
-    /\ mode' = IF ~load.fails /\ mode # "wait" THEN mode ELSE IF flight' # {} THEN "wait" ELSE Mode(note')
+    /\ IF load.fails /\ mode = "one" THEN goal' = home /\ tasks' = Backward(home)
+       ELSE UNCHANGED goal /\ tasks' = IF load.fails THEN tasks ELSE Without(tasks, CHOOSE i \in 1..Len(tasks) : tasks[i][1] = M)
+    \* What several loads at a time could not load is loaded again, one model at a time.
+    /\ mode' = IF load.fails /\ mode = "one" THEN Mode(note')
+               ELSE IF ~load.fails /\ mode # "wait" THEN mode
+               ELSE IF flight' # {} THEN "wait" ELSE "one"
     /\ UNCHANGED <<now, back, orphans, file, home, at, ready, asked, crashes, restarts>>
 
 Done ==
@@ -242,7 +244,7 @@ TritonRestarts ==
         content |-> [v \in Versions |-> "-"], label |-> [v \in Versions |-> "-"]]]
   /\ note' = [m \in Models |-> [note[m] EXCEPT !.sure = FALSE]]
   /\ flight' = {} /\ orphans' = {} /\ mode' = "all"
-  /\ goal' = home /\ tasks' = Backward(home) /\ at' = "files" /\ ready' = FALSE
+  /\ goal' = home /\ tasks' = Tasks(Steps, home) \o Tasks(Others, home) /\ at' = "files" /\ ready' = FALSE
   /\ UNCHANGED <<now, back, file, home, asked, crashes, needless>>
 
 Next ==

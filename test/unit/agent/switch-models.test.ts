@@ -128,9 +128,9 @@ function slowServer(loaded: Manifest) {
         new Promise<void>((resolve, reject) =>
           loading.set(name, (error) => {
             loading.delete(name);
+            if (error !== undefined) return reject(error);
             served.set(name, [1, 2]);
-            if (error === undefined) resolve();
-            else reject(error);
+            resolve();
           }),
         ),
       unloadModel: () => Promise.resolve(),
@@ -170,20 +170,53 @@ test('a server that serves a release loads one model at a time', async () => {
   await done;
 });
 
-test('a switch that fails ends after the loads that had begun, and begins no other', async () => {
-  const { switcher, loading, end, loads } = slowServer(release({}));
-  const ended = jest.fn();
-  const done = switcher.switch(next, { kind: 'unknown' }).catch(ended);
-  await end('alone', new TritonError('refused', { status: 'invalid', answered: true }));
+const outOfMemory = new TritonError('CUDA out of memory', { status: 'invalid', answered: true });
+
+test('what several loads at a time could not load is loaded one model at a time', async () => {
+  const { switcher, loading, end } = slowServer(release({}));
+  const done = switcher.switch(next, { kind: 'unknown' });
+  await end('alone', outOfMemory);
   await end('other');
-  expect(ended).not.toHaveBeenCalled();
-  await end('step');
+  await end('step', outOfMemory);
+  for (const name of ['step', 'alone', 'whole']) {
+    await until(`${name} is being loaded`, () => loading.has(name));
+    expect([...loading.keys()]).toEqual([name]);
+    await end(name);
+  }
   await done;
-  expect(ended).toHaveBeenCalledWith(expect.any(LoadRefusedError));
+});
+
+test('a model that is refused twice fails the switch when no load runs', async () => {
+  const { switcher, loading, end, loads } = slowServer(release({}));
+  const done = switcher.switch(next, { kind: 'unknown' });
+  const ended = expect(done).rejects.toThrow(LoadRefusedError);
+  await end('alone', outOfMemory);
+  await end('other');
+  await end('step');
+  await end('alone', outOfMemory);
+  await ended;
   expect(loading.size).toBe(0);
   expect(
     Object.entries(loads)
       .flatMap(([name, { sure }]) => (sure ? [name] : []))
       .sort(),
   ).toEqual(['other', 'step']);
+});
+
+test('after Triton ended during several loads, the error names them, and the next switch loads one model at a time', async () => {
+  const { switcher, loading, end } = slowServer(release({}));
+  const failed = expect(switcher.switch(next, { kind: 'unknown' })).rejects.toThrow(
+    'Triton ended while it loaded other, step, alone, or does not answer',
+  );
+  const names = ['other', 'step', 'alone'];
+  for (const name of names) await until(`${name} is being loaded`, () => loading.has(name));
+  for (const name of names) await end(name, new TritonError('reset', { status: 'unreachable' }));
+  await failed;
+  const done = switcher.switch(next, { kind: 'unknown' });
+  for (const name of ['other', 'step', 'alone', 'whole']) {
+    await until(`${name} is being loaded`, () => loading.has(name));
+    expect([...loading.keys()]).toEqual([name]);
+    await end(name);
+  }
+  await done;
 });

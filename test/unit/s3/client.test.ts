@@ -661,6 +661,64 @@ describe('S3Store.stream', () => {
     expect(chunks.length).toBeGreaterThan(2);
   });
 
+  test.each([
+    ['closes the connection', { connection: 'close' }, 50],
+    ['ends an idle connection', { connection: 'keep-alive' }, 600],
+  ])('loses no bytes if the server %s while the caller is busy', async (_, headers, busyMs) => {
+    const body = randomBytes(100_000);
+    const { store, server } = await storeWith(() => ({ status: 206, headers, body }));
+    server.keepAliveTimeout = 100;
+    const chunks: Buffer[] = [];
+    const take = (chunk: Buffer): Promise<void> | undefined => {
+      chunks.push(Buffer.from(chunk));
+      return chunks.length === 1 ? sleep(busyMs) : undefined;
+    };
+    expect(await store.stream('k', { ...RANGE, bytes: body.byteLength }, take)).toBe(body.byteLength);
+    expect(Buffer.concat(chunks).equals(body)).toBe(true);
+  });
+
+  test('a server that sends the whole object instead of a range does not pass for one that sends the range', async () => {
+    const { store, server } = await storeWith(() => ({ body: '' }));
+    // The first chunk has as many bytes as the range.
+    server.removeAllListeners('request').on('request', (_: http.IncomingMessage, reply: http.ServerResponse) => {
+      reply.writeHead(200, { 'content-length': content.byteLength });
+      reply.write(content.subarray(0, 300));
+      setTimeout(() => reply.end(content.subarray(300)), 50);
+    });
+    await expect(store.stream('k', RANGE, () => undefined)).rejects.toMatchObject({ code: 'RangeIgnored' });
+  });
+
+  test('requests nothing more when every byte has arrived', async () => {
+    const { store, seen, server } = await storeWith(() => ({ body: '' }));
+    server.removeAllListeners('request').on('request', (incoming: http.IncomingMessage, reply: http.ServerResponse) => {
+      seen.push({ method: 'GET', url: '', headers: incoming.headers, body: Buffer.alloc(0) });
+      reply.writeHead(206, { 'content-length': 301 });
+      reply.write(content.subarray(100, 400));
+      setTimeout(() => incoming.socket.destroy(), 50);
+    });
+    expect(await store.stream('k', RANGE, () => undefined)).toBe(300);
+    expect(seen).toHaveLength(1);
+  });
+
+  test('ends after the caller has taken the last byte, with its error', async () => {
+    const { store } = await cuttingStore(cut(300));
+    const full = new Error('no space left');
+    const take = (): Promise<void> => sleep(100).then(() => Promise.reject(full));
+    await expect(store.stream('k', RANGE, take)).rejects.toBe(full);
+  });
+
+  test('a connection that fails again and again counts as a new one while it brings bytes', async () => {
+    const parts = [50, 100, 150, 200, 250, 300].map((end): Reply => {
+      const body = content.subarray(50 + end, 100 + end);
+      return { status: 206, headers: { 'content-length': String(350 - end) }, body };
+    });
+    const { store, seen } = await cuttingStore(...parts);
+    const chunks: Buffer[] = [];
+    await store.stream('k', RANGE, (chunk) => void chunks.push(Buffer.from(chunk)));
+    expect(Buffer.concat(chunks)).toEqual(content.subarray(100, 400));
+    expect(seen).toHaveLength(6);
+  });
+
   test('an error of the caller ends the request, and is thrown as it is', async () => {
     const { store, seen } = await storeWith(() => whole());
     const full = Object.assign(new Error('no space left'), { code: 'ENOSPC' });
