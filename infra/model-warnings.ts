@@ -43,7 +43,9 @@ export async function modelWarnings(settings: Settings, repository: string): Pro
 function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): string | undefined {
   if (triton.autoscaling === undefined) return undefined;
   const { queueMilliseconds } = { ...DEFAULTS.autoscaling, ...defined(triton.autoscaling) };
-  const delay = Number(config.dynamic_batching?.max_queue_delay_microseconds ?? 0);
+  const { dynamic_batching: dynamic, sequence_batching: sequence } = config;
+  const batching = [dynamic, sequence?.direct, sequence?.oldest];
+  const delay = Math.max(...batching.map((one) => Number(one?.max_queue_delay_microseconds ?? 0)));
   if (delay < 500 * queueMilliseconds) return undefined;
   return `requests to ${name} wait up to ${delay / 1000} ms for others of their batch (max_queue_delay_microseconds), which counts as time in the queue, and autoscaling.queueMilliseconds is ${queueMilliseconds}, so the autoscaler keeps or adds pods without load: lower the delay, or set autoscaling.queueMilliseconds to more than ${delay / 500}`;
 }

@@ -87,7 +87,7 @@ function storageWarning(pool: GpuNodePoolSettings): string[] {
   const list = types.map((type) => `${type} (${getNvmeGiB(type)} GiB)`).join(', ');
   const nodes = pool.mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
   return [
-    `pool ${pool.name}: diskGiB (${pool.diskGiB}) is not below the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra: lower diskGiB, or remove these instance types`,
+    `pool ${pool.name}: diskGiB (${pool.diskGiB}) is at least as large as the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra: lower diskGiB, or remove these instance types`,
   ];
 }
 

@@ -36,6 +36,12 @@ export interface NodeGroupArgs {
 
 const SYSTEM_VOLUME_GIB = 4;
 
+/**
+ * How long the nodes of a group may take to be replaced, one after the other: 10 minutes for a new node, and 15 for the
+ * pods of the old one, after which EKS gives up. The provider would wait for an hour.
+ */
+const rollTimeout = (nodes: number): string => `${60 + 25 * nodes}m`;
+
 /** A managed node group, and the launch template of its instances. */
 export class NodeGroup extends pulumi.ComponentResource {
   readonly group: eks.NodeGroup;
@@ -67,9 +73,13 @@ export class NodeGroup extends pulumi.ComponentResource {
         labels: args.labels,
         taints: args.taints,
       },
-      // In a group that may grow an autoscaler changes the desired size, so Pulumi ignores it. In a fixed group Pulumi
-      // must set it, because AWS rejects a minimum above the desired size.
-      { parent: this, ignoreChanges: isFixed ? undefined : ['scalingConfig.desiredSize'] },
+      {
+        parent: this,
+        // In a group that may grow an autoscaler changes the desired size, so Pulumi ignores it. In a fixed group Pulumi
+        // must set it, because AWS rejects a minimum above the desired size.
+        ignoreChanges: isFixed ? undefined : ['scalingConfig.desiredSize'],
+        customTimeouts: { update: rollTimeout(args.maximumNodes) },
+      },
     );
     this.registerOutputs({ group: this.group });
   }

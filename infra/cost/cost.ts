@@ -169,11 +169,14 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
   ];
 }
 
-/** Each node has a volume, also if images and models are on its instance store, which is in the price of the instance. */
+/**
+ * Each node has a volume, also if images and models are on its instance store, which is in the price of the instance. The
+ * volumes of Auto Mode always have the throughput for images.
+ */
 function diskItem(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem {
   const GiB = getVolumeGiB(pool, type);
   const { throughput } = IMAGE_DISK;
-  const isFast = usesInstanceStore(pool, type) === false;
+  const isFast = pool.mechanism === 'auto-mode' || usesInstanceStore(pool, type) === false;
   const speed = isFast ? (throughput - FREE_THROUGHPUT) * USD.diskThroughputMonth : 0;
   return {
     item: `pool ${pool.name}, disks`,

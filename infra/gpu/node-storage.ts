@@ -38,7 +38,7 @@ export function getVolumeGiB(pool: OfPool, type: GpuInstanceType): number {
   return pool.mechanism === 'auto-mode' ? AUTO_MODE_GIB : SYSTEM_GIB;
 }
 
-/** Instance types whose nodes have images on EBS, because `diskGiB` is not below their local NVMe storage. */
+/** Instance types whose nodes have images on EBS, because `diskGiB` is at least as large as their local NVMe storage. */
 export function typesOnEbs(pool: OfPool): GpuInstanceType[] {
   if (pool.mechanism === 'karpenter') return [];
   return pool.instanceTypes.filter((type) => pool.diskGiB >= getNvmeGiB(type));

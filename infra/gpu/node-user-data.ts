@@ -68,11 +68,17 @@ const BOTTLEROCKET_INSTANCE_STORE = lines(
   'mode = "always"',
 );
 
-/** Bottlerocket includes the device plugin and configures it from the instance's user data. */
+/**
+ * Bottlerocket includes the device plugin and configures it from the instance's user data. The last two lines are the
+ * defaults of NVIDIA, which AL2023 has. With its own defaults, Bottlerocket offers the slices as nvidia.com/gpu.shared,
+ * which no pod requests: https://github.com/bottlerocket-os/bottlerocket/issues/4250 (2026-11-26).
+ */
 const bottlerocketTimeSlicing = (timeSlices: number): string =>
   lines(
     '[settings.kubelet-device-plugins.nvidia]',
     'device-sharing-strategy = "time-slicing"',
     '[settings.kubelet-device-plugins.nvidia.time-slicing]',
     `replicas = ${timeSlices}`,
+    'rename-by-default = false',
+    'fail-requests-greater-than-one = false',
   );

@@ -145,6 +145,12 @@ export class TestStack {
     return this.changesOf(['--config-file', file]);
   }
 
+  /** What someone changed without Pulumi, as steps that would change it back. */
+  async drift(): Promise<Step[]> {
+    // A preview also names each resource that it has only read.
+    return (await this.changesOf(['--refresh'])).steps.filter(({ op }) => op !== 'refresh');
+  }
+
   private async changesOf(flags: readonly string[]): Promise<Changes> {
     const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps', ...flags);
     const { steps = [], diagnostics = [] } = JSON.parse(text) as {

@@ -23,15 +23,15 @@ test('estimateCost lists every item of staging', () => {
     'KMS key of the models': '1.00 (1 key)',
     'pool a10g': '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
     'pool a10g, fee of Auto Mode': '114.56 (7.8% of the on-demand price of 2 x g5.xlarge)',
-    'pool a10g, disks': '3.20 (2 x 20 GiB)',
+    'pool a10g, disks': '41.20 (2 x 20 GiB with 600 MiB/s)',
   });
-  expect(found.usdPerMonth).toBeCloseTo(965.8, 1);
+  expect(found.usdPerMonth).toBeCloseTo(1003.8, 1);
   expect(found.onDemandUsdPerMonth - found.usdPerMonth).toBeCloseTo(1.006 * 730, 2);
   expect(found.mostUsdPerMonth).toBe(found.usdPerMonth);
   // Three of the larger machine, on-demand, with fee and disk, instead of two of the smaller one, spot.
   const pool = Object.entries(items(found)).filter(([item]) => item.startsWith('pool '));
   const inPool = pool.reduce((sum, [, text]) => sum + parseFloat(text), 0);
-  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 1.6), 1);
+  expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 1.6 + 19), 1);
   expect(found.pricesAsOf).toBe(PRICES_AS_OF);
 });
 
@@ -40,7 +40,7 @@ test('estimateCost includes the cost at the largest number of replicas', () => {
   expect(items(found)['pool a10g']).toBe('2654.28 (3 x g5.2xlarge, on-demand)');
   expect(items(found)['NAT gateways']).toBe('109.50 (3, each with a public address)');
   // Nine machines more, one on-demand and eight spot for half of 1.212; each with a fee of 7.8% and 20 GiB of disk beside its local storage.
-  const more = 1.212 * 1.078 * 730 + 8 * 1.212 * 0.578 * 730 + 9 * 1.6;
+  const more = 1.212 * 1.078 * 730 + 8 * 1.212 * 0.578 * 730 + 9 * (1.6 + 19);
   expect(found.mostUsdPerMonth - found.usdPerMonth).toBeCloseTo(more, 2);
 });
 
@@ -158,8 +158,8 @@ describe('npm run cost', () => {
   test('prints a table with the date of its prices', async () => {
     expect(await main(['staging'])).toBe(0);
     expect(printed).toMatch(/^Stack staging, cost of one month at the prices of 2026-08-17 in us-east-1:\n/);
-    expect(printed).toMatch(/\nall +with the configured number of replicas +965\.79\n/);
-    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +2979\.76\n/);
+    expect(printed).toMatch(/\nall +with the configured number of replicas +1003\.79\n/);
+    expect(printed).toMatch(/\nall, upper bound +with every pool at its limit, at on-demand prices +3036\.76\n/);
   });
 
   test('lists the stacks of the folder if the stack file is missing', async () => {

@@ -85,6 +85,8 @@ const SLICES = `[settings.kubelet-device-plugins.nvidia]
 device-sharing-strategy = "time-slicing"
 [settings.kubelet-device-plugins.nvidia.time-slicing]
 replicas = 3
+rename-by-default = false
+fail-requests-greater-than-one = false
 `;
 
 describe('user data of managed nodes', () => {
