@@ -72,15 +72,6 @@ const patch = (kind: string, name: string, change: object): string[] => [
 
 const CHANGES: readonly Change[] = [
   role('server', 'UpdateAssumeRolePolicy', 'assumeRolePolicy', { PolicyDocument: trust({ AWS: '*' }) }),
-  {
-    resource: 'aws:iam/openIdConnectProvider:OpenIdConnectProvider::cluster-pods',
-    property: 'clientIdLists',
-    make: ({ id, query }) =>
-      query('iam', 'AddClientIDToOpenIDConnectProvider', {
-        OpenIDConnectProviderArn: id('aws:iam/openIdConnectProvider:OpenIdConnectProvider::cluster-pods'),
-        ClientID: 'other',
-      }),
-  },
   role('network-flow-logs', 'TagRole', 'tags', { 'Tags.member.1.Key': 'owner', 'Tags.member.1.Value': 'someone' }),
   {
     resource: 'aws:iam/rolePolicy:RolePolicy::publisher',
