@@ -1,5 +1,11 @@
 import { judgeStorage } from '../../../../infra/doctor/after-up/check-nodes';
 import { judgeReplicas } from '../../../../infra/doctor/after-up/check-replicas';
+import {
+  describeAddresses,
+  describeNodes,
+  describePods,
+  describePulls,
+} from '../../../../infra/doctor/after-up/describe';
 import { parseDriver, parsePull, parseStorageGiB, type DriverReport } from '../../../../infra/doctor/after-up/parse';
 import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
 import { completePool } from '../../../../infra/settings/complete-pool';
@@ -69,6 +75,16 @@ test.each<[string | undefined]>([['m7i.large'], [undefined]])(
   },
 );
 
+const NOW = new Date('2026-11-26T12:00:00Z');
+const minutesAgo = (minutes: number): Date => new Date(NOW.getTime() - minutes * 60_000);
+
+test('describeNodes leaves out nodes that are being deleted', () => {
+  const metadata = { name: 'node', labels: { 'triton-serving/gpu-pool': 'gpu' }, creationTimestamp: minutesAgo(1) };
+  const drained = { metadata: { ...metadata, deletionTimestamp: NOW } };
+  const expected = { name: 'node', pool: 'gpu', createdAt: minutesAgo(1), ready: false };
+  expect(describeNodes([drained, { metadata }])).toMatchObject([expected]);
+});
+
 // Columns: ready pods, other pods, replicas of the stack, fewest of the autoscaler.
 test.each([
   [2, 0, 2, undefined, 'ok'],
@@ -96,6 +112,50 @@ test.each([
     expect(judgeReplicas(pods, settings, 'triton').map((finding) => finding.level)).toEqual([level]);
   },
 );
+
+const CRASHED = { terminated: { exitCode: 1, reason: 'Error' } };
+const waiting = (reason: string) => ({ waiting: { reason } });
+
+/** Columns: name, state of the agent and of Triton, the reason. */
+test.each([
+  ['of the agent', waiting('ImagePullBackOff'), waiting('PodInitializing'), 'agent: ImagePullBackOff'],
+  ['of an agent that ended', CRASHED, waiting('PodInitializing'), 'agent: Error'],
+  ['of an agent that restarts', waiting('CrashLoopBackOff'), { running: {} }, 'agent: CrashLoopBackOff'],
+  ['of Triton', { running: {} }, waiting('CrashLoopBackOff'), 'CrashLoopBackOff'],
+  ['of Triton after an init container', { terminated: { exitCode: 0, reason: 'Completed' } }, CRASHED, 'Error'],
+  ['of a pod that is Ready', { running: {} }, { running: {} }, undefined],
+])('describePods: the reason %s', (_, agent, triton, reason) => {
+  const status = (name: string, state: object) => ({
+    name,
+    state,
+    image: '',
+    imageID: '',
+    ready: false,
+    restartCount: 0,
+  });
+  const containers = { initContainerStatuses: [status('agent', agent)], containerStatuses: [status('triton', triton)] };
+  expect(describePods([{ status: containers }])).toMatchObject([{ reason }]);
+});
+
+test('describePulls has the longest pull of each replica, without other pods and containers', () => {
+  const event = (name: string, container: string, duration: string) => ({
+    involvedObject: { name, fieldPath: `spec.containers{${container}}` },
+    message: `Successfully pulled image "a:1" in ${duration}`,
+    metadata: {},
+  });
+  const events = [
+    event('a', 'triton', '412ms'),
+    event('a', 'triton', '41s'),
+    event('a', 'agent', '50s'),
+    event('foreign', 'triton', '60s'),
+  ];
+  expect(describePulls(events, [{ name: 'a' }, { name: 'b' }])).toEqual([{ pod: 'a', seconds: 41 }]);
+});
+
+test('describeAddresses has the IP address of a load balancer without a host name', () => {
+  const object = (...ingress: object[]) => ({ status: { loadBalancer: { ingress } } });
+  expect(describeAddresses([object({ hostname: 'a' }, { ip: '10.0.0.1' }), object(), {}])).toEqual(['a', '10.0.0.1']);
+});
 
 test('every check after an update has its own name', () => {
   expect(new Set(AFTER_UP_CHECKS.map(({ name }) => name)).size).toBe(AFTER_UP_CHECKS.length);
