@@ -1,6 +1,7 @@
 import type { AfterUpContext } from '../../../../infra/doctor/after-up/check';
 import { driverCheck, judgeDriver, judgeStorage, nodesCheck } from '../../../../infra/doctor/after-up/check-nodes';
 import { judgeReplicas } from '../../../../infra/doctor/after-up/check-replicas';
+import { targetsCheck } from '../../../../infra/doctor/after-up/check-targets';
 import {
   describeAddresses,
   describeNodes,
@@ -259,6 +260,36 @@ test('describeAddresses has the IP address of a load balancer without a host nam
   const object = (...ingress: object[]) => ({ status: { loadBalancer: { ingress } } });
   expect(describeAddresses([object({ hostname: 'a' }, { ip: '10.0.0.1' }), object(), {}])).toEqual(['a', '10.0.0.1']);
 });
+
+const INTERNAL = { kind: 'internal-load-balancer' };
+const ALB = { kind: 'ingress', tls: { kind: 'acm' } };
+const NGINX = { kind: 'ingress', tls: { kind: 'secret' } };
+
+/** Columns: exposure, replicas, address, states of the targets, the level and a part of the finding. */
+test.each<[{ kind: string }, number, string, string[] | undefined, string, string]>([
+  [INTERNAL, 1, 'lb', ['healthy'], 'ok', '1 of 1 targets are healthy'],
+  [INTERNAL, 1, 'lb', ['healthy', 'initial'], 'ok', '1 of 2 targets are healthy'],
+  [ALB, 1, 'lb', ['healthy', 'unhealthy'], 'warning', '1 of 2 targets are healthy: 1 is unhealthy (Why)'],
+  [ALB, 1, 'lb', ['unhealthy', 'initial'], 'error', '0 of 2 targets are healthy: 0 is unhealthy (Why)'],
+  [ALB, 1, 'lb', ['unused', 'unused'], 'error', '0 is unused (Why), 1 is unused (Why)'],
+  [ALB, 1, 'lb', ['initial'], 'warning', 'no target is healthy yet: 0 is initial (Why)'],
+  [ALB, 1, 'lb', [], 'error', 'has no targets'],
+  [ALB, 0, 'lb', [], 'ok', 'needs no targets for 0 replicas'],
+  [ALB, 1, 'lb', undefined, 'warning', 'is not the address of a load balancer'],
+  [NGINX, 1, 'lb', ['unhealthy'], 'ok', 'belongs to another controller'],
+  [INTERNAL, 1, '10.0.0.1', undefined, 'ok', 'load balancers of AWS have host names'],
+])(
+  'targetsCheck: %j with %i replicas at %s, whose targets are %j',
+  async (exposure, replicas, host, states, level, part) => {
+    const targets = states?.map((state, i) => ({ address: String(i), state, reason: 'Why' }));
+    const found = await targetsCheck.run({
+      account: { balancerTargets: () => Promise.resolve(targets) },
+      cluster: { loadBalancers: () => Promise.resolve([host]) },
+      settings: { triton: { exposure, replicas } },
+    } as unknown as AfterUpContext);
+    expect(found).toMatchObject([{ level, found: expect.stringContaining(part) as string }]);
+  },
+);
 
 test('every check after an update has its own name', () => {
   expect(new Set(AFTER_UP_CHECKS.map(({ name }) => name)).size).toBe(AFTER_UP_CHECKS.length);
