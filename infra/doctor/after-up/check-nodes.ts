@@ -3,25 +3,39 @@ import { usesInstanceStore } from '../../gpu/node-storage';
 import type { Settings } from '../../settings';
 import type { GpuNodePoolSettings } from '../../settings/types';
 import { error, ok, warning, type Finding } from '../check';
-import type { AfterUpCheck } from './check';
+import { getLeastReplicas, type AfterUpCheck } from './check';
 import { parseDriver } from './parse';
-import type { GpuNode } from './serving-cluster';
+import type { GpuNode, ServingCluster } from './serving-cluster';
+
+/** The nodes of the pools in the stack file. Other stacks and removed pools have the same label. */
+async function listNodes(
+  cluster: Pick<ServingCluster, 'nodes'>,
+  { gpuNodePools }: Pick<Settings, 'gpuNodePools'>,
+): Promise<GpuNode[]> {
+  const names = new Set<string | undefined>(gpuNodePools.map(({ name }) => name));
+  return (await cluster.nodes()).filter(({ pool }) => names.has(pool));
+}
+
+/** Time in which a node that joined becomes Ready, and its device plugin registers. */
+const JOIN_MS = 10 * 60_000;
 
 /** Whether the nodes of the GPU pools are ready and have GPUs. */
 export const nodesCheck: AfterUpCheck = {
   name: 'GPU nodes',
   required: true,
-  run: async ({ cluster, settings }) => judgeNodes(await cluster.nodes(), settings),
+  run: async ({ cluster, settings, today }) => judgeNodes(await listNodes(cluster, settings), settings, today),
 };
 
-/** @param nodes of all GPU pools */
-export function judgeNodes(
+/** @param nodes of the pools of the stack */
+function judgeNodes(
   nodes: readonly GpuNode[],
   { gpuNodePools, triton }: Pick<Settings, 'gpuNodePools' | 'triton'>,
+  now: Date,
 ): Finding[] {
   if (gpuNodePools.length === 0 || triton.gpusPerPod === 0)
     return [ok('none needed: gpuNodePools is empty, or gpusPerPod is 0')];
   if (nodes.length === 0) {
+    if (getLeastReplicas(triton) === 0) return [ok('no node is needed for 0 replicas')];
     return [
       error(
         `there is no node of ${gpuNodePools.map(({ name }) => name).join(', ')}`,
@@ -30,27 +44,35 @@ export function judgeNodes(
     ];
   }
   return nodes.map((node) => {
-    const { name, instanceType = 'of unknown type', gpus, ready, reason } = node;
-    if (!ready)
-      return error(`${name} (${instanceType}) is not Ready: ${reason ?? 'no reason'}`, `kubectl describe node ${name}`);
-    if (gpus === 0) {
-      return error(
-        `${name} (${instanceType}) is Ready, but has no GPU that pods can request`,
-        `the driver or the device plugin of the node does not run: kubectl describe node ${name}`,
-      );
+    const { name, pool, instanceType = 'of unknown type', gpus, ready, reason, createdAt } = node;
+    const described = `${name} (${instanceType})`;
+    if (ready && gpus > 0) {
+      const isShared = gpuNodePools.some((one) => one.name === pool && one.timeSlices > 1);
+      return ok(`${described} is Ready, with ${gpus} GPU${gpus === 1 ? '' : 's'}${isShared ? ' or slices' : ''}`);
     }
-    return ok(`${name} (${instanceType}) is Ready, with ${gpus} GPU${gpus === 1 ? '' : 's'}`);
+    const found = ready
+      ? `${described} is Ready, but has no GPU that pods can request`
+      : `${described} is not Ready: ${reason ?? 'no reason'}`;
+    if (createdAt !== undefined && now.getTime() - createdAt.getTime() < JOIN_MS)
+      return warning(`${found}; it is younger than 10 minutes`, 'run the doctor again in some minutes');
+    const describeNode = `kubectl describe node ${name}`;
+    return error(
+      found,
+      ready ? `the driver or the device plugin of the node does not run: ${describeNode}` : describeNode,
+    );
   });
 }
 
 /** Share of a disk that a file system leaves at least. */
 const USABLE = 0.9;
+/** Data sheets round the size of disks. */
+const ROUNDING = 1.02;
 
 /** Whether images and pods are on the local NVMe storage of the nodes, as node-storage.ts predicts. */
 export const storageCheck: AfterUpCheck = {
   name: 'local storage',
   run: async ({ cluster, settings }) => {
-    const nodes = await cluster.nodes();
+    const nodes = await listNodes(cluster, settings);
     if (nodes.length === 0) return [ok('not checked: there are no nodes')];
     return nodes.map((node) =>
       judgeStorage(
@@ -73,42 +95,56 @@ export function judgeStorage(
   if (pool === undefined || !isKnown(instanceType)) return ok(`${found}; its pool or type is not in the stack file`);
   const nvmeGiB = getNvmeGiB(instanceType);
   const isLocal = usesInstanceStore(pool, instanceType);
-  if (isLocal !== false && storageGiB >= USABLE * nvmeGiB)
-    return ok(`${found}, which is its local NVMe storage (${nvmeGiB} GiB)`);
+  const mayBe = (diskGiB: number): boolean => storageGiB >= USABLE * diskGiB && storageGiB <= ROUNDING * diskGiB;
+  // The node class of another Karpenter sets the size of its EBS volumes.
+  if (isLocal !== undefined && mayBe(nvmeGiB) && mayBe(pool.diskGiB)) {
+    return ok(
+      `${found}; cannot tell whether that is local NVMe storage (${nvmeGiB} GiB) or EBS (diskGiB: ${pool.diskGiB}), because the sizes are alike`,
+    );
+  }
+  const isEnough = isLocal === undefined || storageGiB >= USABLE * pool.diskGiB;
+  if (mayBe(nvmeGiB) && isEnough) return ok(`${found}, which is its local NVMe storage (${nvmeGiB} GiB)`);
   const missed = `${found}, but ${instanceType} has ${nvmeGiB} GiB of local NVMe storage`;
   switch (isLocal) {
     case true:
       return warning(
         `${missed}, which this version should use`,
         pool.mechanism === 'auto-mode'
-          ? 'Auto Mode did not follow the rule in infra/gpu/node-storage.ts: open an issue with "kubectl get node NAME --output yaml"'
-          : `the node has older user data, or its setup failed: terminate its instance, and compare its console output`,
+          ? `Auto Mode did not follow the rule in infra/gpu/node-storage.ts: open an issue with "kubectl get node ${name} --output yaml"`
+          : 'the node has older user data, or its setup failed: terminate its instance, and compare its console output',
       );
     case false:
-      return storageGiB < USABLE * pool.diskGiB
-        ? warning(`${found}, less than diskGiB (${pool.diskGiB})`, `replace the node: kubectl drain ${name}`)
-        : ok(
-            `${found}, on EBS, because diskGiB (${pool.diskGiB}) is not below the local NVMe storage (${nvmeGiB} GiB)`,
-          );
+      if (!isEnough) {
+        return warning(
+          `${found}, less than diskGiB (${pool.diskGiB})`,
+          pool.mechanism === 'auto-mode' ? `kubectl delete node ${name}` : `terminate the instance of ${name}`,
+        );
+      }
+      return ok(
+        `${found}, on EBS, because diskGiB (${pool.diskGiB}) is not below the smallest local NVMe storage in the pool`,
+      );
     default:
       return warning(missed, `set instanceStorePolicy: RAID0 in the node class ${pool.nodeClass?.name ?? ''}`);
   }
 }
 
 /**
- * Lowest major version of the driver for images with CUDA 13, which those of 2026 have:
- * https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html and
- * https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-26-09.html (2026-11-26)
+ * Lowest major version of the driver for CUDA 13 without forward compatibility:
+ * https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html (2026-11-26)
  */
 const MINIMUM_DRIVER = 580;
-const HAS_CUDA_13 = /:26\.\d\d-/;
+/**
+ * The images since 25.08 have CUDA 13:
+ * https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-25-08.html (2026-11-26)
+ */
+const HAS_CUDA_13 = /:(?:25\.(?:08|09|1[0-2])-py3|2[6-9]\.\d\d-)/;
 
 /** Whether the driver of each node is new enough for the CUDA of the image. */
 export const driverCheck: AfterUpCheck = {
   name: 'GPU driver',
   run: async ({ cluster, settings }) => {
     if (settings.triton.gpusPerPod === 0) return [ok('none needed: gpusPerPod is 0')];
-    const [nodes, pods] = await Promise.all([cluster.nodes(), cluster.replicas()]);
+    const [nodes, pods] = await Promise.all([listNodes(cluster, settings), cluster.replicas()]);
     if (nodes.length === 0) return [ok('not checked: there are no nodes')];
     return Promise.all(
       nodes.map(async (node) => {
@@ -146,12 +182,16 @@ export function judgeDriver(
       report satisfies never;
   }
   if (
+    report.kind === 'unknown' &&
     driver !== undefined &&
     pod !== undefined &&
     HAS_CUDA_13.test(pod.image) &&
     parseInt(driver, 10) < MINIMUM_DRIVER
   ) {
-    return error(`${name}: driver ${driver} is too old for CUDA 13 of the image, which needs ${MINIMUM_DRIVER}`, fix);
+    return warning(
+      `${name}: driver ${driver} is older than ${MINIMUM_DRIVER}, which CUDA 13 of the image needs without forward compatibility`,
+      `if Triton sees no GPU: ${fix}`,
+    );
   }
   if (driver !== undefined) return ok(`${name}: driver ${driver}`);
   if (pod === undefined) return ok(`${name}: not checked, because no replica runs on it`);

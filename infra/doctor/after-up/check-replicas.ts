@@ -2,7 +2,7 @@ import { formatDuration } from '../../../src/core/format';
 import type { Settings } from '../../settings';
 import { IMAGE_PULL_SECONDS } from '../../triton/timeouts';
 import { error, ok, warning, type Finding } from '../check';
-import type { AfterUpCheck } from './check';
+import { getLeastReplicas, type AfterUpCheck } from './check';
 import type { ImagePull, ReplicaPod, Serving } from './serving-cluster';
 
 /** Whether as many replicas are ready as the stack has at least. */
@@ -15,10 +15,10 @@ export const replicasCheck: AfterUpCheck = {
 /** @param pods without those that end */
 export function judgeReplicas(
   pods: readonly ReplicaPod[],
-  { triton: { autoscaling, replicas } }: Pick<Settings, 'triton'>,
+  { triton }: Pick<Settings, 'triton'>,
   namespace: string,
 ): Finding[] {
-  const needed = autoscaling?.minReplicas ?? replicas;
+  const needed = getLeastReplicas(triton);
   const ready = pods.filter((pod) => pod.ready);
   const found = `${ready.length} of ${needed} replicas are ready`;
   if (ready.length >= needed && ready.length === pods.length) return [ok(found)];
@@ -29,15 +29,15 @@ export function judgeReplicas(
   return [ready.length >= needed ? warning(text, fix) : error(text, fix)];
 }
 
-/** How long the nodes pulled Triton's image. */
+/** How long the pulls of Triton's image took. */
 export const imagePullCheck: AfterUpCheck = {
   name: 'image pull',
   run: async ({ cluster }) => judgePulls(await cluster.pulls()),
 };
 
-/** One finding for each pull. */
+/** @param pulls one for each replica */
 export function judgePulls(pulls: readonly ImagePull[]): Finding[] {
-  if (pulls.length === 0) return [ok('not known: no pull in the last hour, for which EKS keeps events')];
+  if (pulls.length === 0) return [ok('not known: no replica has an event of a pull, which EKS keeps for an hour')];
   return pulls.map(({ pod, seconds }) => {
     const found = `${pod}: ${formatDuration(seconds * 1000)}`;
     if (seconds <= IMAGE_PULL_SECONDS) return ok(found);

@@ -1,3 +1,4 @@
+import type { Settings } from '../../settings';
 import type { Check, Context } from '../check';
 import type { ServingCluster } from './serving-cluster';
 
@@ -7,3 +8,7 @@ export interface AfterUpContext extends Context {
 
 /** A check of a deployed stack. */
 export type AfterUpCheck = Check<AfterUpContext>;
+
+/** Smallest number of replicas of the stack. */
+export const getLeastReplicas = ({ autoscaling, replicas }: Pick<Settings['triton'], 'autoscaling' | 'replicas'>) =>
+  autoscaling?.minReplicas ?? replicas;

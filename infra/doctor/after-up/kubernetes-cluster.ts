@@ -1,4 +1,4 @@
-import { CoreV1Api, NetworkingV1Api, type V1Node, type V1Pod } from '@kubernetes/client-node';
+import { CoreV1Api, NetworkingV1Api } from '@kubernetes/client-node';
 import { explainCluster } from '../../../src/cluster/cluster-errors';
 import { kubernetesReplicas, type KubernetesReplicaOptions } from '../../../src/cluster/kubernetes';
 import { loadKubeconfig } from '../../../src/cluster/kubeconfig';
@@ -10,14 +10,11 @@ import { formatDuration } from '../../../src/core/format';
 import { AgentClient } from '../../../src/publish/trial/agent-client';
 import { AGENT_CONTAINER, AGENT_PORTS } from '../../../src/release/agent-api';
 import { once } from '../../aws-session';
-import { GPU_LABEL, GPU_POOL_LABEL } from '../../gpu/gpu-labels';
+import { GPU_LABEL } from '../../gpu/gpu-labels';
 import { PORTS, TRITON_CONTAINER } from '../../triton/names';
-import { parsePull, parseStorageGiB } from './parse';
-import type { GpuNode, ReplicaPod, Serving, ServingCluster } from './serving-cluster';
+import { describeAddresses, describeNodes, describePods, describePulls } from './describe';
+import type { Serving, ServingCluster } from './serving-cluster';
 
-const GPU_RESOURCE = 'nvidia.com/gpu';
-/** Written by https://github.com/NVIDIA/k8s-device-plugin/tree/main/docs/gpu-feature-discovery (2026-11-26). */
-const DRIVER_LABEL = 'nvidia.com/cuda.driver-version.full';
 /** Enough for the banner of the image and the first lines of Triton. */
 const LOG_BYTES = 32 * 1024;
 const METRICS_TIMEOUT_MS = 10_000;
@@ -55,28 +52,25 @@ export function openServingCluster(
     }
   };
 
+  const replicas = once(() =>
+    ask(`list pods in namespace ${namespace}`, async () =>
+      describePods((await core.listNamespacedPod({ namespace, labelSelector: selector })).items),
+    ),
+  );
+
   return {
     namespace,
     nodes: once(() =>
-      ask('list nodes', async () =>
-        (await core.listNode({ labelSelector: `${GPU_LABEL}=true` })).items.map(describeNode),
-      ),
+      ask('list nodes', async () => describeNodes((await core.listNode({ labelSelector: `${GPU_LABEL}=true` })).items)),
     ),
-    replicas: once(() =>
-      ask(`list pods in namespace ${namespace}`, async () => {
-        const { items } = await core.listNamespacedPod({ namespace, labelSelector: selector });
-        return items.filter(isLive).map(describePod);
-      }),
-    ),
-    pulls: () =>
-      ask(`list events in namespace ${namespace}`, async () => {
+    replicas,
+    pulls: async () => {
+      const pods = await replicas();
+      return ask(`list events in namespace ${namespace}`, async () => {
         const fieldSelector = 'reason=Pulled,involvedObject.kind=Pod';
-        const { items } = await core.listNamespacedEvent({ namespace, fieldSelector });
-        return items.flatMap(({ involvedObject: { name = '', fieldPath }, message = '' }) => {
-          const seconds = fieldPath === `spec.containers{${TRITON_CONTAINER}}` ? parsePull(message) : undefined;
-          return seconds === undefined ? [] : [{ pod: name, seconds }];
-        });
-      }),
+        return describePulls((await core.listNamespacedEvent({ namespace, fieldSelector })).items, pods);
+      });
+    },
     log: once((name: string) =>
       ask(`read the log of pod ${name}`, () =>
         core.readNamespacedPodLog({ namespace, name, container: TRITON_CONTAINER, limitBytes: LOG_BYTES }),
@@ -93,11 +87,11 @@ export function openServingCluster(
     },
     loadBalancers: () =>
       ask(`list services and ingresses in namespace ${namespace}`, async () => {
-        const services = (await core.listNamespacedService({ namespace })).items;
-        const ingresses = (await networking.listNamespacedIngress({ namespace })).items;
-        return [...services.filter(({ spec }) => spec?.type === 'LoadBalancer'), ...ingresses].flatMap(({ status }) =>
-          (status?.loadBalancer?.ingress ?? []).flatMap(({ hostname }) => hostname ?? []),
-        );
+        // All objects of TritonServer have the labels that select its pods.
+        const own = { namespace, labelSelector: selector };
+        const services = (await core.listNamespacedService(own)).items;
+        const ingresses = (await networking.listNamespacedIngress(own)).items;
+        return describeAddresses([...services.filter(({ spec }) => spec?.type === 'LoadBalancer'), ...ingresses]);
       }),
     close: async () => {
       await Promise.all([triton.close(), metrics.close()]);
@@ -140,39 +134,4 @@ async function readModels(replica: Replica): Promise<Pick<Serving, 'models' | 'p
   } finally {
     client.close();
   }
-}
-
-/** Neither ending, nor ended like an evicted pod, which Kubernetes keeps for a while. */
-const isLive = ({ metadata, status }: V1Pod): boolean =>
-  metadata?.deletionTimestamp === undefined && !['Failed', 'Succeeded'].includes(status?.phase ?? '');
-
-function describeNode({ metadata, status }: V1Node): GpuNode {
-  const labels = metadata?.labels ?? {};
-  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  return {
-    name: metadata?.name ?? '',
-    pool: labels[GPU_POOL_LABEL],
-    instanceType: labels['node.kubernetes.io/instance-type'],
-    ready: ready?.status === 'True',
-    reason: ready?.message,
-    gpus: Number(status?.allocatable?.[GPU_RESOURCE] ?? 0),
-    storageGiB: parseStorageGiB(status?.capacity?.['ephemeral-storage'] ?? '0'),
-    driver: labels[DRIVER_LABEL],
-  };
-}
-
-function describePod({ metadata, spec, status }: V1Pod): ReplicaPod {
-  const container = status?.containerStatuses?.find(({ name }) => name === TRITON_CONTAINER);
-  const state = container?.state;
-  const unscheduled = status?.conditions?.find(
-    ({ type, status: value }) => type === 'PodScheduled' && value === 'False',
-  );
-  return {
-    name: metadata?.name ?? '',
-    node: spec?.nodeName,
-    ready: status?.conditions?.some(({ type, status: value }) => type === 'Ready' && value === 'True') === true,
-    running: state?.running !== undefined,
-    reason: unscheduled?.message ?? state?.waiting?.reason ?? state?.terminated?.reason,
-    image: spec?.containers.find(({ name }) => name === TRITON_CONTAINER)?.image ?? '',
-  };
 }

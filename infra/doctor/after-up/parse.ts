@@ -2,7 +2,8 @@ const UNIT_SECONDS: Readonly<Record<string, number>> = { h: 3600, m: 60, s: 1, m
 
 /**
  * Seconds of a pull in an event of the kubelet: "Successfully pulled image "X" in 2m10.8s (2m11s including waiting)".
- * Undefined if the image was on the node already.
+ * Undefined for other messages, such as "already present on machine". With the pull policy `Always`, the kubelet reports a
+ * pull of less than a second instead if the image is on the node.
  */
 export function parsePull(message: string): number | undefined {
   const [, pulling, waiting] =

@@ -7,10 +7,12 @@ export interface GpuNode {
   pool: string | undefined;
   /** "g5.xlarge" */
   instanceType: string | undefined;
+  /** When it joined the cluster. */
+  createdAt: Date | undefined;
   ready: boolean;
   /** Why it is not ready, as the kubelet reports it. */
   reason: string | undefined;
-  /** GPUs that pods can request. */
+  /** GPUs that pods can request, or slices of them. */
   gpus: number;
   /** Size of the file system of images and pods. */
   storageGiB: number;
@@ -32,7 +34,7 @@ export interface ReplicaPod {
   image: string;
 }
 
-/** A pull of Triton's image. */
+/** The longest pull of Triton's image for a pod. */
 export interface ImagePull {
   pod: string;
   /** With the time that the pull waited for other pulls. */
@@ -52,16 +54,16 @@ export interface Serving {
 /** What the doctor reads in the cluster of a stack. Every method may throw a UserError. */
 export interface ServingCluster {
   readonly namespace: string;
-  /** The nodes of all GPU pools. */
+  /** The nodes of all GPU pools in the cluster, without those that are being deleted. */
   nodes(): Promise<GpuNode[]>;
   replicas(): Promise<ReplicaPod[]>;
-  /** Pulls of the last hour, for which EKS keeps events. */
+  /** Pulls of the replicas in the last hour, for which EKS keeps events. */
   pulls(): Promise<ImagePull[]>;
   /** The start of the log of Triton's container, which NVIDIA's entry point writes. */
   log(pod: string): Promise<string>;
   /** What the running pods serve, by pod. */
   serving(): Promise<ReadonlyMap<string, Serving>>;
-  /** Host names of the load balancers of the namespace. */
+  /** Host names or IP addresses of the load balancers of the stack. */
   loadBalancers(): Promise<string[]>;
   close(): Promise<void>;
 }
