@@ -126,7 +126,7 @@ export class ModelSwitcher {
   }
 
   /**
-   * Has an empty server load several models at a time. Nobody uses them yet, so only ensembles have to wait for others.
+   * Has an empty server load several models at a time. No one uses them yet, so only ensembles have to wait for others.
    * @returns the loads that succeeded. The others may succeed one at a time.
    * @throws TritonError
    */

@@ -262,7 +262,7 @@ describeUnless(
     afterAll(() => scratch.clean());
 
     test(
-      'a stack that nobody changed has none',
+      'a stack that no one changed has none',
       async () => {
         for (let i = 0; i < repetitions(1); i += 1) expect(await made.stack.drift()).toEqual([]);
       },

@@ -78,7 +78,7 @@ Forward(old, new) ==
   \o (IF On("EnsembleBeforeDrop") THEN Tasks(Others, new) \o Tasks(Steps, new) ELSE Tasks(Steps, new) \o Tasks(Others, new))
 (* The ensemble was not switched, or its steps still serve both.            *)
 Backward(r) == Tasks(Others, r) \o Tasks(Steps, r)
-(* If no model is known to be served, nobody uses one, so several are       *)
+(* If no model is known to be served, no one uses one, so several are       *)
 (* loaded at a time, ensembles last.                                        *)
 Mode(notes) == IF On("OneAtATime") /\ \E m \in Models : notes[m].sure THEN "one" ELSE "all"
 
