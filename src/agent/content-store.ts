@@ -73,8 +73,11 @@ const TEMPORARY = 'incomplete-';
 /** A part is hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
 const PIECE_BYTES = 1024 * 1024;
 
-/** Parts that are read at a time: of large files 16, because of their buffers, and more of small ones. */
-export const PARTS = 64;
+/**
+ * Parts that are read at a time: of large files 16, because of their buffers, and more of small ones. Fewer than the
+ * store's first limit of requests (INITIAL_LIMIT), so that a read of head.json need not wait for them.
+ */
+export const PARTS = 48;
 const BUFFER_BYTES = 16 * PIECE_BYTES;
 
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
@@ -192,6 +195,7 @@ class Target {
     };
     let adding: Promise<void> | undefined;
     const take = (chunk: Buffer): Promise<void> | undefined => {
+      if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
       onBytes?.(chunk.byteLength);
       // A connection can fail while it waits. What the next one brings then waits too.
       const mine = adding === undefined ? add(chunk) : adding.then(() => add(chunk));

@@ -149,6 +149,20 @@ test('an interrupted download leaves no incomplete unit', async () => {
   expect(readdirSync(directory).filter((name) => name.startsWith('incomplete'))).toEqual([]);
 });
 
+test('an interrupted download takes no more bytes', async () => {
+  const stopping = new AbortController();
+  let taken = 0;
+  const slow: ReadObject = (file, range, take) =>
+    read(file, range, (chunk) => {
+      stopping.abort();
+      const taking = take(chunk);
+      taken += taking === undefined ? 1 : 0;
+      return taking;
+    });
+  await expect(fill(slow, stopping.signal)).rejects.toThrow(/aborted/);
+  expect(taken).toBe(0);
+});
+
 test('a new process deletes what one that was killed left, and keeps what is complete', async () => {
   await fill(read);
   void store.fill(getUnits('other', model), { read: () => new Promise(() => undefined) });
