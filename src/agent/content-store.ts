@@ -6,6 +6,7 @@ import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../release/manifest';
 import { BufferPool } from '../s3/buffer-pool';
+import type { TakeBytes } from '../s3/types';
 import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
 
 /**
@@ -21,15 +22,11 @@ export interface Unit {
   files: readonly ReleasedFile[];
 }
 
-/**
- * Reads bytes of an object and passes them on as they arrive. Waits for the promise that `take` returns, if it returns
- * one, and throws what it throws.
- * @returns how many bytes were read, fewer than asked only at the end of the object
- */
+/** Reads bytes of a file as `S3Store.stream` does. */
 export type ReadObject = (
   file: ReleasedFile,
   range: { start: number; bytes: number },
-  take: (chunk: Buffer) => Promise<void> | undefined,
+  take: TakeBytes,
 ) => Promise<number>;
 
 /** The bytes in S3 are not those that the manifest names. */
@@ -193,23 +190,13 @@ class Target {
       filled += end - from;
       return filled < buffer.byteLength ? undefined : write().then(() => add(chunk, end));
     };
-    let adding: Promise<void> | undefined;
     const take = (chunk: Buffer): Promise<void> | undefined => {
       if (signal?.aborted === true) return Promise.reject(signal.reason as Error);
       onBytes?.(chunk.byteLength);
-      // A connection can fail while it waits. What the next one brings then waits too.
-      const mine = adding === undefined ? add(chunk) : adding.then(() => add(chunk));
-      adding = mine;
-      const end = (): void => {
-        if (adding === mine) adding = undefined;
-      };
-      mine?.then(end, () => undefined);
-      return mine;
+      return add(chunk);
     };
     signal?.throwIfAborted();
-    // After a failure too, the buffer is in use until then.
-    const settle = async (): Promise<void> => adding?.catch(() => undefined);
-    const count = part.bytes === 0 ? 0 : await read(file, part, take).finally(settle);
+    const count = part.bytes === 0 ? 0 : await read(file, part, take);
     if (count !== part.bytes) this.refuse(`it ends after ${part.start + count} of ${file.bytes} bytes`);
     if (filled > 0) await write();
     if (part.bytes === 0) await this.open();

@@ -77,8 +77,9 @@ export class ModelSwitcher {
     };
     const isEmpty = !unloadFirst && (await this.isEmpty());
     const loads = getLoads(to, unloadFirst || isEmpty ? { kind: 'unknown' } : from);
-    const loaded = isEmpty && !this.oneAtATime ? await this.loadTogether(to, loads, load) : new Set<Load>();
-    for (const one of loads) if (!loaded.has(one)) await load(one);
+    if (isEmpty && !this.oneAtATime) await this.loadTogether(to, loads, load);
+    // `load` skips models that Triton has loaded.
+    for (const one of loads) await load(one);
     this.oneAtATime = false;
     await this.unloadOthers(to);
     for (const [model, released] of Object.entries(to.models)) {
@@ -126,25 +127,20 @@ export class ModelSwitcher {
   }
 
   /**
-   * Has an empty server load several models at a time. No one uses them yet, so only ensembles have to wait for others.
-   * @returns the loads that succeeded. The others may succeed one at a time.
+   * Has an empty server load several models at a time. No request uses them yet, so only ensembles wait for other models.
+   * A model that Triton refuses may load alone, when it does not share the memory with others.
    * @throws TritonError
    */
   private async loadTogether(
     { models }: Manifest,
     loads: readonly Load[],
     load: (one: Load) => Promise<void>,
-  ): Promise<Set<Load>> {
-    const succeeded = new Set<Load>();
+  ): Promise<void> {
     const free = loads.filter(({ model }) => models[model]?.composedOf.length === 0);
-    await forEachLimited(free, LOADS_AT_A_TIME, async (one) => {
-      await load(one);
-      succeeded.add(one);
-    }).catch((error: unknown) => {
+    await forEachLimited(free, LOADS_AT_A_TIME, load).catch((error: unknown) => {
       this.oneAtATime = error instanceof LoadRefusedError || error instanceof TritonError;
       if (!(error instanceof LoadRefusedError)) throw error;
     });
-    return succeeded;
   }
 
   /** Whether Triton serves no model, by the notes and by itself. */

@@ -4,8 +4,8 @@ import { getName, type Bucket } from './bucket';
 import { checksumOfBytes, checksumOfParts, partBytesFor, splitIntoParts, sha256 } from './checksum';
 import { PreconditionFailedError, S3Error } from './errors';
 import { type WireResponse, header, quoted, S3RequestError } from './requester';
-import { SinkError, type Sink } from './send-request';
-import type { PutCondition } from './types';
+import { SinkError } from './send-request';
+import type { PutCondition, TakeBytes } from './types';
 import { MalformedXmlError } from './xml';
 
 /** Metadata of an object, from HEAD. */
@@ -99,8 +99,7 @@ export interface RangeToRead {
 
 /**
  * Reads a part of an object and passes the bytes on as they arrive. If the connection fails, only the rest is requested
- * again.
- * @param take returns a promise if the connection should wait for it
+ * again. `take` is never called before its last promise has settled, and has settled when this function ends.
  * @returns how many bytes were read, fewer than asked only at the end of the object; undefined if the object does not
  *   exist
  * @throws S3Error, and what `take` throws
@@ -109,7 +108,7 @@ export async function streamRange(
   bucket: Bucket,
   key: string,
   { start, bytes, etag, versionId }: RangeToRead,
-  take: Sink['take'],
+  take: TakeBytes,
 ): Promise<number | undefined> {
   let count = 0;
   let taking: Promise<void> | undefined;
@@ -132,13 +131,20 @@ export async function streamRange(
       },
       take: (chunk) => {
         count += chunk.byteLength;
-        taking = take(chunk);
-        return taking;
+        // A connection can fail while it waits. The bytes of the next connection then wait too.
+        const current = taking === undefined ? take(chunk) : taking.then(() => take(chunk));
+        taking = current;
+        const end = (): void => {
+          if (taking === current) taking = undefined;
+        };
+        current?.then(end, () => undefined);
+        return current;
       },
     },
     read: () => count,
   });
-  const result = await unlessMissing(reading).catch((error: unknown) => {
+  const result = await unlessMissing(reading).catch(async (error: unknown) => {
+    await taking?.catch(() => undefined);
     if (error instanceof SinkError) throw error.cause;
     if (!(error instanceof S3Error)) throw error;
     // The object ends before the range, or the connection failed after the last byte.

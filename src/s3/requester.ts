@@ -193,8 +193,8 @@ export class Requester {
     let clockWasSet = false;
     let renewed = false;
     let before: S3Error | undefined;
-    // Tries since the last one that brought bytes.
-    let vain = 0;
+    // Tries since a try brought bytes to the sink.
+    let fruitless = 0;
     let leftBytes = request.sink?.leftBytes;
     if (this.agent === undefined) ({ site: this.site, agent: this.agent, stock: this.stock } = await this.opening);
     for (let tries = 1; ; tries += 1) {
@@ -210,7 +210,7 @@ export class Requester {
         if (request.urgent !== true) this.slots.release();
       });
       if (!(outcome instanceof S3Error)) return outcome.value;
-      vain = request.sink?.leftBytes === leftBytes ? vain + 1 : 1;
+      fruitless = request.sink?.leftBytes === leftBytes ? fruitless + 1 : 1;
       leftBytes = request.sink?.leftBytes;
       if (leftBytes === 0) throw outcome; // There is nothing left to request.
       if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
@@ -223,10 +223,10 @@ export class Requester {
         continue;
       }
       if (isOtherRegion(outcome) && (await this.follow(outcome, site))) continue;
-      const wait = waitBefore(outcome, vain, Math.random);
+      const wait = waitBefore(outcome, fruitless, Math.random);
       const most = this.attempts ?? (isOutage(outcome) ? Infinity : MOST_REFUSALS);
       const until = this.answered ? end : Math.min(end, started + UNANSWERED_MS);
-      const over = vain >= most || performance.now() + wait >= until || this.closing.signal.aborted;
+      const over = fruitless >= most || performance.now() + wait >= until || this.closing.signal.aborted;
       // If the deadline ended this try, the error of the previous try says more.
       if (over || outcome.code === request.finalCode || !isTransient(outcome, this.answered))
         throw performance.now() >= end ? (before ?? outcome) : outcome;

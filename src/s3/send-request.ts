@@ -1,5 +1,6 @@
 import http, { type IncomingHttpHeaders } from 'node:http';
 import type { Endpoint } from './endpoint';
+import type { TakeBytes } from './types';
 
 /** A complete answer. */
 export interface WireResponse {
@@ -30,8 +31,7 @@ export interface Sink {
   readonly at: number;
   /** How many more bytes it takes. A longer answer is a failure. */
   readonly leftBytes: number;
-  /** @returns if the connection should wait, a promise of when to go on */
-  take(chunk: Buffer): Promise<void> | undefined;
+  readonly take: TakeBytes;
 }
 
 /** A sink could not take the bytes. The cause is its error. */

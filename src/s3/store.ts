@@ -11,7 +11,16 @@ import { checkObject, getObject, streamRange, type GotObject } from './objects';
 import { readObject } from './read';
 import { preparing, Requester, type Sender } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
-import type { Encryption, Lease, ListedObject, PutCondition, SeenObject, StoreOptions, Written } from './types';
+import type {
+  Encryption,
+  Lease,
+  ListedObject,
+  PutCondition,
+  SeenObject,
+  StoreOptions,
+  TakeBytes,
+  Written,
+} from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
 import { escapeXml } from './xml';
 
@@ -162,15 +171,15 @@ export class S3Store {
   }
 
   /**
-   * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them.
-   * @param take returns a promise if the connection should wait for it
-   * @returns how many bytes were read, fewer than asked only at the end of the object
-   * @throws UserError if the version does not exist; what `take` throws
+   * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them. `take` is never
+   * called before its last promise has settled, and has settled when this function ends.
+   * @returns how many bytes were read, fewer than requested only at the end of the object
+   * @throws UserError if the version does not exist; the error of `take`
    */
   async stream(
     key: string,
     range: { versionId: string; start: number; bytes: number },
-    take: (chunk: Buffer) => Promise<void> | undefined,
+    take: TakeBytes,
   ): Promise<number> {
     const count = await streamRange(this.at, key, range, take);
     if (count === undefined)

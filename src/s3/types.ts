@@ -5,6 +5,9 @@ export interface Encryption {
   key?: string | undefined;
 }
 
+/** Takes the next bytes of an object. A promise delays the following bytes until it is fulfilled. */
+export type TakeBytes = (chunk: Buffer) => Promise<void> | undefined;
+
 /** Location of a bucket, credentials and limits. */
 export interface StoreOptions {
   bucket: string;

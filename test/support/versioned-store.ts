@@ -81,11 +81,7 @@ export class VersionedStore {
     });
   }
 
-  async stream(
-    key: string,
-    { versionId, start, bytes }: { versionId: string; start: number; bytes: number },
-    take: (chunk: Buffer) => Promise<void> | undefined,
-  ): Promise<number> {
+  readonly stream: S3Store['stream'] = async (key, { versionId, start, bytes }, take) => {
     const body = await this.send(() => {
       const found = this.shared.objects.get(key)?.find(({ id }) => id === versionId);
       if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
@@ -93,7 +89,7 @@ export class VersionedStore {
     });
     await take(body);
     return body.byteLength;
-  }
+  };
 
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     const bytes = Buffer.from(body);

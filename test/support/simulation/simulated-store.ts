@@ -58,11 +58,7 @@ export class SimulatedStore {
     });
   }
 
-  async stream(
-    key: string,
-    { versionId, start, bytes }: { versionId: string; start: number; bytes: number },
-    take: (chunk: Buffer) => Promise<void> | undefined,
-  ): Promise<number> {
+  readonly stream: S3Store['stream'] = async (key, { versionId, start, bytes }, take) => {
     const body = await this.send('read object', (fault) => {
       const found = this.options.bucket.objects.get(key)?.find(({ id }) => id === versionId);
       if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
@@ -72,7 +68,7 @@ export class SimulatedStore {
     });
     await take(body);
     return body.byteLength;
-  }
+  };
 
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     const bytes = Buffer.from(body);

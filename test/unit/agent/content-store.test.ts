@@ -78,28 +78,6 @@ test('files have their bytes if parts arrive in another order', async () => {
   expectAll();
 });
 
-test('the bytes of a second connection wait until those of the first are written', async () => {
-  const twoConnections: ReadObject = async (file, range, take) => {
-    const waits: Promise<void>[] = [];
-    const count = await read(file, range, (chunk) => void waits.push(take(chunk) ?? Promise.resolve()));
-    await Promise.all(waits);
-    return count;
-  };
-  await fill(twoConnections);
-  expectAll();
-});
-
-test('a download that fails while bytes are written ends after they are', async () => {
-  let written = false;
-  const failing: ReadObject = async (file, range, take) => {
-    if (range.start !== SECOND_PART) return read(file, range, take);
-    void take(Buffer.alloc(64 * 1024 * 1024))?.then(() => (written = true));
-    throw new Error('the connection failed');
-  };
-  await expect(fill(failing)).rejects.toThrow('the connection failed');
-  expect(written).toBe(true);
-});
-
 test('nothing is read again that is complete', async () => {
   await fill(read);
   await fill(() => Promise.reject(new Error('read again')));

@@ -6,6 +6,7 @@ import {
   ModelSwitcher,
   type SwitchFrom,
 } from '../../../src/agent/switch-models';
+import type { LoadNote } from '../../../src/agent/notes';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 import { TritonError } from '../../../src/triton/client';
 import { until } from '../../support/wait-for';
@@ -135,7 +136,11 @@ function slowServer(loaded: Manifest) {
         ),
       unloadModel: () => Promise.resolve(),
     },
-    repository: { models: () => [], write: () => true, clean: () => undefined },
+    repository: {
+      models: () => [],
+      write: (_: string, folder: { config: string }, note?: LoadNote) => !(note?.sure && note.config === folder.config),
+      clean: () => undefined,
+    },
     notes: { notes: { loads }, save: () => undefined },
     loadTimeoutMs: 1000,
   } as unknown as ConstructorParameters<typeof ModelSwitcher>[0]);
@@ -172,7 +177,7 @@ test('a server that serves a release loads one model at a time', async () => {
 
 const outOfMemory = new TritonError('CUDA out of memory', { status: 'invalid', answered: true });
 
-test('what several loads at a time could not load is loaded one model at a time', async () => {
+test('models that Triton refuses beside others are loaded again, one at a time', async () => {
   const { switcher, loading, end } = slowServer(release({}));
   const done = switcher.switch(next, { kind: 'unknown' });
   await end('alone', outOfMemory);

@@ -700,6 +700,26 @@ describe('S3Store.stream', () => {
     expect(seen).toHaveLength(1);
   });
 
+  test('the bytes of a second connection wait until the caller has taken those of the first', async () => {
+    const rest: Reply = { status: 206, body: content.subarray(300, 400) };
+    const { store } = await cuttingStore(cut(200), rest);
+    const log: string[] = [];
+    await store.stream('k', RANGE, async ({ byteLength }) => {
+      log.push(`begins ${byteLength}`);
+      await sleep(300);
+      log.push(`ends ${byteLength}`);
+    });
+    expect(log).toEqual(['begins 200', 'ends 200', 'begins 100', 'ends 100']);
+  });
+
+  test('a read that fails while the caller is busy ends after that', async () => {
+    const { store } = await cuttingStore(cut(200), failure('NoSuchVersion', 404));
+    let isBusy = true;
+    const reading = store.stream('k', RANGE, () => sleep(300).then(() => void (isBusy = false)));
+    await expect(reading).rejects.toThrow();
+    expect(isBusy).toBe(false);
+  });
+
   test('ends after the caller has taken the last byte, with its error', async () => {
     const { store } = await cuttingStore(cut(300));
     const full = new Error('no space left');
