@@ -713,7 +713,7 @@ describe('S3Store.stream', () => {
   });
 
   test('a read that fails while the caller is busy ends after that', async () => {
-    const { store } = await cuttingStore(cut(200), failure('NoSuchVersion', 404));
+    const { store } = await cuttingStore(cut(200), failure('AccessDenied', 403));
     let isBusy = true;
     const reading = store.stream('k', RANGE, () => sleep(300).then(() => void (isBusy = false)));
     await expect(reading).rejects.toThrow();
