@@ -37,8 +37,8 @@ export interface NodeGroupArgs {
 const SYSTEM_VOLUME_GIB = 4;
 
 /**
- * How long the nodes of a group may take to be replaced, one after the other: 10 minutes for a new node, and 15 for the
- * pods of the old one, after which EKS gives up. The provider would wait for an hour.
+ * Time limit of an update that replaces the nodes of a group. For each node it adds 10 minutes for the start of the new
+ * node and 15 for the eviction of the pods, after which EKS fails the update. The default of the provider is an hour.
  */
 const rollTimeout = (nodes: number): string => `${60 + 25 * nodes}m`;
 

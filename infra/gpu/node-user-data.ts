@@ -1,5 +1,5 @@
 import type { GpuNodePoolSettings } from '../settings/types';
-import { usesInstanceStore } from './node-storage';
+import { typesOnEbs } from './node-storage';
 
 type OfPool = Pick<GpuNodePoolSettings, 'ami' | 'diskGiB' | 'instanceTypes' | 'mechanism' | 'timeSlices'>;
 
@@ -10,7 +10,7 @@ type OfPool = Pick<GpuNodePoolSettings, 'ami' | 'diskGiB' | 'instanceTypes' | 'm
  * because the small instance types have less than the 600 MiB/s that it needs (node-storage.ts).
  */
 export function nodeUserData(pool: OfPool): string | undefined {
-  const isLocal = pool.instanceTypes.length > 0 && pool.instanceTypes.every((type) => usesInstanceStore(pool, type));
+  const isLocal = pool.instanceTypes.length > 0 && typesOnEbs(pool).length === 0;
   if (pool.ami === 'AL2023') return isLocal ? AL2023_INSTANCE_STORE : undefined;
   const parts = [
     ...(isLocal ? [BOTTLEROCKET_INSTANCE_STORE] : []),

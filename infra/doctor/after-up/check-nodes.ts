@@ -7,13 +7,20 @@ import { getLeastReplicas, type AfterUpCheck } from './check';
 import { parseDriver } from './parse';
 import type { GpuNode, ServingCluster } from './serving-cluster';
 
+interface PoolNode {
+  node: GpuNode;
+  pool: GpuNodePoolSettings;
+}
+
 /** The nodes of the pools in the stack file. Other stacks and removed pools have the same label. */
 async function listNodes(
   cluster: Pick<ServingCluster, 'nodes'>,
   { gpuNodePools }: Pick<Settings, 'gpuNodePools'>,
-): Promise<GpuNode[]> {
-  const names = new Set<string | undefined>(gpuNodePools.map(({ name }) => name));
-  return (await cluster.nodes()).filter(({ pool }) => names.has(pool));
+): Promise<PoolNode[]> {
+  return (await cluster.nodes()).flatMap((node) => {
+    const pool = gpuNodePools.find(({ name }) => name === node.pool);
+    return pool === undefined ? [] : [{ node, pool }];
+  });
 }
 
 /** Time in which a node that joined becomes Ready, and its device plugin registers. */
@@ -28,7 +35,7 @@ export const nodesCheck: AfterUpCheck = {
 
 /** @param nodes of the pools of the stack */
 function judgeNodes(
-  nodes: readonly GpuNode[],
+  nodes: readonly PoolNode[],
   { gpuNodePools, triton }: Pick<Settings, 'gpuNodePools' | 'triton'>,
   now: Date,
 ): Finding[] {
@@ -43,12 +50,12 @@ function judgeNodes(
       ),
     ];
   }
-  return nodes.map((node) => {
-    const { name, pool, instanceType = 'of unknown type', gpus, ready, reason, createdAt } = node;
+  return nodes.map(({ node, pool }) => {
+    const { name, instanceType = 'of unknown type', gpus, ready, reason, createdAt } = node;
     const described = `${name} (${instanceType})`;
     if (ready && gpus > 0) {
-      const isShared = gpuNodePools.some((one) => one.name === pool && one.timeSlices > 1);
-      return ok(`${described} is Ready, with ${gpus} GPU${gpus === 1 ? '' : 's'}${isShared ? ' or slices' : ''}`);
+      const slices = pool.timeSlices > 1 ? ' or slices' : '';
+      return ok(`${described} is Ready, with ${gpus} GPU${gpus === 1 ? '' : 's'}${slices}`);
     }
     const found = ready
       ? `${described} is Ready, but has no GPU that pods can request`
@@ -74,25 +81,19 @@ export const storageCheck: AfterUpCheck = {
   run: async ({ cluster, settings }) => {
     const nodes = await listNodes(cluster, settings);
     if (nodes.length === 0) return [ok('not checked: there are no nodes')];
-    return nodes.map((node) =>
-      judgeStorage(
-        node,
-        settings.gpuNodePools.find(({ name }) => name === node.pool),
-      ),
-    );
+    return nodes.map(({ node, pool }) => judgeStorage(node, pool));
   },
 };
 
 const isKnown = (type: string | undefined): type is GpuInstanceType =>
   (GPU_INSTANCE_TYPE_NAMES as readonly (string | undefined)[]).includes(type);
 
-/** @param pool of the node; undefined if the stack file has no such pool */
 export function judgeStorage(
   { name, instanceType, storageGiB }: Pick<GpuNode, 'name' | 'instanceType' | 'storageGiB'>,
-  pool: GpuNodePoolSettings | undefined,
+  pool: GpuNodePoolSettings,
 ): Finding {
   const found = `${name} has ${Math.round(storageGiB)} GiB for images and pods`;
-  if (pool === undefined || !isKnown(instanceType)) return ok(`${found}; its pool or type is not in the stack file`);
+  if (!isKnown(instanceType)) return ok(`${found}; its type is not in the list of this package`);
   const nvmeGiB = getNvmeGiB(instanceType);
   const isLocal = usesInstanceStore(pool, instanceType);
   const mayBe = (diskGiB: number): boolean => storageGiB >= USABLE * diskGiB && storageGiB <= ROUNDING * diskGiB;
@@ -121,7 +122,7 @@ export function judgeStorage(
         );
       }
       return ok(
-        `${found}, on EBS, because diskGiB (${pool.diskGiB}) is not below the smallest local NVMe storage in the pool`,
+        `${found}, on EBS, because diskGiB (${pool.diskGiB}) is at least as large as the smallest local NVMe storage in the pool`,
       );
     default:
       return warning(missed, `set instanceStorePolicy: RAID0 in the node class ${pool.nodeClass?.name ?? ''}`);
@@ -147,7 +148,7 @@ export const driverCheck: AfterUpCheck = {
     const [nodes, pods] = await Promise.all([listNodes(cluster, settings), cluster.replicas()]);
     if (nodes.length === 0) return [ok('not checked: there are no nodes')];
     return Promise.all(
-      nodes.map(async (node) => {
+      nodes.map(async ({ node }) => {
         const pod = pods.find(({ node: name, running }) => name === node.name && running);
         return judgeDriver(node, pod && { image: pod.image, log: await cluster.log(pod.name) });
       }),

@@ -185,7 +185,8 @@ test('driverCheck leaves out nodes of other pools', async () => {
 test.each<[string | undefined]>([['m7i.large'], [undefined]])(
   'judgeStorage does not judge a node of type %s',
   (instanceType) => {
-    expect(judgeStorage({ name: 'node', instanceType, storageGiB: 10 }, undefined).level).toBe('ok');
+    const pool = completePool({ name: 'gpu', mechanism: 'auto-mode', instanceTypes: ['g5.xlarge'] });
+    expect(judgeStorage({ name: 'node', instanceType, storageGiB: 10 }, pool).level).toBe('ok');
   },
 );
 
