@@ -86,7 +86,7 @@ export async function getObject(
   );
 }
 
-/** What of an object is read. */
+/** A part of an object. */
 export interface RangeToRead {
   start: number;
   /** At least 1. */
@@ -100,9 +100,9 @@ export interface RangeToRead {
 /**
  * Reads a part of an object and passes the bytes on as they arrive. If the connection fails, only the rest is requested
  * again. `take` is never called before its last promise has settled, and has settled when this function ends.
- * @returns how many bytes were read, fewer than asked only at the end of the object; undefined if the object does not
+ * @returns how many bytes were read, fewer than requested only at the end of the object; undefined if the object does not
  *   exist
- * @throws S3Error, and what `take` throws
+ * @throws S3Error, or the error of `take`
  */
 export async function streamRange(
   bucket: Bucket,

@@ -32,7 +32,7 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, which extends the deadline. */
   answerBytes?: number;
-  /** Gets the body of a successful answer. It keeps what it got in tries that failed. */
+  /** Gets the body of a successful answer. It keeps the bytes of failed tries. */
   sink?: Sink;
   /** Bytes that the server copies or joins before it answers, which extend the deadline. */
   copiedBytes?: number;
@@ -212,7 +212,7 @@ export class Requester {
       if (!(outcome instanceof S3Error)) return outcome.value;
       fruitless = request.sink?.leftBytes === leftBytes ? fruitless + 1 : 1;
       leftBytes = request.sink?.leftBytes;
-      if (leftBytes === 0) throw outcome; // There is nothing left to request.
+      if (leftBytes === 0) throw outcome; // The sink has all bytes.
       if (outcome.code === 'RequestTimeTooSkewed' && !clockWasSet && outcome.clockOffsetMs !== undefined) {
         this.clockOffsetMs = outcome.clockOffsetMs;
         clockWasSet = true;

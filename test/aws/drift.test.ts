@@ -10,7 +10,7 @@ import { whyMissing } from '../support/doc-commands';
 const STEP_MS = 15 * 60_000;
 const NAMESPACE = 'triton';
 
-/** What is changed behind Pulumi's back, and where drift.yml has to see it. */
+/** A change without Pulumi, and the place where drift.yml has to report it. */
 interface Change {
   /** Type and name of the resource. */
   resource: string;

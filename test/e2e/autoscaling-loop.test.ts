@@ -290,7 +290,7 @@ interface ServiceMonitorSpec {
   }[];
 }
 
-/** What the Prometheus operator writes for the stack's ServiceMonitor, except that the targets are in a file. */
+/** The configuration that the Prometheus operator writes for the ServiceMonitor, except that a file has the targets. */
 function configuration(
   monitor: Manifest,
   { clusterMetrics, kedaMetrics }: { clusterMetrics: number; kedaMetrics: number },

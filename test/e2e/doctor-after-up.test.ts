@@ -76,7 +76,7 @@ interface State {
   hasOthers?: boolean;
   /** Lines that are not ok, as "level check". Default: none. */
   finds?: string[];
-  /** What the report says, and how to fix it. */
+  /** Texts of the report. */
   says?: RegExp[];
 }
 
@@ -239,7 +239,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
   let pulumi: TestPulumi;
   let loadBalancer: string;
   let pod: { port: number };
-  /** What the pod answers now. */
+  /** The state that the pod reports now. */
   let answers: State = { name: '' };
   // A name that is used again may get the end of the former pod.
   let pods = 0;

@@ -153,7 +153,7 @@ Write ==
            /\ flight' = flight \cup {M} /\ UNCHANGED tasks /\ Tick
   /\ UNCHANGED <<mode, orphans, triton, goal, home, at, ready, asked, crashes, restarts, needless>>
 
-(* The agent dies.  Triton goes on with the loads that it had begun.        *)
+(* The agent dies.  Triton continues the loads that it had begun.           *)
 Dies ==
   /\ crashes < MaxCrashes /\ crashes' = crashes + 1
   /\ orphans' = orphans \cup flight /\ flight' = {}
@@ -181,7 +181,7 @@ DiesDuringWrite ==
 Newest2(t) == Max({t.time[v] : v \in Versions} \cup {t.labelTime, t.configTime})
 IsNewer(f, t, v) == Max({f.time[v], f.labelTime}) > Max({t.time[v], t.labelTime})
 
-(* What a load of a model makes of its files.                               *)
+(* The result of a load of a model.                                         *)
 Load(M) ==
   LET f == file[M]
       t == triton[M]
@@ -216,7 +216,7 @@ LoadModel ==
                time |-> f.time, label |-> f.label, labelTime |-> f.labelTime]]
     /\ IF load.fails /\ mode = "one" THEN goal' = home /\ tasks' = Backward(home)
        ELSE UNCHANGED goal /\ tasks' = IF load.fails THEN tasks ELSE Without(tasks, CHOOSE i \in 1..Len(tasks) : tasks[i][1] = M)
-    \* What several loads at a time could not load is loaded again, one model at a time.
+    \* Models that failed beside others are loaded again, one at a time.
     /\ mode' = IF load.fails /\ mode = "one" THEN Mode(note')
                ELSE IF ~load.fails /\ mode # "wait" THEN mode
                ELSE IF flight' # {} THEN "wait" ELSE "one"

@@ -145,7 +145,7 @@ export class TestStack {
     return this.changesOf(['--config-file', file]);
   }
 
-  /** What someone changed without Pulumi, as steps that would change it back. */
+  /** Changes that were made without Pulumi, as steps that would undo them. */
   async drift(): Promise<Step[]> {
     // A preview also names each resource that it has only read.
     return (await this.changesOf(['--refresh'])).steps.filter(({ op }) => op !== 'refresh');

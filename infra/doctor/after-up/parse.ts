@@ -22,7 +22,7 @@ export function parseStorageGiB(quantity: string): number {
   return (Number(count) * (BINARY[unit] ?? 0)) / 2 ** 30;
 }
 
-/** What the start of the log of an image of NVIDIA says of the driver. */
+/** How an image of NVIDIA describes the driver at the start of its log. */
 export type DriverReport =
   | { kind: 'ok' | 'missing' | 'insufficient' | 'unknown' }
   | { kind: 'compatible'; driver: string; cuda: string }

@@ -41,7 +41,7 @@ export interface ImagePull {
   seconds: number;
 }
 
-/** What a pod serves. */
+/** The models and GPUs of a pod. */
 export interface Serving {
   /** GPUs that Triton sees; undefined if it did not answer. */
   gpus: number | undefined;
@@ -51,7 +51,7 @@ export interface Serving {
   problem: string | null;
 }
 
-/** What the doctor reads in the cluster of a stack. Every method may throw a UserError. */
+/** The requests of the doctor to the cluster of a stack. Every method may throw a UserError. */
 export interface ServingCluster {
   readonly namespace: string;
   /** The nodes of all GPU pools in the cluster, without those that are being deleted. */
@@ -61,7 +61,7 @@ export interface ServingCluster {
   pulls(): Promise<ImagePull[]>;
   /** The start of the log of Triton's container, which NVIDIA's entry point writes. */
   log(pod: string): Promise<string>;
-  /** What the running pods serve, by pod. */
+  /** Models and GPUs of the running pods, by pod. */
   serving(): Promise<ReadonlyMap<string, Serving>>;
   /** Host names or IP addresses of the load balancers of the stack. */
   loadBalancers(): Promise<string[]>;
