@@ -10,8 +10,7 @@
 (*  - There is no clock.  A trial may expire, and a client may stop to     *)
 (*    wait, at any step.  So the results hold for all clocks.  Lease.tla   *)
 (*    has the deadlines.                                                   *)
-(*  - A pod loads a release in one step.  Switch.tla has what happens      *)
-(*    inside a pod.                                                        *)
+(*  - Switch.tla has what happens inside a pod while it loads a release.   *)
 (*  - A request stays in `net' until it is applied: at any later step, or  *)
 (*    never.  Its sender may have gone.  Requests that replace head.json   *)
 (*    or delete an object may be applied twice, because clients repeat     *)
@@ -34,11 +33,13 @@ CONSTANTS
   MaxRestarts,  \* how often containers restart, in all
   MaxStops,     \* how often pods are deleted, in all
   MaxOutages,   \* how often a pod loses S3, in all
+  MaxFailures,  \* how often a pod that starts cannot load head, in all
   OutagesEnd,   \* a pod that lost S3 gets it back
   CanCrash,     \* publishers may die at any step
   CanGiveUp,    \* publishers may time out or be interrupted
   Copies,       \* how often a request that replaces head.json or deletes an object may be applied
   LateUploads,  \* a publisher may give up while an upload is under way
+  SlowPods,     \* an agent may get an old head, and a load may end when it is not wanted any more
   None          \* a model value
 
 On(g) == g \in Guards
@@ -63,7 +64,7 @@ VARIABLES
   pub,   \* [Publishers -> record]
   pod,   \* [Pods -> record]
   left,  \* faults that may still happen
-  was    \* history: head: releases that head named; wrong: wrong bytes were loaded
+  was    \* history: head: releases that head named; heads: what agents may have read; wrong: wrong bytes were loaded
 vars == <<s3, net, pub, pod, left, was>>
 
 (* `swept' are the objects that prunes gave up.  In head.json it is a time. *)
@@ -86,11 +87,11 @@ Init ==
        [at |-> "start", base |-> None, plan |-> None, uploads |-> None, asked |-> {}, served |-> {}, canary |-> FALSE, doomed |-> {}, why |-> None]]
   /\ pod = [d \in Pods |->
        IF d \in StartUp
-       THEN [up |-> "up", serves |-> "r1", trial |-> None, head |-> [release |-> "r1", generation |-> 1],
+       THEN [up |-> "up", serves |-> "r1", loading |-> None, trial |-> None, head |-> [release |-> "r1", generation |-> 1],
              home |-> "r1", disk |-> {"r1"}, s3 |-> TRUE]
-       ELSE [up |-> "down", serves |-> None, trial |-> None, head |-> NoHead, home |-> None, disk |-> {}, s3 |-> TRUE]]
-  /\ left = [restarts |-> MaxRestarts, stops |-> MaxStops, outages |-> MaxOutages]
-  /\ was = [head |-> {}, wrong |-> FALSE]
+       ELSE [up |-> "down", serves |-> None, loading |-> None, trial |-> None, head |-> NoHead, home |-> None, disk |-> {}, s3 |-> TRUE]]
+  /\ left = [restarts |-> MaxRestarts, stops |-> MaxStops, outages |-> MaxOutages, failures |-> MaxFailures]
+  /\ was = [head |-> {}, heads |-> {Seen(s3.head)}, wrong |-> FALSE]
 
 -------------------------------------------------------------------------------
 (* What a read of an object gives: None, or an object with these bytes.     *)
@@ -103,6 +104,8 @@ Complete(r) == s3.manifests[r] # None /\ \A m \in Models : Readable(s3.manifests
 Ends == {"ok", "failed", "unknown", "partial", "dead"}
 Lives(p) == pub[p].at \notin Ends
 Up == {d \in Pods : pod[d].up = "up"}
+(* What a pod reports: nothing while it loads, because it has parts of two. *)
+Reports(d) == IF pod[d].loading = None THEN pod[d].serves ELSE None
 
 Set(p, field, value) == [pub EXCEPT ![p][field] = value]
 Goto(p, at) == Set(p, "at", at)
@@ -183,7 +186,7 @@ Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 (* First one pod, the canary.  When it serves the release, any others.  The  *)
 (* request carries the pod's state tag.                                     *)
 Ask(p, d) ==
-  /\ pub[p].at = "trial" /\ d \in Up /\ pod[d].trial # p /\ ~Pending(p, d)
+  /\ pub[p].at = "trial" /\ pod[d].up # "down" /\ pod[d].trial # p /\ ~Pending(p, d)
   /\ On("Canary") => (pub[p].asked \cap Up) \ {d} = {} \/ pub[p].canary
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]
@@ -192,7 +195,7 @@ Ask(p, d) ==
 
 Confirm(p, d) ==
   /\ pub[p].at = "trial" /\ d \in pub[p].asked \ pub[p].served
-  /\ pod[d].up = "up" /\ pod[d].trial = p /\ pod[d].serves = ReleaseOf(p)
+  /\ pod[d].up = "up" /\ pod[d].trial = p /\ Reports(d) = ReleaseOf(p)
   /\ pub' = [pub EXCEPT ![p].served = @ \cup {d}, ![p].canary = TRUE]
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
@@ -203,7 +206,7 @@ GiveUp(p) ==
 (* The publisher ends its trial on a pod; also one that the pod has not     *)
 (* heard of yet.                                                            *)
 End(p, d) ==
-  /\ pub[p].at = "ending" /\ d \in pub[p].asked /\ d \in Up
+  /\ pub[p].at = "ending" /\ d \in pub[p].asked /\ pod[d].up # "down"
   /\ pod[d].trial = p \/ Pending(p, d)
   /\ pod' = IF pod[d].trial = p THEN [pod EXCEPT ![d].trial = None] ELSE pod
   /\ net' = WithoutStale(net, d)
@@ -212,8 +215,8 @@ End(p, d) ==
 (* Exit 1: head was not changed, and the pods serve what they served.       *)
 Ended(p) ==
   /\ pub[p].at = "ending"
-  /\ \A d \in pub[p].asked \cap Up :
-       /\ pod[d].trial # p /\ pod[d].serves # ReleaseOf(p)
+  /\ \A d \in pub[p].asked : pod[d].up # "down" =>
+       /\ pod[d].trial # p /\ pod[d].serves # ReleaseOf(p) /\ pod[d].loading # ReleaseOf(p)
        /\ On("StateTag") => ~Pending(p, d)
   /\ pub' = Goto(p, "failed")
   /\ UNCHANGED <<s3, net, pod, left, was>>
@@ -232,7 +235,7 @@ Commit(p) ==
   /\ On("WaitForPods") /\ Pods # {} => pub[p].served \cap Up # {}
   /\ On("AllPods") => Up \subseteq pub[p].asked
   /\ pub[p].asked \cap Up \subseteq pub[p].served
-  /\ On("CheckTrials") => \A d \in pub[p].asked \cap Up : pod[d].trial = p /\ pod[d].serves = ReleaseOf(p)
+  /\ On("CheckTrials") => \A d \in pub[p].asked \cap Up : pod[d].trial = p /\ Reports(d) = ReleaseOf(p)
   /\ LET base == IF On("BaseAtStart") THEN pub[p].base ELSE s3.head
          next == After(base, ReleaseOf(p), base.retained \cup {ReleaseOf(p)}, base.swept)
      IN net' = net \cup {HeadPut(p, "commit", next, ETag(base))}
@@ -257,7 +260,8 @@ ApplyHead(message) ==
         /\ IF done
            THEN /\ s3' = [s3 EXCEPT !.head = [release |-> message.head.release, generation |-> s3.head.generation + 1,
                                               retained |-> message.head.retained, swept |-> message.head.swept]]
-                /\ was' = IF message.kind = "commit" THEN [was EXCEPT !.head = @ \cup {p}] ELSE was
+                /\ was' = [was EXCEPT !.head = IF message.kind = "commit" THEN @ \cup {p} ELSE @,
+                                      !.heads = IF SlowPods THEN @ \cup {Seen(s3'.head)} ELSE {Seen(s3'.head)}]
            ELSE UNCHANGED <<s3, was>>
         /\ pub' = pub \/ (waits /\ pub' = responds)    \* no response, or this one
   /\ UNCHANGED <<pod, left>>
@@ -284,18 +288,22 @@ GiveUpUnknown(p) ==
   /\ CanGiveUp /\ pub[p].at \in {"check", "fence", "ending"} /\ pub' = Goto(p, "unknown")
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
-Acknowledged(p) ==
-  \A d \in pub[p].asked \cap Up : pod[d].serves = ReleaseOf(p) /\ pod[d].head.generation > pub[p].base.generation
+(* The publisher sees that a pod has read the new head.                     *)
+Acknowledge(p, d) ==
+  /\ pub[p].at = "after" /\ d \in pub[p].asked \cap Up
+  /\ Reports(d) = ReleaseOf(p) /\ pod[d].head.generation > pub[p].base.generation
+  /\ pub' = Set(p, "asked", pub[p].asked \ {d})
+  /\ UNCHANGED <<s3, net, pod, left, was>>
 
 Finish(p) ==
   /\ pub[p].at = "after"
-  /\ On("Acknowledge") => Acknowledged(p)
+  /\ On("Acknowledge") => pub[p].asked \cap Up = {}
   /\ pub' = Goto(p, "ok")
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
 (* Exit 3: in service, but not on every pod in time.                        *)
 FinishPartly(p) ==
-  /\ CanGiveUp /\ pub[p].at = "after" /\ On("Acknowledge") /\ ~Acknowledged(p)
+  /\ CanGiveUp /\ pub[p].at = "after" /\ On("Acknowledge")
   /\ pub' = Goto(p, "partial")
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
@@ -370,19 +378,20 @@ Expire(d) ==
   /\ net' = WithoutStale(net, d)
   /\ UNCHANGED <<s3, pub, left, was>>
 
-(* The agent reads head.  A trial of this release ends well; a trial whose  *)
-(* base is no longer head ends.                                             *)
+(* The agent reads head, or gets an answer that was under way for long.  A  *)
+(* trial of this release ends well; a trial whose base is no longer head    *)
+(* ends.                                                                    *)
 ReadHead(d) ==
   /\ pod[d].up # "down" /\ pod[d].s3
   /\ On("Reread") \/ pod[d].up = "up" \/ pod[d].head = NoHead
-  /\ pod[d].head # Seen(s3.head)
-  /\ LET me == pod[d]
-         h == s3.head
+  /\ \E h \in was.heads :
+     LET me == pod[d]
          ends == me.trial # None /\
                    (ReleaseOf(me.trial) = h.release \/ (On("BaseCheck") /\ h.generation > pub[me.trial].base.generation))
-     IN /\ pod' = [pod EXCEPT ![d].head = Seen(h),
+     IN /\ IF On("NewerHead") THEN h.generation > me.head.generation ELSE h # me.head
+        /\ pod' = [pod EXCEPT ![d].head = h,
                               ![d].trial = IF ends THEN None ELSE @,
-                              ![d].home = IF me.serves = h.release THEN h.release ELSE @]
+                              ![d].home = IF Reports(d) = h.release THEN h.release ELSE @]
         /\ net' = WithoutStale(net, d)
   /\ UNCHANGED <<s3, pub, left, was>>
 
@@ -394,7 +403,7 @@ Target(d) ==
   ELSE IF On("HomeFirst") /\ me.serves = None /\ me.home \in me.disk /\ me.head.release \notin me.disk /\ ~me.s3 THEN me.home
   ELSE me.head.release
 
-Wants(d) == pod[d].up # "down" /\ Target(d) # None /\ pod[d].serves # Target(d)
+Wants(d) == pod[d].up # "down" /\ Target(d) \notin {None, pod[d].loading} /\ Reports(d) # Target(d)
 
 Download(d) ==
   /\ Wants(d) /\ pod[d].s3 /\ Target(d) \notin pod[d].disk /\ Complete(Target(d))
@@ -414,21 +423,45 @@ Missing(d) ==
   /\ net' = WithoutStale(net, d)
   /\ UNCHANGED <<s3, left, was>>
 
-(* The release loads, or is refused and what was served is restored.        *)
-Load(d) ==
-  /\ Wants(d) /\ Target(d) \in pod[d].disk
-  /\ LET r == Target(d)
-         p == pod[d].trial
+(* A load begins, maybe instead of one that is not wanted any more.  After  *)
+(* that the pod has parts of two releases, until a load succeeds.           *)
+StartLoad(d) ==
+  /\ SlowPods
+  /\ \E r \in {Target(d), pod[d].home} \ {None, pod[d].loading} :
+       /\ r = Target(d) => Wants(d)
+       /\ r # Target(d) => pod[d].loading # None /\ pod[d].trial = None
+       /\ r \in pod[d].disk /\ (<<r, d>> \in BadOn => pod[d].trial # None)
+       /\ pod' = [pod EXCEPT ![d].loading = r]
+  /\ UNCHANGED <<s3, net, pub, left, was>>
+
+(* The release is loaded, maybe after its trial has ended; or it is refused, *)
+(* and what was served is restored.                                         *)
+Loads(d, r) ==
+  /\ LET me == pod[d]
+         tried == me.trial # None /\ ReleaseOf(me.trial) = r
      IN IF <<r, d>> \in BadOn
-        THEN /\ p # None
-             /\ pub' = Refused(p, "refused")
-             /\ pod' = [pod EXCEPT ![d].trial = None]
-             /\ net' = WithoutStale(net, d)
-        ELSE /\ pod' = [pod EXCEPT ![d].serves = r, ![d].up = "up",
-                                   ![d].home = IF p = None THEN r ELSE @,
-                                   ![d].disk = IF On("KeepHomeFiles") \/ p = None THEN @ ELSE {r}]
+        THEN /\ pub' = IF tried THEN Refused(me.trial, "refused") ELSE pub
+             /\ pod' = [pod EXCEPT ![d].trial = IF tried THEN None ELSE @, ![d].loading = None]
+             /\ net' = IF tried THEN WithoutStale(net, d) ELSE net
+        ELSE /\ pod' = [pod EXCEPT ![d].serves = r, ![d].up = "up", ![d].loading = None,
+                                   ![d].home = IF r = me.head.release THEN r ELSE @,
+                                   ![d].disk = IF On("KeepHomeFiles") \/ ~tried THEN @ ELSE {r}]
              /\ UNCHANGED <<pub, net>>
   /\ UNCHANGED <<s3, left, was>>
+
+EndLoad(d) == pod[d].loading # None /\ Loads(d, pod[d].loading)
+Load(d) ==
+  /\ ~SlowPods /\ Wants(d) /\ Target(d) \in pod[d].disk
+  /\ <<Target(d), d>> \in BadOn => pod[d].trial # None
+  /\ Loads(d, Target(d))
+
+(* A pod that starts, and cannot load head at the moment, serves home.      *)
+FallBack(d) ==
+  /\ pod[d].up = "starting" /\ pod[d].trial = None /\ pod[d].loading = None /\ left.failures > 0
+  /\ pod[d].home \in pod[d].disk /\ pod[d].home # pod[d].head.release
+  /\ left' = [left EXCEPT !.failures = @ - 1]
+  /\ pod' = [pod EXCEPT ![d].serves = pod[d].home, ![d].up = "up"]
+  /\ UNCHANGED <<s3, net, pub, was>>
 
 (* No publisher knows a pod that is new.                                    *)
 Forget(d) == [p \in Publishers |-> [pub[p] EXCEPT !.asked = @ \ {d}, !.served = @ \ {d}]]
@@ -437,7 +470,7 @@ Forget(d) == [p \in Publishers |-> [pub[p] EXCEPT !.asked = @ \ {d}, !.served = 
 Restart(d) ==
   /\ pod[d].up = "up" /\ left.restarts > 0
   /\ left' = [left EXCEPT !.restarts = @ - 1]
-  /\ pod' = [pod EXCEPT ![d].up = "starting", ![d].serves = None, ![d].trial = None,
+  /\ pod' = [pod EXCEPT ![d].up = "starting", ![d].serves = None, ![d].loading = None, ![d].trial = None,
                         ![d].head = IF On("KeepHead") THEN @ ELSE NoHead]
   /\ pub' = Forget(d) /\ net' = WithoutStale(net, d)
   /\ UNCHANGED <<s3, was>>
@@ -445,7 +478,7 @@ Restart(d) ==
 Stop(d) ==
   /\ pod[d].up # "down" /\ left.stops > 0
   /\ left' = [left EXCEPT !.stops = @ - 1]
-  /\ pod' = [pod EXCEPT ![d] = [up |-> "down", serves |-> None, trial |-> None, head |-> NoHead,
+  /\ pod' = [pod EXCEPT ![d] = [up |-> "down", serves |-> None, loading |-> None, trial |-> None, head |-> NoHead,
                                 home |-> None, disk |-> {}, s3 |-> @.s3]]
   /\ pub' = Forget(d) /\ net' = WithoutStale(net, d)
   /\ UNCHANGED <<s3, was>>
@@ -472,15 +505,15 @@ Lose(message) ==
 -------------------------------------------------------------------------------
 PublisherStep(p) ==
   \/ Start(p) \/ Plan(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
-  \/ \E d \in Pods : Ask(p, d) \/ Confirm(p, d) \/ End(p, d)
+  \/ \E d \in Pods : Ask(p, d) \/ Confirm(p, d) \/ Acknowledge(p, d) \/ End(p, d)
 GivesUp(p) == GiveUpUpload(p) \/ GiveUp(p) \/ GiveUpUnknown(p) \/ FinishPartly(p)
-PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d)
+PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d) \/ StartLoad(d) \/ EndLoad(d)
 
 Next ==
   \/ \E p \in Publishers : PublisherStep(p) \/ GivesUp(p) \/ Timeout(p) \/ Crash(p)
   \/ \E m \in net : ApplyPut(m) \/ ApplyHead(m) \/ ApplyDelete(m) \/ ReceiveTrial(m)
   \/ \E p \in Publishers, d \in Pods : ReceiveRenewal(p, d)
-  \/ \E d \in Pods : PodStep(d) \/ StartPod(d) \/ Expire(d) \/ Restart(d) \/ Stop(d) \/ LoseS3(d) \/ RegainS3(d)
+  \/ \E d \in Pods : PodStep(d) \/ StartPod(d) \/ Expire(d) \/ Restart(d) \/ Stop(d) \/ LoseS3(d) \/ RegainS3(d) \/ FallBack(d)
 
 Spec == Init /\ [][Next]_vars
 
@@ -488,7 +521,7 @@ Spec == Init /\ [][Next]_vars
 LiveSpec ==
   /\ Init /\ [][Next \/ \E m \in net : Lose(m)]_vars
   /\ \A p \in Publishers : WF_vars(PublisherStep(p)) /\ WF_vars(GivesUp(p)) /\ WF_vars(Timeout(p))
-  /\ \A d \in Pods : /\ WF_vars(ReadHead(d)) /\ WF_vars(Download(d)) /\ WF_vars(Missing(d)) /\ WF_vars(Load(d))
+  /\ \A d \in Pods : /\ WF_vars(ReadHead(d)) /\ WF_vars(Download(d)) /\ WF_vars(Missing(d)) /\ WF_vars(Load(d)) /\ WF_vars(StartLoad(d)) /\ WF_vars(EndLoad(d))
                      /\ WF_vars(StartPod(d)) /\ WF_vars(RegainS3(d)) /\ WF_vars(Expire(d))
 
 (* States that differ only in what nothing reads any more are one state.    *)
@@ -524,7 +557,7 @@ NumbersAreStable ==
 FailedMeansNot == \A p \in Publishers : pub[p].at = "failed" => p \notin was.head
 (* ... and no pod serves it or will serve it.                               *)
 FailedMeansHome ==
-  \A p \in Publishers : pub[p].at = "failed" => \A d \in Pods : pod[d].trial # p /\ pod[d].serves # p
+  \A p \in Publishers : pub[p].at = "failed" => \A d \in Pods : pod[d].trial # p /\ pod[d].serves # p /\ pod[d].loading # p
 (* Exit 0: head was at the release, ...                                     *)
 OkMeansHead == \A p \in Publishers : pub[p].at = "ok" /\ Command[p] # "prune" => p \in was.head
 (* ... and no pod that served it goes back: it serves this release, or one  *)
@@ -547,7 +580,7 @@ Sends(p) == pub[p].at = "trial" /\ pub'[p].at = "commit"
 (* When the commit is sent, each pod that is up serves the release under a  *)
 (* trial of this publisher, and at least one does.                          *)
 CommitAfterTrials ==
-  [][\A p \in Publishers : Sends(p) => \A d \in Up : pod[d].serves = ReleaseOf(p) /\ pod[d].trial = p]_vars
+  [][\A p \in Publishers : Sends(p) => \A d \in Up : Reports(d) = ReleaseOf(p) /\ pod[d].trial = p]_vars
 CommitAfterATrial == [][\A p \in Publishers : Sends(p) => Up # {}]_vars
 (* A release replaces the one that it was built on.                         *)
 CommitOnBase ==

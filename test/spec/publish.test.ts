@@ -24,9 +24,12 @@ interface Scenario {
   stops?: number;
   outages?: number;
   outagesEnd?: boolean;
+  failures?: number;
   crash?: boolean;
   giveUp?: boolean;
   lateUploads?: boolean;
+  /** Agents get old heads, and loads end late. */
+  slowPods?: boolean;
   /** How often a request that replaces head.json or deletes an object may be applied. */
   copies?: number;
   /** Guards that are removed. */
@@ -69,11 +72,13 @@ function model(scenario: Scenario, checked: Formulas): Model {
       MaxRestarts: scenario.restarts ?? 0,
       MaxStops: scenario.stops ?? 0,
       MaxOutages: scenario.outages ?? 0,
+      MaxFailures: scenario.failures ?? 0,
       OutagesEnd: scenario.outagesEnd ?? true,
       CanCrash: scenario.crash ?? false,
       CanGiveUp: scenario.giveUp ?? true,
       Copies: scenario.copies ?? 1,
       LateUploads: scenario.lateUploads ?? false,
+      SlowPods: scenario.slowPods ?? false,
     },
     ...checked,
     // Formulas about steps and about the end need whole states.
@@ -136,6 +141,15 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind })[] 
     stops: 1,
     crash: true,
     copies: 2,
+  },
+  { title: 'two publishers and a slow pod', commands: TWO, slowPods: true, restarts: 1, failures: 1 },
+  {
+    title: 'a publish on two slow pods',
+    commands: PUBLISH,
+    pods: ['a', 'b'],
+    slowPods: true,
+    restarts: 1,
+    crash: true,
   },
   {
     title: 'it loads on one pod only',
@@ -234,6 +248,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
     pods: [],
     lateUploads: true,
   },
+  { without: ['NewerHead'], violates: 'NoStepBack', commands: TWO, slowPods: true },
   { without: ['NewId'], violates: 'OkMeansHead', commands: { p1: 'rollback', p2: 'rollback' } },
   { without: ['OneTrial'], violates: 'TrialsAreNotTaken', kind: 'step', commands: TWO },
   { without: ['Order'], violates: 'OneOfTwoGoesOn', commands: TWO, pods: ['a', 'b'] },

@@ -9,6 +9,7 @@ import type { VersionedBucket } from '../versioned-store';
 import { hashText, type Clock } from './clock';
 import type { Pod } from './pod';
 import type { SimulatedStore } from './simulated-store';
+import type { TraceRecorder } from './trace-recorder';
 
 /** One publish, and how it ended: the exit code of the command, or 9 if it was killed. */
 export interface Run {
@@ -50,6 +51,8 @@ export class Checks {
   readonly runs: Run[] = [];
   /** Of all that happened to pods. */
   hash = 0;
+  /** Records the run, for test/spec/Trace.tla. */
+  recorder: TraceRecorder | undefined;
   private readonly heads: Head[] = [];
   private readonly manifests = new Map<string, Manifest>();
   private readonly histories = new Map<string, History>();
@@ -64,7 +67,7 @@ export class Checks {
     bucket.onWrite = (key, body): void => {
       const id = this.manifestKey.exec(key)?.[1];
       if (key === headKey(location)) this.onHead(parseHead(body, key));
-      else if (id !== undefined) this.manifests.set(id, parseManifest(body, key));
+      else if (id !== undefined) this.onManifest(parseManifest(body, key));
     };
   }
 
@@ -93,7 +96,14 @@ export class Checks {
 
   // ------------------------------------------------------------------ head.json and publishers
 
+  private onManifest(manifest: Manifest): void {
+    this.manifests.set(manifest.id, manifest);
+    const run = this.runs.find(({ release }) => release === manifest.id);
+    if (run !== undefined) this.recorder?.onManifest(run.by, manifest);
+  }
+
   private onHead(head: Head): void {
+    this.recorder?.onHead(head);
     const before = this.heads.at(-1);
     this.heads.push(head);
     if (before === undefined) return;
@@ -118,6 +128,7 @@ export class Checks {
     let isSent = false;
     commit.putBytes = (key, body, ...rest): ReturnType<typeof head> => {
       if (!isSent) for (const pod of pods()) this.checkCommit(run, pod);
+      if (!isSent) this.recorder?.onCommit(run.by);
       isSent = true;
       return head(key, body, ...rest);
     };
@@ -134,7 +145,7 @@ export class Checks {
     else if (now - last > LAST_LOOK_MS) this.report(`${by} sends its commit long after the trial on ${pod.uid}`);
   }
 
-  onEnd(run: Run, code: Run['code'], reason: string, pods: readonly Pod[]): void {
+  onEnd(run: Run, code: 0 | 1 | 3, reason: string, pods: readonly Pod[]): void {
     const asked = pods.filter((pod) => this.of(pod).tried.has(run.release ?? ''));
     Object.assign(run, { code, reason, at: this.clock.now, pods: asked.map(({ uid }) => uid) });
     const wasHead = this.wasHead(run.release);
@@ -144,6 +155,7 @@ export class Checks {
     }
     if (code === 1 && wasHead) this.report(`${run.by} ended with 1, and its release was head`);
     for (const pod of pods) this.check(pod);
+    this.recorder?.onEnd(run.by, code);
     const other = /refuses: (\S+) tries another release/.exec(reason)?.[1];
     const answer = this.runs.find(({ by }) => by === other);
     if (answer?.reason.includes(`refuses: ${run.by} tries another release`) === true) {
@@ -162,6 +174,7 @@ export class Checks {
   }
 
   onEvent(pod: Pod, event: AgentEvent): void {
+    this.recorder?.onEvent(pod, event);
     const history = this.of(pod);
     this.hash = hashText(`${pod.uid} ${event.event}`, this.hash);
     if (event.event === 'trial') {
@@ -188,6 +201,7 @@ export class Checks {
     const history = this.of(pod);
     history.isDisturbed = true;
     this.endTrial(history);
+    this.recorder?.onPod('restart', pod);
   }
 
   private endTrial(history: History): void {
@@ -232,6 +246,7 @@ export class Checks {
   check(pod: Pod): void {
     const { state } = pod;
     if (state === undefined) return;
+    this.recorder?.look(pod);
     this.checkHome(pod, state);
     this.checkRuns(pod, state);
     if (state.release !== null) this.checkBytes(pod, state.release);

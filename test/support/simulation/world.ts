@@ -10,6 +10,7 @@ import { publish } from './publish';
 import { VersionedBucket } from '../versioned-store';
 import type { Happening, Publish, Scenario } from './scenario';
 import { SimulatedStore } from './simulated-store';
+import { TraceRecorder, type Observation } from './trace-recorder';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 const TTL_SECONDS = 30;
@@ -24,6 +25,7 @@ const SETTLED_MS = 300_000;
 const NOTICED_MS = 25_000;
 const QUIET_MS = 15_000;
 const HOURS_MS = 2 * 3_600_000;
+const POD_NAMES = ['pod-0', 'pod-1', 'pod-2'];
 
 export interface Outcome {
   wrong: string[];
@@ -31,24 +33,34 @@ export interface Outcome {
   events: number;
   hash: number;
   log: string[];
+  /** If it was asked for. */
+  trace: Observation[];
 }
 
 /** Runs one scenario. The same scenario gives the same hash. */
-export async function simulate(scenario: Scenario, options: { log?: boolean } = {}): Promise<Outcome> {
-  const world = new World(scenario, options.log === true);
+export async function simulate(scenario: Scenario, options: { log?: boolean; trace?: boolean } = {}): Promise<Outcome> {
+  const world = new World(scenario, options);
   try {
     await world.run();
   } finally {
     useClock(undefined);
   }
   const { wrong, runs } = world.checks;
-  return { wrong: [...new Set(wrong)], runs, events: world.clock.events, hash: world.hash, log: world.log };
+  return {
+    wrong: [...new Set(wrong)],
+    runs,
+    events: world.clock.events,
+    hash: world.hash,
+    log: world.log,
+    trace: world.trace,
+  };
 }
 
 class World {
   readonly clock: Clock;
   readonly checks: Checks;
   readonly log: string[] = [];
+  trace: Observation[] = [];
   hash = 0;
   private readonly bucket = new VersionedBucket();
   private readonly network: Network;
@@ -67,7 +79,7 @@ class World {
 
   constructor(
     private readonly scenario: Scenario,
-    private readonly isLogged: boolean,
+    private readonly options: { log?: boolean; trace?: boolean },
   ) {
     const { seed } = scenario;
     this.clock = new Clock(this.outside);
@@ -77,12 +89,17 @@ class World {
     this.checks = new Checks(this.clock, this.bucket, LOCATION);
     writeFirstRelease(this.bucket, LOCATION);
     Object.assign(globalThis, {
-      fetch: (url: string, init: Parameters<Network['fetch']>[1]) =>
-        this.network.fetch(
-          url,
-          init,
-          (name) => this.pods.find(({ uid, agent }) => uid === name && agent !== undefined)?.program,
-        ),
+      fetch: (url: string, init: Parameters<Network['fetch']>[1]) => {
+        const asked = this.pods.find(({ uid }) => uid === new URL(url).hostname);
+        if (init.method === 'POST' && asked !== undefined) {
+          this.checks.recorder?.onAsk(this.clock.current.name, asked.name);
+        }
+        return this.network.fetch(url, init, (name) => {
+          const pod = this.pods.find(({ uid, agent }) => uid === name && agent !== undefined);
+          if (pod !== undefined) this.checks.recorder?.look(pod);
+          return pod?.program;
+        });
+      },
     });
   }
 
@@ -92,6 +109,10 @@ class World {
     // Without faults until every pod serves the first release.
     await this.clock.run(60_000, () => this.pods.every((pod) => this.checks.servesHead(pod)));
     const start = this.clock.now;
+    if (this.options.trace === true) {
+      const absent = POD_NAMES.slice(pods);
+      this.checks.recorder = new TraceRecorder(absent);
+    }
     this.network.begin(this.scenario.faults);
     publishes.forEach((one, i) => this.prepare(one, i, start));
     for (const happening of happenings) {
@@ -126,6 +147,7 @@ class World {
     }
     this.clock.current = this.outside;
     this.checks.finish(this.pods);
+    this.trace = this.checks.recorder?.finish(this.pods.every((pod) => this.checks.servesHead(pod))) ?? [];
     this.hash = hashText(JSON.stringify([this.checks.runs, this.checks.wrong]), this.hash ^ this.checks.hash);
   }
 
@@ -141,7 +163,7 @@ class World {
   private note(text: string): void {
     const line = `${this.clock.now} ${text}`;
     this.hash = hashText(line, this.hash);
-    if (this.isLogged) this.log.push(line);
+    if (this.options.log === true) this.log.push(line);
   }
 
   private newStore(deadlineMs: number): SimulatedStore {
@@ -166,6 +188,7 @@ class World {
     this.checks.add(pod);
     if (this.isDisturbed(name)) this.checks.disturb(pod);
     this.pods.push(pod);
+    this.checks.recorder?.onPod('join', pod);
     pod.start();
   }
 
@@ -225,11 +248,12 @@ class World {
       case 'replace pod':
         if (pod === undefined) break;
         pod.delete();
+        this.checks.recorder?.onPod('stop', pod);
         this.pods = this.pods.filter((one) => one !== pod);
         this.addPod(pod.name);
         break;
       case 'add pod':
-        if (this.pods.length < 3) this.addPod(`pod-${this.pods.length}`);
+        if (this.pods.length < POD_NAMES.length) this.addPod(`pod-${this.pods.length}`);
         break;
     }
   }
@@ -252,12 +276,13 @@ class World {
     this.publishers.push({ program, stop, store, commit, run });
     this.checks.runs.push(run);
     program.onDeath = (): void => {
+      if (run.code === undefined) this.checks.recorder?.onEnd(name, 9);
       run.code ??= 9;
     };
     const models = [modelOf('a', a), modelOf('b', b)];
     this.checks.watchPublisher(run, store, commit, () => this.pods);
     this.clock.deliver(program, start + at - this.clock.now, () => {
-      const end = (code: Run['code'], reason = ''): void => {
+      const end = (code: 0 | 1 | 3, reason = ''): void => {
         this.note(`${name} ends with ${code} ${reason}`);
         this.checks.onEnd(run, code, reason, this.pods);
       };
@@ -280,10 +305,14 @@ class World {
 
   /** The pods, as the API of Kubernetes lists them. */
   private list(): Promise<AgentAddress[]> {
+    const by = this.clock.current.name;
     return this.network.call({
       request: 'pods',
       to: () => this.s3,
-      apply: () => this.pods.map(({ name, uid }) => ({ name, uid, url: `http://${uid}` })),
+      apply: () => {
+        this.checks.recorder?.onList(by);
+        return this.pods.map(({ name, uid }) => ({ name, uid, url: `http://${uid}` }));
+      },
       timeoutMs: 10_000,
     });
   }
