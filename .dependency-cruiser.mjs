@@ -12,7 +12,7 @@ const LAYERS = [
   ['install'],
   ['trace'],
   ['local'],
-  ['commands', 'infer'],
+  ['commands', 'infer', 'init'],
 ];
 
 const layer = (folders) => `^src/(${folders.join('|')})/`;

@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/**', 'build/**', 'client/dist/**'] },
+  { ignores: ['node_modules/**', 'build/**', 'client/dist/**', 'dist/**', 'src/init/project/**'] },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -45,7 +45,7 @@ function cost(argv: readonly string[]): number {
   if (stack === undefined)
     throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run cost -- staging' });
   const modelsGiB = parseInteger('models-gib', flags['models-gib'], 0, 1_000_000);
-  const settings = readSettings(stackFile(stack, flags['stack-dir'] ?? paths.root));
+  const settings = readSettings(stackFile(stack, flags['stack-dir'] ?? paths.project));
   const estimate = estimateCost(settings, modelsGiB);
   process.stdout.write(flags.json ? `${JSON.stringify(estimate, null, 2)}\n` : describe(estimate));
   return EXIT.ok;

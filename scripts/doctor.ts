@@ -63,7 +63,7 @@ async function doctor(argv: readonly string[]): Promise<number> {
   if (flags.stack === undefined) {
     throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run doctor -- --stack staging' });
   }
-  const lines = await checkStack(flags.stack, flags['stack-dir'] ?? paths.root, flags['after-up']);
+  const lines = await checkStack(flags.stack, flags['stack-dir'] ?? paths.project, flags['after-up']);
   process.stdout.write(
     flags.json ? `${JSON.stringify({ stack: flags.stack, checks: lines }, null, 2)}\n` : describe(lines),
   );

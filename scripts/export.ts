@@ -9,7 +9,7 @@ import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
 const FLAGS = {
-  out: { type: 'string', default: join(paths.root, 'build', 'repository') },
+  out: { type: 'string', default: join(paths.project, 'build', 'repository') },
   repo: { type: 'string', default: paths.modelRepository },
   models: { type: 'string' },
   exclude: { type: 'string' },
@@ -17,18 +17,18 @@ const FLAGS = {
   help: { type: 'boolean', default: false },
 } as const;
 
-const AGENT_FILE = join(paths.root, 'build', 'agent.cjs');
+const AGENT_FILE = join(paths.project, 'build', 'agent.cjs');
 
 const HELP = `Writes a model repository that any Triton server can read: config.pbtxt, versions and files of each model.
 compose.yaml mounts this folder, and "docker build --target bundled" copies it into the image.
 
   npm run export -- [options]
 
-  --out DIR      folder to write (default: ${relative(paths.root, FLAGS.out.default)}); must be new, empty or written by this command
+  --out DIR      folder to write (default: ${relative(paths.project, FLAGS.out.default)}); must be new, empty or written by this command
   --repo DIR     model repository to export (default: ${basename(paths.modelRepository)})
   --models A,B   export only these models, and the models that their ensembles use
   --exclude A,B  export all models except these
-  --agent        export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.root, AGENT_FILE)}
+  --agent        export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.project, AGENT_FILE)}
   --help         print this text
 
 Models that an earlier export wrote to the folder, and that are no longer exported, are deleted from it.

@@ -67,7 +67,7 @@ async function mirrorImage(argv: readonly string[]): Promise<number> {
       hint: 'add its name, for example: npm run mirror-image -- --stack staging',
     });
   }
-  const source = stackFile(stack, flags['stack-dir'] ?? paths.root);
+  const source = stackFile(stack, flags['stack-dir'] ?? paths.project);
   const settings = readSettings(source);
   if (!settings.mirrorImages) {
     throw new UserError(`stack ${stack} has no ECR repositories, because mirrorImages is false`, {

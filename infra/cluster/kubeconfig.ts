@@ -65,7 +65,9 @@ function find(kubeconfig: string | undefined): { text: string; origin: string } 
   }
   const listed = (process.env['KUBECONFIG'] ?? '').split(delimiter).find((path) => path !== '');
   const file =
-    kubeconfig === undefined ? (listed ?? join(homedir(), '.kube', 'config')) : resolve(paths.root, inHome(kubeconfig));
+    kubeconfig === undefined
+      ? (listed ?? join(homedir(), '.kube', 'config'))
+      : resolve(paths.project, inHome(kubeconfig));
   if (!existsSync(file)) {
     throw new UserError(`the kubeconfig ${file} does not exist`, {
       hint: 'set kubeconfig to the path or to the text of a kubeconfig',

@@ -48,7 +48,7 @@ export function kubernetesProvider(
   options: pulumi.ResourceOptions,
 ): Provider {
   if (renderTo !== undefined) {
-    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.root, renderTo) }, options);
+    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.project, renderTo) }, options);
   }
   if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
   const [name, ...formerNames] = access.names.map(providerName) as [string, ...string[]];

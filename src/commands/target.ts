@@ -40,7 +40,7 @@ export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
 export const STORE_HELP = `  --local                    the bucket and the replica of the running "npm run local"; if several run, --repo DIR selects one
   --stack NAME               bucket, region and cluster from the outputs of this Pulumi stack; other flags override them
-  --stack-dir DIR            folder of the Pulumi program (default: this package)
+  --stack-dir DIR            folder of the Pulumi program (default: the project)
   --bucket s3://NAME/PREFIX  location of the model repository in S3
   --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)
@@ -146,7 +146,7 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
   if (flags.stack !== undefined) {
     // Loaded on demand, because most runs in CI name the bucket.
     const { readStackOutputs } = await import('../cluster/stack-outputs');
-    const outputs = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.root);
+    const outputs = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.project);
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;

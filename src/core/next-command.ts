@@ -2,9 +2,12 @@ import { basename, dirname } from 'node:path';
 import { shellWord } from './format';
 import { paths } from './paths';
 
-/** A command of this package for a message, ready to copy: `npm run trace -- --models resnet`. */
+/** A command of this package for a message, ready to copy: `npm run trace -- --models resnet`, or with npx. */
 export function nextCommand(script: string, ...words: readonly string[]): string {
-  return ['npm run', script, ...(words.length === 0 ? [] : ['--']), ...words.map(shellWord)].join(' ');
+  const start = paths.isInstalled
+    ? ['npx triton-serving', script]
+    : ['npm run', script, ...(words.length === 0 ? [] : ['--'])];
+  return [...start, ...words.map(shellWord)].join(' ');
 }
 
 /**

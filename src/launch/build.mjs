@@ -16,8 +16,21 @@ import { build, formatMessages, stop } from 'esbuild';
 import { bundlesFolder, ENTRY, getDigest, getSource, OWN_SOURCES, recordFile } from './bundle.mjs';
 import { LaunchError } from './errors.mjs';
 
-/** Packages that load native code or files from their own folder, or start it as a program. */
-const EXTERNAL = ['sharp', 'esbuild', '@pulumi/*'];
+/** How every bundle is built. */
+export const BUNDLE = {
+  bundle: true,
+  platform: 'node',
+  target: 'node20',
+  // Modules that are imported by `await import()` become separate files, so that a start reads only what it needs.
+  format: 'esm',
+  splitting: true,
+  outExtension: { '.js': '.mjs' },
+  // The CommonJS version of a package would offer only its default export to `await import()`.
+  mainFields: ['module', 'main'],
+  // Packages that load native code or files from their own folder, or start it as a program.
+  external: ['sharp', 'esbuild', '@pulumi/*'],
+  logLevel: 'silent',
+};
 const DAY_MS = 86_400_000;
 
 /**
@@ -56,26 +69,16 @@ async function compile(root, command) {
   const sources = new Map(OWN_SOURCES.map((path) => [path, readFileSync(join(root, path))]));
   try {
     const { outputFiles } = await build({
+      ...BUNDLE,
       entryPoints: { main: join(root, getSource(root, command)) },
       absWorkingDir: root,
       outdir: root,
-      outExtension: { '.js': '.mjs' },
-      bundle: true,
-      platform: 'node',
-      target: 'node20',
-      // Modules that are imported by `await import()` become separate files, so that a start reads only what it needs.
-      format: 'esm',
-      splitting: true,
-      // The CommonJS version of a package would offer only its default export to `await import()`.
-      mainFields: ['module', 'main'],
-      external: EXTERNAL,
       banner: { js: commonJsNames(root) },
       sourcemap: 'linked',
       sourceRoot: `${pathToFileURL(root).href}/`,
       sourcesContent: false,
       legalComments: 'none',
       write: false,
-      logLevel: 'silent',
       plugins: [rememberSources(root, sources)],
     });
     return { outputFiles, sources };

@@ -1,0 +1,2 @@
+// The Pulumi program: everything that the stack files describe.
+module.exports = require('triton-serving');

@@ -1,0 +1,23 @@
+import torch
+from torch import nn
+
+from tracing import TorchScriptExport, TraceContext, Weights
+
+
+class Celsius(nn.Module):
+    """Degrees Fahrenheit [batch, 1] -> degrees Celsius [batch, 1]."""
+
+    def forward(self, fahrenheit: torch.Tensor) -> torch.Tensor:
+        return (fahrenheit - 32) * 5 / 9
+
+
+def export(context: TraceContext) -> TorchScriptExport:
+    """Describe how model.pt is made from the network, and how it is compared with it."""
+    dims = context.input_dims("input__0")  # as in model.yaml: [1]
+    return TorchScriptExport(
+        eager=Celsius(),
+        example_inputs=(torch.rand(1, *dims),),
+        fresh_inputs=[(torch.rand(batch, *dims) * 100,) for batch in (1, 8)],
+        tolerance=0,
+        weights=Weights.none(),
+    )

@@ -1,0 +1,47 @@
+// Runs before `npm pack`: compiles the commands for projects that install this package.
+import { cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { build } from 'esbuild';
+import { BUNDLE } from './build.mjs';
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+const out = join(root, 'dist');
+const commands = readdirSync(join(root, 'scripts'))
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => basename(file, '.ts'));
+
+/** What ES modules lack and CommonJS packages need. */
+const COMMON_JS_NAMES = [
+  `import { createRequire as __createRequire } from 'node:module';`,
+  `import { dirname as __dirnameOf } from 'node:path';`,
+  `import { fileURLToPath as __toPath } from 'node:url';`,
+  `const require = __createRequire(import.meta.url), __filename = __toPath(import.meta.url), __dirname = __dirnameOf(__filename);`,
+].join(' ');
+
+/** In the texts of the commands, `npm run NAME -- ` becomes what runs the command in a project. */
+const namesNpx = {
+  name: 'names-npx',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replace(
+        new RegExp(`npm run (${commands.join('|')}|NAME)\\b( --(?= )| \\[--(?= ))?`, 'g'),
+        (_, command, dashes = '') => `npx triton-serving ${command}${dashes.startsWith(' [') ? ' [' : ''}`,
+      ),
+      loader: 'ts',
+    })),
+};
+
+rmSync(out, { recursive: true, force: true });
+await build({
+  ...BUNDLE,
+  entryPoints: Object.fromEntries(commands.map((name) => [`commands/${name}`, join(root, 'scripts', `${name}.ts`)])),
+  absWorkingDir: root,
+  outdir: out,
+  chunkNames: 'chunks/[name]-[hash]',
+  banner: { js: COMMON_JS_NAMES },
+  legalComments: 'linked',
+  plugins: [namesNpx],
+  logLevel: 'warning',
+});
+cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));

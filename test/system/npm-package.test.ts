@@ -1,0 +1,87 @@
+import { spawn } from 'node:child_process';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { paths } from '../../src/core/paths';
+import { localDirectory } from '../../src/local/stack';
+import { getAddress, untilUp, type RunningLocal } from '../support/local-command';
+import { NpmRegistry } from '../support/npm-registry';
+import { Scratch } from '../support/temp-dir';
+
+jest.setTimeout(900_000);
+
+/** Publishes the packages to a registry on this machine, and uses them as a stranger does: without this repository. */
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
+const { version } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as { version: string };
+
+let registry: NpmRegistry;
+const home = join(scratch.directory, 'home');
+const project = join(home, 'my-models');
+
+beforeAll(async () => {
+  registry = await NpmRegistry.start(scratch);
+  mkdirSync(home);
+  for (const folder of [paths.root, join(paths.root, 'client')]) await registry.run(folder, 'npm', 'publish');
+});
+
+/** Runs the program of the package in a folder. */
+const tritonServing = (folder: string, ...args: string[]): ReturnType<NpmRegistry['run']> =>
+  registry.run(folder, 'npx', '--yes', 'triton-serving', ...args);
+
+test('npx makes a project in an empty folder', async () => {
+  expect((await tritonServing(home, '--version')).stdout.trim()).toBe(version);
+  const { stdout } = await tritonServing(home, 'init', 'my-models', '--kind', 'python');
+  expect(stdout).toContain('npx triton-serving local');
+  await expect(tritonServing(home, 'init', 'my-models')).rejects.toThrow('my-models is not empty');
+});
+
+test('the project serves its model, publishes a version and shows it', async () => {
+  await registry.run(project, 'npm', 'install');
+  scratch.defer(() => rmSync(localDirectory(join(project, 'model-repo')), { recursive: true, force: true }));
+  // npx does not pass signals on.
+  const program = join(project, 'node_modules', '.bin', 'triton-serving');
+  const child = spawn(program, ['local', '--no-watch', ...FREE_PORTS], {
+    cwd: project,
+    env: registry.env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let text = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
+  }
+  const local: RunningLocal = {
+    child,
+    said: () => text,
+    ended: new Promise((resolve) => child.once('close', resolve)),
+  };
+  scratch.defer(async () => {
+    child.kill('SIGINT');
+    await local.ended;
+  });
+  await untilUp(local);
+  const folder = join(project, 'model-repo', 'celsius');
+  mkdirSync(join(folder, '2'));
+  writeFileSync(join(folder, '2', 'model.py'), readFileSync(join(folder, '1', 'model.py')));
+  const config = readFileSync(join(folder, 'model.yaml'), 'utf8');
+  writeFileSync(join(folder, 'model.yaml'), config.replace('versions: [1]', 'versions: [2]'));
+  expect((await tritonServing(project, 'sync-models', '--local')).stdout).toContain('serves celsius 2');
+  expect((await tritonServing(project, 'status', '--local')).stdout).toMatch(/celsius +2 +READY +as released/);
+  const url = getAddress(local, 'Triton HTTP');
+  const { stdout } = await tritonServing(project, 'infer', 'celsius', '[[212]]', '--url', url);
+  expect(stdout).toContain('100');
+  child.kill('SIGINT');
+  expect(await local.ended).toBe(0);
+});
+
+test('the program of Pulumi and the client are found', async () => {
+  await registry.run(project, 'npm', 'install', '@triton-serving/client');
+  const script = `
+    console.log(typeof require('./index.js'), typeof require('triton-serving/components').ModelRepository);
+    console.log(typeof require('@triton-serving/client').TritonHttpClient);
+  `;
+  writeFileSync(join(project, 'script.cjs'), script);
+  const { stdout } = await registry.run(project, 'npx', '--yes', 'node', 'script.cjs');
+  expect(stdout.split('\n')).toEqual(expect.arrayContaining(['function function', 'function']));
+});

@@ -1,0 +1,87 @@
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { paths } from '../../../src/core/paths';
+import { createProject, MODEL_KINDS } from '../../../src/init/create-project';
+import { readValidRepository } from '../../../src/model';
+import { stackFile } from '../../../infra/settings/stack-file';
+import { readSettings } from '../../../infra/settings';
+import { main } from '../../../scripts/init';
+import { Scratch } from '../../support/temp-dir';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+describe.each(MODEL_KINDS)('a project with a %s model', (kind) => {
+  const folder = join(scratch.directory, kind);
+  const files = createProject(folder, kind);
+
+  test('has a valid model', async () => {
+    const { models } = await readValidRepository(join(folder, 'model-repo'), { artifacts: false }, 'served');
+    expect(models.map(({ name }) => name)).toEqual(['celsius']);
+  });
+
+  test.each(['staging', 'prod'])('has a valid stack %s', (stack) => {
+    expect(readSettings(stackFile(stack, folder)).gpuNodePools).toHaveLength(1);
+  });
+
+  test('has the files that npm leaves out of packages', () => {
+    expect(files).toEqual(expect.arrayContaining(['.gitignore', join('.github', 'workflows', 'models.yml')]));
+  });
+
+  test('installs this version, and its program is the one of this package', () => {
+    const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { dependencies: object };
+    const { version } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as { version: string };
+    expect(dependencies).toEqual({ 'triton-serving': version });
+    expect(readFileSync(join(folder, 'Pulumi.yaml'), 'utf8')).toMatch(/^main: index\.js$/m);
+  });
+});
+
+describe('npm run init', () => {
+  const run = async (...args: string[]): Promise<{ code: number; error: string }> => {
+    let error = '';
+    jest.spyOn(process.stderr, 'write').mockImplementation((text) => ((error += String(text)), true));
+    jest.spyOn(process.stdout, 'write').mockImplementation(() => true);
+    const code = await main(args);
+    jest.restoreAllMocks();
+    return { code, error };
+  };
+
+  test('does not touch a folder with files', async () => {
+    const folder = join(scratch.directory, 'full');
+    mkdirSync(folder);
+    writeFileSync(join(folder, 'notes.txt'), '');
+    const { code, error } = await run(folder);
+    expect(code).toBe(1);
+    expect(error).toContain(`${folder} is not empty\n  -> name a new folder`);
+    expect(readdirSync(folder)).toEqual(['notes.txt']);
+  });
+
+  test.each([
+    [[], 'the folder is missing'],
+    [['models', '--kind', 'keras'], '--kind keras: no such kind\n  -> kinds: torchscript, onnx, python'],
+  ])('refuses the command line %j', async (args, message) => {
+    const { code, error } = await run(...args);
+    expect(code).toBe(2);
+    expect(error).toContain(message);
+  });
+});
+
+describe('the program of the package', () => {
+  const program = join(paths.source, 'launch', 'program.mjs');
+  const help = execFileSync(process.execPath, [program, '--help'], { encoding: 'utf8' });
+
+  test('lists every command', () => {
+    const commands = readdirSync(paths.scripts)
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => basename(file, '.ts'));
+    const listed = [...help.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name);
+    expect(listed.sort()).toEqual(commands.sort());
+  });
+
+  test('names the commands if one does not exist', () => {
+    expect(() => execFileSync(process.execPath, [program, 'serve'], { stdio: 'pipe' })).toThrow(
+      'error: no such command: serve\n  -> commands: init local',
+    );
+  });
+});
