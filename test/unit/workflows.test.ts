@@ -24,11 +24,13 @@ const steps = (job: Job): WorkflowStep[] => job.steps ?? [];
 const usesAction = (job: Job, action: string): WorkflowStep[] =>
   steps(job).filter(({ uses }) => uses?.startsWith(`${action}@`) === true);
 const takesRole = (job: Job): boolean => usesAction(job, 'aws-actions/configure-aws-credentials').length > 0;
+const publishesToNpm = (job: Job): boolean => steps(job).some(({ run }) => run?.startsWith('npm publish') === true);
 const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
 
-test('the workflows are bucket, check, deploy, drift and preview', () => {
-  expect(Object.keys(WORKFLOWS).sort()).toEqual(['bucket.yml', 'check.yml', 'deploy.yml', 'drift.yml', 'preview.yml']);
+test('the workflows are bucket, check, deploy, drift, preview and release', () => {
+  const names = ['bucket', 'check', 'deploy', 'drift', 'preview', 'release'];
+  expect(Object.keys(WORKFLOWS).sort()).toEqual(names.map((name) => `${name}.yml`));
 });
 
 test('actions of others are pinned by commit, with the release beside it, and each in one version', () => {
@@ -60,10 +62,10 @@ test('no workflow uses keys or secrets; roles are assumed with tokens', () => {
   for (const text of TEXTS) expect(text).not.toMatch(/aws-access-key|AWS_ACCESS_KEY|AWS_SECRET|secrets\.|PASSPHRASE/i);
 });
 
-test('only jobs that assume an AWS role get an id-token, and these have no write access to GitHub', () => {
+test('only jobs that assume an AWS role or publish to npm get an id-token, and these have no write access to GitHub', () => {
   for (const { permissions } of Object.values(WORKFLOWS)) expect(permissions).toEqual({ contents: 'read' });
   const withToken = namesWith((job) => job.permissions?.['id-token'] === 'write');
-  expect(withToken).toEqual(namesWith(takesRole));
+  expect(withToken).toEqual(namesWith((job) => takesRole(job) || publishesToNpm(job)));
   expect(withToken.sort()).toEqual([
     'bucket.yml: check-bucket',
     'deploy.yml: models',
@@ -72,6 +74,7 @@ test('only jobs that assume an AWS role get an id-token, and these have no write
     'deploy.yml: staging-publish',
     'drift.yml: drift',
     'preview.yml: preview',
+    'release.yml: publish',
   ]);
   expect(namesWith((job) => job.permissions?.['pull-requests'] === 'write')).toEqual(['preview.yml: comment']);
   for (const [, { permissions = {} }] of JOBS) {
@@ -102,6 +105,7 @@ test('no two deployments run at the same time', () => {
     'deploy.yml': false,
     'drift.yml': false,
     'preview.yml': true,
+    'release.yml': false,
   });
 });
 
