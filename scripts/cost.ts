@@ -19,7 +19,7 @@ const HELP = `Estimates the monthly cost of a stack from its stack file and the 
 
   STACK              name of the stack; its settings are in Pulumi.STACK.yaml
   --models-gib N     size of the models in the bucket, including old versions, in GiB (default: ${FLAGS['models-gib'].default})
-  --stack-dir DIR    folder of Pulumi.yaml (default: this package)
+  --stack-dir DIR    folder of Pulumi.yaml (default: the project)
   --json             print the estimate as JSON
   --help             print this text
 

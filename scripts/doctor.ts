@@ -28,7 +28,7 @@ driver, image pull, models and load balancer. Sends only requests that read.
   npm run doctor -- --stack STACK [options]
 
   --stack STACK      name of the stack; its settings are in Pulumi.STACK.yaml
-  --stack-dir DIR    folder of Pulumi.yaml (default: this package)
+  --stack-dir DIR    folder of Pulumi.yaml (default: the project)
   --after-up         check the deployed stack instead; its cluster is in the outputs of the stack, which Pulumi reads
   --policy           print the IAM policy with the rights that the doctor needs, and check nothing
   --json             print the report as JSON

@@ -26,7 +26,7 @@ const HELP = `Copies the images of the replicas, by digest, to the ECR repositor
   npm run mirror-image -- --stack STACK [options]
 
   --stack STACK      name of the stack; its settings are in Pulumi.STACK.yaml
-  --stack-dir DIR    folder of Pulumi.yaml (default: this package)
+  --stack-dir DIR    folder of Pulumi.yaml (default: the project)
   --dry-run          print what would be copied, and copy nothing
   --json             print the result as JSON
   --help             print this text

@@ -15,7 +15,7 @@ const HELP = `Publishes a release of one repository to another repository. S3 co
   --release ID               id of the release, or a unique part of it (default: the current release of --from)
   --models A,B               publish only these models of the release
   --require-pretrained       fail if a model has random weights
-  --stack-dir DIR            folder of the Pulumi program (default: this package)
+  --stack-dir DIR            folder of the Pulumi program (default: the project)
   --endpoint-url URL         an S3 API other than that of AWS, for both repositories
   --region NAME              region to ask first; S3 names the region of a bucket that is elsewhere
 Replicas of --to (default: the replicas of its stack):

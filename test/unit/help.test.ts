@@ -1,4 +1,4 @@
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import * as util from 'node:util';
 import { paths } from '../../src/core/paths';
@@ -63,4 +63,20 @@ describe.each(COMMANDS)('the help of %s', (name) => {
     const { help } = await getHelp(name);
     expect(help.split('\n').filter((line) => line.length > 130)).toEqual([]);
   });
+});
+
+const PAGE = join(paths.root, 'docs', 'cli.md');
+
+// UPDATE_DOCS=1 updates it.
+test('docs/cli.md has the help of every command', async () => {
+  const sections: string[] = [];
+  for (const name of COMMANDS) sections.push(`## ${name}\n\n\`\`\`text\n${(await getHelp(name)).help}\`\`\`\n`);
+  const page = `# Command line
+
+The help of each command. [commands.md](commands.md) says what the commands are for, and how a project calls them with npx. A test compares
+this page with the help; \`UPDATE_DOCS=1 npx jest test/unit/help.test.ts\` writes it.
+
+${sections.join('\n')}`;
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(PAGE, page);
+  expect(readFileSync(PAGE, 'utf8')).toBe(page);
 });
