@@ -8,7 +8,7 @@ import { Progress } from '../src/cli/progress';
 import { ownModels } from './shipped-models';
 import { ensurePython } from '../src/install/python';
 
-const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, and unit tests.
+const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, npm packages, and unit tests.
 
   npm run check [-- options]
 
@@ -84,6 +84,9 @@ async function check(argv: readonly string[]): Promise<number> {
       '.',
       ...own.flatMap((folder) => ['--exclude', folder]),
     ),
+    node('npm package', 'publint/src/cli.js', '--pack=npm', '--strict'),
+    node('npm package of the client', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
+    node('types of the client', '@arethetypeswrong/cli/dist/index.js', '--pack', 'client', '--format=ascii'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
     py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),
