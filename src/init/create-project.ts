@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { UserError } from '../core/errors';
 import { paths } from '../core/paths';
@@ -14,13 +14,15 @@ const HIDDEN = { gitignore: '.gitignore', github: '.github' };
 /**
  * Writes a new project to a folder that does not exist or is empty: one model, stack files, a workflow.
  * @returns the paths of the files, relative to the folder
- * @throws UserError if the folder has files
+ * @throws UserError if the folder has files, or cannot be made
  */
 export function createProject(folder: string, kind: ModelKind): string[] {
-  if (existsSync(folder) && readdirSync(folder).length > 0) {
-    throw new UserError(`${folder} is not empty`, { hint: 'name a new folder' });
+  try {
+    mkdirSync(folder, { recursive: true });
+  } catch (cause) {
+    throw new UserError(`cannot make the folder ${folder}: ${(cause as Error).message}`, { cause });
   }
-  mkdirSync(folder, { recursive: true });
+  if (readdirSync(folder).length > 0) throw new UserError(`${folder} is not empty`, { hint: 'name a new folder' });
   for (const template of ['common', kind]) cpSync(join(TEMPLATES, template), folder, { recursive: true });
   for (const [name, hidden] of Object.entries(HIDDEN)) renameSync(join(folder, name), join(folder, hidden));
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(packageFile(), null, 2)}\n`);

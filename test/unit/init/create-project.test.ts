@@ -57,6 +57,14 @@ describe('npm run init', () => {
     expect(readdirSync(folder)).toEqual(['notes.txt']);
   });
 
+  test('reports a folder that cannot be made', async () => {
+    const file = join(scratch.directory, 'file');
+    writeFileSync(file, '');
+    const { code, error } = await run(file);
+    expect(code).toBe(1);
+    expect(error).toContain(`cannot make the folder ${file}: EEXIST`);
+  });
+
   test.each([
     [[], 'the folder is missing'],
     [['models', '--kind', 'keras'], '--kind keras: no such kind\n  -> kinds: torchscript, onnx, python'],
