@@ -48,6 +48,11 @@ async function check(argv: readonly string[]): Promise<number> {
     command: process.execPath,
     args: [join(paths.root, 'node_modules', ...path.split('/')), ...args],
   });
+  const build = (name: string, ...path: string[]): Check => ({
+    name,
+    command: process.execPath,
+    args: [join(paths.root, ...path)],
+  });
   const py = (name: string, ...args: string[]): Check => ({ name, command: python, args: ['-m', ...args] });
   const own = ownModels().map((name) => `model-repo/${name}`);
   const checks = [
@@ -84,9 +89,11 @@ async function check(argv: readonly string[]): Promise<number> {
       '.',
       ...own.flatMap((folder) => ['--exclude', folder]),
     ),
-    node('npm package', 'publint/src/cli.js', '--pack=npm', '--strict'),
-    node('npm package of the client', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
-    node('types of the client', '@arethetypeswrong/cli/dist/index.js', '--pack', 'client', '--format=ascii'),
+    build('npm package (build)', 'src', 'launch', 'build-package.mjs'),
+    node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
+    build('client package (build)', 'client', 'build.mjs'),
+    node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
+    node('client package (types)', '@arethetypeswrong/cli/dist/index.js', '--pack', 'client', '--format=ascii'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
     py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),
