@@ -6,7 +6,8 @@ import { buildSimulation, runSimulation, type Mutant } from '../support/simulati
 import type { Observation } from '../support/simulation/trace-recorder';
 import { IS_LONG, SOAK_SEED } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
-import { explore, guardsOf } from './model-checker';
+import { explore } from './model-checker';
+import { constantsOf, type Scenario } from './publish-scenario';
 
 /**
  * Compares the code with its specification: each run of the simulation is recorded as it is seen from outside, and TLC
@@ -26,32 +27,16 @@ const RUNS = 1000;
 /** Within this many runs, one shows each mutant. */
 const MUTANT_RUNS = 2000;
 
-const byPublisher = <T>(value: (index: number) => T): Record<string, T> =>
-  Object.fromEntries(PUBLISHERS.map((name, index) => [name, value(index)]));
-
-const CONSTANTS = {
-  Publishers: new Set(PUBLISHERS),
-  Pods: new Set(PODS),
-  Models: new Set(['m']),
-  Command: byPublisher(() => 'publish'),
-  // Objects are not seen: another test compares the bytes that pods serve.
-  Changes: byPublisher(() => new Set<string>()),
-  Number: byPublisher((index) => index + 2),
-  Bytes: byPublisher((index) => index + 2),
-  Rank: byPublisher((index) => index),
-  BadOn: new Set<string>(),
-  StartUp: new Set(PODS),
-  Guards: new Set(guardsOf('Publish')),
-  MaxRestarts: MANY,
-  MaxStops: MANY,
-  MaxOutages: 0,
-  MaxFailures: MANY,
-  OutagesEnd: true,
-  CanCrash: true,
-  CanGiveUp: true,
-  Copies: 1,
-  LateUploads: false,
-  SlowPods: true,
+const SCENARIO: Scenario = {
+  commands: Object.fromEntries(PUBLISHERS.map((name) => [name, 'publish'])),
+  // Objects are not seen: the checks of the simulation compare the bytes that pods serve.
+  changes: Object.fromEntries(PUBLISHERS.map((name) => [name, []])),
+  pods: PODS,
+  restarts: MANY,
+  stops: MANY,
+  failures: MANY,
+  crash: true,
+  slowPods: true,
 };
 
 /** Of each trace, how many observations a run of the specification explains. */
@@ -61,7 +46,7 @@ async function explain(traces: readonly Observation[][]): Promise<number[]> {
     modelValues: ['None'],
     behaviour: 'TraceSpec',
     view: 'TraceView',
-    constants: { ...CONSTANTS, Traces: traces },
+    constants: { ...constantsOf(SCENARIO), Traces: traces },
   });
   const explained = traces.map(() => 0);
   for (const [, number, count] of output.matchAll(/<<"explained", (\d+), (\d+)>>/g)) {

@@ -1,6 +1,7 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import type { Readable } from 'node:stream';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import { localDirectory } from '../../src/local/stack';
 import { paths } from '../../src/core/paths';
@@ -12,7 +13,8 @@ import { until } from './wait-for';
 /** Start time of `npm run local` on a busy machine. */
 const START_MS = 180_000;
 
-const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
+/** Flags with which `npm run local` selects its ports. */
+export const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
 
 /** `npm run local` in the background. */
 export interface RunningLocal {
@@ -59,10 +61,7 @@ export class LocalCommand {
     const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     if (child.pid !== undefined) this.pids.push(child.pid);
     this.scratch.defer(() => void child.kill('SIGKILL'));
-    let text = '';
-    for (const stream of [child.stdout, child.stderr])
-      stream.setEncoding('utf8').on('data', (more: string) => (text += more));
-    return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
+    return watchLocal(child);
   }
 
   /** Command lines of the processes of the local stack. */
@@ -77,6 +76,14 @@ export class LocalCommand {
     const shared = readdirSync('/dev/shm');
     expect(shared.filter((name) => ours.some((prefix) => name.startsWith(prefix)))).toEqual([]);
   }
+}
+
+/** Collects the output of a process that runs `npm run local`. */
+export function watchLocal(child: ChildProcessByStdio<null, Readable, Readable>): RunningLocal {
+  let text = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
+  return { child, said: () => text, ended: new Promise((resolve) => child.once('close', resolve)) };
 }
 
 /** Waits for a condition; fails immediately if `npm run local` has exited. */

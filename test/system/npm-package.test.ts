@@ -3,7 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { localDirectory } from '../../src/local/stack';
-import { getAddress, untilUp, type RunningLocal } from '../support/local-command';
+import { FREE_PORTS, getAddress, untilUp, watchLocal } from '../support/local-command';
 import { NpmRegistry } from '../support/npm-registry';
 import { Scratch } from '../support/temp-dir';
 
@@ -13,7 +13,6 @@ jest.setTimeout(900_000);
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const FREE_PORTS = ['--http-port', '0', '--grpc-port', '0', '--metrics-port', '0', '--s3-port', '0'];
 const { version } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as { version: string };
 
 let registry: NpmRegistry;
@@ -47,15 +46,7 @@ test('the project serves its model, publishes a version and shows it', async () 
     env: registry.env,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  let text = '';
-  for (const stream of [child.stdout, child.stderr]) {
-    stream.setEncoding('utf8').on('data', (more: string) => (text += more));
-  }
-  const local: RunningLocal = {
-    child,
-    said: () => text,
-    ended: new Promise((resolve) => child.once('close', resolve)),
-  };
+  const local = watchLocal(child);
   scratch.defer(async () => {
     child.kill('SIGINT');
     await local.ended;

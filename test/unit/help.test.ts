@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import * as util from 'node:util';
@@ -79,4 +80,21 @@ this page with the help; \`UPDATE_DOCS=1 npx jest test/unit/help.test.ts\` write
 ${sections.join('\n')}`;
   if (process.env['UPDATE_DOCS'] === '1') writeFileSync(PAGE, page);
   expect(readFileSync(PAGE, 'utf8')).toBe(page);
+});
+
+describe('the program of the npm package', () => {
+  const run = (...args: string[]): string =>
+    execFileSync(process.execPath, [join(paths.source, 'launch', 'program.mjs'), ...args], {
+      encoding: 'utf8',
+      stdio: 'pipe',
+    });
+
+  test('lists every command', () => {
+    const listed = [...run('--help').matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name);
+    expect(listed.sort()).toEqual([...COMMANDS].sort());
+  });
+
+  test('names the commands if one does not exist', () => {
+    expect(() => run('serve')).toThrow('error: no such command: serve\n  -> commands: init local');
+  });
 });

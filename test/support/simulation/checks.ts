@@ -127,8 +127,10 @@ export class Checks {
     const head = commit.putBytes.bind(commit);
     let isSent = false;
     commit.putBytes = (key, body, ...rest): ReturnType<typeof head> => {
-      if (!isSent) for (const pod of pods()) this.checkCommit(run, pod);
-      if (!isSent) this.recorder?.onCommit(run.by);
+      if (!isSent) {
+        for (const pod of pods()) this.checkCommit(run, pod);
+        this.recorder?.onCommit(run.by);
+      }
       isSent = true;
       return head(key, body, ...rest);
     };

@@ -190,21 +190,14 @@ export const SEEN_MUTANTS: Record<string, Mutant> = {
   },
   'all pods are asked at the same time': {
     file: trials,
-    replace: [['next.slice(0, most)', 'next.slice(0, next.length + 0 * most)']],
+    replace: [['next.slice(0, most)', 'next']],
   },
   'a pod that still loads counts as served': {
     file: trials,
-    replace: [
-      ["trial?.id === id && trial.phase === 'served' && release === wanted", 'trial?.id === id && wanted !== release'],
-    ],
+    replace: [[" && trial.phase === 'served' && release === wanted", '']],
   },
   'a failure after the commit is like one before it': {
     file: 'src/publish/trial/apply-release.ts',
-    replace: [
-      [
-        'if (isCommitted) throw isCurrentBut(id, error, signal);',
-        'if (Date.now() < 0) throw isCurrentBut(id, error, signal);',
-      ],
-    ],
+    replace: [['if (isCommitted) throw isCurrentBut(id, error, signal);', '']],
   },
 };

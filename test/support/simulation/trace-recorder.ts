@@ -19,7 +19,6 @@ export class TraceRecorder {
   private readonly heads = [0, 0];
   /** Index in `steps` of the last list of pods of each publisher. */
   private readonly lists = new Map<string, number>();
-  private readonly committed = new Set<string>();
   private readonly seen = new Map<string, string>();
 
   /** @param absent pods that do not exist at the start */
@@ -44,10 +43,8 @@ export class TraceRecorder {
     this.lists.set(publisher, this.steps.length);
   }
 
-  /** The decision to send a commit rests on the pods of the last list, of which each is looked at once more. */
+  /** A publisher sends its commit. It decided that when it listed the pods for the last time. */
   onCommit(publisher: string): void {
-    if (this.committed.has(publisher)) return;
-    this.committed.add(publisher);
     this.insert(this.lists.get(publisher) ?? this.steps.length, ['commit', publisher]);
   }
 

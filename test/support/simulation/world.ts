@@ -109,10 +109,7 @@ class World {
     // Without faults until every pod serves the first release.
     await this.clock.run(60_000, () => this.pods.every((pod) => this.checks.servesHead(pod)));
     const start = this.clock.now;
-    if (this.options.trace === true) {
-      const absent = POD_NAMES.slice(pods);
-      this.checks.recorder = new TraceRecorder(absent);
-    }
+    if (this.options.trace === true) this.checks.recorder = new TraceRecorder(POD_NAMES.slice(pods));
     this.network.begin(this.scenario.faults);
     publishes.forEach((one, i) => this.prepare(one, i, start));
     for (const happening of happenings) {

@@ -1,6 +1,5 @@
-import { execFileSync } from 'node:child_process';
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { createProject, MODEL_KINDS } from '../../../src/init/create-project';
 import { readValidRepository } from '../../../src/model';
@@ -72,24 +71,5 @@ describe('npm run init', () => {
     const { code, error } = await run(...args);
     expect(code).toBe(2);
     expect(error).toContain(message);
-  });
-});
-
-describe('the program of the package', () => {
-  const program = join(paths.source, 'launch', 'program.mjs');
-  const help = execFileSync(process.execPath, [program, '--help'], { encoding: 'utf8' });
-
-  test('lists every command', () => {
-    const commands = readdirSync(paths.scripts)
-      .filter((file) => file.endsWith('.ts'))
-      .map((file) => basename(file, '.ts'));
-    const listed = [...help.matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name);
-    expect(listed.sort()).toEqual(commands.sort());
-  });
-
-  test('names the commands if one does not exist', () => {
-    expect(() => execFileSync(process.execPath, [program, 'serve'], { stdio: 'pipe' })).toThrow(
-      'error: no such command: serve\n  -> commands: init local',
-    );
   });
 });
