@@ -43,16 +43,12 @@ async function check(argv: readonly string[]): Promise<number> {
   const { python, bin } = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true }),
   );
-  const node = (name: string, path: string, ...args: string[]): Check => ({
+  const script = (name: string, path: string, ...args: string[]): Check => ({
     name,
     command: process.execPath,
-    args: [join(paths.root, 'node_modules', ...path.split('/')), ...args],
+    args: [join(paths.root, ...path.split('/')), ...args],
   });
-  const build = (name: string, ...path: string[]): Check => ({
-    name,
-    command: process.execPath,
-    args: [join(paths.root, ...path)],
-  });
+  const node = (name: string, path: string, ...args: string[]): Check => script(name, `node_modules/${path}`, ...args);
   const py = (name: string, ...args: string[]): Check => ({ name, command: python, args: ['-m', ...args] });
   const own = ownModels().map((name) => `model-repo/${name}`);
   const checks = [
@@ -89,11 +85,11 @@ async function check(argv: readonly string[]): Promise<number> {
       '.',
       ...own.flatMap((folder) => ['--exclude', folder]),
     ),
-    build('npm package (build)', 'src', 'launch', 'build-package.mjs'),
+    script('npm package (build)', 'src/launch/build-package.mjs'),
     node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
-    build('client package (build)', 'client', 'build.mjs'),
-    node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
+    // Builds the package too, because it packs it with its scripts.
     node('client package (types)', '@arethetypeswrong/cli/dist/index.js', '--pack', 'client', '--format=ascii'),
+    node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
     py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),

