@@ -2,7 +2,6 @@ import { parseArgs, type ParseArgsConfig } from 'node:util';
 import { nearest } from '../core/nearest';
 import { formatUserError, PartialFailureError, UsageError, UserError } from '../core/errors';
 import { escapeControls } from '../core/format';
-import { paths } from '../core/paths';
 
 /** Exit codes of every command. */
 export const EXIT = { ok: 0, failed: 1, usage: 2, incomplete: 3, interrupted: 130 } as const;
@@ -50,9 +49,9 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   const argument = /^Unexpected argument '(.*?)'(\. |$)/.exec(message)?.[1];
   if (argument !== undefined) {
     const flag = flagFor(argument, argv, flags);
-    // npm keeps a flag that is not after "--", and passes on only the value of the flag. npx passes on all of them.
-    const lost = paths.isInstalled ? [] : ['write flags after "--": npm run NAME -- --FLAG'];
-    return flag === undefined ? [...lost, all].join('; ') : [`did you mean --${flag} ${argument}?`, ...lost].join(' ');
+    // npm keeps a flag that is not after "--", and passes on only the value of the flag.
+    const lost = 'write flags after "--": npm run NAME -- --FLAG';
+    return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
   }
   const unknown = /'--([\w-]+)/.exec(message)?.[1];
   if (unknown === undefined) return all;
