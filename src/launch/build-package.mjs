@@ -1,9 +1,11 @@
 // Runs before `npm pack`: compiles the commands for projects that install this package.
-import { cpSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { BUNDLE } from './build.mjs';
+import { completionScript, readFlags, SHELLS } from './completion.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const out = join(root, 'dist');
@@ -44,3 +46,13 @@ await build({
   logLevel: 'warning',
 });
 cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));
+
+const program = join(out, 'triton-serving.mjs');
+const help = (...args) => execFileSync(process.execPath, [program, ...args, '--help'], { encoding: 'utf8' });
+const described = [...help().matchAll(/^ {2}([a-z-]+) {2,}(.+)$/gm)].map(([, name, text]) => ({
+  name,
+  text,
+  flags: name === 'completion' ? [] : readFlags(help(name)),
+}));
+mkdirSync(join(out, 'completion'));
+for (const shell of SHELLS) writeFileSync(join(out, 'completion', shell), completionScript(shell, described));
