@@ -32,6 +32,10 @@ export interface Workflow {
   jobs: Record<string, Job>;
 }
 
+/** The action of this repository, which other repositories use to publish. */
+export const publishAction = (): { inputs: Record<string, { required?: boolean }>; runs: { steps: WorkflowStep[] } } =>
+  load(readFileSync(join(paths.root, 'action.yml'), 'utf8')) as ReturnType<typeof publishAction>;
+
 /** File name -> workflow. */
 export const workflows = (): Record<string, Workflow> =>
   Object.fromEntries(

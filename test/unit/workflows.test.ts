@@ -5,7 +5,7 @@ import { load } from 'js-yaml';
 import { paths } from '../../src/core/paths';
 import { registeredStack } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
-import { workflows, type Job, type WorkflowStep } from '../support/workflows';
+import { publishAction, workflows, type Job, type WorkflowStep } from '../support/workflows';
 
 const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 const WORKFLOWS = workflows();
@@ -18,12 +18,16 @@ const JOBS: [name: string, job: Job][] = Object.entries(WORKFLOWS).flatMap(([fil
 const TEXTS = [
   ...Object.keys(WORKFLOWS).map((file) => read('.github', 'workflows', file)),
   ...readdirSync(join(paths.root, '.github', 'actions')).map((name) => read('.github', 'actions', name, 'action.yml')),
+  read('action.yml'),
 ];
 
 const steps = (job: Job): WorkflowStep[] => job.steps ?? [];
 const usesAction = (job: Job, action: string): WorkflowStep[] =>
   steps(job).filter(({ uses }) => uses?.startsWith(`${action}@`) === true);
-const takesRole = (job: Job): boolean => usesAction(job, 'aws-actions/configure-aws-credentials').length > 0;
+/** The action of this repository takes the role that publishes. */
+const publishes = (job: Job): boolean => steps(job).some(({ uses }) => uses === './');
+const takesRole = (job: Job): boolean =>
+  usesAction(job, 'aws-actions/configure-aws-credentials').length > 0 || publishes(job);
 const publishesToNpm = (job: Job): boolean => steps(job).some(({ run }) => run?.startsWith('npm publish') === true);
 const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
@@ -53,7 +57,7 @@ test('every command is in package.json', () => {
     ([, name]) => name,
   );
   expect([...new Set(commands)].sort()).toEqual(
-    ['check', 'check-bucket', 'cost', 'promote', 'status', 'sync-models', 'test:e2e', 'trace', 'validate'].sort(),
+    ['check', 'check-bucket', 'cost', 'promote', 'status', 'test:e2e', 'trace', 'validate'].sort(),
   );
   for (const name of commands) expect(scripts).toHaveProperty([name ?? '']);
 });
@@ -207,15 +211,74 @@ test.each(['staging', 'prod'])('%s: the subjects of the roles that deploy and pu
 
 test('a job assumes one role, and the job that publishes does not run in the environment that deploys', () => {
   for (const [name, job] of JOBS) {
-    expect([name, usesAction(job, 'aws-actions/configure-aws-credentials').length]).toEqual([
-      name,
-      takesRole(job) ? 1 : 0,
-    ]);
+    const taken = usesAction(job, 'aws-actions/configure-aws-credentials').length + (publishes(job) ? 1 : 0);
+    expect([name, taken]).toEqual([name, takesRole(job) ? 1 : 0]);
   }
   const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
   expect(jobs['staging-publish']?.environment).toBe('staging-publish');
   expect(JSON.stringify(jobs['staging'])).not.toContain('sync-models');
   expect(JSON.stringify(jobs['staging-publish'])).not.toMatch(/pulumi|DEPLOY_ROLE/);
+});
+
+describe('the action that publishes', () => {
+  const { inputs, runs } = publishAction();
+  const script = runs.steps.find(({ run }) => run !== undefined);
+  const scratch = new Scratch();
+  afterAll(() => scratch.clean());
+
+  /** Runs the script with a kubectl that answers `key`, and a node that prints its arguments. */
+  function run(env: Record<string, string>): { status: number | null; stdout: string; kubeconfig: string } {
+    const kubeconfig = join(scratch.directory, 'kubeconfig');
+    const stubs = `kubectl() { cat "$KUBECONFIG" >&2; printf %s "$KEY" | base64; }
+node() { echo "node $* key=$TRITON_MODEL_CONTROL_KEY"; return "\${FAILS:-0}"; }`;
+    const { status, stdout } = spawnSync('bash', ['--norc', '-eo', 'pipefail', '-c', `${stubs}\n${script?.run}`], {
+      env: {
+        PATH: process.env['PATH'],
+        KUBECONFIG: kubeconfig,
+        KUBECONFIG_BASE64: Buffer.from('kind: Config').toString('base64'),
+        KEY: 'k',
+        PROGRAM: 'run.mjs',
+        ...{ BUCKET: 's3://b/models', REGION: 'r', SELECTOR: 'app=t', NAMESPACE: 'n', SECRET: 's' },
+        ...{ REPO: 'my models', EXCLUDE: '', ARGUMENTS: '' },
+        ...env,
+      },
+      encoding: 'utf8',
+    });
+    return { status, stdout: stdout.replaceAll(kubeconfig, 'FILE'), kubeconfig };
+  }
+  const target = '--bucket s3://b/models --region r --selector app=t --namespace n --kubeconfig FILE';
+
+  test('publishes, compares, and leaves no kubeconfig behind', () => {
+    const { status, stdout, kubeconfig } = run({});
+    expect(status).toBe(0);
+    expect(stdout.split('\n')).toEqual([
+      '::add-mask::k',
+      `node run.mjs sync-models ${target} --repo my models key=k`,
+      `node run.mjs status ${target} key=k`,
+      '',
+    ]);
+    expect(existsSync(kubeconfig)).toBe(false);
+  });
+
+  test('passes on exclude and each line of arguments', () => {
+    const { stdout } = run({ EXCLUDE: 'a,b', ARGUMENTS: '--message\na message\n\n--prune\n' });
+    expect(stdout).toContain('--repo my models --exclude a,b --message a message --prune key=k');
+  });
+
+  test('a publish that fails fails the job, and leaves no kubeconfig behind', () => {
+    const { status, stdout, kubeconfig } = run({ FAILS: '3' });
+    expect([status, stdout.includes('status')]).toEqual([3, false]);
+    expect(existsSync(kubeconfig)).toBe(false);
+  });
+
+  test('each input is used, and deploy.yml gives every one that is required', () => {
+    const used = [...read('action.yml').matchAll(/\$\{\{ inputs\.(\w+) \}\}/g)].map(([, name]) => name);
+    expect([...new Set(used)].sort()).toEqual(Object.keys(inputs).sort());
+    const [given] = steps(WORKFLOWS['deploy.yml']?.jobs['staging-publish'] ?? {}).filter(({ uses }) => uses === './');
+    const required = Object.entries(inputs).flatMap(([name, input]) => (input.required === true ? [name] : []));
+    expect(Object.keys(given?.with ?? {})).toEqual(expect.arrayContaining(required));
+    expect(Object.keys(inputs)).toEqual(expect.arrayContaining(Object.keys(given?.with ?? {})));
+  });
 });
 
 describe('the outputs of the job staging', () => {
