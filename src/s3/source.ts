@@ -6,6 +6,8 @@ import { FileChangedError } from './errors';
 /** Bytes to upload. Pieces can be read repeatedly and in any order. */
 export interface UploadSource {
   readonly bytes: number;
+  /** SHA-256 of each part, if they are known. */
+  readonly digests?: readonly Buffer[] | undefined;
   /** Reads `buffer.byteLength` bytes from `start` on. The result may share the memory of `buffer`. */
   read(start: number, buffer: Buffer): Promise<Uint8Array>;
   /** @throws FileChangedError if the file may have changed while it was read */
@@ -26,17 +28,29 @@ export function memorySource(body: Uint8Array): UploadSource {
   };
 }
 
+/** A file to upload. */
+export interface FileSource extends UploadSource {
+  /** Keeps the digests of all parts, so that later uploads of the unchanged file need not compute them again. */
+  keepDigests(digests: readonly Buffer[]): void;
+}
+
+/** Path -> the digests of its parts, and the state of the file that they belong to. */
+const hashed = new Map<string, { state: Stats; digests: readonly Buffer[] }>();
+
 /**
  * A file, opened once.
  * @throws FileChangedError if its size is not `bytes`
  */
-export async function fileSource(path: string, bytes: number): Promise<UploadSource> {
+export async function fileSource(path: string, bytes: number): Promise<FileSource> {
   const handle = await open(path, 'r').catch((error: unknown) => cannotRead(path, error));
   try {
     const before = await handle.stat();
     checkSize(path, before, bytes);
+    const known = hashed.get(path);
     return {
       bytes,
+      digests: known !== undefined && isSame(known.state, before) ? known.digests : undefined,
+      keepDigests: (digests) => hashed.set(path, { state: before, digests }),
       read: async (start, buffer) => {
         await readFully(handle, path, start, buffer);
         return buffer;
@@ -124,15 +138,17 @@ function checkSize(path: string, stats: Stats, bytes: number): void {
 }
 
 function checkSame(path: string, before: Stats, after: Stats | undefined): void {
-  const same =
-    after !== undefined &&
-    after.size === before.size &&
-    after.mtimeMs === before.mtimeMs &&
-    after.ctimeMs === before.ctimeMs &&
-    after.ino === before.ino &&
-    after.dev === before.dev;
-  if (!same) throw new FileChangedError(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
+  if (after === undefined || !isSame(before, after)) {
+    throw new FileChangedError(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
+  }
 }
+
+const isSame = (before: Stats, after: Stats): boolean =>
+  after.size === before.size &&
+  after.mtimeMs === before.mtimeMs &&
+  after.ctimeMs === before.ctimeMs &&
+  after.ino === before.ino &&
+  after.dev === before.dev;
 
 function shorter(path: string): never {
   throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });

@@ -10,7 +10,7 @@ import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, streamRange, type GotObject } from './objects';
 import { readObject } from './read';
 import { preparing, Requester, type Sender } from './requester';
-import { fileSource, memorySource, readSmallFile, readWholeFile, type UploadSource } from './source';
+import { fileSource, memorySource, readSmallFile, readWholeFile, type FileSource } from './source';
 import type {
   Encryption,
   Lease,
@@ -289,11 +289,12 @@ export async function checksumOfFile(path: string, bytes: number): Promise<strin
       digests.push(sha256(await source.read(start, buffer.subarray(0, length))));
     }
     await source.verify();
+    source.keepDigests(digests);
     return checksumOfParts(digests);
   });
 }
 
-async function withFile<T>(path: string, bytes: number, work: (source: UploadSource) => Promise<T>): Promise<T> {
+async function withFile<T>(path: string, bytes: number, work: (source: FileSource) => Promise<T>): Promise<T> {
   const source = await fileSource(path, bytes);
   try {
     return await work(source);

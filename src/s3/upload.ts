@@ -153,7 +153,8 @@ async function putInto(
       if (part.number === parts.length && options.condition !== undefined) present = headInBucket(bucket, key);
       present?.catch(() => undefined); // complete() reports the error.
       const body = await source.read(part.start, buffer);
-      const digest = sha256(body);
+      // S3 verifies them, too.
+      const digest = source.digests?.[part.number - 1] ?? sha256(body);
       digests[part.number - 1] = digest;
       const known = sameContent(stored.get(part.number), body, digest);
       sent[part.number - 1] = known ?? (await uploadPart(bucket, key, id, { number: part.number, body, digest }));
@@ -166,7 +167,12 @@ async function putInto(
     const checksum = checksumOfParts(digests);
     refuseOtherContent(bucket, key, checksum, options.checksum);
     return await complete(bucket, key, id, sent, { checksum, condition: options.condition }, present);
-  } catch (error) {
+  } catch (failure) {
+    // S3 refuses a part that no longer has its digest.
+    const error: unknown = await source.verify().then(
+      () => failure,
+      (changed: unknown) => changed,
+    );
     // Abort uploads that cannot be resumed. After a network failure the upload stays open for the next run to resume.
     if (error instanceof FileChangedError || error instanceof PreconditionFailedError || isWriteCollision(error))
       await abortUpload(bucket, { key, id });

@@ -251,8 +251,13 @@ describeOnEachS3('with', (start, name) => {
         },
       ],
     ];
-    test.each(changes)('it %s during the upload', async (_, change) => {
+    const cases = changes.flatMap(([title, change]) => [
+      { title, change, hashed: false },
+      { title, change, hashed: true },
+    ]);
+    test.each(cases)('it $title during the upload, hashed before: $hashed', async ({ change, hashed }) => {
       const local = file(randomBytes(BIG));
+      if (hashed) await checksumOfFile(local.path, BIG);
       let changed = false;
       const onBytes = (): void => {
         if (!changed) change(local.path);

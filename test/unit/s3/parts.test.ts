@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
+import { statSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { MemoryLimiter } from '../../../src/s3/memory-limiter';
-import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
+import { checksumOfBytes, checksumOfParts, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
 import { customEndpoint, encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
 import { ConcurrencyLimiter } from '../../../src/s3/concurrency-limiter';
+import { fileSource } from '../../../src/s3/source';
 import { checksumOfFile } from '../../../src/s3/store';
 import { Scratch } from '../../support/temp-dir';
 
@@ -55,6 +56,24 @@ test.each([
   writeFileSync(path, Buffer.alloc(bytes));
   const outcome = await checksumOfFile(path, 4).catch((error: unknown) => (error as Error).name);
   expect(outcome).toBe(rejected ? 'FileChangedError' : checksumOfBytes(Buffer.alloc(4)));
+});
+
+test('a large file is hashed once, until it changes', async () => {
+  const path = join(scratch.directory, 'large');
+  const bytes = PART_BYTES + 1;
+  writeFileSync(path, Buffer.alloc(bytes));
+  const known = async (): Promise<readonly Buffer[] | undefined> => {
+    const source = await fileSource(path, bytes);
+    await source.close();
+    return source.digests;
+  };
+  expect(await known()).toBeUndefined();
+  const checksum = await checksumOfFile(path, bytes);
+  expect(checksumOfParts((await known()) ?? [])).toBe(checksum);
+  const { atime, mtime } = statSync(path);
+  writeFileSync(path, Buffer.alloc(bytes, 1));
+  utimesSync(path, atime, mtime);
+  expect(await known()).toBeUndefined();
 });
 
 test('Budget.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
