@@ -285,6 +285,7 @@ const OWN_ARGUMENTS = [
 const STOPPED_METRICS = [
   // Without these counters Triton stops those of requests, too.
   ['--metrics-config=counter_latencies=false', 'the counters of alerts and autoscaling'],
+  ['--metrics-config=summary_latencies=false', 'the percentiles of the dashboard and of slo'],
   ['--metrics-config=summary_quantiles=', 'the percentiles of the dashboard and of slo'],
 ] as const;
 

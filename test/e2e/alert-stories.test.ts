@@ -68,9 +68,15 @@ const STORIES: Story[] = [
   {
     story: 'no new replica can load a model that had requests',
     alert: 'TritonModelGone',
-    input: [...deployment(), ...serving(POD), ...gone(OTHER, 'plan')],
+    input: [
+      ...deployment(),
+      up(POD, '1x1000'),
+      ofModel('nv_inference_count', POD, '0+100x1000', 'bert'),
+      ...gone(OTHER, 'plan'),
+    ],
     silent: [29, 32],
-    fires: [40, 90],
+    // Hours later the model is still gone.
+    fires: [40, 90, 240],
   },
   {
     story: 'a model without requests is deleted',

@@ -218,16 +218,18 @@ test.each([
   ]);
 });
 
-test('checkArguments rejects a metrics configuration without counters, and accepts others', () => {
+test.each([
+  ['counter_latencies=false', 'the counters of alerts and autoscaling'],
+  ['summary_latencies=false', 'the percentiles of the dashboard and of slo'],
+  ['summary_quantiles=0.5:0.05', 'the percentiles of the dashboard and of slo'],
+])('checkArguments rejects --metrics-config=%s', (config, stopped) => {
+  expect(problems({ extraArguments: [`--metrics-config=${config}`] })).toEqual([
+    `extraArguments: has "--metrics-config=${config}", which stops ${stopped}\n    -> remove it`,
+  ]);
+});
+
+test('checkArguments accepts another metrics configuration', () => {
   expect(problems({ extraArguments: ['--metrics-config=summary_latencies=true'] })).toEqual([]);
-  expect(problems({ extraArguments: ['--metrics-config=counter_latencies=false'] })).toEqual([
-    'extraArguments: has "--metrics-config=counter_latencies=false", which stops the counters of alerts and autoscaling\n' +
-      '    -> remove it',
-  ]);
-  expect(problems({ extraArguments: ['--metrics-config=summary_quantiles=0.5:0.05'] })).toEqual([
-    'extraArguments: has "--metrics-config=summary_quantiles=0.5:0.05", which stops the percentiles of the dashboard and of slo\n' +
-      '    -> remove it',
-  ]);
 });
 
 test('the collector of traces has a base address of OTLP over HTTP', () => {
