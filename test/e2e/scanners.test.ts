@@ -57,9 +57,9 @@ const STACKS: Readonly<Record<string, Scanned>> = {
       publisherGroup: 'publishers',
     },
   },
-  'prod with agents': {
+  'prod with agents and copied images': {
     of: 'prod',
-    changes: { agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] },
+    changes: { agent: true, mirrorImages: true, prunerSubjects: ['repo:acme/serving:environment:prune'] },
   },
   'staging on managed node groups': {
     of: 'staging',

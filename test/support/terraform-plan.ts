@@ -18,6 +18,11 @@ const TYPES: Readonly<Record<string, { type: string; names?: Readonly<Record<str
   'aws:ec2/subnet:Subnet': { type: 'aws_subnet' },
   'aws:ec2/vpc:Vpc': { type: 'aws_vpc' },
   'aws:ec2/vpcEndpoint:VpcEndpoint': { type: 'aws_vpc_endpoint' },
+  'aws:ecr/lifecyclePolicy:LifecyclePolicy': { type: 'aws_ecr_lifecycle_policy' },
+  'aws:ecr/repository:Repository': {
+    type: 'aws_ecr_repository',
+    names: { encryptionConfigurations: 'encryption_configuration' },
+  },
   'aws:eks/accessEntry:AccessEntry': { type: 'aws_eks_access_entry' },
   'aws:eks/accessPolicyAssociation:AccessPolicyAssociation': { type: 'aws_eks_access_policy_association' },
   'aws:eks/addon:Addon': { type: 'aws_eks_addon' },
