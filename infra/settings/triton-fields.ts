@@ -1,7 +1,9 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { ALERT_NAMES } from '../triton/monitoring/alert-names';
+import { ALERT_NAMES, type AlertName } from '../triton/monitoring/alert-names';
 import {
+  ALERT_FOR_LIMITS,
+  ALERT_SHARE_LIMITS,
   DEFAULTS,
   DRAIN_SECONDS,
   ERROR_RATE_LIMITS,
@@ -20,6 +22,8 @@ const describeDefaults = (defaults: Readonly<Record<string, string | number>>): 
 
 const integer = (limits: Limits, description: string) =>
   ({ kind: 'integer', ...limits, optional: true, description }) as const;
+const share = (description: string) =>
+  ({ kind: 'number', ...ALERT_SHARE_LIMITS, optional: true, description }) as const;
 const text = (description: string) => ({ kind: 'string', optional: true, description }) as const;
 const texts = (description: string) => ({ kind: 'stringArray', default: [], description }) as const;
 
@@ -299,6 +303,31 @@ export const TRITON_FIELDS = {
         choices: ALERT_NAMES,
         optional: true,
         description: 'Names of alerts that are not created.',
+      },
+      alertThresholds: {
+        kind: 'object',
+        optional: true,
+        fields: {
+          failureShare: share('TritonRequestsFailing, TritonRequestsCanceled: share of the requests to a model.'),
+          memoryShare: share('TritonMemoryHigh: share of the memory limit of a container.'),
+          capacityShare: share('TritonCapacityLow: share of the desired replicas that are available.'),
+          queueMilliseconds: integer(
+            LIMITS.monitoring.alertThresholds.queueMilliseconds,
+            'TritonQueueLong: mean time in the queue of a model, in milliseconds.',
+          ),
+        },
+        description: `Limits that alerts compare with. Defaults: ${describeDefaults(DEFAULTS.alertThresholds)}, queueMilliseconds four times that of autoscaling.`,
+      },
+      alertForSeconds: {
+        kind: 'object',
+        optional: true,
+        fields: Object.fromEntries(
+          ALERT_NAMES.map((name) => [
+            name,
+            integer(ALERT_FOR_LIMITS, `Seconds for which the condition of ${name} must hold before it fires.`),
+          ]),
+        ) as Record<AlertName, ReturnType<typeof integer>>,
+        description: 'Alerts that must hold for another time than their default before they fire, in seconds.',
       },
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,

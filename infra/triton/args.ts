@@ -250,6 +250,22 @@ export interface MonitoringArgs {
   runbookUrl?: string;
   /** Alerts that are not created. Default: none. */
   disabledAlerts?: AlertName[];
+  /** Limits that alerts compare with. */
+  alertThresholds?: AlertThresholds;
+  /** Seconds for which the condition of an alert must hold before it fires. Default: that of each alert. */
+  alertForSeconds?: Partial<Record<AlertName, number>>;
+}
+
+/** Limits that alerts compare with. */
+export interface AlertThresholds {
+  /** TritonRequestsFailing, TritonRequestsCanceled: share of the requests to a model. Default: 0.01. */
+  failureShare?: number;
+  /** TritonMemoryHigh: share of the memory limit of a container. Default: 0.9. */
+  memoryShare?: number;
+  /** TritonCapacityLow: share of the desired replicas that are available. Default: 0.5. */
+  capacityShare?: number;
+  /** TritonQueueLong: mean time in the queue of a model. Default: four times queueMilliseconds of autoscaling. */
+  queueMilliseconds?: number;
 }
 
 /**

@@ -40,13 +40,22 @@ export const LIMITS = {
     // Kubernetes has the same limit.
     scaleDownAfterSeconds: limits(0, 3600),
   },
-  // A scrape may take 10 s.
-  monitoring: { scrapeSeconds: limits(10, 300) },
+  monitoring: {
+    // A scrape may take 10 s.
+    scrapeSeconds: limits(10, 300),
+    alertThresholds: { queueMilliseconds: limits(1, 600_000) },
+  },
   slo: { p99Milliseconds: limits(1, 600_000) },
 } as const satisfies LimitsOf<TritonOptions>;
 
 /** Limits of slo.errorRate. A page needs 14.4 times this share of the requests, so it must be less than 1/14.4. */
 export const ERROR_RATE_LIMITS = limits(0.00001, 0.05);
+
+/** Limits of the shares in monitoring.alertThresholds. */
+export const ALERT_SHARE_LIMITS = limits(0.0001, 1);
+
+/** Limits of each duration in monitoring.alertForSeconds. */
+export const ALERT_FOR_LIMITS = limits(0, DAY_SECONDS);
 
 /** Limits of tracing.sampleRate. */
 export const SAMPLE_RATE_LIMITS = limits(0, 1);
@@ -92,6 +101,15 @@ export const DEFAULTS = {
     scaleDownAfterSeconds: 600,
   },
   tracing: { sampleRate: 0 },
+  /** Without queueMilliseconds, which is four times that of autoscaling. */
+  alertThresholds: {
+    /** Share of failed requests above which an operator must investigate. */
+    failureShare: 0.01,
+    /** Share of its memory limit above which the kernel may soon kill a process of a container. */
+    memoryShare: 0.9,
+    /** Share of the desired replicas below which requests are about to fail. */
+    capacityShare: 0.5,
+  },
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   /** A path, because this package does not know where its repository is hosted. */

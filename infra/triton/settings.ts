@@ -99,6 +99,8 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       scrapeSeconds: DEFAULTS.scrapeSeconds,
       runbookUrl: DEFAULTS.runbookUrl,
       disabledAlerts: [],
+      alertThresholds: {},
+      alertForSeconds: {},
       ...defined(monitoring),
     },
   };

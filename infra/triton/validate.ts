@@ -3,7 +3,16 @@ import { describe, fieldPath, formatList, ProblemList } from '../../src/core/pro
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
 import { SLOWEST_SCRAPE_SECONDS } from './monitoring/latency';
-import { DEFAULTS, ERROR_RATE_LIMITS, LIMITS, PORT_LIMITS, SAMPLE_RATE_LIMITS, type Limits } from './limits';
+import {
+  ALERT_FOR_LIMITS,
+  ALERT_SHARE_LIMITS,
+  DEFAULTS,
+  ERROR_RATE_LIMITS,
+  LIMITS,
+  PORT_LIMITS,
+  SAMPLE_RATE_LIMITS,
+  type Limits,
+} from './limits';
 import type { CompleteOptions, ResolvedTritonArgs } from './settings';
 import { startupSeconds } from './timeouts';
 
@@ -217,6 +226,13 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
       allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
     });
   }
+  const { failureShare, memoryShare, capacityShare } = watched.alertThresholds;
+  for (const [name, share] of Object.entries({ failureShare, memoryShare, capacityShare })) {
+    checkRange(`monitoring.alertThresholds.${name}`, share, ALERT_SHARE_LIMITS, problems);
+  }
+  for (const [name, seconds] of Object.entries(watched.alertForSeconds)) {
+    checkRange(`monitoring.alertForSeconds.${name}`, seconds, ALERT_FOR_LIMITS, problems);
+  }
 }
 
 function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems: ProblemList): void {
@@ -232,10 +248,10 @@ function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems
       allowed: `at most ${SLOWEST_SCRAPE_SECONDS}, because Triton's percentiles are of the last minute`,
     });
   }
-  checkFraction('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);
+  checkRange('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);
 }
 
-function checkFraction(
+function checkRange(
   path: string,
   value: number | undefined,
   { minimum, maximum }: Limits,
@@ -261,7 +277,7 @@ function tracing({ tracing: traced }: CompleteOptions, problems: ProblemList): v
       hint: 'set the port on which the collector receives OTLP over HTTP, which is usually 4318',
     });
   }
-  checkFraction('tracing.sampleRate', sampleRate, SAMPLE_RATE_LIMITS, problems);
+  checkRange('tracing.sampleRate', sampleRate, SAMPLE_RATE_LIMITS, problems);
 }
 
 /** Arguments that only this package sets, because other objects depend on them. */

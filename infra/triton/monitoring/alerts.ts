@@ -1,5 +1,5 @@
 import type { AlertName } from './alert-names';
-import type { SloArgs } from '../args';
+import type { AlertThresholds, SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import type { LoadSignal } from './load-signals';
 import {
@@ -36,6 +36,7 @@ export interface AlertLimits {
   mostReplicas: number;
   /** Objectives; empty without any. */
   slo: SloArgs;
+  thresholds: Required<AlertThresholds>;
 }
 
 /** One alert; docs/operations.md has a section with its name. */
@@ -51,15 +52,6 @@ export interface Alert {
   summary: string;
 }
 
-/** Share of failed requests above which an operator must investigate. */
-const FAILURE_SHARE = 0.01;
-
-/** Share of its memory limit above which the kernel may soon kill a process of a container. */
-const MEMORY_SHARE = 0.9;
-
-/** The alert needs a much longer queue than the autoscaler, which should have added replicas before. */
-const QUEUE_FACTOR = 4;
-
 /** If every request fails and there is one every three minutes, this window always holds FEWEST_FAILURES. */
 const COUNT_WINDOW = '20m';
 
@@ -69,11 +61,9 @@ const FREQUENT = 1;
 /** Window for models with few requests. */
 const LONG_WINDOW = '15m';
 
-/** Share of the desired replicas below which requests are about to fail. */
-const CAPACITY_SHARE = 0.5;
-
 /** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
+  const { thresholds } = limits;
   const deployment = deploymentSeries(of);
   const available = `kube_deployment_status_replicas_available${deployment}`;
   const desired = `kube_deployment_spec_replicas${deployment}`;
@@ -98,7 +88,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonCapacityLow',
       severity: 'critical',
       forSeconds: limits.podReadySeconds,
-      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, limits)}`,
+      expression: `max(${available}) / max(${desired}) < ${thresholds.capacityShare}${unlessPlanned(of, limits)}`,
       summary: `Only {{ $value | humanizePercentage }} of the desired replicas of ${of.name} are available.`,
     },
     {
@@ -157,7 +147,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'warning',
       // A model that is loaded needs more for a while.
       forSeconds: 300,
-      expression: `${memoryShare(of)} > ${MEMORY_SHARE}`,
+      expression: `${memoryShare(of)} > ${thresholds.memoryShare}`,
       summary:
         'The container {{ $labels.container }} of {{ $labels.pod }} uses {{ $value | humanizePercentage }} of its memory limit.',
     },
@@ -183,7 +173,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonRequestsFailing',
       severity: 'critical',
       forSeconds: 300,
-      expression: requestsFailing(of),
+      expression: requestsFailing(of, thresholds.failureShare),
       summary:
         '{{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}' +
         '{{ with $labels.version }} version {{ . }}{{ end }} fail.',
@@ -194,7 +184,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: 600,
       // Clients that cancel while the queue is short do so on purpose.
       expression:
-        `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${FAILURE_SHARE}` +
+        `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${thresholds.failureShare}` +
         ` and ${meanQueueMilliseconds(of, ['model'])} > ${limits.queueMilliseconds}`,
       summary: 'Clients cancel {{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}.',
     },
@@ -202,7 +192,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonQueueLong',
       severity: 'warning',
       forSeconds: 600,
-      expression: `${meanQueueMilliseconds(of, ['model'])} > ${QUEUE_FACTOR * limits.queueMilliseconds}`,
+      expression: `${meanQueueMilliseconds(of, ['model'])} > ${thresholds.queueMilliseconds}`,
       summary: 'Requests to model {{ $labels.model }} wait {{ $value | humanize }} ms before they are computed.',
     },
     {
@@ -295,12 +285,12 @@ const ifServing = (of: SeriesOf): string =>
 
 const evicted = (of: SeriesOf): string => `kube_pod_status_reason${podSeries(of, 'reason="Evicted"')}`;
 
-function requestsFailing(of: SeriesOf): string {
+function requestsFailing(of: SeriesOf, most: number): string {
   return FAILURE_KINDS.map((kind) => {
     // The short window holds too few requests of a model with rare requests.
     const shares = [{ above: FREQUENT }, { window: LONG_WINDOW }].map((options) => failureShare(of, kind, options));
     const count = failureCount(of, kind, COUNT_WINDOW);
-    return `((${shares.join(' or ')}) > ${FAILURE_SHARE} and ${count} > ${FEWEST_FAILURES})`;
+    return `((${shares.join(' or ')}) > ${most} and ${count} > ${FEWEST_FAILURES})`;
   }).join(' or ');
 }
 

@@ -1,5 +1,6 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
+import { defined } from '../../defined';
 import { alerts, type Alert, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from '../args';
 import { dashboard } from './dashboard';
@@ -115,11 +116,19 @@ export interface RuleGroup {
 const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
   settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
 
+/** TritonQueueLong needs a much longer queue than the autoscaler, which should have added replicas before. */
+const QUEUE_FACTOR = 4;
+
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
   const { autoscaling = DEFAULTS.autoscaling, startup, slo = {} } = settings;
-  const { runbookUrl = DEFAULTS.runbookUrl, disabledAlerts = [] } = settings.monitoring ?? {};
+  const {
+    runbookUrl = DEFAULTS.runbookUrl,
+    disabledAlerts = [],
+    alertThresholds = {},
+    alertForSeconds = {},
+  } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
@@ -131,6 +140,11 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
     mostReplicas: settings.autoscaling?.maxReplicas ?? settings.replicas,
     slo,
+    thresholds: {
+      ...DEFAULTS.alertThresholds,
+      queueMilliseconds: QUEUE_FACTOR * autoscaling.queueMilliseconds,
+      ...defined(alertThresholds),
+    },
   };
   const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
     Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
@@ -147,6 +161,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
       name: `${of.namespace}.${of.name}.alerts`,
       rules: alerts(of, limits)
         .filter(({ name }) => !disabledAlerts.includes(name))
+        .map((alert) => ({ ...alert, forSeconds: alertForSeconds[alert.name] ?? alert.forSeconds }))
         .map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../../src/core/paths';
+import type { AlertThresholds, MonitoringArgs } from '../../../../infra/triton/args';
 import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert-names';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { getProblems } from '../settings-problems';
@@ -10,6 +11,7 @@ const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 
 interface Rule {
   alert?: string;
+  expr: string;
   for?: string;
   labels: Record<string, string>;
   annotations: Record<string, string>;
@@ -159,6 +161,35 @@ describe('alerts', () => {
         /^monitoring\.disabledAlerts\[0\]: is "TritonQueLong"; allowed: TritonDown, .*did you mean "TritonQueueLong"\?$/s,
       ),
     ]);
+  });
+
+  test.each<[string, AlertThresholds, RegExp]>([
+    ['TritonRequestsFailing', { failureShare: 0.2 }, / > 0\.2 and /],
+    ['TritonRequestsCanceled', { failureShare: 0.2 }, / > 0\.2 and /],
+    ['TritonMemoryHigh', { memoryShare: 0.8 }, / > 0\.8$/],
+    ['TritonCapacityLow', { capacityShare: 0.7 }, / < 0\.7 unless /],
+    ['TritonQueueLong', { queueMilliseconds: 70 }, / > 70$/],
+  ])('%s uses the threshold of %j', async (name, alertThresholds, expression) => {
+    const find = async (options: Parameters<typeof render>[0]): Promise<Rule | undefined> =>
+      (await alerts(options)).find(({ alert }) => alert === name);
+    const monitoring = { alertThresholds, alertForSeconds: { [name]: 77 } };
+    expect(getProblems({ monitoring })).toEqual([]);
+    expect(await find({ monitoring })).toMatchObject({ expr: expect.stringMatching(expression) as string, for: '77s' });
+    expect((await find({}))?.expr).not.toMatch(expression);
+  });
+
+  test.each<[Partial<MonitoringArgs>, string]>([
+    [
+      { alertThresholds: { memoryShare: 90 } },
+      'alertThresholds.memoryShare: is 90; allowed: a number from 0.0001 to 1',
+    ],
+    [{ alertThresholds: { queueMilliseconds: 0 } }, 'alertThresholds.queueMilliseconds: is 0; allowed: '],
+    [
+      { alertForSeconds: { TritonDown: -1 } },
+      'alertForSeconds.TritonDown: is -1; allowed: a whole number from 0 to 86400',
+    ],
+  ])('reject the limits %j', (monitoring, problem) => {
+    expect(getProblems({ monitoring })).toEqual([expect.stringContaining(`monitoring.${problem}`)]);
   });
 
   test('link to the address of the runbook that is configured', async () => {
