@@ -48,7 +48,7 @@ const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'spec', 'e2e'];
  * Test files at a time, where it is not the default of jest.config.js. `soak` measures, `spec` uses all cores, and a file of
  * `e2e` has a control plane and an engine of its own, which need up to 3 GB and mostly wait.
  */
-const WORKERS: Partial<Record<Suite, number>> = { soak: 1, spec: 1, e2e: 2 };
+const WORKERS: Partial<Record<Suite, number>> = { soak: 1, spec: 1, e2e: 3 };
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => test(argv));

@@ -326,7 +326,7 @@ export const TRITON_FIELDS = {
             name,
             integer(ALERT_FOR_LIMITS, `Seconds for which the condition of ${name} must hold before it fires.`),
           ]),
-        ) as Record<AlertName, ReturnType<typeof integer>>,
+        ),
         description: 'Alerts that must hold for another time than their default before they fire, in seconds.',
       },
     },
