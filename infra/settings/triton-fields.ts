@@ -1,6 +1,6 @@
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { ALERT_NAMES, type AlertName } from '../triton/monitoring/alert-names';
+import { ALERT_NAMES } from '../triton/monitoring/alert-names';
 import {
   ALERT_FOR_LIMITS,
   ALERT_SHARE_LIMITS,
