@@ -1,5 +1,6 @@
 import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
 import type { GpuNodePoolSettings } from '../settings/types';
+import { disruptionBudgets } from './maintenance-window';
 import { IMAGE_DISK } from './node-storage';
 
 /**
@@ -86,7 +87,7 @@ export function nodePoolSpec(
       // again.
       consolidationPolicy: 'WhenEmpty',
       consolidateAfter: `${pool.consolidateAfterMinutes}m`,
-      budgets: [{ nodes: pool.disruptedNodes }],
+      budgets: disruptionBudgets(pool.disruptedNodes, pool.maintenanceWindow),
     },
     limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
     weight: weight === 0 ? undefined : weight,

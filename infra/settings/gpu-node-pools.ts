@@ -128,6 +128,11 @@ function checkNodeGroup(
   if (pool.capacityTypes.includes('reserved')) {
     problems.add(at('capacityTypes'), 'has reserved', { allowed: 'spot and on-demand for managed-node-group' });
   }
+  if (pool.maintenanceWindow !== undefined) {
+    problems.add(at('maintenanceWindow'), 'is set, but only Karpenter has maintenance windows', {
+      hint: 'remove it: EKS replaces nodes of a managed node group only in an update of the stack',
+    });
+  }
 }
 
 /**

@@ -1,5 +1,6 @@
 import { GPU_INSTANCE_TYPE_NAMES } from '../gpu/gpu-instance-types';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
+import { DAYS } from '../gpu/maintenance-window';
 import type { Fields } from './fields';
 
 const NAME = /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/;
@@ -83,6 +84,22 @@ export const POOL_FIELDS = {
     default: '1',
     description:
       'Number or percentage of nodes that may be replaced at the same time for consolidation and updates. Karpenter ignores it for nodes that expire. Not for managed-node-group.',
+  },
+  maintenanceWindow: {
+    kind: 'object',
+    optional: true,
+    fields: {
+      days: {
+        kind: 'stringArray',
+        choices: DAYS,
+        default: [],
+        description: 'Days on which the window begins. Empty: every day.',
+      },
+      startHour: { kind: 'integer', minimum: 0, maximum: 23, description: 'Hour at which the window begins, in UTC.' },
+      hours: { kind: 'integer', minimum: 1, maximum: 23, description: 'Length of the window, in hours.' },
+    },
+    description:
+      'When nodes may be replaced for updates of their definition or of the image of AWS, within disruptedNodes. Empty nodes are deleted at any time, and nodes that expire are drained at any time. Empty: at any time. Not for managed-node-group.',
   },
   consolidateAfterMinutes: {
     kind: 'integer',

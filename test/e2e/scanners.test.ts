@@ -59,7 +59,18 @@ const STACKS: Readonly<Record<string, Scanned>> = {
   },
   'prod with agents and copied images': {
     of: 'prod',
-    changes: { agent: true, mirrorImages: true, prunerSubjects: ['repo:acme/serving:environment:prune'] },
+    changes: {
+      agent: true,
+      mirrorImages: true,
+      prunerSubjects: ['repo:acme/serving:environment:prune'],
+      gpuNodePools: [
+        {
+          name: 'a10g',
+          instanceTypes: ['g5.xlarge'],
+          maintenanceWindow: { days: ['Sat', 'Sun'], startHour: 2, hours: 4 },
+        },
+      ],
+    },
   },
   'staging on managed node groups': {
     of: 'staging',

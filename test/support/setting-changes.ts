@@ -175,6 +175,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   pool('taints', [{ key: 'team', value: 'vision' }]),
   group('taints', [{ key: 'team', value: 'vision' }]),
   pool('disruptedNodes', '2'),
+  pool('maintenanceWindow', { days: ['Sun'], startHour: 2, hours: 4 }),
   pool('consolidateAfterMinutes', 30),
   pool('expireAfterHours', 100),
   pool('diskGiB', 200),
