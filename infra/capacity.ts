@@ -20,11 +20,15 @@ function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   return Math.max(0, ...counts);
 }
 
+/** The most replicas that these pools can hold at their limits. */
+export const replicaRoom = (pools: readonly GpuNodePoolSettings[], gpusPerPod: number): number =>
+  pools.reduce((sum, pool) => sum + mostServers(pool, gpusPerPod), 0);
+
 /** Returns a warning if the GPU node pools of a stack cannot hold its desired replicas, otherwise undefined. */
 export function capacityWarning({ gpuNodePools: pools, triton }: Settings): string | undefined {
   const { gpusPerPod, autoscaling, replicas } = triton;
   if (gpusPerPod === 0 || pools.length === 0) return undefined;
-  const room = pools.reduce((sum, pool) => sum + mostServers(pool, gpusPerPod), 0);
+  const room = replicaRoom(pools, gpusPerPod);
   const [key, asked] =
     autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
   if (asked <= room) return undefined;

@@ -25,7 +25,7 @@ import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { completeOptions } from './triton/settings';
 import { drainSeconds } from './triton/timeouts';
 import { isExampleSubject } from './trust-subject';
-import { getWarnings } from './warnings';
+import { getSpotNotes, getWarnings } from './warnings';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
@@ -41,6 +41,7 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 /** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   for (const warning of getWarnings(settings, new Date())) void pulumi.log.warn(warning);
+  for (const note of getSpotNotes(settings)) void pulumi.log.info(note);
   const names = getNames(settings);
   const cluster = getCluster(names, settings);
   const repository = getRepository(names, settings);

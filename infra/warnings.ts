@@ -1,4 +1,4 @@
-import { capacityWarning } from './capacity';
+import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
 import { getNvmeGiB } from './gpu/gpu-instance-types';
 import { typesOnEbs } from './gpu/node-storage';
@@ -91,13 +91,35 @@ function storageWarning(pool: GpuNodePoolSettings): string[] {
   ];
 }
 
+/** Whether the pool keeps nodes if AWS takes back all spot instances. */
+const hasFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
+  mechanism === 'managed-node-group' ? capacityTypes.includes('on-demand') : !capacityTypes.includes('spot');
+
+/** The time that a replica may need on a new node. */
+const newNodeMinutes = ({ triton }: Settings): number =>
+  Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
+
 /** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
-function spotWarning({ protect, triton, gpuNodePools: pools }: Settings): string[] {
-  const isFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
-    mechanism === 'managed-node-group' ? capacityTypes.includes('on-demand') : !capacityTypes.includes('spot');
-  if (!protect || triton.gpusPerPod === 0 || pools.length === 0 || pools.some(isFloor)) return [];
-  const minutes = Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
+function spotWarning(settings: Settings): string[] {
+  const { protect, triton, gpuNodePools: pools } = settings;
+  if (!protect || triton.gpusPerPod === 0 || pools.length === 0 || pools.some(hasFloor)) return [];
   return [
-    `protect is true, but every GPU node pool prefers spot instances (${pools.map(({ name }) => name).join(', ')}): AWS may take back all of them at once, and a replica may need ${minutes} minutes on a new node. Begin gpuNodePools with a pool whose capacityTypes are [on-demand] or [reserved], for the replicas that must always run`,
+    `protect is true, but every GPU node pool prefers spot instances (${pools.map(({ name }) => name).join(', ')}): AWS may take back all of them at once, and a replica may need ${newNodeMinutes(settings)} minutes on a new node. Begin gpuNodePools with a pool whose capacityTypes are [on-demand] or [reserved], for the replicas that must always run`,
+  ];
+}
+
+/** What remains if AWS takes back all spot instances at once; empty for a stack without them. */
+export function getSpotNotes(settings: Settings): string[] {
+  const { triton, gpuNodePools: pools } = settings;
+  if (triton.gpusPerPod === 0 || !pools.some(({ capacityTypes }) => capacityTypes.includes('spot'))) return [];
+  const most = triton.autoscaling?.maxReplicas ?? triton.replicas;
+  const floor = pools
+    .filter(hasFloor)
+    .map((pool) => ({ ...pool, capacityTypes: pool.capacityTypes.filter((type) => type !== 'spot') }));
+  const left = Math.min(most, replicaRoom(floor, triton.gpusPerPod));
+  if (left === most) return [];
+  const where = left === 0 ? '' : ` (${floor.map(({ name }) => name).join(', ')})`;
+  return [
+    `if AWS takes back all spot instances at once, ${left} of ${most} replicas remain${where}, and the others are missing for up to ${newNodeMinutes(settings)} minutes, or as long as AWS has no other instances`,
   ];
 }

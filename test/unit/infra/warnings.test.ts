@@ -1,5 +1,5 @@
 import { readSettings } from '../../../infra/settings';
-import { getWarnings } from '../../../infra/warnings';
+import { getSpotNotes, getWarnings } from '../../../infra/warnings';
 import { getConfig } from '../../support/registered-stack';
 
 const TODAY = new Date('2026-06-01');
@@ -133,6 +133,22 @@ test.each<[string, Record<string, unknown>, boolean]>([
           ),
         ]
       : [],
+  );
+});
+
+const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 9 } };
+test.each<[string, string, Record<string, unknown>, string | undefined]>([
+  ['staging', 'staging', {}, '0 of 2 replicas remain, and the others are missing for up to 21 minutes'],
+  ['prod', 'prod', {}, undefined],
+  ['prod with an autoscaler', 'prod', SCALED, '4 of 9 replicas remain (a10g), and the others'],
+  ['managed groups of both', 'staging', { ...SCALED, gpuNodePools: [GROUP] }, '2 of 9 replicas remain (a10g), and'],
+  ['replicas on CPUs', 'staging', { gpusPerPod: 0 }, undefined],
+  ['no spot', 'staging', { gpuNodePools: [{ ...SPOT, capacityTypes: ['on-demand'] }] }, undefined],
+])('getSpotNotes reports what remains without spot instances: %s', (_, stack, values, expected) => {
+  expect(getSpotNotes(readSettings(getConfig(stack, values)))).toEqual(
+    expected === undefined
+      ? []
+      : [expect.stringContaining(`if AWS takes back all spot instances at once, ${expected}`)],
   );
 });
 
