@@ -74,7 +74,6 @@ export function nodePoolSpec(
           // Karpenter prefers reserved to spot, and spot to on-demand; the order here has no effect.
           requirement('karpenter.sh/capacity-type', pool.capacityTypes),
           requirement('kubernetes.io/arch', ['amd64']),
-          requirement('kubernetes.io/os', ['linux']),
           ...(pool.zones.length === 0 ? [] : [requirement('topology.kubernetes.io/zone', pool.zones)]),
         ],
         taints: poolTaints(pool),

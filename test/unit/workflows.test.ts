@@ -367,7 +367,7 @@ test.each(MANAGERS)('renovate finds the version of: $description', (manager) => 
   );
   expect(found).not.toEqual([]);
   for (const { groups } of found) {
-    expect(groups?.['currentValue']).toMatch(/^\d+\.\d+/);
+    expect(groups?.['currentValue']).toMatch(/^v?\d+\.\d+/);
     expect(groups?.['depName'] ?? manager.depNameTemplate).toBeDefined();
   }
 });

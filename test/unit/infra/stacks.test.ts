@@ -175,7 +175,6 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
                 values: isProd ? ['on-demand'] : ['spot', 'on-demand'],
               },
               { key: 'kubernetes.io/arch', operator: 'In', values: ['amd64'] },
-              { key: 'kubernetes.io/os', operator: 'In', values: ['linux'] },
             ],
             taints: [{ key: 'nvidia.com/gpu', value: 'true', effect: 'NoSchedule' }],
             expireAfter: '336h',
