@@ -1,4 +1,5 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { Agent, fetch } from 'undici';
 import type { Exposure, TritonServerArgs } from '../../infra/triton/args';
@@ -6,6 +7,7 @@ import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../t
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
 import { describeUnless } from '../support/describe-unless';
+import { runRunbook, whyMissing } from '../support/doc-commands';
 import { ClusterProcesses, startApiServer, type Access } from '../support/api-server';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -181,6 +183,28 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     const { status, message } = await create({ ...manifest, spec }, true);
     expect(status).toBeGreaterThanOrEqual(400);
     expect(message).toMatch(reason);
+  });
+
+  describeUnless(whyMissing('kubectl'), 'with kubectl', () => {
+    test('the commands of the runbook that add replicas work', async () => {
+      for (const [kind, choice] of Object.entries({
+        Deployment: 'nothing chosen',
+        ScaledObject: 'KEDA, monitoring',
+        HorizontalPodAutoscaler: 'custom metrics',
+      })) {
+        const { only } = await render(CHOICES[choice]);
+        expect(await create(applicable(only(kind)))).toMatchObject({ status: 201 });
+      }
+      const file = join(scratch.directory, 'kubeconfig.json');
+      writeFileSync(file, access.kubeconfig());
+      const stack = { name: 'prod', directory: scratch.directory, env: { ...process.env, KUBECONFIG: file } };
+      const printed = await runRunbook(stack, 'kubectl --namespace triton scale deployment triton');
+      expect(printed.match(/\S+ (scaled|patched)$/gm)).toEqual([
+        'deployment.apps/triton scaled',
+        'scaledobject.keda.sh/triton patched',
+        'horizontalpodautoscaler.autoscaling/triton patched',
+      ]);
+    });
   });
 
   test.each(['containers', 'initContainers'] as const)(

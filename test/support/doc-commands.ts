@@ -41,7 +41,8 @@ export async function runBlock(
   const blocks = fences(readFileSync(join(paths.root, 'docs', page), 'utf8'));
   let script = blocks.find((block) => block.text.startsWith(firstLine))?.text;
   if (script === undefined) throw new Error(`docs/${page} has no block that begins with ${firstLine}`);
-  for (const [from, to] of Object.entries({ ...replace, 'STACK=prod': `STACK=${stack.name}` })) {
+  const names: Record<string, string> = script.includes('STACK') ? { 'STACK=prod': `STACK=${stack.name}` } : {};
+  for (const [from, to] of Object.entries({ ...replace, ...names })) {
     if (!script.includes(from)) throw new Error(`the block ${firstLine} does not contain ${from}`);
     script = script.replaceAll(from, to);
   }
