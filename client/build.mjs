@@ -17,6 +17,7 @@ mkdirSync(dist);
 copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'));
 await makeProgram();
 await makeTypes();
+await makeApiPage();
 
 /** Writes CommonJS, which both `import` and `require` can load. esbuild appends the licences of bundled packages. */
 async function makeProgram() {
@@ -48,4 +49,31 @@ async function makeTypes() {
   if (problems.length === 0) return;
   const host = { getCanonicalFileName: (name) => name, getCurrentDirectory: () => root, getNewLine: () => '\n' };
   throw new Error(ts.formatDiagnostics(problems, host));
+}
+
+/** Writes one page with every class, function and type, from the docstrings. */
+async function makeApiPage() {
+  const { Application } = await import('typedoc');
+  const application = await Application.bootstrapWithPlugins({
+    plugin: ['typedoc-plugin-markdown'],
+    entryPoints: [entry],
+    tsconfig: join(root, 'tsconfig.json'),
+    name: '@triton-serving/client',
+    readme: 'none',
+    out: join(dist, 'api'),
+    outputFileStrategy: 'modules',
+    parametersFormat: 'table',
+    interfacePropertiesFormat: 'table',
+    typeDeclarationFormat: 'table',
+    hideBreadcrumbs: true,
+    hidePageHeader: true,
+    disableSources: true,
+    // makeTypes has checked the types.
+    skipErrorChecking: true,
+    excludePrivate: true,
+    logLevel: 'Error',
+  });
+  const project = await application.convert();
+  if (project === undefined) throw new Error('typedoc cannot read the sources of the client');
+  await application.generateOutputs(project);
 }

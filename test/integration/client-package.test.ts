@@ -116,6 +116,16 @@ test('a CommonJS module can require it', async () => {
   expect(stdout).toBe('true\n');
 });
 
+test('its page of the API has every export', () => {
+  const exported = [...readFileSync(join(paths.source, 'triton', 'index.ts'), 'utf8').matchAll(/\{([^}]*)\}/g)].flatMap(
+    ([, names = '']) => names.split(',').map((name) => name.replace('type ', '').trim()),
+  );
+  const installed = join(project, 'node_modules', '@triton-serving', 'client');
+  const page = readFileSync(join(installed, 'dist', 'api', 'README.md'), 'utf8');
+  const headings = [...page.matchAll(/^### (\w+)/gm)].map(([, name]) => name);
+  expect(headings.sort()).toEqual(exported.filter((name) => name !== '').sort());
+});
+
 test('contains one JavaScript file, its types and licence, and has the version of the main package', () => {
   const installed = join(project, 'node_modules', '@triton-serving', 'client');
   const read = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8')) as { version: string };
