@@ -90,6 +90,13 @@ export interface InferOptions extends CallOptions {
    * for streams.
    */
   traceparent?: string;
+  /** Headers (gRPC: metadata) of this request, beside those of the client. Not for streams. */
+  headers?: Readonly<Record<string, string>>;
+  /**
+   * Aborts the call, which then rejects with the reason of the signal. Triton cancels a request whose client is gone, before
+   * its model begins to compute it. Not for streams, which have `close`.
+   */
+  signal?: AbortSignal;
   /** Useful if the tensors compress well and the network is slower than the compression. */
   requestCompression?: Compression;
   /** Requests a compressed answer; over gRPC only the server decides. */

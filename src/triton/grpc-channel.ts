@@ -36,6 +36,8 @@ export interface GrpcCall {
   model?: string;
   compression?: Compression;
   traceparent?: string;
+  headers?: Readonly<Record<string, string>>;
+  signal?: AbortSignal;
 }
 
 /** Callbacks of an open call. After onEnd or onError, no callback is called. */
@@ -71,22 +73,29 @@ export class GrpcChannel {
     { headers = {}, tls = {} }: Pick<ClientOptions, 'headers' | 'tls'>,
   ) {
     this.url = serverUrl(address);
-    this.headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
+    this.headers = lowerCase(headers);
     this.tls = tls;
   }
 
   /**
    * Sends one message and receives one.
    * @param deadline on the clock of performance.now()
-   * @throws TritonError
+   * @throws TritonError; the reason of `call.signal` if it aborts
    */
   unary(call: GrpcCall, frame: readonly Buffer[], deadline: number): Promise<Buffer> {
+    const { signal } = call;
     return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
       let answer: { message: ReceivedMessage; encoding: string | undefined } | undefined;
       const stream = this.open(call, deadline, {
         onMessage: (message, encoding) => (answer = { message, encoding }),
-        onError: reject,
+        onError: (error) => {
+          signal?.removeEventListener('abort', onAbort);
+          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason that the caller gave
+          reject(signal?.aborted === true ? signal.reason : error);
+        },
         onEnd: () => {
+          signal?.removeEventListener('abort', onAbort);
           if (answer === undefined) reject(unreadable(call.model, new Error('it has no message')));
           else if (!answer.message.compressed) resolve(answer.message.bytes);
           else {
@@ -97,6 +106,8 @@ export class GrpcChannel {
           }
         },
       });
+      const onAbort = (): void => stream.close(http2.constants.NGHTTP2_CANCEL);
+      signal?.addEventListener('abort', onAbort);
       const [only] = frame;
       if (frame.length === 1) stream.end(only);
       else {
@@ -188,9 +199,13 @@ export class GrpcChannel {
     if (calls === 0 && !session.destroyed) session.unref();
   }
 
-  private requestHeaders({ method, compression, traceparent }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
+  private requestHeaders(
+    { method, compression, traceparent, headers = {} }: GrpcCall,
+    deadline: number,
+  ): http2.OutgoingHttpHeaders {
     return {
       ...this.headers,
+      ...lowerCase(headers),
       ':method': 'POST',
       ':path': `/${this.service}/${method}`,
       'content-type': 'application/grpc',
@@ -243,6 +258,9 @@ export class GrpcChannel {
     return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
   }
 }
+
+const lowerCase = (headers: Readonly<Record<string, string>>): Record<string, string> =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
 
 /**
  * Value of the grpc-timeout header: milliseconds, or seconds if milliseconds need more than the eight digits allowed.

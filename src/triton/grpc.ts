@@ -121,7 +121,8 @@ export class TritonGrpcClient implements InferenceClient {
     const compression = options.requestCompression;
     const parts = inferRequest(model, inputs, options);
     const message = compression === undefined ? frame(parts) : await compressedFrame(parts, compression);
-    const call = { method: 'ModelInfer', timeoutMs, model, compression, traceparent: options.traceparent };
+    const { traceparent, headers, signal } = options;
+    const call = { method: 'ModelInfer', timeoutMs, model, compression, traceparent, headers, signal };
     const bytes = await withRetries(this.options, 'infer', deadline, () => this.channel.unary(call, message, deadline));
     return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
   }

@@ -18,6 +18,7 @@ export interface HttpCall {
   timeoutMs: number;
   /** For the error message. */
   model?: string;
+  signal?: AbortSignal | undefined;
   /**
    * Uses a new connection. For a call that must not be sent twice, because the server may just have closed a reused
    * connection, and the call would fail.
@@ -75,21 +76,30 @@ export class HttpTransport {
   /**
    * Sends a request and reads its whole answer, for any status.
    * @param deadline on the clock of performance.now()
-   * @throws TritonError `timeout` or `unreachable`
+   * @throws TritonError `timeout` or `unreachable`; the reason of `call.signal` if it aborts
    */
   send(call: HttpCall, deadline: number): Promise<HttpAnswer> {
+    const { signal } = call;
     return new Promise((resolve, reject) => {
+      signal?.throwIfAborted();
       let current: http.ClientRequest | undefined;
-      const timer = setTimeout(() => {
+      const stop = (reason: unknown): void => {
         settle();
         current?.destroy();
+        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason that the caller gave
+        reject(reason);
+      };
+      const timer = setTimeout(() => {
         const message = `${this.url}/${call.path} did not answer within ${call.timeoutMs / 1000} s`;
-        reject(new TritonError(message, { status: 'timeout', model: call.model }));
+        stop(new TritonError(message, { status: 'timeout', model: call.model }));
       }, deadline - performance.now());
+      const onAbort = (): void => stop(signal?.reason);
+      signal?.addEventListener('abort', onAbort);
       let settled = false;
       const settle = (): void => {
         settled = true;
         clearTimeout(timer);
+        signal?.removeEventListener('abort', onAbort);
       };
       const fail = (cause: NodeJS.ErrnoException): void => {
         if (settled) return;

@@ -103,12 +103,13 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const { requestCompression, responseCompression, traceparent } = options;
+    const { requestCompression, responseCompression, traceparent, signal } = options;
     const { jsonLength, parts } = inferRequest(inputs, options);
     const answer = await this.ok({
       method: 'POST',
       path: `${modelPath(model, options.version)}/infer`,
       headers: {
+        ...options.headers,
         'Content-Type': 'application/octet-stream',
         [JSON_LENGTH_HEADER]: jsonLength,
         ...(traceparent !== undefined && { traceparent }),
@@ -118,6 +119,7 @@ export class TritonHttpClient implements InferenceClient {
       body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
       timeoutMs: getTimeoutMs(options),
       model,
+      signal,
       repeatable: 'infer',
     });
     return readable(model, () => inferResult(answer));

@@ -4,13 +4,19 @@ import { TritonGrpcClient } from '../../../src/triton/grpc';
 import { grpcTimeout } from '../../../src/triton/grpc-channel';
 import protocol from '../../../src/triton/protocol.json';
 import { encodeTensor, type Tensor } from '../../../src/triton/tensor';
+import { until } from '../../support/wait-for';
 
 type Message = Record<string, unknown>;
 
 const service = protobuf.Root.fromJSON(protocol).resolveAll().lookupService('inference.GRPCInferenceService');
 /** Answers the next call; calls are recorded in `seen`. */
 let answer: (call: { method: string; request: Message }) => Message | Partial<grpc.StatusObject> | undefined;
-let seen: { method: string; request: Message }[];
+let seen: {
+  method: string;
+  request: Message;
+  metadata: grpc.MetadataValue[];
+  call: grpc.ServerUnaryCall<Message, Message>;
+}[];
 let server: grpc.Server;
 let client: TritonGrpcClient;
 let address: string;
@@ -32,7 +38,7 @@ beforeEach(async () => {
     server.register<Message, Message>(
       `/inference.GRPCInferenceService/${name}`,
       (call: grpc.ServerUnaryCall<Message, Message>, done: grpc.sendUnaryData<Message>) => {
-        seen.push({ method: name, request: call.request });
+        seen.push({ method: name, request: call.request, metadata: call.metadata.get('authorization'), call });
         const said = answer({ method: name, request: call.request });
         if (said !== undefined && 'code' in said) done(said);
         else if (said !== undefined) done(null, said);
@@ -66,6 +72,24 @@ describe('infer', () => {
       status: 'bad response',
       message: "the answer cannot be read: tensor 'y': 0 bytes for FP32 of shape [2], which has 8",
     });
+  });
+
+  it('is aborted by its signal, which cancels the call', async () => {
+    const abort = new AbortController();
+    answer = () => {
+      abort.abort(new Error('not needed any more'));
+      return undefined;
+    };
+    await expect(client.infer('m', [INPUT], { signal: abort.signal })).rejects.toThrow('not needed any more');
+    await until('the call is cancelled', () => seen[0]?.call.cancelled === true);
+    await expect(client.infer('m', [INPUT], { signal: abort.signal })).rejects.toThrow('not needed any more');
+    expect(seen).toHaveLength(1);
+  });
+
+  it('sends metadata of its own', async () => {
+    answer = () => ({ code: grpc.status.INTERNAL, details: 'no' });
+    await expect(client.infer('m', [INPUT], { headers: { Authorization: 'Bearer a' } })).rejects.toThrow('no');
+    expect(seen[0]?.metadata).toEqual(['Bearer a']);
   });
 
   it('sends and receives messages above the default limit of 4 MiB', async () => {

@@ -1,11 +1,11 @@
-import { createServer, type Agent, type Server, type ServerResponse } from 'node:http';
+import { createServer, type Agent, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { TritonHttpClient } from '../../../src/triton/http';
 import type { Tensor } from '../../../src/triton/tensor';
 
 /** Answers the next request; requests are recorded in `seen`. */
 let answer: (response: ServerResponse) => void;
-let seen: { method: string | undefined; url: string | undefined }[];
+let seen: { method: string | undefined; url: string | undefined; headers: IncomingHttpHeaders }[];
 let sockets: Set<Socket>;
 let server: Server;
 let client: TritonHttpClient;
@@ -15,7 +15,7 @@ beforeEach(async () => {
   sockets = new Set();
   server = createServer((request, response) => {
     request.resume().on('end', () => {
-      seen.push({ method: request.method, url: request.url });
+      seen.push({ method: request.method, url: request.url, headers: request.headers });
       answer(response);
     });
   });
@@ -55,6 +55,26 @@ describe('infer', () => {
       model: 'm',
       message: "the answer cannot be read: tensor 'y': 4 bytes for FP32 of shape [2], which has 8",
     });
+  });
+
+  it('is aborted by its signal, which closes the connection', async () => {
+    const abort = new AbortController();
+    const closed = new Promise((resolve) => {
+      answer = (response) => {
+        response.on('close', resolve);
+        abort.abort(new Error('not needed any more'));
+      };
+    });
+    await expect(client.infer('m', INPUTS, { signal: abort.signal })).rejects.toThrow('not needed any more');
+    await closed;
+    await expect(client.infer('m', INPUTS, { signal: abort.signal })).rejects.toThrow('not needed any more');
+    expect(seen).toHaveLength(1);
+  });
+
+  it('sends headers of its own', async () => {
+    answer = json(500, { error: 'no' });
+    await expect(client.infer('m', INPUTS, { headers: { Authorization: 'Bearer a' } })).rejects.toThrow('no');
+    expect(seen[0]?.headers).toMatchObject({ authorization: 'Bearer a', 'content-type': 'application/octet-stream' });
   });
 
   it('sends nothing if data and shape disagree', async () => {
