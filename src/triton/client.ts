@@ -93,8 +93,8 @@ export interface InferOptions extends CallOptions {
   /** Headers (gRPC: metadata) of this request, beside those of the client. Not for streams. */
   headers?: Readonly<Record<string, string>>;
   /**
-   * Aborts the call, which then rejects with the reason of the signal. Triton cancels a request whose client is gone, before
-   * its model begins to compute it. Not for streams, which have `close`.
+   * Aborts the call, which then rejects with the reason of the signal. Over gRPC, Triton cancels the request if its model has
+   * not begun to compute it; over HTTP only the call ends. Not for streams, which have `close`.
    */
   signal?: AbortSignal;
   /** Useful if the tensors compress well and the network is slower than the compression. */
