@@ -5,7 +5,7 @@ import { ownModels } from '../../tools/shipped-models';
 import { fences } from '../support/markdown';
 
 /** Our Markdown pages, from the top of the package; not those beside models of the user's own. */
-const PAGES = pagesIn('.', /^(\.|node_modules$|build$)/).filter(
+const PAGES = pagesIn('.', /^(\.|(node_modules|build|dist)$)/).filter(
   (page) => !ownModels().some((name) => page.startsWith(`model-repo/${name}/`)),
 );
 
