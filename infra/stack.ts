@@ -297,5 +297,6 @@ function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings
   return {
     nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
     tolerations: [...(triton.tolerations ?? []), ...taints],
+    sharedGpus: pools.some(({ timeSlices }) => timeSlices > 1),
   };
 }

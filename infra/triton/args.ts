@@ -320,6 +320,11 @@ export interface TritonOptions {
   replicas?: number;
   /** GPUs of each pod; 0 serves on CPUs. Default: 1. */
   gpusPerPod?: number;
+  /**
+   * Whether nodes may offer a GPU several times (time slices), so that a pod may get fewer GPUs than it requests. If true,
+   * only a pod that sees no GPU fails to start; otherwise also one that sees fewer than `gpusPerPod`. Default: true.
+   */
+  sharedGpus?: boolean;
   /** Labels of the nodes that pods may run on. Default: none. */
   nodeSelector?: Record<string, pulumi.Input<string>>;
   /** Tolerated taints in addition to nvidia.com/gpu, which pods with GPUs always tolerate. Default: none. */

@@ -81,10 +81,20 @@ const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
  * The program of the container. Triton requires an empty download folder, but a restarted container finds the files of its
  * predecessor in the pod. `exec`, so that the stop signal reaches the server.
  */
-export function startCommand({ agent }: ResolvedTritonArgs): string[] {
-  return agent === undefined
-    ? ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start']
-    : ['/bin/sh', '-c', readScript('start-triton.sh'), SCRATCH_DIRECTORY];
+export function startCommand(settings: ResolvedTritonArgs): string[] {
+  const check = gpuCheck(settings);
+  return settings.agent === undefined
+    ? ['/bin/sh', '-c', `${check}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`, 'start']
+    : ['/bin/sh', '-c', `${check}${readScript('start-triton.sh')}`, SCRATCH_DIRECTORY];
+}
+
+/**
+ * Ends the container if it sees too few GPUs. Where GPUs are shared, a pod may get two slices of the same GPU, which is
+ * listed once: https://gitlab.com/nvidia/kubernetes/device-plugin/-/issues/8 (2026-11-27).
+ */
+function gpuCheck({ gpusPerPod, sharedGpus }: ResolvedTritonArgs): string {
+  if (gpusPerPod === 0) return '';
+  return `gpus=${gpusPerPod}\nleast=${sharedGpus ? 1 : gpusPerPod}\n${readScript('require-gpus.sh')}`;
 }
 
 /**

@@ -25,6 +25,7 @@ export interface CompleteOptions extends TritonOptions {
   image: string;
   replicas: number;
   gpusPerPod: number;
+  sharedGpus: boolean;
   tolerations: Toleration[];
   resources: Required<PodResources>;
   startup: Required<StartupBudget>;
@@ -74,6 +75,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     image: options.image ?? defaultImage(),
     replicas: options.replicas ?? DEFAULTS.replicas,
     gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,
+    sharedGpus: options.sharedGpus ?? true,
     tolerations: options.tolerations ?? [],
     resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...defined(options.resources) },
     startup: { ...DEFAULTS.startup, ...defined(options.startup) },

@@ -122,6 +122,23 @@ test('AL2023 pools get a device plugin for each number of time slices', async ()
   });
 });
 
+test.each([
+  ['two GPUs if no pool shares GPUs', [1], 2],
+  ['one GPU if a pool shares GPUs', [1, 4], 1],
+])('a replica with gpusPerPod 2 must see at least %s', async (_, slices, least) => {
+  const pools = slices.map((timeSlices) => ({
+    ...GROUP,
+    name: `of-${timeSlices}`,
+    instanceTypes: ['g5.12xlarge'],
+    timeSlices,
+  }));
+  const made = await variant({ gpuNodePools: pools, gpusPerPod: 2 });
+  const { spec } = made.only('kubernetes:apps/v1:Deployment').inputs as unknown as {
+    spec: { template: { spec: { containers: [{ command: string[] }] } } };
+  };
+  expect(spec.template.spec.containers[0].command[2]).toMatch(new RegExp(`^gpus=2\nleast=${least}\n`));
+});
+
 test('Bottlerocket pools have a system volume and time slices in user data, but no device plugin', async () => {
   const pool = { ...GROUP, ami: 'Bottlerocket', timeSlices: 3, capacityTypes: ['on-demand'] };
   const made = await variant({ gpuNodePools: [pool] });

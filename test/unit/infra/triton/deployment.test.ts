@@ -100,7 +100,8 @@ test('the Deployment with all defaults', async () => {
               name: 'triton',
               image: 'registry.example/tritonserver:1.2.3',
               imagePullPolicy: 'Always',
-              command: ['/bin/sh', '-c', 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"', 'start'],
+              // gpu-check.test.ts runs the script.
+              command: ['/bin/sh', '-c', expect.stringMatching(/^gpus=1\nleast=1\n#/) as string, 'start'],
               args: [
                 '/opt/nvidia/nvidia_entrypoint.sh',
                 'tritonserver',
@@ -202,6 +203,8 @@ describe('resources', () => {
   test('gpusPerPod 0 requests and tolerates no GPU', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
     expect(pod['tolerations']).toEqual([]);
+    const script = 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"';
+    expect(container['command']).toEqual(['/bin/sh', '-c', script, 'start']);
     expect(container['resources']).toEqual({
       requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
       limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi' },
