@@ -20,6 +20,7 @@ import { TritonError, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
 import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
+import { Deadline } from './deadline';
 import { requireGpus } from './devices';
 import { Downloads } from './downloads';
 import type { AgentEvent } from './events';
@@ -81,10 +82,10 @@ export class Agent {
   private problem: string | undefined;
   /** How the models of the served release answered. */
   private asked: AskedModels = {};
-  /** A release that failed in Triton, and until when, by Date.now(), it is not loaded again. */
-  private refused: { id: string; until: number; pauseMs: number } | undefined;
-  /** When this pod follows a head that it did not try, by Date.now(). */
-  private followAt = 0;
+  /** A release that failed in Triton, and until when it is not loaded again. */
+  private refused: { id: string; until: Deadline; pauseMs: number } | undefined;
+  /** When this pod follows a head that it did not try. */
+  private followAt = new Deadline(0);
 
   constructor(private readonly options: AgentOptions) {
     const { directory, diskBytes, store, location, triton, loadTimeoutMs, restartMs = 60_000 } = options;
@@ -232,7 +233,7 @@ export class Agent {
     const { head: before } = notes;
     if (before !== undefined && generation <= before.generation) return;
     notes.head = { generation, release, manifestSha256 };
-    this.followAt = Date.now() + Math.random() * (this.options.spreadMs ?? 60_000);
+    this.followAt = new Deadline(Math.random() * (this.options.spreadMs ?? 60_000));
     this.refused = undefined;
     if (this.serving.isWhole && this.serving.release?.id === release) this.setHome(release);
     try {
@@ -275,8 +276,8 @@ export class Agent {
     this.desk.endIfExpired();
     const target = this.getTarget();
     if (target !== undefined && (!serving.isWhole || serving.release?.id !== target)) {
-      const early = this.followAt - Date.now();
-      if (early <= 0 || !this.isUntried(target)) return this.moveTo(target, signal);
+      const early = this.followAt.leftMs;
+      if (early === 0 || !this.isUntried(target)) return this.moveTo(target, signal);
       await this.alarm.wait(early, signal);
       return true;
     }
@@ -305,7 +306,7 @@ export class Agent {
     if (home !== undefined && now !== undefined && (!serving.isWhole || (now !== home && now !== head?.release))) {
       return home;
     }
-    if (head === undefined || (head.release === this.refused?.id && Date.now() < this.refused.until)) return home;
+    if (head === undefined || (head.release === this.refused?.id && this.refused.until.leftMs > 0)) return home;
     return head.release;
   }
 
@@ -396,7 +397,7 @@ export class Agent {
     if (!isRefusal && (serving.release === undefined || serving.isWhole)) return; // It failed before it reached Triton.
     const { retryMs = 5000 } = this.options;
     const pauseMs = refused?.id === id ? Math.min(2 * refused.pauseMs, 120 * retryMs) : 2 * retryMs;
-    this.refused = { id, until: isRefusal ? Infinity : Date.now() + pauseMs, pauseMs };
+    this.refused = { id, until: new Deadline(isRefusal ? Infinity : pauseMs), pauseMs };
   }
 
   /** A pod that starts and cannot fetch or load head serves home, if its files are complete. */

@@ -3,6 +3,7 @@ import { UserError } from '../core/errors';
 import type { ModelDevice } from '../release/agent-api';
 import type { Manifest } from '../release/manifest';
 import type { InferenceClient } from '../triton/client';
+import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
 import { requestRestart } from './restart-request';
@@ -118,12 +119,12 @@ export class Serving {
     this.current = undefined;
     report({ event: 'restart of Triton requested' });
     requestRestart(directory);
-    const deadline = Date.now() + restartMs;
+    const deadline = new Deadline(restartMs);
     while (!signal.aborted) {
       const index = await triton.repositoryIndex({ timeoutMs: CHECK_MS }).catch(() => undefined);
       // An answer does not show which server it is from: one may end and another one start between two calls.
       if (index?.every(({ version }) => version === '') === true) break;
-      if (index !== undefined && Date.now() > deadline) {
+      if (index !== undefined && deadline.leftMs === 0) {
         report({ event: 'Triton was not restarted', withinMs: restartMs });
         break;
       }

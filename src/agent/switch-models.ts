@@ -5,6 +5,7 @@ import type { Manifest, ManifestModel } from '../release/manifest';
 import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
 import { getUnits, type Unit } from './content-store';
+import { Deadline } from './deadline';
 import type { ModelRepository } from './model-repository';
 import type { LoadNote, NoteFile } from './notes';
 
@@ -263,10 +264,10 @@ export class ModelSwitcher {
   private async untilUnloaded(model: string): Promise<void> {
     const isLoaded = ({ name, state }: ModelIndexEntry): boolean =>
       name === model && (state === 'READY' || state === 'UNLOADING');
-    const deadline = Date.now() + UNLOAD_MS;
+    const deadline = new Deadline(UNLOAD_MS);
     for (;;) {
       if (!(await this.options.triton.repositoryIndex()).some(isLoaded)) return;
-      if (Date.now() > deadline) {
+      if (deadline.leftMs === 0) {
         throw new TritonError(`Triton does not unload ${model} within ${UNLOAD_MS / 1000} s`, {
           status: 'timeout',
           model,

@@ -1,26 +1,8 @@
-import { performance } from 'node:perf_hooks';
 import type { TrialPhase, TrialRequest } from '../release/agent-api';
+import { Deadline } from './deadline';
 
 /** Longest time of a trial, however often it is renewed. */
 const LONGEST_MS = 2 * 3600 * 1000;
-
-/**
- * A time in the future by the monotonic and by the wall clock, whichever comes first: one may stand still while the
- * machine is suspended, and the other may be set back.
- */
-class Deadline {
-  private readonly monotonic: number;
-  private readonly wall: number;
-
-  constructor(ms: number) {
-    this.monotonic = performance.now() + ms;
-    this.wall = Date.now() + ms;
-  }
-
-  get leftMs(): number {
-    return Math.max(0, Math.min(this.monotonic - performance.now(), this.wall - Date.now()));
-  }
-}
 
 /** A lease, held by a publisher, that makes this pod serve a release that head.json does not name. */
 export class Trial {

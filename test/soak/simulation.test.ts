@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { buildSimulation, runSimulation } from '../support/simulation/run-simulation';
 import type { SimulationReport } from '../support/simulation/main';
 import { MUTANTS, OTHER_MUTANTS } from '../support/simulation/mutants';
+import type { Scenario } from '../support/simulation/scenario';
 import { IS_LONG, patience, repetitions, report, SOAK_SEED } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 
@@ -17,7 +18,7 @@ afterAll(() => scratch.clean());
 const SCHEDULES = repetitions(IS_LONG ? 4000 : 2000);
 const AT_A_TIME = IS_LONG ? 2 : 1;
 /** Within this many schedules the simulation finds each mutant. */
-const MUTANT_SCHEDULES = 5000;
+const MUTANT_SCHEDULES = IS_LONG ? 10_000 : 5000;
 
 const program = join(scratch.directory, 'simulation.cjs');
 beforeAll(() => buildSimulation(program));
@@ -34,6 +35,31 @@ test('the same seed gives the same schedules', async () => {
     events: both[1]?.events,
   });
   expect(both.map(describe)).toEqual([[], []]);
+});
+
+/** Scenarios that showed a fault of the product once, which is fixed. */
+const FIXED: Readonly<Record<string, Scenario>> = {
+  // A pod that has to follow head waited for an hour, because its time to wait was a time of the wall clock.
+  'a clock is set back while a pod waits to follow head': {
+    seed: 453513197,
+    pods: 1,
+    publishes: [
+      {
+        at: 0,
+        a: { version: 1, count: 1, variant: 0, labels: 'none', isBad: false },
+        b: { version: 1, count: 1, variant: 0, labels: 'y', isBad: false },
+      },
+    ],
+    happenings: [{ kind: 'set clock', pod: 0, at: 4000, ms: -3_600_000 }],
+    faults: [{ client: 'pod-0', request: 'get head', nth: 1, effect: 'kills its sender', ms: 100 }],
+    hours: false,
+  },
+};
+
+test.each(Object.entries(FIXED))('a scenario of a former fault passes: %s', async (_, scenario) => {
+  const { failure } = await runSimulation(program, { seed: scenario.seed, runs: 1, shrink: false, scenario });
+  // Of a given scenario, the log is in the report also if nothing was wrong.
+  expect(failure?.wrong).toEqual([]);
 });
 
 test(
