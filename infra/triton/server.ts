@@ -15,7 +15,7 @@ import { type ComponentContext, labels, podSelector, selectorLabels, serviceAcco
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
 import { createSecrets } from './secrets';
-import { createService, serviceUrl } from './service';
+import { createHeadlessService, createService, serviceUrl } from './service';
 import { type ResolvedTritonArgs, withDefaults } from './settings';
 
 export type * from './args';
@@ -55,6 +55,7 @@ export class TritonServer extends pulumi.ComponentResource {
     this.modelControlSecret = pulumi.output(secrets.names.modelControl);
     createDisruptionBudget(part);
     createService(part);
+    createHeadlessService(part);
     createAutoscaling(part, deployment.metadata.name);
     createMonitoring(part);
 

@@ -31,6 +31,33 @@ export function createService({ settings, namespace, options }: ComponentContext
   );
 }
 
+/**
+ * The Service for gRPC clients that balance requests themselves: its name resolves to the addresses of all ready pods
+ * (https://github.com/kubernetes/dns/blob/master/docs/specification.md, 2026-11-27). Without the port of metrics, so that
+ * the ServiceMonitor, which selects both Services, scrapes each pod once.
+ */
+export function createHeadlessService({ settings, namespace, options }: ComponentContext): Service {
+  const name = `${settings.name}-headless`;
+  return new Service(
+    name,
+    {
+      metadata: {
+        name,
+        namespace,
+        labels: labels(settings.name),
+        annotations: { 'pulumi.com/skipAwait': 'true' },
+      },
+      spec: {
+        type: 'ClusterIP',
+        clusterIP: 'None',
+        selector: selectorLabels(settings.name),
+        ports: servicePorts('grpc'),
+      },
+    },
+    { ...options, ignoreChanges: SET_BY_KUBERNETES },
+  );
+}
+
 /** Address of the Service in the cluster. */
 export function serviceUrl({ settings, namespace }: ComponentContext): pulumi.Output<string> {
   return pulumi.interpolate`http://${settings.name}.${namespace}.svc:${PORTS.http}`;

@@ -14,6 +14,7 @@ test('TritonServer with defaults creates exactly these objects', async () => {
     'PodDisruptionBudget',
     'Secret',
     'Service',
+    'Service',
     'ServiceAccount',
     'ServiceAccount',
     'TritonServer',
@@ -41,7 +42,7 @@ test('TritonServer names its objects after the component', async () => {
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
   // Pulumi gives a Secret a new name when its content changes.
   expect(new Set(metadata.map(({ name }) => name))).toEqual(
-    new Set(['faces', 'faces-agent', 'faces-default-deny', undefined]),
+    new Set(['faces', 'faces-agent', 'faces-default-deny', 'faces-headless', undefined]),
   );
 });
 

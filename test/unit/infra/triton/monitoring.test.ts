@@ -52,7 +52,7 @@ test('the ServiceMonitor selects the metrics port of the Service', async () => {
       ],
     },
   });
-  const { labels } = only('Service')['metadata'] as { labels: Record<string, string> };
+  const { labels } = only('Service', 'triton')['metadata'] as { labels: Record<string, string> };
   expect(labels).toMatchObject(SELECTOR);
 });
 

@@ -25,7 +25,7 @@ const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
 
 test('the Service exposes three ports of the pods of this component', async () => {
   const { only } = await render();
-  expect(only('Service')).toEqual({
+  expect(only('Service', 'triton')).toEqual({
     apiVersion: 'v1',
     kind: 'Service',
     metadata: {
@@ -42,6 +42,26 @@ test('the Service exposes three ports of the pods of this component', async () =
         { name: 'grpc', port: 8001, targetPort: 'grpc', appProtocol: 'kubernetes.io/h2c' },
         { name: 'metrics', port: 8002, targetPort: 'metrics', appProtocol: 'http' },
       ],
+    },
+  });
+});
+
+test('the headless Service resolves to the pods, for gRPC only', async () => {
+  const { only } = await render();
+  expect(only('Service', 'triton-headless')).toEqual({
+    apiVersion: 'v1',
+    kind: 'Service',
+    metadata: {
+      name: 'triton-headless',
+      namespace: 'triton',
+      labels: LABELS,
+      annotations: { 'pulumi.com/skipAwait': 'true' },
+    },
+    spec: {
+      type: 'ClusterIP',
+      clusterIP: 'None',
+      selector: SELECTOR,
+      ports: [{ name: 'grpc', port: 8001, targetPort: 'grpc', appProtocol: 'kubernetes.io/h2c' }],
     },
   });
 });
