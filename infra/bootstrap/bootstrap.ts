@@ -2,6 +2,7 @@ import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import * as iam from '@pulumi/aws/iam';
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
+import { ciRoleName, type CiRole } from '../iam/ci-roles';
 import { createIdentityProvider, findIdentityProvider } from '../iam/identity-provider';
 import { federatedTrust, policyDocument } from '../iam/policy-document';
 import { createBucketDefaults, encryptBucket, tlsOnly } from '../storage/bucket';
@@ -49,11 +50,10 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
     : findIdentityProvider(GITHUB_ISSUER, 'If the account has none: pulumi config set createOidcProvider true');
   const values: PolicyValues = { stack, region, accountId, stateBucket: bucket.bucket, stateKeyArn: key.arn };
   const boundary = new iam.Policy('boundary', { policy: boundaryPolicy(values) });
-  const createRole = (name: string, subject: string, policy: pulumi.Output<string>): pulumi.Output<string> => {
+  const createRole = (name: CiRole, subject: string, policy: pulumi.Output<string>): pulumi.Output<string> => {
     const host = GITHUB_ISSUER.replace('https://', '');
     const role = new iam.Role(name, {
-      // Not triton-STACK-*, because the role deploy may change roles with such names.
-      name: `ci-triton-${stack}-${name}`,
+      name: ciRoleName(stack, name),
       description: `CI of triton-${stack}: ${name}`,
       maxSessionDuration: SESSION_SECONDS,
       permissionsBoundary: boundary.arn,

@@ -170,13 +170,14 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
         }),
       ),
     ),
-    accessEntries: (clusterName) =>
+    accessEntries: once((clusterName: string) =>
       ask('eks:ListAccessEntries', async () => {
         const found: string[] = [];
         const pages = paginateListAccessEntries({ client: eks }, { clusterName }, options);
         for await (const { accessEntries = [] } of pages) found.push(...accessEntries);
         return found;
       }),
+    ),
     hasLogGroup: (name) =>
       ask('logs:DescribeLogGroups', async () => {
         const { logGroups = [] } = await logs.send(new DescribeLogGroupsCommand({ logGroupNamePrefix: name }), options);

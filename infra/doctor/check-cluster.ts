@@ -1,5 +1,10 @@
+import { CI_ROLES, ciRoleName, type CiRole } from '../iam/ci-roles';
+import type { Settings } from '../settings';
+import type { ClusterSettings } from '../settings/types';
 import type { Identity } from './account';
-import { error, isOwn, ok, warning, type Check, type Context } from './check';
+import { error, isOwn, ok, warning, type Check, type Finding } from './check';
+
+type CreatedCluster = Extract<ClusterSettings, { kind: 'create' }>;
 
 const NONE = [ok('none needed: the stack uses an existing cluster')];
 
@@ -46,7 +51,7 @@ export const logGroupCheck: Check = {
   },
 };
 
-/** Whether the caller may use the Kubernetes API of the stack's cluster, which "pulumi up" needs. */
+/** Whether the caller, which "pulumi up" needs, and the listed roles may use the Kubernetes API of the stack's cluster. */
 export const clusterAccessCheck: Check = {
   name: 'cluster access',
   run: async (context) => {
@@ -57,20 +62,98 @@ export const clusterAccessCheck: Check = {
     if (existing === undefined) return [ok('no cluster yet')];
     if (!isOwn(existing.tags, settings)) return [ok('not checked: the cluster is not known to be of this stack')];
     if (!existing.hasAccessEntries) return [ok('not checked: the cluster uses no access entries')];
-    return judgeAccess(context, cluster.name);
+    const [identity, entries] = await Promise.all([account.identity(), account.accessEntries(cluster.name)]);
+    return [judgeCaller(identity, entries, cluster.name, settings.region), ...judgeListed(cluster, entries, settings)];
   },
 };
 
-async function judgeAccess({ account, settings: { region } }: Context, name: string) {
-  const [identity, entries] = await Promise.all([account.identity(), account.accessEntries(name)]);
+function judgeCaller(identity: Identity, entries: readonly string[], name: string, region: string): Finding {
   const entry = entries.find((arn) => isPrincipal(arn, identity));
-  if (entry !== undefined) return [ok(`${entry} has an access entry`)];
-  return [
-    error(
-      `${identity.arn} has no access entry of ${name}, so "pulumi up" cannot use the Kubernetes API`,
-      `add the role to clusterAdmins and let an administrator run "pulumi up"; "aws eks list-access-entries --cluster-name ${name} --region ${region}" lists the administrators`,
-    ),
+  if (entry !== undefined) return ok(`${entry} has an access entry`);
+  return error(
+    `${identity.arn} has no access entry of ${name}, so "pulumi up" cannot use the Kubernetes API`,
+    `add the role to clusterAdmins and let an administrator run "pulumi up"; "aws eks list-access-entries --cluster-name ${name} --region ${region}" lists the administrators`,
+  );
+}
+
+/** Warnings, because the next "pulumi up" creates the entry of a role that was just added to the stack file. */
+function judgeListed(
+  { name, admins, viewers }: CreatedCluster,
+  entries: readonly string[],
+  { stack }: Settings,
+): Finding[] {
+  const listed = [
+    ...admins.map((arn) => ({ setting: 'clusterAdmins', arn })),
+    ...viewers.map((arn) => ({ setting: 'clusterViewers', arn })),
   ];
+  return listed.map(({ setting, arn }) =>
+    entries.includes(arn)
+      ? ok(`${arn} has an access entry`)
+      : warning(
+          `${setting} has ${arn}, which has no access entry of ${name}, so the Kubernetes API answers it with 401`,
+          `an administrator of the cluster: pulumi up --stack ${stack} --refresh`,
+        ),
+  );
+}
+
+/** In which list of the stack file each role of CI belongs (docs/ci.md). */
+const CI_SETTINGS: Readonly<Record<CiRole, 'clusterAdmins' | 'clusterViewers'>> = {
+  deploy: 'clusterAdmins',
+  drift: 'clusterViewers',
+  preview: 'clusterViewers',
+};
+
+/** Whether the roles of CI that the account has may use the Kubernetes API of the stack's cluster. */
+export const ciRolesCheck: Check = {
+  name: 'CI roles',
+  run: async ({ account, settings }) => {
+    const { cluster, stack } = settings;
+    if (cluster.kind === 'existing') return [ok('not checked: its administrator decides about an existing cluster')];
+    const found = await Promise.all(
+      CI_ROLES.map(async (role) => ({ role, arn: await account.roleArn(ciRoleName(stack, role)) })),
+    );
+    const roles = found.flatMap(({ role, arn }) => (arn === undefined ? [] : [{ role, arn }]));
+    if (roles.length === 0) return [ok(`the account has no role ${ciRoleName(stack, 'deploy')}, -drift or -preview`)];
+    const existing = await account.cluster(cluster.name);
+    const isUp = existing !== undefined && isOwn(existing.tags, settings);
+    if (isUp && !existing.hasAccessEntries) return [ok('not checked: the cluster uses no access entries')];
+    const entries = isUp ? await account.accessEntries(cluster.name) : undefined;
+    return judgeCiRoles(roles, { cluster, stack, entries, identity: await account.identity() });
+  },
+};
+
+/**
+ * @param roles that the account has
+ * @param entries ARNs of the principals with an access entry; undefined if the cluster does not exist
+ */
+export function judgeCiRoles(
+  roles: readonly { role: CiRole; arn: string }[],
+  {
+    cluster: { admins, viewers },
+    stack,
+    entries,
+    identity,
+  }: {
+    cluster: Pick<CreatedCluster, 'admins' | 'viewers'>;
+    stack: string;
+    entries: readonly string[] | undefined;
+    identity: Identity;
+  },
+): Finding[] {
+  const lengths = { clusterAdmins: admins.length, clusterViewers: viewers.length };
+  return roles.map(({ role, arn }) => {
+    if ([...admins, ...viewers].includes(arn)) return ok(`the stack file lists ${arn}`);
+    if (entries?.includes(arn) === true) return ok(`${arn} has an access entry`);
+    // The creator of a cluster must not be listed. If clusterAdmins has others, they are the people of a cluster that CI creates.
+    if (role === 'deploy' && entries === undefined && (admins.length > 0 || isPrincipal(arn, identity))) {
+      return ok(`${arn} is to create the cluster, which gives it an access entry`);
+    }
+    const setting = CI_SETTINGS[role];
+    return warning(
+      `the account has ${arn}, but neither clusterAdmins nor clusterViewers lists it, so the Kubernetes API answers it with 401`,
+      `${role === 'deploy' && entries === undefined ? 'unless this role creates the cluster: ' : ''}pulumi config set --stack ${stack} --path '${setting}[${lengths[setting]++}]' ${arn}`,
+    );
+  });
 }
 
 /**

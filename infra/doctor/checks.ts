@@ -1,6 +1,6 @@
 import type { Check } from './check';
 import { bucketCheck } from './check-bucket';
-import { clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-cluster';
+import { ciRolesCheck, clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-cluster';
 import { eksVersionCheck } from './check-eks-version';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { identityCheck } from './check-identity';
@@ -22,6 +22,7 @@ export const CHECKS: readonly Check[] = [
   clusterNameCheck,
   logGroupCheck,
   clusterAccessCheck,
+  ciRolesCheck,
   oidcProviderCheck,
   subjectsCheck,
   rolesCheck,

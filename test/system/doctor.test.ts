@@ -54,6 +54,8 @@ let isClean = false;
 
 const REGION = 'us-east-1';
 const ACCOUNT = '123456789012';
+/** The identity of the mock's usual keys. */
+const CALLER = `arn:aws:sts::${ACCOUNT}:user/moto`;
 const GITHUB = 'token.actions.githubusercontent.com';
 const PROVIDER = `arn:aws:iam::${ACCOUNT}:oidc-provider/${GITHUB}`;
 const TAGS = { project: 'triton-serving', stack: 'staging' };
@@ -147,6 +149,10 @@ async function createCluster(tags: Record<string, string>): Promise<void> {
       tags,
     }),
   );
+}
+
+async function admit(principalArn: string): Promise<void> {
+  await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
 }
 
 async function createProvider(audience: string, tags: Record<string, string> = {}): Promise<void> {
@@ -426,9 +432,43 @@ const STATES: State[] = [
     make: async () => {
       await createCluster(TAGS);
       await createLogGroup();
-      const principalArn = `arn:aws:sts::${ACCOUNT}:user/moto`;
-      await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
+      await admit(CALLER);
     },
+  },
+  {
+    name: 'the cluster of this stack, without the access entry of a listed role',
+    settings: { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`, 'arn:aws:iam::111111111111:role/other'] },
+    make: async () => {
+      await createCluster(TAGS);
+      await createRole('admin');
+      for (const arn of [CALLER, 'arn:aws:iam::111111111111:role/other']) await admit(arn);
+    },
+    finds: ['warning cluster access'],
+    says: [
+      /clusterAdmins has arn:aws:iam::123456789012:role\/admin, which has no access entry of triton-staging/,
+      /pulumi up --stack staging --refresh/,
+      /arn:aws:iam::111111111111:role\/other has an access entry/,
+    ],
+  },
+  {
+    name: 'the cluster of this stack, without access of the roles of CI',
+    settings: { clusterViewers: [`arn:aws:iam::${ACCOUNT}:role/ci-triton-staging-drift`] },
+    make: async () => {
+      await createCluster(TAGS);
+      for (const role of ['deploy', 'drift', 'preview']) await createRole(`ci-triton-staging-${role}`);
+      for (const arn of [CALLER, `arn:aws:iam::${ACCOUNT}:role/ci-triton-staging-drift`]) await admit(arn);
+    },
+    finds: ['warning CI roles', 'warning CI roles'],
+    says: [
+      /--path 'clusterAdmins\[0\]' arn:aws:iam::123456789012:role\/ci-triton-staging-deploy/,
+      /--path 'clusterViewers\[1\]' arn:aws:iam::123456789012:role\/ci-triton-staging-preview/,
+    ],
+  },
+  {
+    name: 'no cluster, and a role of CI that may use only a cluster that CI creates',
+    make: () => createRole('ci-triton-staging-deploy'),
+    finds: ['warning CI roles'],
+    says: [/unless this role creates the cluster: pulumi config set --stack staging --path 'clusterAdmins\[0\]'/],
   },
   {
     name: 'the cluster of this stack, without an access entry of the caller',
@@ -469,12 +509,7 @@ const STATES: State[] = [
     name: 'the identity provider of this stack',
     make: async () => {
       await createCluster(TAGS);
-      await eks.send(
-        new CreateAccessEntryCommand({
-          clusterName: 'triton-staging',
-          principalArn: `arn:aws:sts::${ACCOUNT}:user/moto`,
-        }),
-      );
+      await admit(CALLER);
       await createProvider('sts.amazonaws.com', TAGS);
     },
   },
@@ -627,8 +662,7 @@ describe('the rights of the doctor', () => {
     await createBucket(BUCKET);
     await createRole('admin');
     await createCluster(TAGS);
-    const principalArn = `arn:aws:iam::${ACCOUNT}:user/${USER}`;
-    await eks.send(new CreateAccessEntryCommand({ clusterName: 'triton-staging', principalArn }));
+    await admit(`arn:aws:iam::${ACCOUNT}:user/${USER}`);
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
     before = { settings: { ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
     const vpc = await createVpc();

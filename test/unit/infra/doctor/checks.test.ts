@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GPU_INSTANCE_TYPE_NAMES } from '../../../../infra/gpu/gpu-instance-types';
-import { isPrincipal } from '../../../../infra/doctor/check-cluster';
+import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
 import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
 import { judgeRoom } from '../../../../infra/doctor/check-network';
@@ -186,6 +186,31 @@ test.each<[entry: string, caller: string, is: boolean]>([
   ['arn:aws:iam::1:user/you', 'arn:aws:iam::1:user/me', false],
 ])('isPrincipal: the entry of %s for %s', (entry, arn, is) => {
   expect(isPrincipal(entry, { arn, account: '1' })).toBe(is);
+});
+
+const CI_ARN = 'arn:aws:iam::1:role/ci-triton-staging-';
+const PERSON = { account: '1', arn: 'arn:aws:iam::1:user/me' };
+const CI = { account: '1', arn: 'arn:aws:sts::1:assumed-role/ci-triton-staging-deploy/ci' };
+type CiRoles = Parameters<typeof judgeCiRoles>;
+
+test.each<[name: string, roles: string[], rest: Partial<CiRoles[1] & CiRoles[1]['cluster']>, fixes: string[]]>([
+  ['before a cluster', ['deploy', 'drift'], {}, ['clusterAdmins[0]', 'clusterViewers[0]']],
+  ['before a cluster that CI creates', ['deploy'], { identity: CI }, []],
+  ['before a cluster that people administer', ['deploy'], { admins: ['arn:aws:iam::1:role/people'] }, []],
+  ['without their entries', ['deploy'], { admins: ['arn:aws:iam::1:role/people'], entries: [] }, ['clusterAdmins[1]']],
+  ['with their entries', ['deploy', 'preview'], { entries: [`${CI_ARN}deploy`, `${CI_ARN}preview`] }, []],
+  ['that are listed', ['deploy', 'drift'], { admins: [`${CI_ARN}deploy`], viewers: [`${CI_ARN}drift`] }, []],
+  ['of which one is listed', ['drift', 'preview'], { viewers: [`${CI_ARN}drift`] }, ['clusterViewers[1]']],
+  ['of which two are not', ['drift', 'preview'], {}, ['clusterViewers[0]', 'clusterViewers[1]']],
+])('judgeCiRoles: roles %s', (_, roles, { admins = [], viewers = [], entries, identity = PERSON }, fixes) => {
+  const found = judgeCiRoles(roles.map((role) => ({ role, arn: `${CI_ARN}${role}` })) as unknown as CiRoles[0], {
+    cluster: { admins, viewers },
+    stack: 'staging',
+    entries,
+    identity,
+  });
+  const warnings = found.filter(({ level }) => level !== 'ok');
+  expect(warnings.map(({ fix }) => /--path '(.*)' arn/.exec(fix ?? '')?.[1])).toEqual(fixes);
 });
 
 test('the rights only read', () => {
