@@ -83,12 +83,15 @@ async function checkStack(stack: string, folder: string, afterUp: boolean): Prom
   const identity = awsIdentity(source.identity, new ProblemList(`Pulumi.${stack}.yaml`));
   // Loaded on demand, because the SDK's clients are large and the help needs none.
   const { openAwsAccount } = await import('../infra/doctor/aws-account');
+  const { openWeb } = await import('../infra/doctor/web');
   const account = await openAwsAccount(settings.region, identity);
-  const context = { settings, allowedAccounts: allowedAccounts(stack, folder), account, today: new Date() };
+  const web = await openWeb(settings.region);
+  const context = { settings, allowedAccounts: allowedAccounts(stack, folder), account, web, today: new Date() };
   try {
     return afterUp ? await checkServing(stack, folder, context) : await examine(CHECKS, context);
   } finally {
     account.close();
+    web.close();
   }
 }
 

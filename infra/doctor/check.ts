@@ -1,5 +1,6 @@
 import type { Settings } from '../settings';
 import type { AwsAccount } from './account';
+import type { Web } from './web';
 
 export type Level = 'ok' | 'warning' | 'error';
 
@@ -17,6 +18,7 @@ export interface Context {
   /** `aws:allowedAccountIds` of the stack file; empty if every account is allowed. */
   allowedAccounts: readonly string[];
   account: AwsAccount;
+  web: Web;
   /** A parameter for tests. */
   today: Date;
 }

@@ -6,6 +6,7 @@ import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { identityCheck } from './check-identity';
 import { imagesCheck } from './check-images';
 import { networkQuotasCheck } from './check-network';
+import { ownAddressCheck } from './check-own-address';
 import { oidcProviderCheck, subjectsCheck } from './check-publishers';
 import { rolesCheck, spotRoleCheck } from './check-roles';
 import { regionCheck, zonesCheck } from './check-zones';
@@ -23,6 +24,7 @@ export const CHECKS: readonly Check[] = [
   logGroupCheck,
   clusterAccessCheck,
   ciRolesCheck,
+  ownAddressCheck,
   oidcProviderCheck,
   subjectsCheck,
   rolesCheck,

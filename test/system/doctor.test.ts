@@ -23,6 +23,7 @@ import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sd
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { RIGHTS } from '../../infra/doctor/rights';
 import { main } from '../../scripts/doctor';
+import { startInternet, type Internet } from '../support/internet';
 import { listenOnLoopback } from '../support/loopback';
 import { askMoto, testMoto, type Moto } from '../support/moto';
 import { runCommandLine } from '../support/run';
@@ -32,11 +33,13 @@ import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 let moto: Moto;
+let internet: Internet;
 beforeAll(async () => {
   // No check reads policies that AWS manages. Loading them takes most of a reset's time.
   process.env['MOTO_IAM_LOAD_MANAGED_POLICIES'] = 'false';
   moto = await testMoto(scratch);
-  Object.assign(process.env, moto.env);
+  internet = await startInternet(scratch);
+  Object.assign(process.env, moto.env, { TRITON_CHECKIP_URL: `${internet.url}/address` });
 }, 600_000);
 afterAll(() => scratch.clean());
 beforeEach(async () => {
@@ -207,6 +210,8 @@ async function createLogGroup(): Promise<void> {
 
 interface State extends Settings {
   name: string;
+  /** Variables with which the doctor runs, in addition to those of the mock. */
+  env?: () => Record<string, string>;
   /** Makes the state. */
   make?: () => Promise<void>;
   /** Makes a network, and returns the settings with which the stack uses it. */
@@ -482,6 +487,37 @@ const STATES: State[] = [
     finds: ['error log group'],
     says: [/aws logs delete-log-group --log-group-name \/aws\/eks\/triton-staging\/cluster --region us-east-1/],
   },
+  { name: 'a Kubernetes API that admits this machine', settings: { publicAccessCidrs: ['203.0.113.0/24'] } },
+  {
+    name: 'a Kubernetes API that admits other machines',
+    settings: { publicAccessCidrs: ['198.51.100.0/24'] },
+    finds: ['warning own address'],
+    says: [
+      /has the address 203.0.113.7, which is not in publicAccessCidrs \(198.51.100.0\/24\)/,
+      /pulumi config set --stack staging --path 'publicAccessCidrs\[1\]' 203.0.113.7\/32/,
+    ],
+  },
+  {
+    name: 'a network without the server that reports the address',
+    settings: { publicAccessCidrs: ['198.51.100.0/24'] },
+    env: () => ({ TRITON_CHECKIP_URL: 'http://127.0.0.1:9' }),
+    finds: ['warning own address'],
+    says: [/not checked: GET http:\/\/127.0.0.1:9\/: ECONNREFUSED/],
+  },
+  {
+    name: 'a server that reports no address',
+    settings: { publicAccessCidrs: ['198.51.100.0/24'] },
+    env: () => ({ TRITON_CHECKIP_URL: `${internet.url}/other` }),
+    finds: ['warning own address'],
+    says: [/not checked: http:\/\/127.0.0.1:\d+\/other answered 404 without an IPv4 address/],
+  },
+  {
+    name: 'a server without TLS that would report the address',
+    settings: { publicAccessCidrs: ['198.51.100.0/24'] },
+    env: () => ({ TRITON_CHECKIP_URL: 'http://checkip.example' }),
+    finds: ['warning own address'],
+    says: [/not checked: http:\/\/checkip.example is not the address of a server with TLS/],
+  },
   {
     name: 'an identity provider of the issuer, which the stack would create',
     make: () => createProvider('sts.amazonaws.com'),
@@ -634,11 +670,11 @@ const STATES: State[] = [
   },
 ];
 
-test.each(STATES)('names $name', async ({ settings, aws, make, makeNetwork, finds = [], says = [] }) => {
+test.each(STATES)('names $name', async ({ settings, aws, env, make, makeNetwork, finds = [], says = [] }) => {
   isClean = make === undefined && makeNetwork === undefined;
   await make?.();
   const made = await makeNetwork?.();
-  const { code, lines, text } = await examine({ settings: { ...settings, ...made?.settings }, aws });
+  const { code, lines, text } = await examine({ settings: { ...settings, ...made?.settings }, aws }, env?.());
   expect(findings(lines)).toEqual(finds);
   for (const pattern of says) expect(text).toMatch(pattern);
   for (const line of lines) expect(line.level === 'ok').toBe(line.fix === undefined);

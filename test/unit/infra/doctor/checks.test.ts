@@ -5,6 +5,7 @@ import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluste
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
 import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
 import { judgeRoom } from '../../../../infra/doctor/check-network';
+import { judgeAddress } from '../../../../infra/doctor/check-own-address';
 import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
 import { judgeSubnets, judgeZones } from '../../../../infra/doctor/check-zones';
 import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
@@ -211,6 +212,18 @@ test.each<[name: string, roles: string[], rest: Partial<CiRoles[1] & CiRoles[1][
   });
   const warnings = found.filter(({ level }) => level !== 'ok');
   expect(warnings.map(({ fix }) => /--path '(.*)' arn/.exec(fix ?? '')?.[1])).toEqual(fixes);
+});
+
+test.each<[address: string, ranges: string[], level: string]>([
+  ['203.0.113.7', ['203.0.113.7/32'], 'ok'],
+  ['203.0.113.7', ['198.51.100.0/24', '203.0.113.0/24'], 'ok'],
+  ['203.0.113.7', ['203.0.113.8/32'], 'warning'],
+  ['203.0.113.7', ['203.0.112.0/24', '203.0.114.0/24'], 'warning'],
+])('judgeAddress of %s in %j', (address, ranges, level) => {
+  const found = judgeAddress(address, ranges, 'prod');
+  expect(found.level).toBe(level);
+  const fix = `pulumi config set --stack prod --path 'publicAccessCidrs[${ranges.length}]' ${address}/32`;
+  expect(found.fix?.endsWith(fix) ?? true).toBe(true);
 });
 
 test('the rights only read', () => {
