@@ -68,6 +68,8 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     {
       ...settings.triton,
       ...onGpuNodes(settings),
+      // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
+      loadBalancerTags: settings.cluster.kind === 'create' ? settings.tags : {},
       modelRepository: repository.url,
       region: settings.modelRepository.region,
       credentials: credentials.value,

@@ -28,7 +28,10 @@ export interface ClusterArgs {
   subnetIds: pulumi.Input<string>[];
   /** Nodes without GPUs for system pods. Ignored with Auto Mode, which provides its own. */
   systemNodes: { instanceTypes: string[]; count: number };
-  /** Tags of the nodes in addition to those of AWS; Auto Mode needs a permission to set them. Default: none. */
+  /**
+   * Tags of the nodes in addition to those of AWS. Auto Mode gets the permission to set them, also on load balancers.
+   * Default: none.
+   */
   nodeTags?: Readonly<Record<string, string>>;
   /** Whether managed node groups will be added; they need add-ons that nodes of Auto Mode do not. Default: false. */
   hasNodeGroups?: boolean;
@@ -98,7 +101,8 @@ export class Cluster extends pulumi.ComponentResource {
       nodeRole: nodeRole?.role,
       dependsOn: [logs, ...role.attachments, ...(nodeRole?.attachments ?? [])],
     });
-    if (autoMode && Object.keys(args.nodeTags ?? {}).length > 0) allowTags(name, args.region, role.role);
+    const hasTags = autoMode && Object.keys(args.nodeTags ?? {}).length > 0;
+    const tagging = hasTags ? allowTags(name, args.region, role.role) : [];
     const provider = this.oidcProvider(name, cluster);
     const admissions = [...this.adminEntries(name, args, cluster), ...this.viewerEntries(name, args, cluster)];
     const addons =
@@ -126,7 +130,7 @@ export class Cluster extends pulumi.ComponentResource {
     this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
     this.kubeconfig = getKubeconfig(cluster, args.region);
     this.providerKubeconfig = getKubeconfig(cluster, args.region, args.identity);
-    this.ready = [cluster, ...admissions, ...(addons?.ready ?? [])];
+    this.ready = [cluster, ...admissions, ...tagging, ...(addons?.ready ?? [])];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
 
@@ -275,25 +279,72 @@ export function getIssuer(clusterName: string, identities: { oidcs: { issuer: st
 /** Resources of a node that Auto Mode creates and can tag. */
 const TAGGED = ['fleet', 'instance', 'launch-template', 'network-interface', 'spot-instances-request', 'volume'];
 
+/** Requests with which Auto Mode creates the parts of a load balancer with their tags. */
+const CREATE_LOAD_BALANCER = [
+  'ec2:CreateSecurityGroup',
+  'elasticloadbalancing:CreateListener',
+  'elasticloadbalancing:CreateLoadBalancer',
+  'elasticloadbalancing:CreateRule',
+  'elasticloadbalancing:CreateTargetGroup',
+];
+
+/** https://docs.aws.amazon.com/service-authorization/latest/reference/list_awselasticloadbalancingv2.html (2026-11-27) */
+const LOAD_BALANCER_PARTS = ['listener', 'listener-rule', 'loadbalancer', 'targetgroup'];
+
+const OWN_CLUSTER = '${aws:PrincipalTag/eks:eks-cluster-name}';
+
 /**
- * AWS's policies let Auto Mode set only AWS's own tags, so a NodeClass with other tags would get no nodes. The
- * conditions are those of the EKS user guide, "Custom AWS tags for EKS Auto resources".
+ * AWS's policies let Auto Mode set only AWS's own tags, so a NodeClass or load balancer with other tags would not be
+ * created. The conditions of TagNodes and TagNewLoadBalancers are those of the EKS user guide, "Custom AWS tags for EKS
+ * Auto resources": https://docs.aws.amazon.com/eks/latest/userguide/auto-cluster-iam-role.html (2026-11-27). Its example
+ * does not let tags of existing resources change, nor does version 4 of AmazonEKSLoadBalancingPolicy, which allows AddTags
+ * only while a resource is created:
+ * https://github.com/zoph-io/MAMIP/blob/0af4f36e3bde/policies/AmazonEKSLoadBalancingPolicy (2026-11-27). TagLoadBalancers
+ * allows it, because load balancers of stacks get tags that they did not have.
  */
-function allowTags(name: string, region: string, role: iam.Role): void {
-  const statement: PolicyStatement = {
+function allowTags(name: string, region: string, role: iam.Role): pulumi.Resource[] {
+  const arn = (service: string, resource: string): string => `arn:${getPartition(region)}:${service}:*:*:${resource}`;
+  const nodes: PolicyStatement = {
     Sid: 'TagNodes',
     Effect: 'Allow',
     Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
-    Resource: TAGGED.map((kind) => `arn:${getPartition(region)}:ec2:*:*:${kind}/*`),
+    Resource: TAGGED.map((kind) => arn('ec2', `${kind}/*`)),
     Condition: {
-      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
       StringLike: {
         'aws:RequestTag/eks:kubernetes-node-class-name': '*',
         'aws:RequestTag/eks:kubernetes-node-pool-name': '*',
       },
     },
   };
-  new iam.RolePolicy(`${name}-node-tags`, { role: role.id, policy: policyDocument([statement]) }, { parent: role });
+  const parts = [
+    arn('ec2', 'security-group/*'),
+    ...LOAD_BALANCER_PARTS.map((kind) => arn('elasticloadbalancing', `${kind}/*`)),
+  ];
+  const loadBalancers: PolicyStatement[] = [
+    {
+      Sid: 'TagNewLoadBalancers',
+      Effect: 'Allow',
+      Action: CREATE_LOAD_BALANCER,
+      Resource: parts,
+      Condition: { StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER } },
+    },
+    {
+      Sid: 'TagLoadBalancers',
+      Effect: 'Allow',
+      Action: ['ec2:CreateTags', 'ec2:DeleteTags', 'elasticloadbalancing:AddTags', 'elasticloadbalancing:RemoveTags'],
+      Resource: parts,
+      Condition: {
+        StringEquals: { 'aws:ResourceTag/eks:eks-cluster-name': OWN_CLUSTER },
+        // No resource is given to another cluster.
+        StringEqualsIfExists: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
+      },
+    },
+  ];
+  const ofRole = { parent: role };
+  const make = (what: string, statements: PolicyStatement[]): iam.RolePolicy =>
+    new iam.RolePolicy(`${name}-${what}-tags`, { role: role.id, policy: policyDocument(statements) }, ofRole);
+  return [make('node', [nodes]), make('load-balancer', loadBalancers)];
 }
 
 /**

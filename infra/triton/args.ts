@@ -339,6 +339,11 @@ export interface TritonOptions {
   rollout?: RolloutArgs;
   /** Default: { kind: 'cluster' }. */
   exposure?: Exposure;
+  /**
+   * Tags of the load balancer. With EKS Auto Mode, the role of the cluster must be allowed to set them, otherwise no load
+   * balancer is created. Default: none.
+   */
+  loadBalancerTags?: Readonly<Record<string, string>>;
   network?: NetworkAccess;
   /** Default: none, so that there are `replicas` pods. */
   autoscaling?: AutoscalingArgs;

@@ -4,6 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { createRoleBinding } from './publisher-access';
 import type { Exposure, IngressAuthentication } from './args';
 import { DEFAULTS } from './limits';
+import { tagsAnnotation, type Tags } from './load-balancer-tags';
 import { labels } from './names';
 import type { ComponentContext } from './names';
 import { createSecret } from './secrets';
@@ -72,7 +73,7 @@ function createClass({ settings, options }: ComponentContext, exposure: IngressE
       apiVersion: `${group}/v1`,
       kind: 'IngressClassParams',
       metadata,
-      spec: { scheme: exposure.scheme ?? DEFAULTS.ingress.scheme },
+      spec: { scheme: exposure.scheme ?? DEFAULTS.ingress.scheme, ...classTags(settings.loadBalancerTags) },
     },
     options,
   );
@@ -89,6 +90,16 @@ function createClass({ settings, options }: ComponentContext, exposure: IngressE
   ).metadata.name;
 }
 
+/**
+ * The user guide names the field: https://docs.aws.amazon.com/eks/latest/userguide/auto-configure-alb.html (2026-11-27). An
+ * example of AWS has its form, a list of keys and values:
+ * https://github.com/aws-samples/sample-aws-eks-auto-mode/blob/307e402c6913/terraform/ingressclass.tf (2026-11-27).
+ */
+function classTags(tags: Tags): { tags?: { key: string; value: string }[] } {
+  const list = Object.entries(tags).map(([key, value]) => ({ key, value }));
+  return list.length === 0 ? {} : { tags: list };
+}
+
 function annotations(part: ComponentContext, exposure: IngressExposure): Annotations {
   const { authentication, tls } = exposure;
   if (authentication.kind === 'annotations') return authentication.annotations;
@@ -102,6 +113,8 @@ function annotations(part: ComponentContext, exposure: IngressExposure): Annotat
     [`${ALB}/healthcheck-path`]: '/v2/health/ready',
     [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${part.settings.shutdown.drainSeconds}`,
     [`${ALB}/load-balancer-attributes`]: `idle_timeout.timeout_seconds=${IDLE_SECONDS}`,
+    // A class of Auto Mode has the tags in its parameters.
+    ...(exposure.createAutoModeClass === true ? {} : tagsAnnotation(`${ALB}/tags`, part.settings.loadBalancerTags)),
     ...authenticationAnnotations(part, authentication),
   };
 }

@@ -2,6 +2,7 @@ import { Service } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
 import type { Exposure } from './args';
 import { DEFAULTS } from './limits';
+import { tagsAnnotation } from './load-balancer-tags';
 import { labels, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import { servicePorts, SET_BY_KUBERNETES } from './service';
@@ -42,6 +43,8 @@ export function createLoadBalancer(
           [`${PREFIX}-healthcheck-port`]: String(PORTS.http),
           [`${PREFIX}-healthcheck-path`]: '/v2/health/ready',
           [`${PREFIX}-healthcheck-interval`]: '5',
+          // https://docs.aws.amazon.com/eks/latest/userguide/auto-configure-nlb.html (2026-11-27) lists it for Auto Mode.
+          ...tagsAnnotation(`${PREFIX}-additional-resource-tags`, settings.loadBalancerTags),
         },
       },
       spec: {

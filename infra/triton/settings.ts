@@ -32,6 +32,7 @@ export interface CompleteOptions extends TritonOptions {
   shutdown: Required<ShutdownArgs>;
   rollout: Required<RolloutArgs>;
   exposure: NonNullable<TritonOptions['exposure']>;
+  loadBalancerTags: NonNullable<TritonOptions['loadBalancerTags']>;
   network: Required<Omit<NetworkAccess, 'egressPorts'>> & Pick<NetworkAccess, 'egressPorts'>;
   autoscaling?: Required<AutoscalingArgs>;
   monitoring?: Required<MonitoringArgs>;
@@ -82,6 +83,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     shutdown: { drainSeconds: DRAIN_SECONDS[exposure.kind], ...DEFAULTS.shutdown, ...defined(options.shutdown) },
     rollout: { ...DEFAULTS.rollout, ...defined(options.rollout) },
     exposure,
+    loadBalancerTags: options.loadBalancerTags ?? {},
     network,
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},

@@ -2,6 +2,7 @@ import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
+import { findTagProblem } from './load-balancer-tags';
 import { SLOWEST_SCRAPE_SECONDS } from './monitoring/latency';
 import {
   ALERT_FOR_LIMITS,
@@ -44,6 +45,7 @@ const RULES: readonly Rule[] = [
   autoscaling,
   addresses,
   exposure,
+  loadBalancerTags,
   monitoring,
   slo,
   tracing,
@@ -210,6 +212,20 @@ function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList)
   if (authentication.kind === 'annotations' && exposed.clientCidrs !== undefined) {
     problems.add('exposure.clientCidrs', 'has no effect with authentication "annotations"', {
       hint: 'remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
+    });
+  }
+}
+
+/** Without a load balancer, or with one of another controller, no tags are set. */
+function loadBalancerTags({ exposure: exposed, loadBalancerTags: tags }: CompleteOptions, problems: ProblemList): void {
+  if (exposed.kind === 'cluster') return;
+  if (exposed.kind === 'ingress' && exposed.authentication.kind === 'annotations') return;
+  for (const [key, value] of Object.entries(tags)) {
+    const problem = findTagProblem(key, value);
+    if (problem === undefined) continue;
+    problems.add(fieldPath('loadBalancerTags', key), problem, {
+      allowed: 'letters, digits, spaces and _ . : / + - @, in values also =',
+      hint: 'change the tag, which is in aws:defaultTags if you use a stack file',
     });
   }
 }

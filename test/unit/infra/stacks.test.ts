@@ -222,6 +222,34 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
+  test('lets Auto Mode tag the load balancers of its own cluster only', () => {
+    const { role, policy } = made.only('aws:iam/rolePolicy:RolePolicy', `cluster-load-balancer-tags`).inputs;
+    expect(role).toBe(`cluster-control-plane-a1b2c3d`);
+    const own = '${aws:PrincipalTag/eks:eks-cluster-name}';
+    expect(json(policy)).toMatchObject({
+      Statement: [
+        {
+          Action: expect.arrayContaining(['elasticloadbalancing:CreateLoadBalancer']) as string[],
+          Condition: { StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': own } },
+        },
+        {
+          Action: expect.arrayContaining(['elasticloadbalancing:AddTags', 'ec2:CreateTags']) as string[],
+          Resource: [
+            'arn:aws:ec2:*:*:security-group/*',
+            'arn:aws:elasticloadbalancing:*:*:listener/*',
+            'arn:aws:elasticloadbalancing:*:*:listener-rule/*',
+            'arn:aws:elasticloadbalancing:*:*:loadbalancer/*',
+            'arn:aws:elasticloadbalancing:*:*:targetgroup/*',
+          ],
+          Condition: {
+            StringEquals: { 'aws:ResourceTag/eks:eks-cluster-name': own },
+            StringEqualsIfExists: { 'aws:RequestTag/eks:eks-cluster-name': own },
+          },
+        },
+      ],
+    });
+  });
+
   test('admits the role of the GPU nodes to the cluster, and enforces network policies', () => {
     const entry = made.all('aws:eks/accessEntry:AccessEntry').find(({ inputs }) => inputs['type'] === 'EC2');
     expect(entry?.inputs['principalArn']).toBe(roleArn(`gpu-auto-mode`));

@@ -219,8 +219,27 @@ test('kubernetesSupport extended keeps a version beyond its standard support', a
 
 test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
   const made = await registeredStack('staging', {}, { tags: {} });
-  expect(made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name)).not.toContain('cluster-node-tags');
+  const policies = made.all('aws:iam/rolePolicy:RolePolicy').map(({ name }) => name);
+  expect(policies.filter((name) => name.endsWith('-tags'))).toEqual([]);
   expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).not.toHaveProperty('tags');
+});
+
+test.each<[string, string, Record<string, unknown>, string | undefined]>([
+  ['a cluster of the stack', 'staging', {}, 'project=a,team=b'],
+  [
+    'an existing cluster, whose role may not set tags',
+    'local',
+    { renderManifestsTo: 'out', s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' },
+    undefined,
+  ],
+])('the tags of a load balancer in %s', async (_, stack, values, tags) => {
+  const exposure = { exposure: 'internal-load-balancer', loadBalancerCidrs: ['10.9.0.0/24'] };
+  const config = { ...exposure, clientCidrs: ['203.0.113.0/24'], ...values };
+  const made = await registeredStack(stack, config, { tags: { project: 'a', team: 'b' } });
+  const { metadata } = made.only('kubernetes:core/v1:Service', 'triton-internal').inputs as {
+    metadata: { annotations: Record<string, string> };
+  };
+  expect(metadata.annotations['service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags']).toBe(tags);
 });
 
 test('a pool with reserved capacity selects its reservation', async () => {

@@ -67,6 +67,18 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ['replicas: is -1; allowed: a whole number from 0 to 1000', { replicas: -1 }],
   ['gpusPerPod: is 0.5; allowed: a whole number from 0 to 16', { gpusPerPod: 0.5 }],
   [
+    'loadBalancerTags["a=b"]: has "=" in its key, which ends the key in the annotation of the load balancer; ' +
+      'allowed: letters, digits, spaces and _ . : / + - @, in values also =\n' +
+      '    -> change the tag, which is in aws:defaultTags if you use a stack file',
+    { loadBalancerTags: { 'a=b': 'c' }, exposure: balanced(['10.1.0.0/16']) },
+  ],
+  [
+    'loadBalancerTags.team: is "vision,audio", but AWS refuses some of the characters for load balancers; ' +
+      'allowed: letters, digits, spaces and _ . : / + - @, in values also =\n' +
+      '    -> change the tag, which is in aws:defaultTags if you use a stack file',
+    { loadBalancerTags: { team: 'vision,audio', cost: 'a=b' }, exposure: balanced(['10.1.0.0/16']) },
+  ],
+  [
     'namespace.name: is "My_Models"; allowed: at most 63 lower-case letters, digits and -',
     { namespace: { name: 'My_Models' } },
   ],

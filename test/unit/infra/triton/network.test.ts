@@ -208,6 +208,15 @@ describe('an internal load balancer', () => {
     });
   });
 
+  test('has the tags in an annotation', async () => {
+    const { only } = await render({ exposure, loadBalancerTags: { project: 'triton', 'cost center': 'a=b' } });
+    expect(only('Service', 'triton-internal')['metadata']).toMatchObject({
+      annotations: {
+        'service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags': 'project=triton,cost center=a=b',
+      },
+    });
+  });
+
   test('allows clients and health checks to connect', async () => {
     expect((await policy({ exposure })).ingress).toEqual([
       { from: [{ podSelector: {} }], ports: SERVING },
@@ -291,6 +300,21 @@ describe('an ingress', () => {
       { from: [{ ipBlock: { cidr: '10.0.0.0/16' } }], ports: HTTP },
       { from: [named('monitoring')], ports: METRICS },
     ]);
+  });
+
+  test('has the tags in an annotation, or in the parameters of the class of Auto Mode', async () => {
+    const loadBalancerTags = { project: 'triton', stack: 'prod' };
+    const own = await render({ exposure: INGRESS, loadBalancerTags });
+    expect(annotations(own.only('Ingress'))).toMatchObject({ [`${alb}/tags`]: 'project=triton,stack=prod' });
+    const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true }, loadBalancerTags });
+    expect(annotations(only('Ingress'))).not.toHaveProperty([`${alb}/tags`]);
+    expect(only('IngressClassParams', 'triton-ingress-class')['spec']).toEqual({
+      scheme: 'internal',
+      tags: [
+        { key: 'project', value: 'triton' },
+        { key: 'stack', value: 'prod' },
+      ],
+    });
   });
 
   test('accepts tokens for one audience from clientCidrs on the internet', async () => {
