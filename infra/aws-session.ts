@@ -31,6 +31,8 @@ export interface AwsSession {
   /** The same in a region that every account has: one without the region of the stack is known only to others. */
   homeConfig: ClientConfig;
   credentials: () => Promise<Credentials>;
+  /** Those with which the Pulumi CLI opens the state, without `aws:assumeRoles`. */
+  shellCredentials: () => Promise<Credentials>;
   close: () => void;
 }
 
@@ -60,14 +62,15 @@ export async function openAwsSession(
   });
   const requestHandler = new NodeHttpHandler({ ...TIMEOUTS, httpsAgent: agent as never });
   const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent, ofAws: true }));
-  const ofShell = async (): Promise<Credentials> => source.get();
+  const shellCredentials = async (): Promise<Credentials> => source.get();
   const credentials = once(
     roleArn === undefined
-      ? ofShell
-      : () => assumeRole(new STSClient({ region: home, requestHandler, credentials: ofShell }), roleArn, name),
+      ? shellCredentials
+      : () => assumeRole(new STSClient({ region: home, requestHandler, credentials: shellCredentials }), roleArn, name),
   );
   const config = { region, requestHandler, credentials };
-  return { config, homeConfig: { ...config, region: home }, credentials, close: () => agent.destroy() };
+  const homeConfig = { ...config, region: home };
+  return { config, homeConfig, credentials, shellCredentials, close: () => agent.destroy() };
 }
 
 /** @throws CredentialsError */

@@ -5,7 +5,7 @@ import { examine, type ReportLine } from '../infra/doctor/doctor';
 import { doctorPolicy } from '../infra/doctor/rights';
 import { readSettings } from '../infra/settings';
 import { awsIdentity } from '../infra/settings/aws-identity';
-import { allowedAccounts, stackFile } from '../infra/settings/stack-file';
+import { allowedAccounts, stackFile, stateSettings } from '../infra/settings/stack-file';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { readStackOutputs } from '../src/cluster/stack-outputs';
 import { UsageError, UserError } from '../src/core/errors';
@@ -86,7 +86,14 @@ async function checkStack(stack: string, folder: string, afterUp: boolean): Prom
   const { openWeb } = await import('../infra/doctor/web');
   const account = await openAwsAccount(settings.region, identity);
   const web = await openWeb(settings.region);
-  const context = { settings, allowedAccounts: allowedAccounts(stack, folder), account, web, today: new Date() };
+  const context = {
+    settings,
+    allowedAccounts: allowedAccounts(stack, folder),
+    state: stateSettings(stack, folder, process.env),
+    account,
+    web,
+    today: new Date(),
+  };
   try {
     return afterUp ? await checkServing(stack, folder, context) : await examine(CHECKS, context);
   } finally {

@@ -1,3 +1,4 @@
+import type { KeyState } from '@aws-sdk/client-kms';
 import { UserError } from '../../src/core/errors';
 import type { Right } from './rights';
 
@@ -56,6 +57,8 @@ export interface BalancerTarget {
   reason: string | undefined;
 }
 
+export type { KeyState };
+
 /** What the doctor reads in an AWS account, in the region of the stack. Every method may throw a UserError. */
 export interface AwsAccount {
   /** Partition of ARNs: `aws`, `aws-cn` or `aws-us-gov`. */
@@ -85,8 +88,18 @@ export interface AwsAccount {
   imageDigests(repository: string): Promise<ReadonlyMap<string, string> | undefined>;
   /** The targets of the load balancer with this host name; undefined if it does not exist. */
   balancerTargets(host: string): Promise<BalancerTarget[] | undefined>;
-  /** Throws an S3Error if the bucket cannot be listed. */
-  listBucket(bucket: string, region: string, prefix: string): Promise<void>;
+  /**
+   * Throws an S3Error if the bucket cannot be listed.
+   * @param identity of Pulumi's AWS provider, or of the shell, with which the Pulumi CLI opens its state
+   */
+  listBucket(bucket: string, region: string, prefix: string, identity: 'provider' | 'shell'): Promise<void>;
+  /** Whether a bucket keeps old versions of its objects. With the identity of the shell. */
+  isVersioned(bucket: string, region: string): Promise<boolean>;
+  /**
+   * Undefined if the key does not exist. With the identity of the shell.
+   * @param id or ARN of the key, or `alias/NAME`
+   */
+  keyState(id: string, region: string): Promise<KeyState | undefined>;
 }
 
 /** The caller may not send a request. */

@@ -25,18 +25,20 @@ import {
   paginateDescribeTargetGroups,
 } from '@aws-sdk/client-elastic-load-balancing-v2';
 import { GetOpenIDConnectProviderCommand, GetRoleCommand, IAMClient } from '@aws-sdk/client-iam';
+import { DescribeKeyCommand, KMSClient } from '@aws-sdk/client-kms';
 import {
   GetAWSDefaultServiceQuotaCommand,
   GetServiceQuotaCommand,
   ServiceQuotasClient,
 } from '@aws-sdk/client-service-quotas';
 import { GetCallerIdentityCommand, STSClient } from '@aws-sdk/client-sts';
-import { S3Store } from '../../src/s3/store';
+import { S3Error, S3Store, type Credentials } from '../../src/s3/store';
 import { once, openAwsSession } from '../aws-session';
 import { getPartition } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
 import {
   explainError,
+  MissingRightError,
   type AwsAccount,
   type BalancerTarget,
   type Identity,
@@ -64,7 +66,11 @@ export interface OpenAccount extends AwsAccount {
  * @throws UserError if a setting of the AWS tools is wrong
  */
 export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): Promise<OpenAccount> {
-  const { config, homeConfig, credentials, close } = await openAwsSession(region, awsIdentity, 'doctor');
+  const { config, homeConfig, credentials, shellCredentials, close } = await openAwsSession(
+    region,
+    awsIdentity,
+    'doctor',
+  );
   const closing = new AbortController();
   setMaxListeners(0, closing.signal); // Every request adds one.
   const options = { abortSignal: closing.signal };
@@ -77,6 +83,12 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const iam = new IAMClient(homeConfig);
   const logs = new CloudWatchLogsClient(config);
   const quotas = new ServiceQuotasClient(config);
+
+  const openStore = (bucket: string, bucketRegion: string, given: Credentials): S3Store => {
+    const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
+    closing.signal.addEventListener('abort', () => store.close());
+    return store;
+  };
 
   return {
     partition: getPartition(region),
@@ -243,12 +255,26 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
       );
       return targets.flat();
     },
-    listBucket: async (bucket, bucketRegion, prefix) => {
-      const given = await credentials();
-      const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
-      closing.signal.addEventListener('abort', () => store.close());
+    listBucket: async (bucket, bucketRegion, prefix, identity) => {
+      const store = openStore(bucket, bucketRegion, await (identity === 'shell' ? shellCredentials() : credentials()));
       await store.list(prefix);
     },
+    isVersioned: (bucket, bucketRegion) =>
+      ask('s3:GetBucketVersioning', async () => {
+        const store = openStore(bucket, bucketRegion, await shellCredentials());
+        return store.isVersioned();
+      }),
+    keyState: (KeyId, keyRegion) =>
+      ask('kms:DescribeKey', () =>
+        unlessMissing('NotFoundException', async () => {
+          const kms = new KMSClient({ ...config, region: keyRegion, credentials: shellCredentials });
+          try {
+            return (await kms.send(new DescribeKeyCommand({ KeyId }), options)).KeyMetadata?.KeyState;
+          } finally {
+            kms.destroy();
+          }
+        }),
+      ),
     close: () => {
       closing.abort();
       for (const client of [sts, ec2, ec2AtHome, ecr, eks, elb, iam, logs, quotas]) client.destroy();
@@ -262,6 +288,9 @@ async function ask<T>(right: Right | undefined, send: () => Promise<T>): Promise
   try {
     return await send();
   } catch (error) {
+    if (right !== undefined && error instanceof S3Error && error.code === 'AccessDenied') {
+      throw new MissingRightError(right, error);
+    }
     throw explainError(error, right);
   }
 }

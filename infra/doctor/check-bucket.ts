@@ -9,7 +9,7 @@ export const bucketCheck: Check = {
     if (repository.kind === 'elsewhere') return [ok('not checked: it is not in AWS')];
     const { bucket, region, prefix } = repository;
     try {
-      await account.listBucket(bucket, region, `${prefix}/.keep`);
+      await account.listBucket(bucket, region, `${prefix}/.keep`, 'provider');
       return [ok(`${bucket} exists`)];
     } catch (cause) {
       if (!(cause instanceof S3Error)) throw cause;

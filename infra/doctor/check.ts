@@ -1,4 +1,5 @@
 import type { Settings } from '../settings';
+import type { StateSettings } from '../settings/state';
 import type { AwsAccount } from './account';
 import type { Web } from './web';
 
@@ -17,6 +18,7 @@ export interface Context {
   settings: Settings;
   /** `aws:allowedAccountIds` of the stack file; empty if every account is allowed. */
   allowedAccounts: readonly string[];
+  state: StateSettings;
   account: AwsAccount;
   web: Web;
   /** A parameter for tests. */

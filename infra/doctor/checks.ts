@@ -9,12 +9,15 @@ import { networkQuotasCheck } from './check-network';
 import { ownAddressCheck } from './check-own-address';
 import { oidcProviderCheck, subjectsCheck } from './check-publishers';
 import { rolesCheck, spotRoleCheck } from './check-roles';
+import { secretsCheck, stateCheck } from './check-state';
 import { regionCheck, zonesCheck } from './check-zones';
 
 /** All checks of `npm run doctor`, in the order of the report. */
 export const CHECKS: readonly Check[] = [
   identityCheck,
   regionCheck,
+  stateCheck,
+  secretsCheck,
   zonesCheck,
   instanceTypesCheck,
   quotasCheck,

@@ -5,9 +5,12 @@ import { UserError } from '../../src/core/errors';
 import { describeYamlError } from '../../src/model/yaml-text';
 import { IDENTITY_KEYS } from './aws-identity';
 import { getTags, type ConfigSource } from './source';
+import { parseBackend, parseSecretsProvider, type StateSettings } from './state';
 
 interface StackFile {
   config?: Record<string, unknown>;
+  secretsprovider?: unknown;
+  encryptionsalt?: unknown;
 }
 
 const STACK_FILE = /^Pulumi\.(.+)\.yaml$/;
@@ -58,6 +61,23 @@ export function allowedAccounts(stack: string, folder: string): string[] {
   return [list].flat().map(String);
 }
 
+/**
+ * Where Pulumi keeps the state of a stack, in the order of Pulumi: PULUMI_BACKEND_URL, then `backend.url` of Pulumi.yaml.
+ * The backend of `pulumi login` is unknown, because the file that names it contains access tokens.
+ */
+export function stateSettings(stack: string, folder: string, env: NodeJS.ProcessEnv): StateSettings {
+  const project = join(folder, 'Pulumi.yaml');
+  const { backend } = existsSync(project) ? (readYaml(project) as { backend?: { url?: unknown } }) : {};
+  const { secretsprovider: provider, encryptionsalt: salt } = readYaml(join(folder, `Pulumi.${stack}.yaml`));
+  const given = env['PULUMI_BACKEND_URL'] ?? '';
+  return {
+    backend: parseBackend(given === '' ? asText(backend?.url) : given),
+    secrets: parseSecretsProvider(asText(provider), salt !== undefined),
+  };
+}
+
+const asText = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+
 /** Name of the project in Pulumi.yaml, which is the prefix of its keys. */
 function projectName(folder: string): string {
   const file = join(folder, 'Pulumi.yaml');
@@ -68,22 +88,26 @@ function projectName(folder: string): string {
 
 /** @throws UserError with line and column if the file is not valid YAML */
 function readConfig(file: string, prefix: string): Record<string, unknown> {
-  const problem = (message: string, hint?: string): UserError =>
-    new UserError(`${basename(file)} cannot be read`, {
-      problems: [{ file, message, hint }],
-    });
-  let content: StackFile | null | undefined;
-  try {
-    [content] = loadAll(readFileSync(file, 'utf8')) as (StackFile | null)[];
-  } catch (error) {
-    throw problem(describeYamlError(error));
-  }
-  const config = content?.config ?? {};
-  if (typeof config !== 'object' || Array.isArray(config)) throw problem('config is not a mapping');
+  const config = readYaml(file).config ?? {};
+  if (typeof config !== 'object' || Array.isArray(config)) throw unreadable(file, 'config is not a mapping');
   const twice = Object.keys(config).find((key) => !key.includes(':') && config[`${prefix}${key}`] !== undefined);
-  if (twice !== undefined) throw problem(`${twice} and ${prefix}${twice} are both set`, `keep only ${prefix}${twice}`);
+  if (twice !== undefined) {
+    throw unreadable(file, `${twice} and ${prefix}${twice} are both set`, `keep only ${prefix}${twice}`);
+  }
   return config;
 }
+
+function readYaml(file: string): StackFile {
+  try {
+    const [content] = loadAll(readFileSync(file, 'utf8')) as (StackFile | null)[];
+    return content ?? {};
+  } catch (error) {
+    throw unreadable(file, describeYamlError(error));
+  }
+}
+
+const unreadable = (file: string, message: string, hint?: string): UserError =>
+  new UserError(`${basename(file)} cannot be read`, { problems: [{ file, message, hint }] });
 
 /** Name of a key of this project. Pulumi assigns a key without a prefix to the project. */
 function ownName(key: string, prefix: string): string | undefined {

@@ -9,7 +9,7 @@ import { listObjects } from './list';
 import { abortUpload, uploadsUnder } from './multipart';
 import { checkObject, getObject, streamRange, type GotObject } from './objects';
 import { readObject } from './read';
-import { preparing, Requester, type Sender } from './requester';
+import { preparing, readXml, Requester, type Sender } from './requester';
 import { fileSource, memorySource, readSmallFile, readWholeFile, type FileSource } from './source';
 import type {
   Encryption,
@@ -22,7 +22,7 @@ import type {
   Written,
 } from './types';
 import { putObject, putParts, type UploadOptions } from './upload';
-import { escapeXml } from './xml';
+import { childText, escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
@@ -137,6 +137,16 @@ export class S3Store {
       query: { versioning: '' },
       body: Buffer.from(body),
       read: () => undefined,
+    });
+  }
+
+  /** Whether the bucket keeps earlier versions of objects. */
+  async isVersioned(): Promise<boolean> {
+    return this.at.requester.send({
+      what: `read the versioning of bucket ${this.bucket}`,
+      method: 'GET',
+      query: { versioning: '' },
+      read: (answer) => childText(readXml(answer, 'VersioningConfiguration'), 'Status') === 'Enabled',
     });
   }
 

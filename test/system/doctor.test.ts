@@ -19,6 +19,13 @@ import {
   IAMClient,
   PutUserPolicyCommand,
 } from '@aws-sdk/client-iam';
+import {
+  CreateAliasCommand,
+  CreateKeyCommand,
+  DisableKeyCommand,
+  KMSClient,
+  ScheduleKeyDeletionCommand,
+} from '@aws-sdk/client-kms';
 import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sdk/client-service-quotas';
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { RIGHTS } from '../../infra/doctor/rights';
@@ -71,6 +78,9 @@ const CLEAN = {
   gpuNodePools: [{ name: 'a10g', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], maximumGpus: 3 }],
 };
 const pool = (more: object): object => ({ gpuNodePools: [{ ...CLEAN.gpuNodePools[0], ...more }] });
+/** The variable of a state in a bucket, and the line of a stack file whose secrets a key encrypts. */
+const STATE = { PULUMI_BACKEND_URL: `s3://acme-state?region=${REGION}` };
+const KEY = { secretsprovider: `awskms://alias/state?region=${REGION}` };
 /** A stack in an existing VPC. */
 const inVpc = (vpcId: string, privateSubnetIds: string[]): Settings => ({
   settings: { availabilityZones: [], vpcId, privateSubnetIds },
@@ -79,6 +89,10 @@ const inVpc = (vpcId: string, privateSubnetIds: string[]): Settings => ({
 interface Settings {
   /** Own settings that differ from CLEAN. */
   settings?: object;
+  /** Keys of the stack file beside config. */
+  file?: object;
+  /** Text of Pulumi.yaml. */
+  project?: string;
   /** Settings of the AWS provider that differ from region and tags. */
   aws?: object;
 }
@@ -86,7 +100,7 @@ interface Settings {
 let stacks = 0;
 
 /** Writes a stack file and returns its folder. */
-function writeStack({ settings = {}, aws = {} }: Settings): string {
+function writeStack({ settings = {}, file = {}, project, aws = {} }: Settings): string {
   const folder = join(scratch.directory, `stack-${(stacks += 1)}`);
   mkdirSync(folder);
   const prefixed = (prefix: string, values: object) =>
@@ -96,7 +110,8 @@ function writeStack({ settings = {}, aws = {} }: Settings): string {
     ...prefixed('triton-serving', { ...CLEAN, ...settings }),
   };
   // JSON is YAML.
-  writeFileSync(join(folder, 'Pulumi.staging.yaml'), JSON.stringify({ config }));
+  writeFileSync(join(folder, 'Pulumi.staging.yaml'), JSON.stringify({ ...file, config }));
+  if (project !== undefined) writeFileSync(join(folder, 'Pulumi.yaml'), project);
   return folder;
 }
 
@@ -136,6 +151,7 @@ const ec2 = new EC2Client({ region: REGION });
 const ecr = new ECRClient({ region: REGION });
 const eks = new EKSClient({ region: REGION });
 const iam = new IAMClient({ region: REGION });
+const kms = new KMSClient({ region: REGION });
 
 async function grant(code: string, vcpus: number): Promise<void> {
   const request = { ServiceCode: 'ec2', QuotaCode: code, DesiredValue: vcpus };
@@ -188,6 +204,21 @@ async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[
 
 async function createBucket(name: string): Promise<void> {
   await askMoto(moto, 's3', `/${name}`, {}, '', 'PUT');
+}
+
+/** Creates a bucket for the state, which Pulumi's URL names. */
+async function createStateBucket(versioning: 'Enabled' | 'Suspended'): Promise<void> {
+  await createBucket('acme-state');
+  const body = `<VersioningConfiguration><Status>${versioning}</Status></VersioningConfiguration>`;
+  await askMoto(moto, 's3', '/acme-state?versioning', {}, body, 'PUT');
+}
+
+/** Creates a key with the alias in KEY, and disables it or schedules its deletion. */
+async function createKey(change?: 'disable' | 'delete'): Promise<void> {
+  const KeyId = (await kms.send(new CreateKeyCommand({}))).KeyMetadata?.KeyId;
+  await kms.send(new CreateAliasCommand({ AliasName: 'alias/state', TargetKeyId: KeyId }));
+  if (change === 'disable') await kms.send(new DisableKeyCommand({ KeyId }));
+  if (change === 'delete') await kms.send(new ScheduleKeyDeletionCommand({ KeyId }));
 }
 
 /** Puts an image with the tag into the ECR repository of the stack. */
@@ -243,6 +274,65 @@ const STATES: State[] = [
     settings: { availabilityZones: ['ap-east-1a', 'ap-east-1b'], gpuNodePools: [] },
     finds: ['error region'],
     says: [/ap-east-1 is not enabled/, /aws account enable-region --region-name ap-east-1/],
+  },
+  {
+    name: 'a state in a bucket, with a key',
+    env: () => STATE,
+    file: KEY,
+    make: async () => {
+      await createStateBucket('Enabled');
+      await createKey();
+    },
+    says: [/s3:\/\/acme-state exists, with versioning/, /alias\/state is enabled/],
+  },
+  {
+    name: 'a state in a bucket that does not exist, and a key that does not exist',
+    env: () => STATE,
+    file: KEY,
+    finds: ['error state', 'error secrets'],
+    says: [
+      /the bucket of the state, acme-state, does not exist/,
+      /aws s3 mb s3:\/\/acme-state --region us-east-1/,
+      /the key of the secrets, alias\/state, does not exist in us-east-1/,
+    ],
+  },
+  {
+    name: 'a state in a bucket without versioning, which Pulumi.yaml names',
+    project: 'name: triton-serving\nruntime: nodejs\nbackend:\n  url: s3://acme-state/folder\n',
+    make: () => createStateBucket('Suspended'),
+    finds: ['warning state'],
+    says: [/acme-state has no versioning/, /aws s3api put-bucket-versioning --bucket acme-state/],
+  },
+  {
+    name: 'a key of the secrets that is disabled',
+    file: KEY,
+    make: () => createKey('disable'),
+    finds: ['error secrets'],
+    says: [/is in the state Disabled/, /aws kms enable-key --key-id alias\/state --region us-east-1/],
+  },
+  {
+    name: 'a key of the secrets that will be deleted',
+    file: KEY,
+    make: () => createKey('delete'),
+    finds: ['error secrets'],
+    says: [/is in the state PendingDeletion/, /aws kms cancel-key-deletion --key-id alias\/state/],
+  },
+  {
+    name: 'a state in Pulumi Cloud',
+    env: () => ({ PULUMI_BACKEND_URL: 'https://api.pulumi.com' }),
+    says: [/not checked: it is in https:\/\/api.pulumi.com/],
+  },
+  {
+    name: 'a passphrase',
+    file: { encryptionsalt: 'v1:A' },
+    says: [/a passphrase encrypts them/],
+  },
+  {
+    name: 'a passphrase of a protected stack',
+    settings: { protect: true },
+    file: { encryptionsalt: 'v1:A' },
+    finds: ['warning secrets'],
+    says: [/pulumi stack change-secrets-provider --stack staging 'awskms:/],
   },
   {
     name: 'a zone that does not exist',
@@ -670,11 +760,11 @@ const STATES: State[] = [
   },
 ];
 
-test.each(STATES)('names $name', async ({ settings, aws, env, make, makeNetwork, finds = [], says = [] }) => {
+test.each(STATES)('names $name', async ({ settings, env, make, makeNetwork, finds = [], says = [], ...stack }) => {
   isClean = make === undefined && makeNetwork === undefined;
   await make?.();
   const made = await makeNetwork?.();
-  const { code, lines, text } = await examine({ settings: { ...settings, ...made?.settings }, aws }, env?.());
+  const { code, lines, text } = await examine({ ...stack, settings: { ...settings, ...made?.settings } }, env?.());
   expect(findings(lines)).toEqual(finds);
   for (const pattern of says) expect(text).toMatch(pattern);
   for (const line of lines) expect(line.level === 'ok').toBe(line.fix === undefined);
@@ -696,13 +786,19 @@ describe('the rights of the doctor', () => {
     const { AccessKey } = await iam.send(new CreateAccessKeyCommand({ UserName: USER }));
     keys = { AWS_ACCESS_KEY_ID: AccessKey?.AccessKeyId ?? '', AWS_SECRET_ACCESS_KEY: AccessKey?.SecretAccessKey ?? '' };
     await createBucket(BUCKET);
+    await createStateBucket('Enabled');
+    await createKey();
     await createRole('admin');
     await createCluster(TAGS);
     await admit(`arn:aws:iam::${ACCOUNT}:user/${USER}`);
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
     before = { settings: { ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
     const vpc = await createVpc();
-    after = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+    after = {
+      ...inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b')),
+      file: KEY,
+      project: `name: triton-serving\nbackend: { url: '${STATE.PULUMI_BACKEND_URL}' }\n`,
+    };
   });
 
   const examineWith = async (stack: Settings, rights: readonly string[]) => {
@@ -722,8 +818,17 @@ describe('the rights of the doctor', () => {
     expect(findings((await examineWith(after, RIGHTS)).lines)).toEqual([]);
   });
 
+  test('include the right to list the bucket of the state, without which Pulumi fails', async () => {
+    const { code, lines } = await examineWith(
+      after,
+      RIGHTS.filter((right) => right !== 's3:ListBucket'),
+    );
+    expect({ code, findings: findings(lines) }).toEqual({ code: 1, findings: ['error state'] });
+    expect(lines.find(({ check }) => check === 'state')?.found).toMatch(/acme-state, denies s3:ListBucket/);
+  });
+
   test('are all needed, and a check that lacks one is a warning that names it', async () => {
-    const OF_AFTER = ['ec2:DescribeSubnets', 'eks:ListAccessEntries'];
+    const OF_AFTER = ['ec2:DescribeSubnets', 'eks:ListAccessEntries', 'kms:DescribeKey', 's3:GetBucketVersioning'];
     for (const right of RIGHTS) {
       const rest = RIGHTS.filter((one) => one !== right);
       const { code, lines } = await examineWith(OF_AFTER.includes(right) ? after : before, rest);

@@ -10,6 +10,7 @@ import xmltodict
 def install() -> None:
     keep_tags_of_new_buckets()
     tell_of_events_on_eventbridge()
+    report_versioning_in_the_form_of_s3()
     empty_buckets_with_versions()
     heed_conditions_of_denials()
     read_policies_for_everybody()
@@ -59,6 +60,23 @@ def tell_of_events_on_eventbridge() -> None:
             self.serialized = serialized
 
     S3Response.get_bucket_notification = get
+
+
+def report_versioning_in_the_form_of_s3() -> None:
+    """
+    moto gives the answer another root element, which AWS's clients ignore.
+
+    https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetBucketVersioning.html (2026-11-27): VersioningConfiguration
+    """
+    from moto.s3.responses import S3Response  # noqa: PLC0415
+
+    def get(self: Any) -> Any:
+        status = self.backend.get_bucket_versioning(self.bucket_name)
+        element = f"<Status>{status}</Status>" if status else ""
+        namespace = "http://s3.amazonaws.com/doc/2006-03-01/"
+        return 200, {}, f'<VersioningConfiguration xmlns="{namespace}">{element}</VersioningConfiguration>'
+
+    S3Response.get_bucket_versioning = get
 
 
 def empty_buckets_with_versions() -> None:
@@ -137,6 +155,7 @@ def deny_access_in_the_form_of_each_service() -> None:
         "ec2": (_RESTError, "UnauthorizedOperation"),
         "ecr": (JsonRESTError, "AccessDeniedException"),
         "eks": (JsonRESTError, "AccessDeniedException"),
+        "kms": (JsonRESTError, "AccessDeniedException"),
         "logs": (JsonRESTError, "AccessDeniedException"),
         "servicequotas": (JsonRESTError, "AccessDeniedException"),
     }
