@@ -27,12 +27,18 @@ import {
   ScheduleKeyDeletionCommand,
 } from '@aws-sdk/client-kms';
 import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sdk/client-service-quotas';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
+import { buildCrane } from '../../tools/toolchain/crane';
+import { whyNoGo } from '../../tools/toolchain/go';
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { RIGHTS } from '../../infra/doctor/rights';
 import { main } from '../../scripts/doctor';
-import { startInternet, type Internet } from '../support/internet';
+import { describeUnless } from '../support/describe-unless';
+import { IMAGE_DIGEST, startInternet, type Internet } from '../support/internet';
 import { listenOnLoopback } from '../support/loopback';
 import { askMoto, testMoto, type Moto } from '../support/moto';
+import { pushImage, startRegistry } from '../support/registry';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -70,8 +76,9 @@ const GITHUB = 'token.actions.githubusercontent.com';
 const PROVIDER = `arn:aws:iam::${ACCOUNT}:oidc-provider/${GITHUB}`;
 const TAGS = { project: 'triton-serving', stack: 'staging' };
 
-/** A stack file without its prefix, for which a new account with quotas for GPUs has nothing to report. */
+/** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
+  image: 'REGISTRY/public/image:1',
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   createPublisherOidcProvider: true,
@@ -110,7 +117,8 @@ function writeStack({ settings = {}, file = {}, project, aws = {} }: Settings): 
     ...prefixed('triton-serving', { ...CLEAN, ...settings }),
   };
   // JSON is YAML.
-  writeFileSync(join(folder, 'Pulumi.staging.yaml'), JSON.stringify({ ...file, config }));
+  const text = JSON.stringify({ ...file, config }).replaceAll('REGISTRY', internet.host);
+  writeFileSync(join(folder, 'Pulumi.staging.yaml'), text);
   if (project !== undefined) writeFileSync(join(folder, 'Pulumi.yaml'), project);
   return folder;
 }
@@ -736,6 +744,44 @@ const STATES: State[] = [
     settings: { bucketName: 'acme-models' },
     make: () => createBucket('acme-models'),
   },
+  {
+    name: 'images that exist',
+    settings: { image: `REGISTRY/public/image:1@${IMAGE_DIGEST}`, agent: true, agentImage: 'REGISTRY/public/image:2' },
+    says: [
+      new RegExp(`public/image:1@${IMAGE_DIGEST} exists, with the digest ${IMAGE_DIGEST}"`),
+      new RegExp(`public/image:2 exists, with the digest ${IMAGE_DIGEST}"`),
+    ],
+  },
+  {
+    name: 'an image that does not exist',
+    settings: { image: 'REGISTRY/public/empty:1' },
+    finds: ['error images'],
+    says: [/public\/empty:1 does not exist, so nodes cannot pull it/, /correct image in the stack file/],
+  },
+  {
+    name: 'an image for which the registry gives no token',
+    settings: { image: 'REGISTRY/private/image:1' },
+    finds: ['warning images'],
+    says: [/private\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account \(HTTP 401\)/],
+  },
+  {
+    name: 'an image that the registry denies',
+    settings: { image: 'REGISTRY/denied/image:1' },
+    finds: ['warning images'],
+    says: [/denied\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account \(HTTP 403\)/],
+  },
+  {
+    name: 'a registry that fails',
+    settings: { image: 'REGISTRY/broken/image:1' },
+    finds: ['warning images'],
+    says: [/broken\/image:1 is not checked: 127.0.0.1:\d+ answers HTTP 500/],
+  },
+  {
+    name: 'a registry that cannot be reached',
+    settings: { image: '127.0.0.1:9/public/image:1' },
+    finds: ['warning images'],
+    says: [/is not checked: HEAD http:\/\/127.0.0.1:9\/v2\/public\/image\/manifests\/1: ECONNREFUSED/],
+  },
   { name: 'a stack whose ECR repositories are not created yet', settings: { mirrorImages: true } },
   {
     name: 'a copy of the image',
@@ -840,6 +886,19 @@ describe('the rights of the doctor', () => {
       }
     }
   });
+});
+
+describeUnless(whyNoGo(['crane']), 'a registry without tokens', () => {
+  test('reports the digest of an image, and a missing tag', async () => {
+    const quiet = new Progress(process.stderr, true).step('');
+    const [crane, { python }] = await Promise.all([buildCrane(quiet), ensurePython(quiet)]);
+    const registry = await startRegistry(scratch, crane, python);
+    const { digest } = await pushImage(registry, 'team/image', '1');
+    const present = await examine({ settings: { image: `${registry.host}/team/image:1` } });
+    expect([findings(present.lines), present.text]).toEqual([[], expect.stringContaining(digest)]);
+    const missing = await examine({ settings: { image: `${registry.host}/team/image:2` } });
+    expect(findings(missing.lines)).toEqual(['error images']);
+  }, 600_000);
 });
 
 test('credentials that AWS rejects are an error, and the checks that need them are warnings', async () => {

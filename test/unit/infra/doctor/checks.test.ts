@@ -8,6 +8,7 @@ import { judgeRoom } from '../../../../infra/doctor/check-network';
 import { judgeAddress } from '../../../../infra/doctor/check-own-address';
 import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
 import { judgeSubnets, judgeZones } from '../../../../infra/doctor/check-zones';
+import { manifestUrl, parseChallenge } from '../../../../infra/doctor/registry';
 import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
 import { CHECKS } from '../../../../infra/doctor/checks';
 import { AFTER_UP_RIGHTS, doctorPolicy, RIGHTS } from '../../../../infra/doctor/rights';
@@ -224,6 +225,32 @@ test.each<[address: string, ranges: string[], level: string]>([
   expect(found.level).toBe(level);
   const fix = `pulumi config set --stack prod --path 'publicAccessCidrs[${ranges.length}]' ${address}/32`;
   expect(found.fix?.endsWith(fix) ?? true).toBe(true);
+});
+
+test.each([
+  ['nvcr.io/nvidia/tritonserver:26.11-py3', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/26.11-py3'],
+  ['nvcr.io/nvidia/tritonserver:1@sha256:0a', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/sha256:0a'],
+  ['registry.acme.example:5000/a/b/c', 'https://registry.acme.example:5000/v2/a/b/c/manifests/latest'],
+  ['node:22', 'https://index.docker.io/v2/library/node/manifests/22'],
+  ['acme/node:22', 'https://index.docker.io/v2/acme/node/manifests/22'],
+  ['docker.io/node:22', 'https://index.docker.io/v2/library/node/manifests/22'],
+  ['127.0.0.1:5000/a:1', 'http://127.0.0.1:5000/v2/a/manifests/1'],
+  ['localhost:5000/a:1', 'http://localhost:5000/v2/a/manifests/1'],
+  ['127.0.0.1.acme.example/a:1', 'https://127.0.0.1.acme.example/v2/a/manifests/1'],
+])('manifestUrl of %s', (image, url) => {
+  expect(manifestUrl(image)).toBe(url);
+});
+
+test.each([
+  ['', {}],
+  ['Basic realm="https://a.example/"', {}],
+  [
+    'Bearer realm="https://auth.example/token",service="registry.example",scope="repository:a/b:pull"',
+    { realm: 'https://auth.example/token', service: 'registry.example', scope: 'repository:a/b:pull' },
+  ],
+  ['bearer Realm="https://a.example/?x=1", scope="a,b"', { realm: 'https://a.example/?x=1', scope: 'a,b' }],
+])('parseChallenge of %s', (header, parameters) => {
+  expect(parseChallenge(header)).toEqual(parameters);
 });
 
 test('the rights only read', () => {
