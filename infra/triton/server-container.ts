@@ -100,7 +100,7 @@ function gpuCheck({ gpusPerPod, sharedGpus }: ResolvedTritonArgs): string {
 /**
  * After this time clients of gRPC open another connection. The Service chooses a pod for each connection, so a client that
  * kept one forever would never reach a pod that was added. Without a grace period in Triton's arguments, requests and streams
- * that are open continue.
+ * that are open continue (docs/decisions.md, "Connections of gRPC end by age").
  */
 const GRPC_CONNECTION_MS = 60_000;
 
