@@ -5,6 +5,7 @@ import { eksVersionCheck } from './check-eks-version';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { identityCheck } from './check-identity';
 import { imagesCheck } from './check-images';
+import { nodeStorageCheck, podRoomCheck } from './check-machines';
 import { networkQuotasCheck } from './check-network';
 import { ownAddressCheck } from './check-own-address';
 import { oidcProviderCheck, subjectsCheck } from './check-publishers';
@@ -21,6 +22,8 @@ export const CHECKS: readonly Check[] = [
   zonesCheck,
   instanceTypesCheck,
   quotasCheck,
+  podRoomCheck,
+  nodeStorageCheck,
   networkQuotasCheck,
   eksVersionCheck,
   clusterNameCheck,

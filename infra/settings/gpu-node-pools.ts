@@ -32,8 +32,27 @@ function getPodMemoryMiB({ mechanism }: GpuNodePoolSettings, type: GpuInstanceTy
   return mechanism === 'auto-mode' ? podMemoryMiB : podMemoryMiB + HYPERVISOR_SHARE * memoryGiB * 1024;
 }
 
-const formatRoom = ({ cores, memoryMiB }: { cores: number; memoryMiB: number }): string =>
+/** Cores and memory of a node for pods, or of a pod. */
+export interface Room {
+  cores: number;
+  memoryMiB: number;
+}
+
+export const formatRoom = ({ cores, memoryMiB }: Room): string =>
   `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
+
+/** What a node has for pods. */
+export const getPodRoom = (pool: GpuNodePoolSettings, type: GpuInstanceType): Room => ({
+  cores: getFacts(type).podCores,
+  memoryMiB: getPodMemoryMiB(pool, type),
+});
+
+/** What a replica and its agent request. */
+export function getReplicaRoom({ resources, agent }: Pick<Settings['triton'], 'resources' | 'agent'>): Room {
+  const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
+  const ofAgent = agent === undefined ? { cpu: 0, memoryMiB: 0 } : AGENT_REQUESTS;
+  return { cores: cpu + ofAgent.cpu, memoryMiB: memoryGiB * 1024 + ofAgent.memoryMiB };
+}
 
 /**
  * Names that EKS uses in a cluster with Auto Mode: its node class, and its node pools
@@ -78,7 +97,7 @@ type At = (field: string) => string;
  */
 function checkInstanceTypes(
   pool: GpuNodePoolSettings,
-  { gpusPerPod, resources, agent }: Settings['triton'],
+  triton: Settings['triton'],
   problems: ProblemList,
   at: At,
 ): void {
@@ -88,12 +107,11 @@ function checkInstanceTypes(
   if (pool.capacityTypes.length === 0) {
     problems.add(at('capacityTypes'), 'is empty', { allowed: 'one or more of reserved, spot, on-demand' });
   }
-  const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
-  const ofAgent = agent === undefined ? { cpu: 0, memoryMiB: 0 } : AGENT_REQUESTS;
-  const needed = { cores: cpu + ofAgent.cpu, memoryMiB: memoryGiB * 1024 + ofAgent.memoryMiB };
+  const { gpusPerPod } = triton;
+  const needed = getReplicaRoom(triton);
   for (const type of pool.instanceTypes) {
     const facts = getFacts(type);
-    const room = { cores: facts.podCores, memoryMiB: getPodMemoryMiB(pool, type) };
+    const room = getPodRoom(pool, type);
     if (gpusPerPod > 0 && (room.memoryMiB < needed.memoryMiB || room.cores < needed.cores)) {
       problems.add(
         at('instanceTypes'),

@@ -782,6 +782,12 @@ const STATES: State[] = [
     finds: ['warning images'],
     says: [/is not checked: HEAD http:\/\/127.0.0.1:9\/v2\/public\/image\/manifests\/1: ECONNREFUSED/],
   },
+  {
+    name: 'a disk that is larger than the local storage of one type',
+    settings: pool({ diskGiB: 300 }),
+    finds: ['warning local storage'],
+    says: [/pool a10g: diskGiB \(300\) is at least as large as the local NVMe storage \(g5.xlarge 232 GiB\), so/],
+  },
   { name: 'a stack whose ECR repositories are not created yet', settings: { mirrorImages: true } },
   {
     name: 'a copy of the image',
