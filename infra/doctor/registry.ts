@@ -1,7 +1,10 @@
 import { getRegistry } from '../images/crane';
 import { isLoopback, type Web, type WebAnswer } from './web';
 
-/** Media types of manifests: https://github.com/opencontainers/image-spec and Docker's own (2026-11-27). */
+/**
+ * Media types of manifests, and the server of Docker Hub:
+ * https://docs.docker.com/reference/api/registry/latest/operations/HeadImageManifest.md (2026-11-27)
+ */
 const MANIFESTS = [
   'application/vnd.oci.image.index.v1+json',
   'application/vnd.oci.image.manifest.v1+json',
@@ -9,7 +12,8 @@ const MANIFESTS = [
   'application/vnd.docker.distribution.manifest.v2+json',
 ];
 
-const DOCKER_HUB = 'index.docker.io';
+const DOCKER_HUB = 'registry-1.docker.io';
+const NAMES_OF_DOCKER_HUB = ['docker.io', 'index.docker.io'];
 
 /** What a registry answers about an image to a client without an account. */
 export type ImageAnswer =
@@ -19,7 +23,8 @@ export type ImageAnswer =
   | { kind: 'unknown'; reason: string };
 
 /**
- * Asks the registry of an image for its manifest: https://distribution.github.io/distribution/spec/api (2026-11-27).
+ * Asks the registry of an image for its manifest, without its content:
+ * https://raw.githubusercontent.com/opencontainers/distribution-spec/main/spec.md (2026-11-27), "Pull".
  * @param image `nvcr.io/nvidia/tritonserver:26.11-py3`, or with a digest
  * @throws WebError if the registry cannot be reached
  */
@@ -45,7 +50,7 @@ const denied = (url: string, status: number): string =>
 /** The address of the manifest of an image. An image without a host, or one of docker.io, is of Docker Hub. */
 export function manifestUrl(image: string): string {
   const named = getRegistry(image);
-  const host = named === 'docker.io' ? DOCKER_HUB : named;
+  const host = NAMES_OF_DOCKER_HUB.includes(named) ? DOCKER_HUB : named;
   const [path = '', digest] = (image.startsWith(`${named}/`) ? image.slice(named.length + 1) : image).split('@');
   const [, name = '', tag = 'latest'] = /^([^:]*)(?::(.*))?$/.exec(path) ?? [];
   const repository = host === DOCKER_HUB && !name.includes('/') ? `library/${name}` : name;
