@@ -1,12 +1,12 @@
 import type { GpuInstanceType } from '../gpu/gpu-instance-types';
 
-/** Date on which these prices were read from AWS's price lists. */
+/** Date on which these prices were read from AWS's price lists. Each link is the page of AWS with the same price. */
 export const PRICES_AS_OF = '2026-08-17';
 
 /** Region of these prices. In most other regions prices are higher, by up to a third. */
 export const PRICES_REGION = 'us-east-1';
 
-/** Prices of on-demand Linux instances with GPUs, in US dollars per hour. */
+/** Prices of on-demand Linux instances with GPUs, in US dollars per hour: https://aws.amazon.com/ec2/pricing/on-demand */
 export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
   'g4dn.xlarge': 0.526,
   'g4dn.2xlarge': 0.752,
@@ -48,24 +48,24 @@ export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
 
 /** Other prices of a stack, in US dollars. */
 export const USD = {
-  /** EKS control plane, per hour. */
+  /** EKS control plane, per hour: https://aws.amazon.com/eks/pricing */
   controlPlaneHour: 0.1,
-  /** One system node (m7i.large), per hour. */
+  /** One system node (m7i.large), per hour: https://aws.amazon.com/ec2/pricing/on-demand */
   systemNodeHour: 0.1008,
-  /** NAT gateway and its public address, each per hour. */
+  /** NAT gateway and its public address, each per hour: https://aws.amazon.com/vpc/pricing */
   natGatewayHour: 0.045,
   publicAddressHour: 0.005,
-  /** Data that passes a NAT gateway, per GB. */
+  /** Data that passes a NAT gateway, per GB: https://aws.amazon.com/vpc/pricing */
   natGB: 0.045,
-  /** gp3 volume, per GiB and month. */
+  /** gp3 volume, per GiB and month: https://aws.amazon.com/ebs/pricing */
   diskGiBMonth: 0.08,
   /** Throughput of a gp3 volume above 125 MiB/s, per MiB/s and month: https://aws.amazon.com/ebs/pricing */
   diskThroughputMonth: 0.04,
-  /** S3 Standard, per GiB and month. */
+  /** S3 Standard, per GiB and month: https://aws.amazon.com/s3/pricing */
   s3GiBMonth: 0.023,
   /** Private repository of ECR, per GB and month: https://aws.amazon.com/ecr/pricing */
   ecrGBMonth: 0.1,
-  /** KMS key, per month. */
+  /** KMS key, per month: https://aws.amazon.com/kms/pricing */
   keyMonth: 1,
 } as const;
 
