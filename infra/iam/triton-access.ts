@@ -17,8 +17,8 @@ export interface TritonAccessArgs {
 }
 
 /**
- * The role of Triton's pods (IRSA), which may only read the model repository. EKS Pod Identity would be simpler, but
- * the AWS SDK in Triton is too old for it.
+ * The role of Triton's pods (IRSA), which may only read the model repository. docs/decisions.md says why it does not use EKS
+ * Pod Identity.
  */
 export class TritonAccess extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
