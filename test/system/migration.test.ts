@@ -1,0 +1,12 @@
+import { Scratch } from '../support/temp-dir';
+import { walkThrough } from '../support/walk-through';
+
+jest.setTimeout(600_000);
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+test('the commands of the page for users of other tools work in order', async () => {
+  const blocks = await walkThrough(scratch, 'migration.md');
+  expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(6);
+});
