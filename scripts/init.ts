@@ -1,6 +1,7 @@
-import { relative, resolve } from 'node:path';
+import { join, relative, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
+import { paths } from '../src/core/paths';
 import { displayPath } from '../src/model/paths';
 import { createProject, MODEL_KINDS, type ModelKind } from '../src/init/create-project';
 
@@ -42,8 +43,7 @@ function init(argv: readonly string[]): number {
   const files = createProject(resolve(folder), kind);
   process.stdout.write(`${[`${displayPath(resolve(folder))}:`, ...files.map((file) => `  ${file}`)].join('\n')}
 
-Next, in ${relative('', resolve(folder)) || 'this folder'}:
-${nextSteps(kind)}
+${nextSteps(kind, relative('', resolve(folder)))}
 `);
   return EXIT.ok;
 }
@@ -51,8 +51,13 @@ ${nextSteps(kind)}
 const wrongKind = (kind: string): UsageError =>
   new UsageError(`--kind ${kind}: no such kind`, { hint: `kinds: ${MODEL_KINDS.join(', ')}` });
 
-function nextSteps(kind: ModelKind): string {
+function nextSteps(kind: ModelKind, folder: string): string {
   const trace = kind === 'python' ? '' : ', after it has been traced';
-  return `  npx triton-serving local    serves the model on this machine${trace}
+  // The project of a clone cannot use npx until the package is published.
+  if (!paths.isInstalled) {
+    return `Next: npm run local -- --repo ${join(folder, 'model-repo')} serves the model on this machine${trace}`;
+  }
+  return `Next, in ${folder || 'this folder'}:
+  npx triton-serving local    serves the model on this machine${trace}
   npm install                 for Pulumi: README.md describes the way to the cloud`;
 }

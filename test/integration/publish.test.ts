@@ -91,7 +91,7 @@ describe('sync-models', () => {
     {
       of: 'a served version',
       files: {} as Record<string, string>,
-      hint: /^put the new files into a new version folder, a\/2; name 2 in version_policy; then restore a\/1, or delete a\/1 and a\/golden\/1;/,
+      hint: /^put the new files into a new version folder, a\/2; name 2 in version_policy, if the model has one; then restore a\/1, or delete a\/1 and a\/golden\/1;/,
     },
     {
       of: 'a traced version',

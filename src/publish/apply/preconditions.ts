@@ -43,7 +43,7 @@ function describeWayOut(
   const trace = traceCommand?.(name, next);
   const create = trace ?? `put the new files into a new version folder, ${name}/${next}`;
   const golden = changed.map((version) => `${name}/${GOLDEN_FOLDER}/${version}`).join(', ');
-  return `${create}; name ${next} in version_policy; then restore ${folders}, or delete ${folders} and ${golden}`;
+  return `${create}; name ${next} in version_policy, if the model has one; then restore ${folders}, or delete ${folders} and ${golden}`;
 }
 
 /**
