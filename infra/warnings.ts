@@ -1,5 +1,6 @@
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
+import { compareDriver, DRIVER_FIX } from './gpu/cuda';
 import { getNvmeGiB } from './gpu/gpu-instance-types';
 import { typesOnEbs } from './gpu/node-storage';
 import { COMPONENT_NAME } from './settings/triton';
@@ -22,6 +23,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
     ...(capacity === undefined ? [] : [capacity]),
     ...spotWarning(settings),
     ...gpuNodePools.flatMap(storageWarning),
+    ...driverWarnings(settings),
     ...protectWarning(settings),
     ...publisherWarnings(settings),
   ];
@@ -98,6 +100,16 @@ const hasFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
 /** The time that a replica may need on a new node. */
 const newNodeMinutes = ({ triton }: Settings): number =>
   Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
+
+/** The same comparison as that of the doctor, which few people run before each update. */
+function driverWarnings({ triton, gpuNodePools }: Settings): string[] {
+  if (triton.gpusPerPod === 0) return [];
+  const { image } = completeOptions(COMPONENT_NAME, triton);
+  return gpuNodePools
+    .map((pool) => compareDriver(pool, image))
+    .filter(({ fits }) => fits === false)
+    .map(({ found }) => `${found}: ${DRIVER_FIX}`);
+}
 
 /** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
 function spotWarning(settings: Settings): string[] {

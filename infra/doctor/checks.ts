@@ -1,6 +1,7 @@
 import type { Check } from './check';
 import { bucketCheck } from './check-bucket';
 import { ciRolesCheck, clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-cluster';
+import { driverCheck } from './check-driver';
 import { eksVersionCheck } from './check-eks-version';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { identityCheck } from './check-identity';
@@ -24,6 +25,7 @@ export const CHECKS: readonly Check[] = [
   quotasCheck,
   podRoomCheck,
   nodeStorageCheck,
+  driverCheck,
   networkQuotasCheck,
   eksVersionCheck,
   clusterNameCheck,

@@ -33,6 +33,7 @@ import { buildCrane } from '../../tools/toolchain/crane';
 import { whyNoGo } from '../../tools/toolchain/go';
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { RIGHTS } from '../../infra/doctor/rights';
+import { NODE_DRIVERS } from '../../infra/gpu/cuda';
 import { main } from '../../scripts/doctor';
 import { describeUnless } from '../support/describe-unless';
 import { IMAGE_DIGEST, startInternet, type Internet } from '../support/internet';
@@ -64,6 +65,7 @@ beforeEach(async () => {
   await grant('L-3819A6DF', 24);
   isClean = true;
 });
+afterEach(() => jest.restoreAllMocks());
 
 /** Whether no test has changed the account since the last reset, which takes long. */
 let isClean = false;
@@ -467,6 +469,27 @@ const STATES: State[] = [
     make: () => grant('L-417A185B', 192),
     finds: ['warning GPU types', 'warning GPU quotas'],
     says: [/the quota for its spot instances is unknown to the doctor/],
+  },
+  {
+    name: 'nodes of Auto Mode, whose driver no source has',
+    says: [/CUDA [\d.]+ of the image needs 580 or newer; the driver of nodes of Auto Mode is not known/],
+  },
+  {
+    name: 'an image whose CUDA is not known',
+    settings: { ...pool({ mechanism: 'managed-node-group', maximumNodes: 1 }), image: 'registry.example.com/triton:1' },
+    says: [/pool a10g: not known, because the CUDA of registry.example.com\/triton:1 is not in/],
+  },
+  {
+    name: 'nodes whose driver is new enough for the image',
+    settings: pool({ mechanism: 'managed-node-group', maximumNodes: 1, ami: 'Bottlerocket' }),
+    says: [/Bottlerocket has driver 580, and CUDA [\d.]+ of the image needs 580 or newer/],
+  },
+  {
+    name: 'nodes whose driver is older than the image needs',
+    settings: pool({ mechanism: 'managed-node-group', maximumNodes: 1 }),
+    make: () => Promise.resolve(void jest.replaceProperty(NODE_DRIVERS, 'AL2023', 570)),
+    finds: ['warning GPU driver'],
+    says: [/AL2023 has driver 570, but CUDA [\d.]+ of the image needs 580 or newer/, /TRITON_RELEASE/],
   },
   {
     name: 'as many VPCs as the quota allows',

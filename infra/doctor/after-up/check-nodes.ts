@@ -1,3 +1,4 @@
+import { DRIVER_FIX, getCudaNeed } from '../../gpu/cuda';
 import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../../gpu/gpu-instance-types';
 import { usesInstanceStore } from '../../gpu/node-storage';
 import type { Settings } from '../../settings';
@@ -129,17 +130,6 @@ export function judgeStorage(
   }
 }
 
-/**
- * Lowest major version of the driver for CUDA 13 without forward compatibility:
- * https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html (2026-11-26)
- */
-const MINIMUM_DRIVER = 580;
-/**
- * The images since 25.08 have CUDA 13:
- * https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-25-08.html (2026-11-26)
- */
-const HAS_CUDA_13 = /:(?:25\.(?:08|09|1[0-2])-py3|2[6-9]\.\d\d-)/;
-
 /** Whether the driver of each node is new enough for the CUDA of the image. */
 export const driverCheck: AfterUpCheck = {
   name: 'GPU driver',
@@ -161,18 +151,16 @@ export function judgeDriver(
   { name, driver }: Pick<GpuNode, 'name' | 'driver'>,
   pod: { image: string; log: string } | undefined,
 ): Finding {
-  const fix =
-    'update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/operations.md#tritongpumissing)';
   const report = parseDriver(pod?.log ?? '');
   switch (report.kind) {
     case 'missing':
-      return error(`${name}: the container finds no NVIDIA driver`, fix);
+      return error(`${name}: the container finds no NVIDIA driver`, DRIVER_FIX);
     case 'insufficient':
-      return error(`${name}: the driver is too old for the CUDA of the image`, fix);
+      return error(`${name}: the driver is too old for the CUDA of the image`, DRIVER_FIX);
     case 'too old':
       return error(
         `${name}: driver ${report.driver || '(unknown)'} is too old for the image, which needs ${report.needed}`,
-        fix,
+        DRIVER_FIX,
       );
     case 'compatible':
       return ok(`${name}: driver ${report.driver}, with the forward compatibility of CUDA ${report.cuda} in the image`);
@@ -182,16 +170,11 @@ export function judgeDriver(
     default:
       report satisfies never;
   }
-  if (
-    report.kind === 'unknown' &&
-    driver !== undefined &&
-    pod !== undefined &&
-    HAS_CUDA_13.test(pod.image) &&
-    parseInt(driver, 10) < MINIMUM_DRIVER
-  ) {
+  const need = report.kind === 'unknown' && pod !== undefined ? getCudaNeed(pod.image) : undefined;
+  if (driver !== undefined && need !== undefined && parseInt(driver, 10) < need.driver) {
     return warning(
-      `${name}: driver ${driver} is older than ${MINIMUM_DRIVER}, which CUDA 13 of the image needs without forward compatibility`,
-      `if Triton sees no GPU: ${fix}`,
+      `${name}: driver ${driver} is older than ${need.driver}, which CUDA ${need.cuda} of the image needs without forward compatibility`,
+      `if Triton sees no GPU: ${DRIVER_FIX}`,
     );
   }
   if (driver !== undefined) return ok(`${name}: driver ${driver}`);

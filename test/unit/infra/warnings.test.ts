@@ -1,3 +1,4 @@
+import { NODE_DRIVERS } from '../../../infra/gpu/cuda';
 import { readSettings } from '../../../infra/settings';
 import { getSpotNotes, getWarnings } from '../../../infra/warnings';
 import { getConfig } from '../../support/registered-stack';
@@ -34,6 +35,26 @@ test.each<[string, Record<string, unknown>, RegExp | undefined]>([
 ])('getWarnings compares a disk %s with it', (_, pool, expected) => {
   const found = of({ ...OWN, modelGpus: [], gpuNodePools: [{ ...SPOT, ...pool }] });
   expect(found).toEqual(expected === undefined ? [] : [expect.stringMatching(expected)]);
+});
+
+test('getWarnings compares the driver of the nodes with the CUDA of the image', () => {
+  const values = { ...OWN, modelGpus: [], gpuNodePools: [GROUP] };
+  jest.replaceProperty(NODE_DRIVERS, 'AL2023', 570);
+  try {
+    expect(of({ ...values, image: 'nvcr.io/nvidia/tritonserver:26.10-py3' })).toEqual([
+      'pool a10g: AL2023 has driver 570, but CUDA 13.4.3 of the image needs 580 or newer without forward compatibility: update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/operations.md#tritongpumissing)',
+    ]);
+    for (const fitting of [
+      { image: 'nvcr.io/nvidia/tritonserver:25.06-py3' },
+      { image: 'registry.example.com/triton:1' },
+      { gpusPerPod: 0 },
+      { gpuNodePools: [{ ...GROUP, ami: 'Bottlerocket' }] },
+    ]) {
+      expect(of({ ...values, ...fitting })).toEqual([]);
+    }
+  } finally {
+    jest.restoreAllMocks();
+  }
 });
 
 test('getWarnings reports example values', () => {

@@ -168,6 +168,7 @@ test.each([
   ['25.08-py3', '570.1', '', 'warning'],
   ['25.12-py3', '570.1', '', 'warning'],
   ['25.07-py3', '570.1', '', 'ok'],
+  ['26.11-py3-0123456789ab', '570.1', '', 'warning'],
   ['26.11-py3', '580.1', '', 'ok'],
   ['26.11-py3', '570.1', FINE, 'ok'],
 ])('judgeDriver: image %s, driver %s in the labels, log %j', (tag, driver, log, level) => {

@@ -1,0 +1,98 @@
+import type { GpuNodePoolSettings } from '../settings/types';
+
+/**
+ * CUDA of NVIDIA's images of Triton, oldest release first. Renovate proposes a newer release in the Dockerfile, and a test
+ * then requires its row. Each row is from the release notes of its release, section "Driver Requirements", for 26.10
+ * https://docs.nvidia.com/deeplearning/triton-inference-server/release-notes/rel-26-10.html (2026-11-27).
+ */
+const RELEASES: readonly (readonly [release: string, cuda: string])[] = [
+  ['24.10', '12.6.2'],
+  ['25.03', '12.8.1'],
+  ['25.06', '12.9.1'],
+  ['25.08', '13.0.0'],
+  ['25.10', '13.0.2'],
+  ['26.02', '13.1.1'],
+  ['26.04', '13.2.1'],
+  ['26.06', '13.3.0'],
+  ['26.08', '13.4.1'],
+  ['26.09', '13.4.1'],
+  ['26.10', '13.4.3'],
+  // We found no release notes of 26.11 (2026-11-27). No release had an older CUDA than the one before.
+  ['26.11', '13'],
+];
+
+/**
+ * Oldest branch of the NVIDIA driver on which every minor version of a CUDA runs without forward compatibility, though
+ * with fewer features than on the driver of that version:
+ * https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html (2026-11-27), table 1.
+ */
+const MINIMUM_DRIVERS: Readonly<Record<string, number>> = { 12: 525, 13: 580 };
+
+/**
+ * Branch of the NVIDIA driver in the images of managed nodes, for Kubernetes 1.34 and newer. No source has the driver of
+ * Auto Mode's nodes, and the node class of another Karpenter names an image that we do not know.
+ */
+export const NODE_DRIVERS: Readonly<Record<GpuNodePoolSettings['ami'], number>> = {
+  // 580.159.03 in v20260714: https://github.com/awslabs/amazon-eks-ami/blob/81fec2e89585/CHANGELOG.md (2026-07-23). Since
+  // v20260917 a second driver, for G7: https://github.com/awslabs/amazon-eks-ami/issues/2768 (2026-09-21).
+  AL2023: 580,
+  // 580.178.04 in 1.68.0: https://bottlerocket.dev/en/os/1.68.x/version-information/gpu-drivers/1.68.0/ (2026-11-27)
+  Bottlerocket: 580,
+};
+
+/** What to do about a driver that is too old. */
+export const DRIVER_FIX =
+  'update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/operations.md#tritongpumissing)';
+
+const getMajor = (cuda: string): string => cuda.split('.')[0] ?? '';
+
+/** The CUDA of a release; of one between two rows with the same major version, only that version. */
+function getCuda(release: string): string | undefined {
+  const next = RELEASES.findIndex(([one]) => one >= release);
+  const [found, cuda] = RELEASES[next] ?? [];
+  if (cuda === undefined || found === release) return cuda;
+  const before = RELEASES[next - 1]?.[1];
+  const major = getMajor(cuda);
+  return before !== undefined && getMajor(before) === major ? major : undefined;
+}
+
+/**
+ * The CUDA of an image of Triton, and the oldest branch of the driver that it needs. Undefined if they are not known: for
+ * a tag that is not NVIDIA's, or a release outside the table. The tag of a copy in ECR ends in digits of the digest.
+ */
+export function getCudaNeed(image: string): { cuda: string; driver: number } | undefined {
+  const release = /:(\d\d\.\d\d)-py3(?:-[0-9a-f]{12})?(?:@|$)/.exec(image)?.[1];
+  const cuda = release && getCuda(release);
+  const driver = cuda && MINIMUM_DRIVERS[getMajor(cuda)];
+  return cuda && driver ? { cuda, driver } : undefined;
+}
+
+const NODES = {
+  'auto-mode': 'nodes of Auto Mode',
+  karpenter: 'nodes of another Karpenter',
+} as const;
+
+/** Whether the driver of the nodes of a pool is new enough for the image; `fits` is undefined if that is not known. */
+export function compareDriver(
+  { name, mechanism, ami }: Pick<GpuNodePoolSettings, 'name' | 'mechanism' | 'ami'>,
+  image: string,
+): { fits: boolean | undefined; found: string } {
+  const need = getCudaNeed(image);
+  if (need === undefined) {
+    return {
+      fits: undefined,
+      found: `pool ${name}: not known, because the CUDA of ${image} is not in infra/gpu/cuda.ts`,
+    };
+  }
+  const needed = `CUDA ${need.cuda} of the image needs ${need.driver} or newer`;
+  if (mechanism !== 'managed-node-group') {
+    return {
+      fits: undefined,
+      found: `pool ${name}: ${needed}; the driver of ${NODES[mechanism]} is not known until --after-up reads it`,
+    };
+  }
+  const driver = NODE_DRIVERS[ami];
+  return driver >= need.driver
+    ? { fits: true, found: `pool ${name}: ${ami} has driver ${driver}, and ${needed}` }
+    : { fits: false, found: `pool ${name}: ${ami} has driver ${driver}, but ${needed} without forward compatibility` };
+}
