@@ -1,15 +1,15 @@
-import { getFacts, type GpuInstanceType } from './gpu/gpu-instance-types';
+import { getFacts } from './gpu/gpu-instance-types';
 import { schedulableGpus } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** Fewest and most nodes of a pool, if all of them have the given instance type. */
-export function getNodes(pool: GpuNodePoolSettings, type: GpuInstanceType): { fewest: number; most: number } {
+export function getNodes(pool: GpuNodePoolSettings, type: string): { fewest: number; most: number } {
   if (pool.mechanism === 'managed-node-group') {
     // One group for spot and one for on-demand, each of this size.
     const groups = pool.capacityTypes.length;
     return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
   }
-  return { fewest: 0, most: Math.floor(pool.maximumGpus / getFacts(type).gpus) };
+  return { fewest: 0, most: Math.floor(pool.maximumGpus / getFacts(pool, type).gpus) };
 }
 
 /** The most replicas that a pool can hold at its limit, whichever of its instance types it uses. */

@@ -64,16 +64,14 @@ function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
 }
 
 /** Checks the smallest GPU of a pool, because any replica may get it. */
-function gpuWarning(
-  { name, mechanism, instanceTypes, timeSlices }: GpuNodePoolSettings,
-  memory: ServerMemory,
-): string | undefined {
+function gpuWarning(pool: GpuNodePoolSettings, memory: ServerMemory): string | undefined {
+  const { name, mechanism, instanceTypes, timeSlices } = pool;
   const slices = mechanism === 'managed-node-group' ? timeSlices : 1;
-  const [type] = [...instanceTypes].sort((a, b) => getGpuMemory(a) - getGpuMemory(b));
+  const [type] = [...instanceTypes].sort((a, b) => getGpuMemory(pool, a) - getGpuMemory(pool, b));
   if (type === undefined) return undefined;
-  const { gpu } = getFacts(type);
+  const { gpu } = getFacts(pool, type);
   const share = slices === 1 ? '' : ` for each of ${slices} replicas (timeSlices)`;
-  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, getGpuMemory(type) / slices);
+  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, getGpuMemory(pool, type) / slices);
   if (fault === undefined) return undefined;
   const fewer = slices === 1 ? '' : 'lower timeSlices, ';
   return `${fault}${share}: ${fewer}set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models`;

@@ -86,7 +86,7 @@ function protectWarning({ protect, cluster, modelRepository, publisher, triton }
 function storageWarning(pool: GpuNodePoolSettings): string[] {
   const types = typesOnEbs(pool);
   if (types.length === 0) return [];
-  const list = types.map((type) => `${type} (${getNvmeGiB(type)} GiB)`).join(', ');
+  const list = types.map((type) => `${type} (${getNvmeGiB(pool, type)} GiB)`).join(', ');
   const nodes = pool.mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
   return [
     `pool ${pool.name}: diskGiB (${pool.diskGiB}) is at least as large as the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra: lower diskGiB, or remove these instance types`,

@@ -1,15 +1,6 @@
 import { capacityWarning, getNodes } from '../capacity';
-import type { GpuInstanceType } from '../gpu/gpu-instance-types';
 import { getVolumeGiB, IMAGE_DISK, usesInstanceStore } from '../gpu/node-storage';
-import {
-  autoModeFee,
-  GPU_INSTANCE_USD_PER_HOUR,
-  HOURS_PER_MONTH,
-  PRICES_AS_OF,
-  PRICES_REGION,
-  SPOT_SHARE,
-  USD,
-} from './prices';
+import { autoModeFee, getPrice, HOURS_PER_MONTH, PRICES_AS_OF, PRICES_REGION, SPOT_SHARE, USD } from './prices';
 import { schedulableGpus } from '../settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from '../settings/types';
 
@@ -146,8 +137,8 @@ const withoutSpotInstances = (pool: GpuNodePoolSettings): GpuNodePoolSettings =>
   capacityTypes: ['on-demand'],
 });
 
-function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem[] {
-  const onDemand = GPU_INSTANCE_USD_PER_HOUR[type];
+function poolItems(pool: GpuNodePoolSettings, type: string, nodes: number): CostItem[] {
+  const onDemand = getPrice(pool, type);
   const spot = pool.capacityTypes.includes('spot');
   const count = `${nodes} x ${type}`;
   return [
@@ -173,7 +164,7 @@ function poolItems(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numb
  * Each node has a volume, also if images and models are on its instance store, which is in the price of the instance. The
  * volumes of Auto Mode always have the throughput for images.
  */
-function diskItem(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: number): CostItem {
+function diskItem(pool: GpuNodePoolSettings, type: string, nodes: number): CostItem {
   const GiB = getVolumeGiB(pool, type);
   const { throughput } = IMAGE_DISK;
   const isFast = pool.mechanism === 'auto-mode' || usesInstanceStore(pool, type) === false;
@@ -186,10 +177,10 @@ function diskItem(pool: GpuNodePoolSettings, type: GpuInstanceType, nodes: numbe
 }
 
 /** The instance type that Karpenter would choose for one replica. */
-function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): GpuInstanceType | undefined {
+function cheapest(pool: GpuNodePoolSettings, gpusPerPod: number): string | undefined {
   return pool.instanceTypes
     .filter((type) => schedulableGpus(pool, type) >= gpusPerPod)
-    .sort((a, b) => GPU_INSTANCE_USD_PER_HOUR[a] - GPU_INSTANCE_USD_PER_HOUR[b])[0];
+    .sort((a, b) => getPrice(pool, a) - getPrice(pool, b))[0];
 }
 
 function notes(settings: Settings): string[] {

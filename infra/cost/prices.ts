@@ -1,4 +1,4 @@
-import type { GpuInstanceType } from '../gpu/gpu-instance-types';
+import { findGiven, type GpuInstanceType, type PoolOfTypes } from '../gpu/gpu-instance-types';
 
 /** Date on which these prices were read from AWS's price lists. Each link is the page of AWS with the same price. */
 export const PRICES_AS_OF = '2026-08-17';
@@ -46,6 +46,14 @@ export const GPU_INSTANCE_USD_PER_HOUR: Record<GpuInstanceType, number> = {
   'p6-b200.48xlarge': 113.9328,
 };
 
+/** The price of a type of a pool, from the table or from `instanceTypeFacts`, in US dollars per hour. */
+export function getPrice(pool: PoolOfTypes, type: string): number {
+  const prices: Readonly<Record<string, number>> = GPU_INSTANCE_USD_PER_HOUR;
+  const price = prices[type] ?? findGiven(pool, type)?.usdPerHour;
+  if (price === undefined) throw new Error(`the price of ${type} is not known`);
+  return price;
+}
+
 /** Other prices of a stack, in US dollars. */
 export const USD = {
   /** EKS control plane, per hour: https://aws.amazon.com/eks/pricing */
@@ -76,7 +84,7 @@ export const USD = {
  */
 const AUTO_MODE_FEES: Readonly<Record<string, number>> = { g: 0.078, p: 0.048 };
 
-export function autoModeFee(type: GpuInstanceType): number {
+export function autoModeFee(type: string): number {
   const fee = AUTO_MODE_FEES[type.charAt(0)];
   if (fee === undefined) throw new Error(`the fee of Auto Mode for ${type} is not known`);
   return fee;

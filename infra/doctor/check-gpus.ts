@@ -1,5 +1,5 @@
 import { getNodes } from '../capacity';
-import { getFacts, type GpuInstanceType } from '../gpu/gpu-instance-types';
+import { getFacts } from '../gpu/gpu-instance-types';
 import type { Settings } from '../settings';
 import { schedulableGpus } from '../settings/gpu-node-pools';
 import type { GpuNodePoolSettings } from '../settings/types';
@@ -68,7 +68,7 @@ const QUOTAS = {
 type CapacityType = GpuNodePoolSettings['capacityTypes'][number];
 
 /** The quota that an instance counts against; undefined if we have no source for its code. */
-export function getQuota(type: GpuInstanceType, capacity: CapacityType): Quota | undefined {
+export function getQuota(type: string, capacity: CapacityType): Quota | undefined {
   const isG = type.startsWith('g');
   // Instances in a capacity reservation count as on-demand instances:
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html (2026-11-25), "limits"
@@ -86,7 +86,7 @@ export interface QuotaDemand {
   nodes: { vcpus: number; replicas: number }[];
 }
 
-/** The demand for each quota. Numbers of vCPUs come from infra/gpu/gpu-instance-types.ts. */
+/** The demand for each quota. Numbers of vCPUs come from infra/gpu/gpu-instance-types.ts or instanceTypeFacts. */
 export function getDemands({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings): QuotaDemand[] {
   const demands = new Map<string, QuotaDemand>();
   for (const pool of pools) {
@@ -95,7 +95,7 @@ export function getDemands({ gpuNodePools: pools, triton: { gpusPerPod } }: Sett
       for (const type of pool.instanceTypes) {
         const quota = getQuota(type, capacity);
         if (quota === undefined) continue;
-        const { vcpus } = getFacts(type);
+        const { vcpus } = getFacts(pool, type);
         const demand = demands.get(quota.code) ?? { quota, most: 0, nodes: [] };
         const replicas = gpusPerPod === 0 ? 0 : Math.floor(schedulableGpus(pool, type) / gpusPerPod);
         demand.nodes.push({ vcpus, replicas });

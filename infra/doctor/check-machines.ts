@@ -33,7 +33,9 @@ export const nodeStorageCheck: Check = {
       if (first === undefined || usesInstanceStore(pool, first) === undefined) {
         return ok(`pool ${pool.name}: not checked, its node class decides`);
       }
-      const sizes = (slow.length > 0 ? slow : pool.instanceTypes).map((type) => `${type} ${getNvmeGiB(type)} GiB`);
+      const sizes = (slow.length > 0 ? slow : pool.instanceTypes).map(
+        (type) => `${type} ${getNvmeGiB(pool, type)} GiB`,
+      );
       if (slow.length === 0) {
         return ok(`pool ${pool.name}: diskGiB (${pool.diskGiB}) fits on the local NVMe storage (${sizes.join(', ')})`);
       }

@@ -1,3 +1,6 @@
+import type { Values } from '../settings/fields';
+import type { INSTANCE_TYPE_FIELDS } from '../settings/instance-type-fields';
+
 /** Properties of a GPU. */
 interface GpuFacts {
   /** CUDA compute capability. A TensorRT plan runs only on the compute capability that it was built for. */
@@ -18,11 +21,13 @@ const GPUS = {
   B200: { computeCapability: '10.0', memoryGB: 180 },
 } as const satisfies Record<string, GpuFacts>;
 
-export type GpuModel = keyof typeof GPUS;
+type GpuModel = keyof typeof GPUS;
+
+export const isKnownGpu = (gpu: string): gpu is GpuModel => Object.hasOwn(GPUS, gpu);
 
 /** Properties of an EC2 instance type with GPUs. */
 export interface GpuInstanceFacts {
-  gpu: GpuModel;
+  gpu: string;
   gpus: number;
   vcpus: number;
   memoryGiB: number;
@@ -93,12 +98,81 @@ export type GpuInstanceType = keyof typeof GPU_INSTANCE_TYPES;
 
 export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuInstanceType[];
 
-export const getFacts = (type: GpuInstanceType): GpuInstanceFacts => GPU_INSTANCE_TYPES[type];
+/** Facts of a type that the table lacks, as the stack file gives them in `instanceTypeFacts`. */
+export type GivenFacts = Values<typeof INSTANCE_TYPE_FIELDS>;
 
-export const getComputeCapability = (type: GpuInstanceType): string => GPUS[getFacts(type).gpu].computeCapability;
+/** A pool, as far as it has facts of its instance types. */
+export interface PoolOfTypes {
+  instanceTypeFacts?: readonly GivenFacts[] | undefined;
+}
+
+const isInTable = (type: string): type is GpuInstanceType => Object.hasOwn(GPU_INSTANCE_TYPES, type);
+
+/** The facts that the stack file gives; undefined for a type of the table. */
+export const findGiven = ({ instanceTypeFacts }: PoolOfTypes, type: string): GivenFacts | undefined =>
+  instanceTypeFacts?.find(({ name }) => name === type);
+
+/**
+ * Cores that the kubelet reserves: 6% of the first, 1% of the second, 0.5% of the next two, 0.25% of the others
+ * (https://github.com/aws/karpenter-provider-aws/blob/1d927085dd81/pkg/providers/instancetype/types.go, 2026-08-21), which
+ * gives the numbers of the table.
+ */
+const reservedCores = (vcpus: number): number => 0.06 + 0.01 + 0.005 * 2 + 0.0025 * Math.max(0, vcpus - 4);
+
+/**
+ * Share of the memory that Karpenter subtracts for the hypervisor, by default
+ * (https://karpenter.sh/docs/reference/settings, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-25).
+ */
+export const HYPERVISOR_SHARE = 0.075;
+
+/**
+ * The largest reserve of memory, in MiB, that a type with NVIDIA GPUs and at most as many vCPUs has in Karpenter's list (see
+ * GPU_INSTANCE_TYPES). The reserve grows with the number of pods, which depends on the network interfaces of the type.
+ */
+const LARGEST_RESERVES: readonly (readonly [vcpus: number, MiB: number])[] = [
+  [8, 3150],
+  [16, 5923],
+  [32, 7309],
+  [64, 8694],
+  [Infinity, 17_011],
+];
+
+/** MiB that a type has for pods at least. */
+export function leastPodMemoryMiB(vcpus: number, memoryGiB: number): number {
+  const reserve = LARGEST_RESERVES.find(([most]) => vcpus <= most)?.[1] ?? 0;
+  return Math.max(0, Math.floor(memoryGiB * 1024 * (1 - HYPERVISOR_SHARE)) - reserve);
+}
+
+/** The facts of an instance type, from the table or from the stack file. Undefined if both lack the type. */
+export function findFacts(pool: PoolOfTypes, type: string): GpuInstanceFacts | undefined {
+  if (isInTable(type)) return GPU_INSTANCE_TYPES[type];
+  const given = findGiven(pool, type);
+  if (given === undefined) return undefined;
+  const { gpu, gpus, vcpus, memoryGiB, nvmeGB, podMemoryMiB = leastPodMemoryMiB(vcpus, memoryGiB) } = given;
+  const podCores = Math.floor((vcpus - reservedCores(vcpus)) * 100) / 100;
+  return { gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB };
+}
+
+/** The same for a type of a pool whose settings are checked. */
+export function getFacts(pool: PoolOfTypes, type: string): GpuInstanceFacts {
+  const facts = findFacts(pool, type);
+  if (facts === undefined) throw new Error(`the facts of ${type} are not known`);
+  return facts;
+}
+
+function getGpu(pool: PoolOfTypes, type: string): GpuFacts {
+  const { gpu } = getFacts(pool, type);
+  if (isKnownGpu(gpu)) return GPUS[gpu];
+  const { computeCapability, gpuMemoryGB } = findGiven(pool, type) ?? {};
+  if (computeCapability === undefined || gpuMemoryGB === undefined) throw new Error(`the GPU ${gpu} is not known`);
+  return { computeCapability, memoryGB: gpuMemoryGB };
+}
+
+export const getComputeCapability = (pool: PoolOfTypes, type: string): string => getGpu(pool, type).computeCapability;
 
 /** Bytes of memory of each GPU of an instance type. */
-export const getGpuMemory = (type: GpuInstanceType): number => GPUS[getFacts(type).gpu].memoryGB * 1e9;
+export const getGpuMemory = (pool: PoolOfTypes, type: string): number => getGpu(pool, type).memoryGB * 1e9;
 
 /** Local NVMe storage of an instance type, in GiB. */
-export const getNvmeGiB = (type: GpuInstanceType): number => Math.floor((getFacts(type).nvmeGB * 1e9) / 2 ** 30);
+export const getNvmeGiB = (pool: PoolOfTypes, type: string): number =>
+  Math.floor((getFacts(pool, type).nvmeGB * 1e9) / 2 ** 30);

@@ -1,5 +1,5 @@
 import type { GpuNodePoolSettings } from '../settings/types';
-import { getNvmeGiB, type GpuInstanceType } from './gpu-instance-types';
+import { getNvmeGiB } from './gpu-instance-types';
 
 /**
  * Throughput in MiB/s and operations per second of an EBS volume with images. Below 600 MiB/s, images may be pulled more
@@ -19,27 +19,27 @@ const SYSTEM_GIB = 40;
  */
 const AUTO_MODE_GIB = 20;
 
-type OfPool = Pick<GpuNodePoolSettings, 'mechanism' | 'diskGiB' | 'instanceTypes'>;
+type OfPool = Pick<GpuNodePoolSettings, 'mechanism' | 'diskGiB' | 'instanceTypes' | 'instanceTypeFacts'>;
 
 /**
  * Whether images and pods of a node are on its local NVMe storage, the instance store, and not on EBS. Auto Mode decides
  * it for each node, by the rule on the page above. The nodes of a managed group have the same user data, so one rule for
  * all of them. Undefined if the node class of another Karpenter decides.
  */
-export function usesInstanceStore(pool: OfPool, type: GpuInstanceType): boolean | undefined {
+export function usesInstanceStore(pool: OfPool, type: string): boolean | undefined {
   if (pool.mechanism === 'karpenter') return undefined;
   const types = pool.mechanism === 'auto-mode' ? [type] : pool.instanceTypes;
-  return types.every((one) => pool.diskGiB < getNvmeGiB(one));
+  return types.every((one) => pool.diskGiB < getNvmeGiB(pool, one));
 }
 
 /** GiB of the EBS volume of a node. */
-export function getVolumeGiB(pool: OfPool, type: GpuInstanceType): number {
+export function getVolumeGiB(pool: OfPool, type: string): number {
   if (usesInstanceStore(pool, type) !== true) return pool.diskGiB;
   return pool.mechanism === 'auto-mode' ? AUTO_MODE_GIB : SYSTEM_GIB;
 }
 
 /** Instance types whose nodes have images on EBS, because `diskGiB` is at least as large as their local NVMe storage. */
-export function typesOnEbs(pool: OfPool): GpuInstanceType[] {
+export function typesOnEbs(pool: OfPool): string[] {
   if (pool.mechanism === 'karpenter') return [];
-  return pool.instanceTypes.filter((type) => pool.diskGiB >= getNvmeGiB(type));
+  return pool.instanceTypes.filter((type) => pool.diskGiB >= getNvmeGiB(pool, type));
 }

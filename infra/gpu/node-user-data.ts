@@ -1,7 +1,10 @@
 import type { GpuNodePoolSettings } from '../settings/types';
 import { typesOnEbs } from './node-storage';
 
-type OfPool = Pick<GpuNodePoolSettings, 'ami' | 'diskGiB' | 'instanceTypes' | 'mechanism' | 'timeSlices'>;
+type OfPool = Pick<
+  GpuNodePoolSettings,
+  'ami' | 'diskGiB' | 'instanceTypes' | 'instanceTypeFacts' | 'mechanism' | 'timeSlices'
+>;
 
 /**
  * User data of the nodes of a managed group, which EKS merges with its own:

@@ -1,11 +1,7 @@
 import type { ProblemList } from '../../src/core/problems';
-import {
-  getComputeCapability,
-  getFacts,
-  GPU_INSTANCE_TYPE_NAMES,
-  type GpuInstanceType,
-} from '../gpu/gpu-instance-types';
+import { getComputeCapability, getFacts, GPU_INSTANCE_TYPE_NAMES, HYPERVISOR_SHARE } from '../gpu/gpu-instance-types';
 import { AGENT_REQUESTS, DEFAULTS } from '../triton/limits';
+import { checkTypesAreKnown } from './instance-type-facts';
 import type { GpuNodePoolSettings, Settings } from './types';
 import { checkZonesOfRegion } from './zones';
 
@@ -13,23 +9,17 @@ import { checkZonesOfRegion } from './zones';
 const SYSTEM_AND_IMAGE_GIB = 40;
 
 /** GPUs of one node of a pool as the scheduler counts them: a GPU with time slices counts once per slice. */
-export const schedulableGpus = ({ mechanism, timeSlices }: GpuNodePoolSettings, type: GpuInstanceType): number =>
-  getFacts(type).gpus * (mechanism === 'managed-node-group' ? timeSlices : 1);
-
-/**
- * Share of the memory that Karpenter subtracts for the hypervisor, by default
- * (https://karpenter.sh/docs/reference/settings, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-25).
- */
-const HYPERVISOR_SHARE = 0.075;
+export const schedulableGpus = (pool: GpuNodePoolSettings, type: string): number =>
+  getFacts(pool, type).gpus * (pool.mechanism === 'managed-node-group' ? pool.timeSlices : 1);
 
 /**
  * Memory of a node for pods, in MiB. Auto Mode starts no node for a pod that needs more than Karpenter expects. The
  * expectation of another Karpenter is a setting of its owner, and a node of a managed group may have more, so there only
  * the reserve of the kubelet counts.
  */
-function getPodMemoryMiB({ mechanism }: GpuNodePoolSettings, type: GpuInstanceType): number {
-  const { memoryGiB, podMemoryMiB } = getFacts(type);
-  return mechanism === 'auto-mode' ? podMemoryMiB : podMemoryMiB + HYPERVISOR_SHARE * memoryGiB * 1024;
+function getPodMemoryMiB(pool: GpuNodePoolSettings, type: string): number {
+  const { memoryGiB, podMemoryMiB } = getFacts(pool, type);
+  return pool.mechanism === 'auto-mode' ? podMemoryMiB : podMemoryMiB + HYPERVISOR_SHARE * memoryGiB * 1024;
 }
 
 /** Cores and memory of a node for pods, or of a pod. */
@@ -42,8 +32,8 @@ export const formatRoom = ({ cores, memoryMiB }: Room): string =>
   `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
 
 /** What a node has for pods. */
-export const getPodRoom = (pool: GpuNodePoolSettings, type: GpuInstanceType): Room => ({
-  cores: getFacts(type).podCores,
+export const getPodRoom = (pool: GpuNodePoolSettings, type: string): Room => ({
+  cores: getFacts(pool, type).podCores,
   memoryMiB: getPodMemoryMiB(pool, type),
 });
 
@@ -75,6 +65,7 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
         allowed: 'a different name for each pool',
       });
     }
+    if (!checkTypesAreKnown(pool, problems, at('instanceTypes'))) return;
     checkInstanceTypes(pool, triton, problems, at);
     if (pool.mechanism === 'managed-node-group') checkNodeGroup(pool, cluster.kind, problems, at);
     else checkKarpenterPool(pool, settings, problems, at);
@@ -110,7 +101,7 @@ function checkInstanceTypes(
   const { gpusPerPod } = triton;
   const needed = getReplicaRoom(triton);
   for (const type of pool.instanceTypes) {
-    const facts = getFacts(type);
+    const facts = getFacts(pool, type);
     const room = getPodRoom(pool, type);
     if (gpusPerPod > 0 && (room.memoryMiB < needed.memoryMiB || room.cores < needed.cores)) {
       problems.add(
@@ -197,7 +188,7 @@ function checkKarpenterPool(pool: GpuNodePoolSettings, settings: Settings, probl
       problems.add(at(key), `is ${pool[key]}`, { allowed: `${usual}, because only managed-node-group supports it` });
     }
   }
-  const smallest = Math.min(...pool.instanceTypes.map((type) => getFacts(type).gpus));
+  const smallest = Math.min(...pool.instanceTypes.map((type) => getFacts(pool, type).gpus));
   if (pool.instanceTypes.length > 0 && pool.maximumGpus < smallest) {
     problems.add(at('maximumGpus'), `is ${pool.maximumGpus}`, {
       allowed: `at least ${smallest}, the number of GPUs of one node`,
@@ -222,13 +213,13 @@ function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, pr
 
 /** Every replica loads every model, so each model must run on each kind of GPU that a replica may get. */
 function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: ProblemList, at: At): void {
-  const wrong = pool.instanceTypes.filter((type) => !model.computeCapabilities.includes(getComputeCapability(type)));
-  if (wrong.length === 0) return;
-  const described = wrong.map(
-    (type: GpuInstanceType) => `${type} (${getFacts(type).gpu}, ${getComputeCapability(type)})`,
+  const wrong = pool.instanceTypes.filter(
+    (type) => !model.computeCapabilities.includes(getComputeCapability(pool, type)),
   );
+  if (wrong.length === 0) return;
+  const described = wrong.map((type) => `${type} (${getFacts(pool, type).gpu}, ${getComputeCapability(pool, type)})`);
   const fitting = GPU_INSTANCE_TYPE_NAMES.filter((type) =>
-    model.computeCapabilities.includes(getComputeCapability(type)),
+    model.computeCapabilities.includes(getComputeCapability(pool, type)),
   );
   problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which the model ${model.model} does not run`, {
     allowed: `compute capability ${model.computeCapabilities.join(', ')}: ${fitting.length === 0 ? 'no known type' : fitting.join(', ')}`,

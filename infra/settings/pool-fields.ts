@@ -1,4 +1,3 @@
-import { GPU_INSTANCE_TYPE_NAMES } from '../gpu/gpu-instance-types';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { DAYS } from '../gpu/maintenance-window';
 import type { Fields } from './fields';
@@ -25,8 +24,7 @@ export const POOL_FIELDS = {
   },
   instanceTypes: {
     kind: 'stringArray',
-    choices: GPU_INSTANCE_TYPE_NAMES,
-    description: 'EC2 instance types of the nodes, from infra/gpu/gpu-instance-types.ts.',
+    description: 'EC2 instance types of the nodes, from infra/gpu/gpu-instance-types.ts or instanceTypeFacts.',
   },
   capacityTypes: {
     kind: 'stringArray',

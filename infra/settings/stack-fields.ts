@@ -3,6 +3,7 @@ import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-ve
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
+import { INSTANCE_TYPE_FIELDS } from './instance-type-fields';
 import { POOL_FIELDS } from './pool-fields';
 
 const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
@@ -205,6 +206,12 @@ const CLUSTER_FIELDS = {
     fields: POOL_FIELDS,
     description:
       'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
+  },
+  instanceTypeFacts: {
+    kind: 'objectArray',
+    fields: INSTANCE_TYPE_FIELDS,
+    description:
+      'Facts of EC2 instance types that infra/gpu/gpu-instance-types.ts lacks, so that pools may name them. AWS decides whether it offers such a type, and whether Auto Mode starts it.',
   },
   modelGpus: {
     kind: 'objectArray',

@@ -1,5 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { SupportType } from '../cluster/eks-versions';
+import type { PoolOfTypes } from '../gpu/gpu-instance-types';
 import type { RangeOrder } from '../network/cidr';
 import type { NamespaceArgs, TritonOptions } from '../triton/args';
 import type { AwsIdentity } from './aws-identity';
@@ -56,7 +57,7 @@ export type ClusterSettings =
     };
 
 /** A GPU node pool with all defaults filled in. */
-export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
+export type GpuNodePoolSettings = Values<typeof POOL_FIELDS> & PoolOfTypes;
 
 /**
  * A GPU node pool as users write it: a name, instance types, and all fields that differ from the defaults

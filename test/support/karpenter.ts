@@ -131,7 +131,7 @@ export function keepPoolsReady(plane: ControlPlane, scratch: Scratch): void {
 /** The machines in the format of Karpenter's KWOK provider. */
 function machines({ instanceTypes, zones }: KarpenterOptions): object[] {
   return instanceTypes.map((name) => {
-    const { gpus, vcpus, memoryGiB } = getFacts(name);
+    const { gpus, vcpus, memoryGiB } = getFacts({}, name);
     const offering = (capacityType: CapacityType, zone: string): object => ({
       Price: PRICES[capacityType] * vcpus,
       Available: true,

@@ -197,6 +197,9 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
       ],
     },
   },
+  auto('instanceTypeFacts', [
+    { name: 'gr6.4xlarge', gpu: 'L4', gpus: 1, vcpus: 16, memoryGiB: 128, nvmeGB: 600, usdPerHour: 1.54 },
+  ]),
   auto('modelGpus', [{ model: 'net', computeCapabilities: ['8.6'] }]),
   auto('modelRepositoryPrefix', 'new', { advice: 'publish to the new prefix first', requests: LOADED }),
   auto('bucketName', 'other-models', { advice: 'publish to the other bucket first', requests: LOADED }),

@@ -1,5 +1,5 @@
 import { DRIVER_FIX, getCudaNeed } from '../../gpu/cuda';
-import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, type GpuInstanceType } from '../../gpu/gpu-instance-types';
+import { findFacts, getNvmeGiB } from '../../gpu/gpu-instance-types';
 import { usesInstanceStore } from '../../gpu/node-storage';
 import type { Settings } from '../../settings';
 import type { GpuNodePoolSettings } from '../../settings/types';
@@ -86,16 +86,14 @@ export const storageCheck: AfterUpCheck = {
   },
 };
 
-const isKnown = (type: string | undefined): type is GpuInstanceType =>
-  (GPU_INSTANCE_TYPE_NAMES as readonly (string | undefined)[]).includes(type);
-
 export function judgeStorage(
   { name, instanceType, storageGiB }: Pick<GpuNode, 'name' | 'instanceType' | 'storageGiB'>,
   pool: GpuNodePoolSettings,
 ): Finding {
   const found = `${name} has ${Math.round(storageGiB)} GiB for images and pods`;
-  if (!isKnown(instanceType)) return ok(`${found}; its type is not in the list of this package`);
-  const nvmeGiB = getNvmeGiB(instanceType);
+  if (instanceType === undefined || findFacts(pool, instanceType) === undefined)
+    return ok(`${found}; its type is not in the list of this package`);
+  const nvmeGiB = getNvmeGiB(pool, instanceType);
   const isLocal = usesInstanceStore(pool, instanceType);
   const mayBe = (diskGiB: number): boolean => storageGiB >= USABLE * diskGiB && storageGiB <= ROUNDING * diskGiB;
   // The node class of another Karpenter sets the size of its EBS volumes.

@@ -3,6 +3,7 @@ import { GPU_INSTANCE_USD_PER_HOUR, PRICES_AS_OF } from '../../../infra/cost/pri
 import { readSettings } from '../../../infra/settings';
 import { main } from '../../../scripts/cost';
 import { getConfig } from '../../support/registered-stack';
+import { G7E } from './settings-problems';
 
 const estimate = (values: Record<string, unknown> = {}, stack = 'staging'): CostEstimate =>
   estimateCost(readSettings(getConfig(stack, values)));
@@ -112,6 +113,19 @@ test('estimateCost has a lower fee of Auto Mode for P than for G', () => {
     `${(0.8048 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g6.xlarge)`,
     `${(6.88 * 0.048 * 730).toFixed(2)} (4.8% of the on-demand price of 1 x p5.4xlarge)`,
   ]);
+});
+
+test('estimateCost uses the price of instanceTypeFacts', () => {
+  const pool = { ...POOL, instanceTypes: ['g6e.8xlarge', G7E.name], capacityTypes: ['on-demand'], diskGiB: 150 };
+  const values = { gpuNodePools: [pool], replicas: 1, modelGpus: [] };
+  expect(items(estimate({ ...values, instanceTypeFacts: [G7E] }))).toMatchObject({
+    'pool gpu': `${(3.36 * 730).toFixed(2)} (1 x g7e.2xlarge, on-demand)`,
+    'pool gpu, fee of Auto Mode': `${(3.36 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g7e.2xlarge)`,
+    'pool gpu, disks': expect.stringContaining('(1 x 20 GiB') as string,
+  });
+  expect(items(estimate({ ...values, instanceTypeFacts: [{ ...G7E, nvmeGB: 0 }] }))['pool gpu, disks']).toMatch(
+    /\(1 x 150 GiB/,
+  );
 });
 
 test('estimateCost notes what each new node costs at a NAT gateway of this stack', () => {

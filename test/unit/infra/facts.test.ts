@@ -7,11 +7,15 @@ import {
 } from '../../../infra/cluster/eks-versions';
 import {
   getComputeCapability,
+  getFacts,
+  getGpuMemory,
   GPU_INSTANCE_TYPE_NAMES,
   GPU_INSTANCE_TYPES,
+  leastPodMemoryMiB,
 } from '../../../infra/gpu/gpu-instance-types';
 import { completePool } from '../../../infra/settings/complete-pool';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
+import { G7E } from './settings-problems';
 
 describe('subnetRanges', () => {
   const zones = (letters: string): string[] => Array.from(letters, (letter) => `us-east-1${letter}`);
@@ -64,13 +68,28 @@ describe('subnetRanges', () => {
 test('GPU_INSTANCE_TYPES have GPUs with a compute capability of TensorRT', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {
     expect(GPU_INSTANCE_TYPES[type].gpus).toBeGreaterThan(0);
-    expect(getComputeCapability(type)).toMatch(/^\d+\.\d$/);
+    expect(getComputeCapability({}, type)).toMatch(/^\d+\.\d$/);
   }
   expect([
-    getComputeCapability('g5.xlarge'),
-    getComputeCapability('g6.xlarge'),
-    getComputeCapability('p5.48xlarge'),
+    getComputeCapability({}, 'g5.xlarge'),
+    getComputeCapability({}, 'g6.xlarge'),
+    getComputeCapability({}, 'p5.48xlarge'),
   ]).toEqual(['8.6', '8.9', '9.0']);
+});
+
+test('facts that a stack file may omit are not better than those of a type in the table', () => {
+  for (const type of GPU_INSTANCE_TYPE_NAMES) {
+    const { gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB } = GPU_INSTANCE_TYPES[type];
+    expect([type, leastPodMemoryMiB(vcpus, memoryGiB) <= podMemoryMiB]).toEqual([type, true]);
+    const given = { name: 'g.other', gpu, gpus, vcpus, memoryGiB, nvmeGB, usdPerHour: 1 };
+    expect([type, getFacts({ instanceTypeFacts: [given] }, 'g.other').podCores]).toEqual([type, podCores]);
+  }
+});
+
+test('a GPU of a stack file has its memory and compute capability from there', () => {
+  const pool = { instanceTypeFacts: [G7E] };
+  expect([getGpuMemory(pool, G7E.name), getComputeCapability(pool, G7E.name)]).toEqual([96e9, '12.0']);
+  expect(() => getGpuMemory({}, G7E.name)).toThrow('the facts of g7e.2xlarge are not known');
 });
 
 describe('versions of EKS', () => {

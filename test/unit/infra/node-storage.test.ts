@@ -25,10 +25,10 @@ test.each<[GpuInstanceType, number]>([
   ['g5.xlarge', 232],
   ['g6e.48xlarge', 7078],
   ['p5.48xlarge', 28_312],
-])('%s has %i GiB of local NVMe storage', (type, GiB) => expect(getNvmeGiB(type)).toBe(GiB));
+])('%s has %i GiB of local NVMe storage', (type, GiB) => expect(getNvmeGiB({}, type)).toBe(GiB));
 
 test('every instance type has local NVMe storage, which the image and the system do not fill', () => {
-  expect(GPU_INSTANCE_TYPE_NAMES.filter((type) => getNvmeGiB(type) < 100)).toEqual([]);
+  expect(GPU_INSTANCE_TYPE_NAMES.filter((type) => getNvmeGiB({}, type) < 100)).toEqual([]);
 });
 
 describe('images and pods of a node are on its instance store if that is larger than diskGiB', () => {

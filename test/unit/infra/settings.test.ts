@@ -1,8 +1,10 @@
+import { load } from 'js-yaml';
 import { readSettings } from '../../../infra/settings';
 import type { IdentityValues } from '../../../infra/settings/aws-identity';
+import { completePool } from '../../../infra/settings/complete-pool';
 import { UserError } from '../../../src/core/errors';
 import { getConfig } from '../../support/registered-stack';
-import { POOL, getProblems } from './settings-problems';
+import { G7E, POOL, getProblems } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 
 const LOCAL = {
@@ -83,7 +85,7 @@ describe('readSettings reports', () => {
         availabilityZones: 'us-east-1a',
         publicAccessCidrs: ['203.0.113.0/24', 'everywhere'],
         resources: { memory: 16 },
-        gpuNodePools: [{ name: 'GPU', instanceTypes: ['g5.xlarge', 'g5.tiny'], labels: { team: 1 } }],
+        gpuNodePools: [{ name: 'GPU', instanceTypes: ['g5.xlarge', 5], labels: { team: 1 } }],
       }),
     ).toEqual([
       expect.stringMatching(/^natGateway: unknown setting; allowed: .*\n {4}-> did you mean natGateways\?$/),
@@ -92,7 +94,7 @@ describe('readSettings reports', () => {
       'natGateways: is "two"; allowed: one, per-zone',
       'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
       'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
-      expect.stringMatching(/^gpuNodePools\[0\]\.instanceTypes\[1\]: is "g5.tiny"; allowed: g4dn.xlarge, /),
+      'gpuNodePools[0].instanceTypes[1]: is 5; allowed: text',
       'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text',
       'oldVersionDays: is 0; allowed: a whole number from 1 to 3650',
       expect.stringMatching(/^resources\.memory: unknown setting; allowed: cpu, /),
@@ -444,7 +446,7 @@ describe('readSettings rejects GPU node pools', () => {
     [
       'with a misspelt instance type',
       { instanceTypes: ['g5.2xlrge'] },
-      /instanceTypes\[0\]: is "g5.2xlrge"; allowed: g4dn.xlarge, .*\n {4}-> did you mean "g5.2xlarge"\?$/,
+      /instanceTypes\[0\]: is "g5.2xlrge"; allowed: g4dn.xlarge, .*\n {4}-> did you mean "g5.2xlarge"\? For a type/,
     ],
     [
       'with one instance type instead of a list',
@@ -560,5 +562,101 @@ describe('readSettings rejects GPU node pools', () => {
     const both = [{ model: 'wav2vec_general_v1', computeCapabilities: ['8.6', '8.9'] }];
     expect(getProblems({ gpuNodePools: pools, modelGpus: both })).toEqual([]);
     expect(getProblems({ gpuNodePools: pools, modelGpus: [] })).toEqual([]);
+  });
+});
+
+describe('readSettings with instanceTypeFacts', () => {
+  const POOLS = [{ name: 'large', instanceTypes: ['g7e.2xlarge', 'g6.2xlarge'] }];
+  const read = (more: object, values: object = {}) =>
+    getProblems({ modelGpus: [], gpuNodePools: POOLS, instanceTypeFacts: [{ ...G7E, ...more }], ...values });
+
+  test('gives a pool the facts of the types that it names', () => {
+    const other = { name: 'small', instanceTypes: ['g6.xlarge'] };
+    const { gpuNodePools } = readSettings(
+      getConfig('staging', { modelGpus: [], gpuNodePools: [...POOLS, other], instanceTypeFacts: [G7E] }),
+    );
+    expect(gpuNodePools.map(({ instanceTypeFacts }) => instanceTypeFacts)).toEqual([[G7E], undefined]);
+    // A component fills in the defaults of its pools again.
+    expect(gpuNodePools.map((pool) => completePool(pool))).toEqual(gpuNodePools);
+  });
+
+  test('reports an unknown type with an example of its facts', () => {
+    expect(getProblems({ modelGpus: [], gpuNodePools: POOLS })).toEqual([
+      expect.stringMatching(
+        /^gpuNodePools\[0\]\.instanceTypes\[0\]: is "g7e.2xlarge"; allowed: g4dn.xlarge, .*, and the names in instanceTypeFacts\n.*give its facts: instanceTypeFacts: \[\{ name: g7e.2xlarge, gpu: /,
+      ),
+    ]);
+    expect(() => completePool({ name: 'large', instanceTypes: ['g7e.2xlarge'] })).toThrow('has invalid settings');
+  });
+
+  test('the example is valid', () => {
+    const [said = ''] = getProblems({ modelGpus: [], gpuNodePools: POOLS });
+    const example = load(said.slice(said.indexOf('instanceTypeFacts: ['))) as object;
+    expect(getProblems({ modelGpus: [], gpuNodePools: POOLS, ...example })).toEqual([]);
+  });
+
+  test.each<[string, object, object, RegExp | undefined]>([
+    ['a type of another GPU', {}, {}, undefined],
+    ['a type without optional facts', { podMemoryMiB: undefined, nvmeGB: undefined }, {}, undefined],
+    ['a type of a known GPU', { gpu: 'L4', computeCapability: undefined, gpuMemoryGB: undefined }, {}, undefined],
+    [
+      'a type that the package knows',
+      { name: 'g5.xlarge' },
+      { gpuNodePools: [POOL] },
+      /\[0\]\.name: is g5.xlarge, which this package knows\n.*remove it/,
+    ],
+    ['a type twice', {}, { instanceTypeFacts: [G7E, G7E] }, /\[1\]\.name: is g7e.2xlarge, like that of another item/],
+    [
+      'a type without GPUs',
+      { name: 'm7i.large' },
+      {},
+      /\[0\]\.name: is "m7i.large"; allowed: an x86-64 EC2 instance type of G or P/,
+    ],
+    ['a missing price', { usdPerHour: undefined }, {}, /\[0\]\.usdPerHour: is missing/],
+    [
+      'an unknown GPU',
+      { gpuMemoryGB: undefined },
+      {},
+      /\[0\]\.gpuMemoryGB: is missing, and this package does not know the GPU RTX/,
+    ],
+    [
+      'an unknown GPU, with a model for one GPU',
+      { computeCapability: undefined },
+      { modelGpus: [{ model: 'net', computeCapabilities: ['8.9'] }] },
+      /\[0\]\.computeCapability: is missing/,
+    ],
+    [
+      'another memory of a known GPU',
+      { gpu: 'L4', computeCapability: undefined },
+      {},
+      /\[0\]\.gpuMemoryGB: is 96, but this package knows the GPU L4/,
+    ],
+    [
+      'a pod that does not fit',
+      {},
+      { resources: { memoryGiB: 57 } },
+      /g7e.2xlarge with 7.91 cores and 56.12 GiB for pods of its 8 cores and 64 GiB/,
+    ],
+    [
+      'a pod that fits',
+      {},
+      { resources: { memoryGiB: 56 }, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
+      undefined,
+    ],
+    [
+      'too few GPUs',
+      {},
+      { gpusPerPod: 2, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
+      /has g7e.2xlarge with 1 GPU, but a replica needs 2/,
+    ],
+    [
+      'a model for another GPU',
+      {},
+      { modelGpus: [{ model: 'net', computeCapabilities: ['8.9'] }] },
+      /has g7e.2xlarge \(RTX PRO 6000, 12.0\), on which the model net does not run/,
+    ],
+  ])('%s', (_, more, values, said) => {
+    const found = read(more, values).filter((text) => !text.includes('has g6.2xlarge with'));
+    expect(found).toEqual(said === undefined ? [] : [expect.stringMatching(said)]);
   });
 });

@@ -15,6 +15,7 @@ import { AFTER_UP_RIGHTS, doctorPolicy, RIGHTS } from '../../../../infra/doctor/
 import { readSettings } from '../../../../infra/settings';
 import { paths } from '../../../../src/core/paths';
 import { getConfig } from '../../../support/registered-stack';
+import { G7E } from '../settings-problems';
 
 const settings = (values: Record<string, unknown> = {}) =>
   readSettings(getConfig('staging', { modelGpus: [], ...values }));
@@ -55,6 +56,15 @@ test('getDemands adds up the pools, each with its most expensive type', () => {
 test('getDemands counts a managed node group for each of its capacity types', () => {
   const group = { name: 'a', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'], maximumNodes: 3 };
   const demands = getDemands(settings({ gpuNodePools: [{ ...group, capacityTypes: ['spot', 'on-demand'] }] }));
+  expect(demands.map(({ quota, most }) => [quota.code, most])).toEqual([
+    ['L-3819A6DF', 24],
+    ['L-DB2E81BA', 24],
+  ]);
+});
+
+test('getDemands counts the vCPUs of instanceTypeFacts', () => {
+  const pool = { name: 'a', instanceTypes: [G7E.name], maximumGpus: 3 };
+  const demands = getDemands(settings({ gpuNodePools: [pool], instanceTypeFacts: [G7E] }));
   expect(demands.map(({ quota, most }) => [quota.code, most])).toEqual([
     ['L-3819A6DF', 24],
     ['L-DB2E81BA', 24],
