@@ -80,7 +80,7 @@ const TAGS = { project: 'triton-serving', stack: 'staging' };
 
 /** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
-  image: 'REGISTRY/public/image:1',
+  image: 'REGISTRY/public/image:26.10-py3',
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   createPublisherOidcProvider: true,
@@ -476,8 +476,8 @@ const STATES: State[] = [
   },
   {
     name: 'an image whose CUDA is not known',
-    settings: { ...pool({ mechanism: 'managed-node-group', maximumNodes: 1 }), image: 'registry.example.com/triton:1' },
-    says: [/pool a10g: not known, because the CUDA of registry.example.com\/triton:1 is not in/],
+    settings: { ...pool({ mechanism: 'managed-node-group', maximumNodes: 1 }), image: 'REGISTRY/public/image:1' },
+    says: [/pool a10g: not known, because the CUDA of \S+public\/image:1 is not in/],
   },
   {
     name: 'nodes whose driver is new enough for the image',
