@@ -66,7 +66,7 @@ const STACKS: Readonly<Record<string, Scanned>> = {
       gpuNodePools: [
         {
           name: 'a10g',
-          instanceTypes: ['g5.xlarge'],
+          instanceTypes: ['g5.2xlarge'],
           maintenanceWindow: { days: ['Sat', 'Sun'], startHour: 2, hours: 4 },
         },
       ],
