@@ -89,13 +89,8 @@ export class GrpcChannel {
       let answer: { message: ReceivedMessage; encoding: string | undefined } | undefined;
       const stream = this.open(call, deadline, {
         onMessage: (message, encoding) => (answer = { message, encoding }),
-        onError: (error) => {
-          signal?.removeEventListener('abort', onAbort);
-          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason that the caller gave
-          reject(signal?.aborted === true ? signal.reason : error);
-        },
+        onError: (error) => reject(signal?.aborted === true ? (signal.reason as Error) : error),
         onEnd: () => {
-          signal?.removeEventListener('abort', onAbort);
           if (answer === undefined) reject(unreadable(call.model, new Error('it has no message')));
           else if (!answer.message.compressed) resolve(answer.message.bytes);
           else {
@@ -108,6 +103,7 @@ export class GrpcChannel {
       });
       const onAbort = (): void => stream.close(http2.constants.NGHTTP2_CANCEL);
       signal?.addEventListener('abort', onAbort);
+      stream.on('close', () => signal?.removeEventListener('abort', onAbort));
       const [only] = frame;
       if (frame.length === 1) stream.end(only);
       else {

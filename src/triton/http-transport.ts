@@ -83,17 +83,16 @@ export class HttpTransport {
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
       let current: http.ClientRequest | undefined;
-      const stop = (reason: unknown): void => {
+      const stop = (reason: Error): void => {
         settle();
         current?.destroy();
-        // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason that the caller gave
         reject(reason);
       };
       const timer = setTimeout(() => {
         const message = `${this.url}/${call.path} did not answer within ${call.timeoutMs / 1000} s`;
         stop(new TritonError(message, { status: 'timeout', model: call.model }));
       }, deadline - performance.now());
-      const onAbort = (): void => stop(signal?.reason);
+      const onAbort = (): void => stop(signal?.reason as Error);
       signal?.addEventListener('abort', onAbort);
       let settled = false;
       const settle = (): void => {
