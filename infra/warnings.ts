@@ -1,8 +1,7 @@
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
 import { compareDriver, DRIVER_FIX } from './gpu/cuda';
-import { getNvmeGiB } from './gpu/gpu-instance-types';
-import { typesOnEbs } from './gpu/node-storage';
+import { compareStorage, STORAGE_FIX } from './gpu/node-storage';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
@@ -82,15 +81,10 @@ function protectWarning({ protect, cluster, modelRepository, publisher, triton }
   ];
 }
 
-/** Images and models of nodes are on EBS if the pool asks for more than the local NVMe storage of the nodes. */
+/** The same comparison as that of the doctor. */
 function storageWarning(pool: GpuNodePoolSettings): string[] {
-  const types = typesOnEbs(pool);
-  if (types.length === 0) return [];
-  const list = types.map((type) => `${type} (${getNvmeGiB(pool, type)} GiB)`).join(', ');
-  const nodes = pool.mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
-  return [
-    `pool ${pool.name}: diskGiB (${pool.diskGiB}) is at least as large as the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra: lower diskGiB, or remove these instance types`,
-  ];
+  const { fits, found } = compareStorage(pool);
+  return fits === false ? [`${found}: ${STORAGE_FIX}`] : [];
 }
 
 /** Whether the pool keeps nodes if AWS takes back all spot instances. */

@@ -1,7 +1,6 @@
-import { getNvmeGiB } from '../gpu/gpu-instance-types';
-import { typesOnEbs, usesInstanceStore } from '../gpu/node-storage';
+import { compareStorage, STORAGE_FIX } from '../gpu/node-storage';
 import { formatRoom, getPodRoom, getReplicaRoom } from '../settings/gpu-node-pools';
-import { ok, warning, type Check, type Finding } from './check';
+import { ok, warning, type Check } from './check';
 
 const NO_POOLS = [ok('not checked: the stack has no GPU node pools')];
 
@@ -9,17 +8,12 @@ const NO_POOLS = [ok('not checked: the stack has no GPU node pools')];
 export const podRoomCheck: Check = {
   name: 'pod room',
   run: ({ settings: { gpuNodePools: pools, triton } }) => {
-    const findings = pools.flatMap((pool): Finding[] => {
-      const rooms = pool.instanceTypes.map((type) => ({ type, ...getPodRoom(pool, type) }));
-      const [least] = rooms.sort((a, b) => a.memoryMiB - b.memoryMiB);
-      if (least === undefined) return [];
-      return [
-        ok(
-          `pool ${pool.name}: a replica needs ${formatRoom(getReplicaRoom(triton))}, and ${least.type} has ${formatRoom(least)} for pods`,
-        ),
-      ];
+    if (pools.length === 0) return NO_POOLS;
+    const needed = formatRoom(getReplicaRoom(triton));
+    return pools.map((pool) => {
+      const rooms = pool.instanceTypes.map((type) => `${type} has ${formatRoom(getPodRoom(pool, type))}`);
+      return ok(`pool ${pool.name}: a replica needs ${needed}; for pods, ${rooms.join(', ')}`);
     });
-    return Promise.resolve(findings.length === 0 ? NO_POOLS : findings);
   },
 };
 
@@ -27,23 +21,10 @@ export const podRoomCheck: Check = {
 export const nodeStorageCheck: Check = {
   name: 'local storage',
   run: ({ settings: { gpuNodePools: pools } }) => {
-    const findings = pools.map((pool): Finding => {
-      const slow = typesOnEbs(pool);
-      const [first] = pool.instanceTypes;
-      if (first === undefined || usesInstanceStore(pool, first) === undefined) {
-        return ok(`pool ${pool.name}: not checked, its node class decides`);
-      }
-      const sizes = (slow.length > 0 ? slow : pool.instanceTypes).map(
-        (type) => `${type} ${getNvmeGiB(pool, type)} GiB`,
-      );
-      if (slow.length === 0) {
-        return ok(`pool ${pool.name}: diskGiB (${pool.diskGiB}) fits on the local NVMe storage (${sizes.join(', ')})`);
-      }
-      return warning(
-        `pool ${pool.name}: diskGiB (${pool.diskGiB}) is at least as large as the local NVMe storage (${sizes.join(', ')}), so images and models are on EBS`,
-        'lower diskGiB, or remove these instance types',
-      );
+    if (pools.length === 0) return NO_POOLS;
+    return pools.map((pool) => {
+      const { fits, found } = compareStorage(pool);
+      return fits === false ? warning(found, STORAGE_FIX) : ok(found);
     });
-    return Promise.resolve(findings.length === 0 ? NO_POOLS : findings);
   },
 };

@@ -43,3 +43,29 @@ export function typesOnEbs(pool: OfPool): string[] {
   if (pool.mechanism === 'karpenter') return [];
   return pool.instanceTypes.filter((type) => pool.diskGiB >= getNvmeGiB(pool, type));
 }
+
+/** What to do about instance types whose images are on EBS. */
+export const STORAGE_FIX = 'lower diskGiB, or remove these instance types';
+
+/** Whether images and models of a pool are on local NVMe storage; `fits` is undefined if that is not known. */
+export function compareStorage(pool: OfPool & Pick<GpuNodePoolSettings, 'name'>): {
+  fits: boolean | undefined;
+  found: string;
+} {
+  const { name, mechanism, diskGiB } = pool;
+  if (mechanism === 'karpenter') return { fits: undefined, found: `pool ${name}: not checked, its node class decides` };
+  const list = (types: readonly string[]): string =>
+    types.map((type) => `${type} (${getNvmeGiB(pool, type)} GiB)`).join(', ');
+  const slow = typesOnEbs(pool);
+  if (slow.length === 0) {
+    return {
+      fits: true,
+      found: `pool ${name}: diskGiB (${diskGiB}) fits on the local NVMe storage of ${list(pool.instanceTypes)}`,
+    };
+  }
+  const nodes = mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
+  return {
+    fits: false,
+    found: `pool ${name}: diskGiB (${diskGiB}) is at least as large as the local NVMe storage of ${list(slow)}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra`,
+  };
+}

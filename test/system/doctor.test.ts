@@ -809,7 +809,9 @@ const STATES: State[] = [
     name: 'a disk that is larger than the local storage of one type',
     settings: pool({ diskGiB: 300 }),
     finds: ['warning local storage'],
-    says: [/pool a10g: diskGiB \(300\) is at least as large as the local NVMe storage \(g5.xlarge 232 GiB\), so/],
+    says: [
+      /pool a10g: diskGiB \(300\) is at least as large as the local NVMe storage of g5.xlarge \(232 GiB\), so these nodes/,
+    ],
   },
   { name: 'a stack whose ECR repositories are not created yet', settings: { mirrorImages: true } },
   {
