@@ -1,17 +1,12 @@
+import type { GpuNodePoolSettings } from '../settings/types';
+
 /** Days as Karpenter's schedules name them, in their order. */
 export const DAYS = ['Sun', 'Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat'] as const;
 
 const WEEK_HOURS = 7 * 24;
 
 /** When nodes may be replaced for updates. Times are in UTC, the only time zone of Karpenter's schedules. */
-export interface MaintenanceWindow {
-  /** Empty: every day. */
-  days: (typeof DAYS)[number][];
-  /** From 0 to 23. */
-  startHour: number;
-  /** From 1 to 23. */
-  hours: number;
-}
+export type MaintenanceWindow = NonNullable<GpuNodePoolSettings['maintenanceWindow']>;
 
 /** A budget of a karpenter.sh/v1 NodePool. It applies from each time of its schedule on, for its duration. */
 export interface DisruptionBudget {

@@ -2,7 +2,6 @@ import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { ALERT_NAMES } from '../triton/monitoring/alert-names';
 import {
-  ALERT_FOR_LIMITS,
   ALERT_SHARE_LIMITS,
   DEFAULTS,
   DRAIN_SECONDS,
@@ -322,9 +321,9 @@ export const TRITON_FIELDS = {
         kind: 'object',
         optional: true,
         fields: Object.fromEntries(
-          ALERT_NAMES.map((name) => [
+          Object.entries(LIMITS.monitoring.alertForSeconds).map(([name, limits]) => [
             name,
-            integer(ALERT_FOR_LIMITS, `Seconds for which the condition of ${name} must hold before it fires.`),
+            integer(limits, `Seconds for which the condition of ${name} must hold before it fires.`),
           ]),
         ),
         description: 'Alerts that must hold for another time than their default before they fire, in seconds.',

@@ -1,4 +1,5 @@
 import type { TritonOptions } from './args';
+import { ALERT_NAMES } from './monitoring/alert-names';
 
 /** The range of a whole number, in the unit of the setting. */
 export interface Limits {
@@ -44,6 +45,7 @@ export const LIMITS = {
     // A scrape may take 10 s.
     scrapeSeconds: limits(10, 300),
     alertThresholds: { queueMilliseconds: limits(1, 600_000) },
+    alertForSeconds: Object.fromEntries(ALERT_NAMES.map((name) => [name, limits(0, DAY_SECONDS)])),
   },
   slo: { p99Milliseconds: limits(1, 600_000) },
 } as const satisfies LimitsOf<TritonOptions>;
@@ -53,9 +55,6 @@ export const ERROR_RATE_LIMITS = limits(0.00001, 0.05);
 
 /** Limits of the shares in monitoring.alertThresholds. */
 export const ALERT_SHARE_LIMITS = limits(0.0001, 1);
-
-/** Limits of each duration in monitoring.alertForSeconds. */
-export const ALERT_FOR_LIMITS = limits(0, DAY_SECONDS);
 
 /** Limits of tracing.sampleRate. */
 export const SAMPLE_RATE_LIMITS = limits(0, 1);

@@ -5,7 +5,6 @@ import { isPinned } from './image';
 import { findTagProblem } from './load-balancer-tags';
 import { SLOWEST_SCRAPE_SECONDS } from './monitoring/latency';
 import {
-  ALERT_FOR_LIMITS,
   ALERT_SHARE_LIMITS,
   DEFAULTS,
   ERROR_RATE_LIMITS,
@@ -244,10 +243,7 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
   }
   const { failureShare, memoryShare, capacityShare } = watched.alertThresholds;
   for (const [name, share] of Object.entries({ failureShare, memoryShare, capacityShare })) {
-    checkRange(`monitoring.alertThresholds.${name}`, share, ALERT_SHARE_LIMITS, problems);
-  }
-  for (const [name, seconds] of Object.entries(watched.alertForSeconds)) {
-    checkRange(`monitoring.alertForSeconds.${name}`, seconds, ALERT_FOR_LIMITS, problems);
+    checkFraction(`monitoring.alertThresholds.${name}`, share, ALERT_SHARE_LIMITS, problems);
   }
 }
 
@@ -264,10 +260,10 @@ function slo({ slo: objectives, monitoring: watched }: CompleteOptions, problems
       allowed: `at most ${SLOWEST_SCRAPE_SECONDS}, because Triton's percentiles are of the last minute`,
     });
   }
-  checkRange('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);
+  checkFraction('slo.errorRate', objectives.errorRate, ERROR_RATE_LIMITS, problems);
 }
 
-function checkRange(
+function checkFraction(
   path: string,
   value: number | undefined,
   { minimum, maximum }: Limits,
@@ -293,7 +289,7 @@ function tracing({ tracing: traced }: CompleteOptions, problems: ProblemList): v
       hint: 'set the port on which the collector receives OTLP over HTTP, which is usually 4318',
     });
   }
-  checkRange('tracing.sampleRate', sampleRate, SAMPLE_RATE_LIMITS, problems);
+  checkFraction('tracing.sampleRate', sampleRate, SAMPLE_RATE_LIMITS, problems);
 }
 
 /** Arguments that only this package sets, because other objects depend on them. */
