@@ -68,7 +68,7 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
   --bench            send the request repeatedly and measure the time; without an INPUT, send zeros
   --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency}; with --rate at most, default ${RATE_CONCURRENCY})
   --rate N           N requests per second, with --bench; latency counts from the time at which a request was due
-  --p99 MS           with --bench, double --concurrency until the 99th percentile is above MS
+  --p99 MS           with --bench, double --concurrency, or --rate if it is given, until the 99th percentile is above MS
   --duration SECONDS duration of the measurement, with --bench (default: ${BENCH_DEFAULTS.duration})
   --types FILE.ts    write the TypeScript types of the inputs and outputs of the models (default: all ready models)
   --help             print this text
@@ -77,7 +77,7 @@ Examples:
   npm run infer -- resnet                                   # print the inputs and outputs
   npm run infer -- resnet photo.jpg --top 3
   npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
-  npm run infer -- resnet photo.jpg --bench --p99 100       # how many requests per second within 100 ms
+  npm run infer -- resnet photo.jpg --bench --rate 10 --p99 100   # how many requests per second within 100 ms
 
 Exit codes: 0 answered, 1 failed (with --bench: a request failed, or --p99 was not met), 2 wrong command line.
 `;
@@ -121,8 +121,6 @@ async function infer(argv: readonly string[]): Promise<number> {
   if (!flags.bench && benchFlag !== undefined) {
     throw new UsageError(`--${benchFlag} needs --bench`, { hint: 'add --bench' });
   }
-  if (flags.rate !== undefined && flags.p99 !== undefined)
-    throw new UsageError('--rate and --p99 cannot be combined', { hint: 'omit one of them' });
   // Triton would trace each of the requests.
   const single = (['out', 'traceparent'] as const).find((name) => flags[name] !== undefined && flags[name] !== false);
   if (flags.bench && single !== undefined)

@@ -5,16 +5,19 @@ import { generateLoad, WARM_UP_MS, type LoadOptions, type LoadResult } from './l
 
 /** A load test of the command line. */
 export interface BenchOptions extends LoadOptions {
-  /** Doubles `concurrency` until the 99th percentile is above this, in ms. */
+  /** Doubles `rate`, or else `concurrency`, until the 99th percentile is above this, in ms. */
   p99?: number;
 }
 
 /** One measurement. */
 interface Step extends LoadResult {
   concurrency: number;
+  /** Requests per second that were due. */
+  rate?: number;
 }
 
 const MOST_CONCURRENCY = 1024;
+const MOST_RATE = 100_000;
 
 /**
  * Measures the time of a request, and prints the result.
@@ -33,12 +36,12 @@ export async function bench(
   const best = steps.filter((step) => p99 !== undefined && meets(step, p99)).at(-1);
   if (json) process.stdout.write(`${JSON.stringify(toJson(subject.model, steps, best, options, more), null, 2)}\n`);
   else process.stdout.write(describe(subject, steps, best, options));
-  for (const { messages, unsent, concurrency } of steps) {
+  for (const { messages, unsent, concurrency, rate } of steps) {
     for (const [message, count] of Object.entries(messages))
       process.stderr.write(`${count} requests failed: ${message}\n`);
     if (unsent > 0) {
       process.stderr.write(
-        `${unsent} requests were due and not sent, because ${concurrency} were in flight: the server is slower than this rate (or raise --concurrency)\n`,
+        `${unsent} requests were due and not sent, because ${concurrency} were in flight: the server is slower than ${rate} requests/s (or raise --concurrency)\n`,
       );
     }
   }
@@ -48,24 +51,35 @@ export async function bench(
 
 async function measure(send: () => Promise<unknown>, load: LoadOptions, p99: number | undefined): Promise<Step[]> {
   const steps: Step[] = [];
-  for (let { concurrency } = load; concurrency <= MOST_CONCURRENCY; concurrency *= 2) {
-    const rate = load.rate === undefined ? '' : `, ${load.rate} requests/s`;
-    const title = `load test: concurrency ${concurrency}${rate}, ${WARM_UP_MS / 1000} s of warm-up and ${load.seconds} s of measurement`;
-    const measuring = new Progress().run(title, () => generateLoad(send, { ...load, concurrency }));
+  let next: LoadOptions | undefined = load;
+  while (next !== undefined) {
+    const name = stepName(next);
+    const title = `load test: ${name}, ${WARM_UP_MS / 1000} s of warm-up and ${next.seconds} s of measurement`;
+    const { concurrency, rate }: LoadOptions = next;
+    const measuring = new Progress().run(title, () => generateLoad(send, { ...load, concurrency, rate }));
     const result = await measuring.catch((error: unknown) => {
-      // A server that answers nothing at this concurrency ends the test; its earlier results count.
+      // A server that answers nothing at this load ends the test; its earlier results count.
       if (steps.length === 0) throw error;
-      process.stderr.write(`concurrency ${concurrency}: ${(error as Error).message}\n`);
+      process.stderr.write(`${name}: ${(error as Error).message}\n`);
     });
     if (result === undefined) break;
-    const step = { concurrency, ...result };
+    const step: Step = { concurrency, rate, ...result };
     steps.push(step);
-    if (p99 === undefined || !meets(step, p99)) break;
+    next = p99 !== undefined && meets(step, p99) ? double(next) : undefined;
   }
   return steps;
 }
 
-const meets = (step: Step, p99: number): boolean => step.errors === 0 && step.p99 <= p99;
+const stepName = ({ concurrency, rate }: LoadOptions): string =>
+  rate === undefined ? `concurrency ${concurrency}` : `concurrency ${concurrency}, ${rate} requests/s`;
+
+/** @returns the load with the doubled rate, or else concurrency; undefined above the most */
+function double({ concurrency, rate, ...load }: LoadOptions): LoadOptions | undefined {
+  if (rate !== undefined) return rate * 2 > MOST_RATE ? undefined : { ...load, concurrency, rate: rate * 2 };
+  return concurrency * 2 > MOST_CONCURRENCY ? undefined : { ...load, concurrency: concurrency * 2 };
+}
+
+const meets = (step: Step, p99: number): boolean => step.errors + step.unsent === 0 && step.p99 <= p99;
 
 function toJson(
   model: string,
@@ -82,13 +96,13 @@ function describe(
   { model, request }: { model: string; request: string },
   steps: readonly Step[],
   best: Step | undefined,
-  { p99 }: BenchOptions,
+  { p99, rate }: BenchOptions,
 ): string {
   const milliseconds = (value: number): string => `${value.toFixed(2)} ms`;
   const table = formatTable(
-    ['concurrency', 'requests/s', 'p50', 'p95', 'p99', 'max', 'requests', 'errors'],
+    [rate === undefined ? 'concurrency' : 'rate', 'requests/s', 'p50', 'p95', 'p99', 'max', 'requests', 'errors'],
     steps.map((step) => [
-      String(step.concurrency),
+      String(step.rate ?? step.concurrency),
       step.requestsPerSecond.toFixed(1),
       ...[step.p50, step.p95, step.p99, step.max].map(milliseconds),
       String(step.requests),
@@ -100,7 +114,7 @@ function describe(
     p99 === undefined
       ? ''
       : best === undefined
-        ? `\nNo concurrency has a p99 of at most ${p99} ms.\n`
-        : `\nMost with a p99 of at most ${p99} ms: ${best.requestsPerSecond.toFixed(1)} requests/s at concurrency ${best.concurrency}.\n`;
+        ? `\nNo ${rate === undefined ? 'concurrency' : 'rate'} has a p99 of at most ${p99} ms.\n`
+        : `\nMost with a p99 of at most ${p99} ms: ${best.requestsPerSecond.toFixed(1)} requests/s at ${best.rate === undefined ? `concurrency ${best.concurrency}` : `a rate of ${best.rate}`}.\n`;
   return `${model}, ${request}, ${seconds} s\n\n${table}\n${found}`;
 }

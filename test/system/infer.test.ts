@@ -404,6 +404,13 @@ describe('--bench', () => {
     expect(stderr.includes('were due and not sent')).toBe(unsent !== 0);
   });
 
+  test.concurrent('fails if no rate meets the objective', async () => {
+    const flags = ['--bench', '--duration', '1', '--rate', '100000', '--p99', '1000', '--concurrency', '1'];
+    const { code, stdout } = await infer('adds', 'x=[1]', ...flags);
+    expect(code).toBe(1);
+    expect(stdout).toMatch(/\nrate +requests\/s [^]*\nNo rate has a p99 of at most 1000 ms\.\n$/);
+  });
+
   test.concurrent('sends zeros for missing inputs', async () => {
     const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
     expect(code).toBe(0);
@@ -415,7 +422,6 @@ describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
     ['types in a file of another kind', ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
     ['--rate without --bench', ['adds', 'x=[1]', '--rate', '5'], 2, /--rate needs --bench\n {2}-> add --bench/],
-    ['--rate with --p99', ['adds', '--bench', '--rate', '5', '--p99', '9'], 2, /--rate and --p99 cannot be combined/],
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],

@@ -35,6 +35,17 @@ test('bench doubles the concurrency until the 99th percentile is above the goal'
   });
 });
 
+test('bench doubles the rate until the 99th percentile is above the goal', async () => {
+  expect(await run(serverFor(4), { p99: 400, rate: 25, concurrency: 64, seconds: 0.2 })).toBe(0);
+  expect(stdout).toMatch(/^m, [^\n]*\n\nrate [^]*\n +25 [^]*\n +50 /);
+  expect(stdout).toMatch(/\n\nMost with a p99 of at most 400 ms: [\d.]+ requests\/s at a rate of \d+\.\n$/);
+});
+
+test('a rate at which requests are not sent does not meet the goal', async () => {
+  expect(await run(serverFor(0), { p99: 5000, rate: 100 })).toBe(1);
+  expect(stdout).toMatch(/\nNo rate has a p99 of at most 5000 ms\.\n$/);
+});
+
 test('bench names the most requests per second within the goal', async () => {
   expect(await run(serverFor(2), { p99: 400 })).toBe(0);
   expect(stdout).toMatch(/^m, x FP32 \[1\], [\d.]+ s\n\nconcurrency [^]*\n +1 [^]*\n +2 [^]*\n +4 /);
@@ -49,7 +60,7 @@ test('bench fails if no concurrency meets the goal', async () => {
 test('bench fails if requests were due and not sent, and says so', async () => {
   expect(await run(serverFor(0), { rate: 100 })).toBe(1);
   expect(stderr).toMatch(
-    /\d+ requests were due and not sent, because 1 were in flight: the server is slower than this/,
+    /\d+ requests were due and not sent, because 1 were in flight: the server is slower than 100 requests\/s/,
   );
 });
 
