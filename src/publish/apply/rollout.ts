@@ -184,8 +184,6 @@ async function updateUnlessGone(
 /** Updates one replica to the target. Models that it already serves as desired are not loaded again. */
 async function settle(replica: Replica, target: RolloutTarget, options: RolloutOptions): Promise<void> {
   const client = replicaClient(replica);
-  // A model is asked while the next one loads. `await asked` throws if an answer was wrong, which ends the rollout.
-  let asked = Promise.resolve();
   try {
     const index = await readIndex(client, replica);
     const renewed = new Set<string>();
@@ -205,16 +203,17 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
         await requirePublished(client, replica, model);
         options.onReady?.(replica.name, model.name, Date.now() - started);
       }
-      const isNew = !isServed || model.composedOf?.some((step) => renewed.has(step)) === true;
-      if (isNew) renewed.add(model.name);
-      if (options.ask === undefined) continue;
-      // Triton briefly takes an ensemble out of service while it loads one of its steps.
-      if (isServed && isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
-      await asked;
-      asked = options.ask(replica, client, model, isNew);
-      asked.catch(() => undefined);
+      if (!isServed || model.composedOf?.some((step) => renewed.has(step)) === true) renewed.add(model.name);
     }
-    await asked;
+    // Only now, because a model of the python backend may call any other model of the release.
+    for (const model of options.ask === undefined ? [] : target.models) {
+      options.signal?.throwIfAborted();
+      const isNew = renewed.has(model.name);
+      // Triton briefly takes an ensemble out of service while it loads one of its steps.
+      const deadline = Date.now() + options.loadTimeoutMs;
+      if (isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
+      await options.ask?.(replica, client, model, isNew);
+    }
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
       if (options.unconfirmedLoads?.has(load) !== true && !(await servesOurs(client, model))) continue;
