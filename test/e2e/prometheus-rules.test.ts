@@ -33,6 +33,11 @@ const ofContainer = (metric: string, values: string, more = ''): Series => ({
   values,
 });
 
+const ofAutoscaler = (metric: string, more: string): Series => ({
+  series: `kube_horizontalpodautoscaler_${metric}{namespace="triton",horizontalpodautoscaler="triton",${more}}`,
+  values: '1x400',
+});
+
 /** Everything that the dashboard draws. */
 const drawn = [
   ...quiet,
@@ -40,7 +45,15 @@ const drawn = [
     ofModel(`nv_inference_${metric}`, POD, '0+150x400'),
   ),
   ...ofObject('deployment', 'triton', { status_replicas_ready: '2x400', spec_replicas: '2x400' }),
-  ...ofObject('horizontalpodautoscaler', 'triton', { spec_max_replicas: '8x400' }),
+  ...ofObject('horizontalpodautoscaler', 'triton', {
+    spec_max_replicas: '8x400',
+    spec_min_replicas: '2x400',
+    status_desired_replicas: '2x400',
+  }),
+  ...['spec', 'status'].map((part) =>
+    ofAutoscaler(`${part}_target_metric`, 'metric_name="s0-prometheus",metric_target_type="average"'),
+  ),
+  ofAutoscaler('status_condition', 'condition="ScalingActive",status="true"'),
   ...['nv_cpu_utilization', 'nv_gpu_utilization', 'nv_gpu_memory_used_bytes'].map((metric) => ({
     series: `${metric}${labels(POD, metric.startsWith('nv_gpu') ? `,gpu_uuid="GPU of ${POD}"` : '')}`,
     values: '0.5x400',

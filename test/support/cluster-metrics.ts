@@ -72,9 +72,20 @@ async function metrics(
   for (const { metadata, spec, status } of autoscalers.items) {
     const labels = { horizontalpodautoscaler: metadata?.name ?? '' };
     add('kube_horizontalpodautoscaler_spec_max_replicas', labels, spec?.maxReplicas);
+    add('kube_horizontalpodautoscaler_spec_min_replicas', labels, spec?.minReplicas);
     add('kube_horizontalpodautoscaler_status_current_replicas', labels, status?.currentReplicas);
     add('kube_horizontalpodautoscaler_status_desired_replicas', labels, status?.desiredReplicas);
     addConditions('kube_horizontalpodautoscaler_status_condition', labels, status?.conditions);
+    const addAverage = (part: string, metric?: string, value = '0'): void => {
+      const more = { metric_name: metric ?? '', metric_target_type: 'average' };
+      const average = value.endsWith('m') ? Number(value.slice(0, -1)) / 1000 : Number(value);
+      add(`kube_horizontalpodautoscaler_${part}_target_metric`, { ...labels, ...more }, average);
+    };
+    // Resource metrics are not used.
+    for (const { pods, external } of spec?.metrics ?? [])
+      addAverage('spec', (pods ?? external)?.metric.name, (pods ?? external)?.target.averageValue);
+    for (const { pods, external } of status?.currentMetrics ?? [])
+      addAverage('status', (pods ?? external)?.metric.name, (pods ?? external)?.current.averageValue);
   }
   for (const pod of await plane.readyPods(namespace)) {
     const name = pod.metadata?.name ?? '';

@@ -256,19 +256,22 @@ describe('the dashboard', () => {
 
   test('begins with the panels that people on call need, and shows each signal of the autoscaler with its goal', async () => {
     const { panels } = await dashboard(SCALED);
-    expect(panels.slice(0, 8).map(({ title }) => title)).toEqual([
+    expect(panels.slice(0, 10).map(({ title }) => title)).toEqual([
       'Failed requests by reason',
       'Replicas',
       'Requests by replica',
       'Mean queue time by replica',
       'Autoscaler: queue time',
       'Autoscaler: batches in flight per replica',
+      'Autoscaler: what it read, share of the goal',
+      'Autoscaler: conditions that hold',
       'Memory of the container, share of its limit',
       'CPU throttling of the container, share of the time',
     ]);
     const goals = panels.slice(4, 6).map(({ targets }) => targets[1]?.expr);
     expect(goals).toEqual(['vector(50)', 'vector(150)']);
-    expect(JSON.stringify(panels[1])).toContain('kube_horizontalpodautoscaler_spec_max_replicas');
+    for (const drawn of ['spec_max_replicas', 'spec_min_replicas', 'status_desired_replicas'])
+      expect(JSON.stringify(panels[1])).toContain(`kube_horizontalpodautoscaler_${drawn}{`);
     const unscaled = JSON.stringify(await dashboard());
     expect(unscaled).not.toMatch(/kube_horizontalpodautoscaler|Autoscaler:/);
   });
