@@ -57,6 +57,19 @@ export interface BalancerTarget {
   reason: string | undefined;
 }
 
+/** A certificate of AWS Certificate Manager. */
+export interface Certificate {
+  /** `ISSUED`, `PENDING_VALIDATION`, `EXPIRED` and others. */
+  status: string;
+  /** Domain names, which may begin with `*.`. */
+  names: readonly string[];
+  until: Date | undefined;
+  /** Whether ACM issued it, and so renews it. */
+  isRenewed: boolean;
+  /** `PENDING_VALIDATION`, `FAILED` and others, while or after ACM renews it. */
+  renewal: string | undefined;
+}
+
 export type { KeyState };
 
 /** What the doctor reads in an AWS account, in the region of the stack. Every method may throw a UserError. */
@@ -84,6 +97,8 @@ export interface AwsAccount {
   oidcProvider(arn: string): Promise<OidcProvider | undefined>;
   /** ARN of a role; undefined if the role does not exist. */
   roleArn(name: string): Promise<string | undefined>;
+  /** Undefined if the certificate does not exist. */
+  certificate(arn: string): Promise<Certificate | undefined>;
   /** Digests of the images of an ECR repository, by tag; undefined if the repository does not exist. */
   imageDigests(repository: string): Promise<ReadonlyMap<string, string> | undefined>;
   /** The targets of the load balancer with this host name; undefined if it does not exist. */

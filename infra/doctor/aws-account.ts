@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events';
+import { ACMClient, DescribeCertificateCommand } from '@aws-sdk/client-acm';
 import { CloudWatchLogsClient, DescribeLogGroupsCommand } from '@aws-sdk/client-cloudwatch-logs';
 import {
   DescribeAddressesCommand,
@@ -74,6 +75,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const closing = new AbortController();
   setMaxListeners(0, closing.signal); // Every request adds one.
   const options = { abortSignal: closing.signal };
+  const acm = new ACMClient(config);
   const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
   const ec2AtHome = new EC2Client(homeConfig);
@@ -212,6 +214,20 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
           return (await iam.send(new GetRoleCommand({ RoleName: name }), options)).Role?.Arn;
         }),
       ),
+    certificate: (CertificateArn) =>
+      ask('acm:DescribeCertificate', () =>
+        unlessMissing('ResourceNotFoundException', async () => {
+          const { Certificate } = await acm.send(new DescribeCertificateCommand({ CertificateArn }), options);
+          const { Status = 'unknown', DomainName = '', SubjectAlternativeNames = [], NotAfter } = Certificate ?? {};
+          return {
+            status: Status,
+            names: [...new Set([DomainName, ...SubjectAlternativeNames])],
+            until: NotAfter,
+            isRenewed: Certificate?.Type !== 'IMPORTED',
+            renewal: Certificate?.RenewalSummary?.RenewalStatus,
+          };
+        }),
+      ),
     imageDigests: (repositoryName) =>
       ask('ecr:ListImages', () =>
         unlessMissing('RepositoryNotFoundException', async () => {
@@ -277,7 +293,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
       ),
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, ecr, eks, elb, iam, logs, quotas]) client.destroy();
+      for (const client of [acm, sts, ec2, ec2AtHome, ecr, eks, elb, iam, logs, quotas]) client.destroy();
       close();
     },
   };

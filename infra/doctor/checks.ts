@@ -1,5 +1,6 @@
 import type { Check } from './check';
 import { bucketCheck } from './check-bucket';
+import { certificateCheck } from './check-certificate';
 import { ciRolesCheck, clusterAccessCheck, clusterNameCheck, logGroupCheck } from './check-cluster';
 import { driverCheck } from './check-driver';
 import { eksVersionCheck } from './check-eks-version';
@@ -38,5 +39,6 @@ export const CHECKS: readonly Check[] = [
   rolesCheck,
   spotRoleCheck,
   bucketCheck,
+  certificateCheck,
   imagesCheck,
 ];

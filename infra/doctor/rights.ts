@@ -1,5 +1,6 @@
 /** Rights of the doctor before `pulumi up`. They read only. GetCallerIdentity needs none. */
 export const RIGHTS = [
+  'acm:DescribeCertificate',
   'ec2:DescribeAddresses',
   'ec2:DescribeAvailabilityZones',
   'ec2:DescribeInstanceTypeOfferings',

@@ -1,6 +1,7 @@
 import { createServer } from 'node:net';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ACMClient, RequestCertificateCommand } from '@aws-sdk/client-acm';
 import { CreateLogGroupCommand, CloudWatchLogsClient } from '@aws-sdk/client-cloudwatch-logs';
 import {
   AllocateAddressCommand,
@@ -157,6 +158,7 @@ async function tellMoto(path: string, body: string): Promise<void> {
 
 // The SDK reads the variable when the first client is created.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
+const acm = new ACMClient({ region: REGION });
 const ec2 = new EC2Client({ region: REGION });
 const ecr = new ECRClient({ region: REGION });
 const eks = new EKSClient({ region: REGION });
@@ -214,6 +216,30 @@ async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[
 
 async function createBucket(name: string): Promise<void> {
   await askMoto(moto, 's3', `/${name}`, {}, '', 'PUT');
+}
+
+const HOST = 'triton.example.com';
+
+/** A stack with an Ingress. @param certificate ARN, or the part after `certificate/` */
+const withIngress = (certificate: string): Settings => ({
+  settings: {
+    exposure: 'ingress',
+    clientCidrs: ['10.0.0.0/16'],
+    ingress: {
+      host: HOST,
+      certificateArn: certificate.startsWith('arn:')
+        ? certificate
+        : `arn:aws:acm:${REGION}:${ACCOUNT}:certificate/${certificate}`,
+      trustStoreArn: `arn:aws:elasticloadbalancing:${REGION}:${ACCOUNT}:truststore/clients/0123456789abcdef`,
+    },
+  },
+});
+
+/** @param isPrivate whether a private authority issues the certificate, so that no domain is validated */
+async function requestCertificate(DomainName: string, isPrivate: boolean): Promise<Settings> {
+  const authority = `arn:aws:acm-pca:${REGION}:${ACCOUNT}:certificate-authority/11111111-1111-1111-1111-111111111111`;
+  const request = { DomainName, ...(isPrivate && { CertificateAuthorityArn: authority }) };
+  return withIngress((await acm.send(new RequestCertificateCommand(request))).CertificateArn ?? '');
 }
 
 /** Creates a bucket for the state, which Pulumi's URL names. */
@@ -768,6 +794,35 @@ const STATES: State[] = [
     make: () => createBucket('acme-models'),
   },
   {
+    name: 'a certificate of ACM for the host of the Ingress',
+    makeNetwork: () => requestCertificate('*.example.com', true),
+    says: [/is issued for triton\.example\.com, until/],
+  },
+  {
+    name: 'a certificate of ACM that is not validated, for another host',
+    makeNetwork: () => requestCertificate('example.com', false),
+    finds: ['error certificate', 'error certificate'],
+    says: [/its domain is not validated/, /is for example\.com, so clients refuse it for triton\.example\.com/],
+  },
+  {
+    name: 'a certificate of ACM that does not exist',
+    ...withIngress('12345678-1234-1234-1234-123456789012'),
+    finds: ['error certificate'],
+    says: [/does not exist/, /aws acm list-certificates/],
+  },
+  {
+    name: 'a certificate of ACM in another region',
+    ...withIngress(`arn:aws:acm:eu-west-1:${ACCOUNT}:certificate/12345678-1234-1234-1234-123456789012`),
+    finds: ['error certificate'],
+    says: [/is in eu-west-1 of 123456789012, but the load balancer in us-east-1 of 123456789012/],
+  },
+  {
+    name: 'an Ingress with something else than a certificate',
+    ...withIngress('arn:aws:iam::123456789012:server-certificate/a'),
+    finds: ['error certificate'],
+    says: [/is not the ARN of a certificate/],
+  },
+  {
     name: 'images that exist',
     settings: { image: `REGISTRY/public/image:1@${IMAGE_DIGEST}`, agent: true, agentImage: 'REGISTRY/public/image:2' },
     says: [
@@ -869,7 +924,8 @@ describe('the rights of the doctor', () => {
     await createCluster(TAGS);
     await admit(`arn:aws:iam::${ACCOUNT}:user/${USER}`);
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
-    before = { settings: { ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
+    const { settings: ingress } = await requestCertificate(HOST, true);
+    before = { settings: { ...ingress, ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
     const vpc = await createVpc();
     after = {
       ...inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b')),
@@ -913,7 +969,12 @@ describe('the rights of the doctor', () => {
       expect({ right, code, affected: affected.length > 0 }).toEqual({ right, code: 0, affected: true });
       for (const { level, found } of affected) {
         expect(level).toBe('warning');
-        expect(found).toContain(`not checked: the caller lacks the right ${right}`);
+        // The mock denies this right in XML, and ACM in JSON.
+        const lacks =
+          right === 'acm:DescribeCertificate'
+            ? `the request for ${right} failed`
+            : `the caller lacks the right ${right}`;
+        expect(found).toContain(`not checked: ${lacks}`);
       }
     }
   });

@@ -1,6 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GPU_INSTANCE_TYPE_NAMES } from '../../../../infra/gpu/gpu-instance-types';
+import type { Certificate } from '../../../../infra/doctor/account';
+import { judgeCertificate } from '../../../../infra/doctor/check-certificate';
 import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
 import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
@@ -100,6 +102,31 @@ test.each<[name: string, values: Record<string, unknown>, spot: number, onDemand
   const demands = getDemands(stack);
   expect(demands.map(({ quota }) => quota.code)).toEqual(['L-3819A6DF', 'L-DB2E81BA']);
   expect(levels(judgeQuotas(demands, [spot, onDemand], stack))).toBe(expected);
+});
+
+test.each<[name: string, certificate: Partial<Certificate>, expected: string, says: RegExp]>([
+  ['for the host', {}, 'ok', /is issued for triton\.example\.com, until 2027-06-01/],
+  ['for any host of the domain', { names: ['example.com', '*.Example.com'] }, 'ok', /is issued/],
+  ['for hosts of a domain above', { names: ['*.com'] }, 'error', /is for \*\.com, so clients refuse it/],
+  ['for the domain alone', { names: ['example.com'] }, 'error', /clients refuse it for triton\.example\.com/],
+  ['that waits for DNS records', { status: 'PENDING_VALIDATION' }, 'error', /DomainValidationOptions/],
+  ['whose validation took too long', { status: 'VALIDATION_TIMED_OUT' }, 'error', /VALIDATION_TIMED_OUT/],
+  ['with another month', { until: new Date('2026-12-27') }, 'ok', /until 2026-12-27/],
+  ['that ACM renews in time', { until: new Date('2026-12-26') }, 'warning', /its renewal is not under way/],
+  ['whose renewal failed', { until: new Date('2026-12-01'), renewal: 'FAILED' }, 'warning', /its renewal is FAILED/],
+  ['imported, soon old', { until: new Date('2026-12-01'), isRenewed: false }, 'warning', /import-certificate/],
+  ['imported, too old', { until: new Date('2026-11-26'), isRenewed: false }, 'error', /expired on 2026-11-26/],
+])('judgeCertificate: a certificate %s', (_, changed, expected, says) => {
+  const valid: Certificate = {
+    status: 'ISSUED',
+    names: ['triton.example.com'],
+    until: new Date('2027-06-01'),
+    isRenewed: true,
+    renewal: undefined,
+  };
+  const found = judgeCertificate('arn', { ...valid, ...changed }, 'triton.example.com', new Date('2026-11-27'));
+  expect(levels(found)).toBe(expected);
+  expect(`${found[0]?.found}\n${found[0]?.fix}`).toMatch(says);
 });
 
 test.each<[used: number, needed: number, level: string]>([
