@@ -50,12 +50,14 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     new ImageMirror('images', { repositories, protect: settings.protect }, names.options);
   }
   const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo, names.options);
+  const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
     {
       title: names.title('gpu'),
       pools: settings.gpuNodePools,
-      drainSeconds: drainSeconds(completeOptions(COMPONENT_NAME, settings.triton)),
+      drainSeconds: drainSeconds(options),
+      monitoring: monitoring?.serviceMonitor === true ? monitoring : undefined,
       region: settings.region,
       tags: settings.tags,
       ...cluster.nodes,

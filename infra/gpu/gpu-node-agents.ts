@@ -1,3 +1,4 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions';
 import * as apps from '@pulumi/kubernetes/apps/v1';
 import * as core from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
@@ -11,11 +12,21 @@ const AGENT_IMAGES = {
   dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
 } as const;
 
+/** How Prometheus of the Prometheus Operator scrapes a component. */
+export interface ScrapeArgs {
+  /** Labels by which Prometheus selects monitors. */
+  selectorLabels: Record<string, string>;
+  /** Seconds between scrapes. */
+  scrapeSeconds: number;
+}
+
 export interface GpuNodeAgentsArgs {
   /** Name in the labels of the agents. Default: the name of the component. */
   title?: string;
   /** Pools of managed node groups. */
   pools: GpuNodePoolSettings[];
+  /** Makes Prometheus scrape DCGM exporter. Default: it is not scraped. */
+  monitoring?: ScrapeArgs | undefined;
 }
 
 const NAMESPACE = 'gpu-node-agents';
@@ -42,7 +53,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
     }
     for (const [slices, pools] of bySlices) this.devicePlugin(name, { title, slices, pools }, inherited);
     const watched = args.pools.filter(({ dcgmExporter }) => dcgmExporter).map(({ name: pool }) => pool);
-    if (watched.length > 0) this.dcgmExporter(name, { title, pools: watched }, inherited);
+    if (watched.length > 0) this.dcgmExporter(name, { title, pools: watched, monitoring: args.monitoring }, inherited);
     this.registerOutputs();
   }
 
@@ -94,7 +105,7 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
 
   private dcgmExporter(
     component: string,
-    { title, pools }: { title: string; pools: string[] },
+    { title, pools, monitoring }: { title: string; pools: string[]; monitoring: ScrapeArgs | undefined },
     options: pulumi.CustomResourceOptions,
   ): void {
     const [name, label] = [component, title].map((start) => `${start}-dcgm-exporter`) as [string, string];
@@ -118,6 +129,28 @@ export class GpuNodeAgents extends pulumi.ComponentResource {
           },
         ],
       }),
+      options,
+    );
+    if (monitoring === undefined) return;
+    const { scrapeSeconds, selectorLabels } = monitoring;
+    new CustomResource(
+      `${name}-monitor`,
+      {
+        apiVersion: 'monitoring.coreos.com/v1',
+        kind: 'PodMonitor',
+        metadata: { name: label, namespace: NAMESPACE, labels: { ...getLabels(label), ...selectorLabels } },
+        spec: {
+          selector: { matchLabels: getLabels(label) },
+          podMetricsEndpoints: [
+            {
+              port: 'metrics',
+              path: '/metrics',
+              interval: `${scrapeSeconds}s`,
+              relabelings: [{ sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node' }],
+            },
+          ],
+        },
+      },
       options,
     );
   }

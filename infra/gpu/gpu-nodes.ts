@@ -3,7 +3,7 @@ import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from '../cluster/cluster';
 import { createAccessEntry } from '../cluster/cluster-access';
 import { toRunError } from '../run-error';
-import { GpuNodeAgents } from './gpu-node-agents';
+import { GpuNodeAgents, type ScrapeArgs } from './gpu-node-agents';
 import { GpuNodePool, type NodePlacement } from './gpu-node-pool';
 import { serviceTrust } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
@@ -29,6 +29,8 @@ export interface GpuNodesArgs {
   zones?: string[];
   /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same tags (`nodeTags`). Default: none. */
   tags?: Readonly<Record<string, string>>;
+  /** Makes Prometheus scrape DCGM exporter, where pools have it. Default: it is not scraped. */
+  monitoring?: ScrapeArgs | undefined;
 }
 
 /** Arguments with the defaults of the pools filled in. */
@@ -133,12 +135,12 @@ export class GpuNodes extends pulumi.ComponentResource {
     return { ...nodes, dependsOn: nodes.attachments };
   }
 
-  private agents(name: string, { pools, cluster, title = name }: Completed): void {
+  private agents(name: string, { pools, cluster, title = name, monitoring }: Completed): void {
     const groups = pools.filter(({ mechanism }) => mechanism === 'managed-node-group');
     if (!groups.some(({ ami, dcgmExporter }) => ami === 'AL2023' || dcgmExporter)) return;
     new GpuNodeAgents(
       `${name}-agents`,
-      { title: `${title}-agents`, pools: groups },
+      { title: `${title}-agents`, pools: groups, monitoring },
       { parent: this, dependsOn: cluster?.ready ?? [] },
     );
   }

@@ -146,7 +146,8 @@ export const POOL_FIELDS = {
   dcgmExporter: {
     kind: 'boolean',
     default: false,
-    description: 'Whether the nodes run DCGM exporter, which provides GPU metrics. Only for managed-node-group.',
+    description:
+      'Whether the nodes run DCGM exporter, which provides GPU metrics. With monitoring, Prometheus scrapes it. Only for managed-node-group.',
   },
   nodeClass: {
     kind: 'object',

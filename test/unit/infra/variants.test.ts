@@ -122,6 +122,27 @@ test('AL2023 pools get a device plugin for each number of time slices', async ()
   });
 });
 
+test('Prometheus scrapes DCGM exporter if the stack has monitoring', async () => {
+  const gpuNodePools = [{ ...GROUP, dcgmExporter: true }];
+  const monitors = async (more: object): Promise<object[]> =>
+    (await variant({ gpuNodePools, ...more }))
+      .all('kubernetes:monitoring.coreos.com/v1:PodMonitor')
+      .map(({ inputs }) => inputs);
+  expect(await monitors({})).toEqual([]);
+  expect(await monitors({ monitoring: { serviceMonitor: false } })).toEqual([]);
+  const made = await variant({ gpuNodePools, monitoring: { scrapeSeconds: 30 } });
+  const daemonSet = made.all('kubernetes:apps/v1:DaemonSet').find(({ name }) => name.endsWith('dcgm-exporter'));
+  const [monitor] = made.all('kubernetes:monitoring.coreos.com/v1:PodMonitor');
+  const { spec } = daemonSet?.inputs as { spec: { template: { metadata: { labels: object } } } };
+  expect(monitor?.inputs).toMatchObject({
+    metadata: { namespace: 'gpu-node-agents', labels: { release: 'kube-prometheus-stack' } },
+    spec: {
+      selector: { matchLabels: spec.template.metadata.labels },
+      podMetricsEndpoints: [{ port: 'metrics', interval: '30s' }],
+    },
+  });
+});
+
 test.each([
   ['two GPUs if no pool shares GPUs', [1], 2],
   ['one GPU if a pool shares GPUs', [1, 4], 1],
