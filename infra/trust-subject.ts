@@ -1,10 +1,10 @@
 /**
  * Whether a subject of OpenID Connect tokens has no wildcard, and names a repository if it is one of GitHub. IAM takes
  * wildcards in any position: `repo:acme*` also trusts `acme-evil`, and `repo:acme/serving:*` trusts the code of every pull
- * request. `repo:acme` is a mistake, because no token has this subject.
+ * request. It replaces policy variables, `${aws:username}`. `repo:acme` is a mistake, because no token has this subject.
  */
 export const isExactSubject = (subject: string): boolean =>
-  /^(?!repo:)[^*?\s]+$/.test(subject) || /^repo:[^*?\s:/]+\/[^*?\s:/]+(:[^*?\s]+)?$/.test(subject);
+  /^(?!repo:)[^*?$\s]+$/.test(subject) || /^repo:[^*?$\s:/]+\/[^*?$\s:/]+(:[^*?$\s]+)?$/.test(subject);
 
 /** Issuer of the tokens of GitHub's workflows. */
 export const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com';

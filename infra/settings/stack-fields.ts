@@ -229,7 +229,7 @@ const CLUSTER_FIELDS = {
 } as const satisfies Fields;
 
 const checkSubject: TextCheck = (text) =>
-  isExactSubject(text) ? undefined : { reason: 'a subject has no * and no ?, and one of GitHub names a repository' };
+  isExactSubject(text) ? undefined : { reason: 'a subject has no *, ? and $, and one of GitHub names a repository' };
 const SUBJECTS =
   'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
 

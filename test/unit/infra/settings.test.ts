@@ -335,7 +335,7 @@ describe('readSettings reports', () => {
 
   test.each(WIDE_SUBJECTS)('the wide subject %s', (subject) => {
     const fault =
-      `is ${JSON.stringify(subject)}: a subject has no * and no ?, and one of GitHub names a repository; allowed: ` +
+      `is ${JSON.stringify(subject)}: a subject has no *, ? and $, and one of GitHub names a repository; allowed: ` +
       'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([`publisherSubjects[0]: ${fault}`]);
     expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);

@@ -8,7 +8,7 @@ export const NARROW_SUBJECTS = [
   'system:serviceaccount:ci:publisher',
 ];
 
-/** Subjects with wildcards, which IAM takes in any position, or that name no repository. */
+/** Subjects with wildcards or policy variables, which IAM takes in any position, or that name no repository. */
 export const WIDE_SUBJECTS = [
   '*',
   'repo:*',
@@ -37,4 +37,7 @@ export const WIDE_SUBJECTS = [
   'project_path:acme/triton-serving:ref_type:branch:ref:*',
   'system:serviceaccount:ci:*',
   '?epo:acme/triton-serving:environment:prod',
+  'repo:acme/triton-serving:environment:${aws:username}',
+  'repo:${aws:username}/triton-serving',
+  'system:serviceaccount:ci:${aws:username}',
 ];
