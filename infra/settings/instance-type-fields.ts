@@ -4,7 +4,8 @@ import type { Fields } from './fields';
 export const INSTANCE_TYPE_FIELDS = {
   name: {
     kind: 'string',
-    pattern: /^[gp][a-z0-9-]*\.[a-z0-9-]+$/,
+    // Not Graviton (g5g) or Grace (p6e-gb200): docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11-27).
+    pattern: /^(?![a-z]+\d+[a-z]*g|[a-z\d]+-gb)[gp][a-z0-9-]*\.[a-z0-9-]+$/,
     allowed: 'an x86-64 EC2 instance type of G or P, "g7e.2xlarge"',
     description: 'Name of the instance type, which must be x86-64.',
   },

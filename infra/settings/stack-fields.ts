@@ -6,8 +6,6 @@ import type { Fields, TextCheck, TextFault } from './fields';
 import { INSTANCE_TYPE_FIELDS } from './instance-type-fields';
 import { POOL_FIELDS } from './pool-fields';
 
-const ARN = (service: string): RegExp => new RegExp(`^arn:aws[a-z-]*:${service}:[a-z0-9-]*:\\d{12}:.+$`);
-
 /** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
@@ -137,7 +135,7 @@ const CLUSTER_FIELDS = {
   },
   clusterAdmins: {
     kind: 'stringArray',
-    pattern: ARN('iam'),
+    pattern: /^arn:aws[a-z-]*:iam::\d{12}:(role|user)\/[^*?\s]+$/,
     allowed: 'the ARN of an IAM role or user',
     default: [],
     description:
@@ -250,8 +248,9 @@ const REPOSITORY_FIELDS = {
   bucketKmsKeyArn: {
     kind: 'string',
     optional: true,
-    pattern: ARN('kms'),
-    allowed: 'the ARN of a KMS key',
+    pattern: /^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key\/[\w-]+$/,
+    // A policy that names an alias grants nothing: docs.aws.amazon.com/kms/latest/developerguide/alias-authorization.html (2026-11-27).
+    allowed: 'the ARN of a KMS key, not of an alias',
     description: 'ARN of the KMS key that encrypts the objects of the existing bucket. Empty: no KMS key.',
   },
   bucketRegion: {

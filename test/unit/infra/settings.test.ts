@@ -218,6 +218,26 @@ describe('readSettings reports', () => {
         '    -> remove it from one of them, because a cluster has one access entry for a role',
     ],
     [
+      'administrators that are no roles',
+      { clusterAdmins: ['arn:aws:iam::123456789012:role/*', 'arn:aws:iam::123456789012:root'] },
+      'clusterAdmins[0]: is "arn:aws:iam::123456789012:role/*"; allowed: the ARN of an IAM role or user',
+      'clusterAdmins[1]: is "arn:aws:iam::123456789012:root"; allowed: the ARN of an IAM role or user',
+    ],
+    [
+      'an alias of a KMS key',
+      { bucketName: 'acme-models', bucketKmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:alias/models' },
+      'bucketKmsKeyArn: is "arn:aws:kms:us-east-1:123456789012:alias/models"; ' +
+        'allowed: the ARN of a KMS key, not of an alias',
+    ],
+    [
+      'facts of instance types that are not x86-64',
+      { instanceTypeFacts: ['g5g.2xlarge', 'p6e-gb200.36xlarge'].map((name) => ({ ...G7E, name })) },
+      ...['g5g.2xlarge', 'p6e-gb200.36xlarge'].map(
+        (name, i) =>
+          `instanceTypeFacts[${i}].name: is "${name}"; allowed: an x86-64 EC2 instance type of G or P, "g7e.2xlarge"`,
+      ),
+    ],
+    [
       'a network in one zone',
       { availabilityZones: ['us-east-1a'] },
       'availabilityZones: has 1 different zones; allowed: from 2 to 6, each once\n' +
