@@ -13,13 +13,23 @@ const VARIABLE = 'TRITON_CHECKIP_URL';
 /** Whether the Kubernetes API of the cluster admits the address of this machine, which "pulumi up" needs. */
 export const ownAddressCheck: Check = {
   name: 'own address',
-  run: async ({ web, settings: { cluster, stack } }) => {
+  run: async ({ account, web, settings: { cluster, stack } }) => {
     if (cluster.kind === 'existing') return [ok('not checked: the stack uses an existing cluster')];
     const { publicAccessCidrs: ranges } = cluster;
-    if (ranges.length === 0) return [ok('not checked: publicAccessCidrs is empty, so the API admits only the VPC')];
+    if (ranges.length === 0) {
+      const isNew = cluster.network.kind === 'create' && (await account.cluster(cluster.name)) === undefined;
+      return [isNew ? noAddress(stack) : ok('not checked: publicAccessCidrs is empty, so the API admits only the VPC')];
+    }
     return [judgeAddress(await findOwnAddress(web), ranges, stack)];
   },
 };
+
+/** No machine is in a VPC that the first update creates. */
+const noAddress = (stack: string): Finding =>
+  warning(
+    'publicAccessCidrs is empty, so the API admits only the VPC, which does not exist yet: the first "pulumi up" creates the cluster and then fails',
+    `pulumi config set --stack ${stack} --path 'publicAccessCidrs[0]' "$(curl -s ${CHECK_IP})/32"`,
+  );
 
 /** @param ranges publicAccessCidrs */
 export function judgeAddress(address: string, ranges: readonly string[], stack: string): Finding {

@@ -85,6 +85,7 @@ const CLEAN = {
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   createPublisherOidcProvider: true,
+  publicAccessCidrs: ['203.0.113.0/24'],
   gpuNodePools: [{ name: 'a10g', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], maximumGpus: 3 }],
 };
 const pool = (more: object): object => ({ gpuNodePools: [{ ...CLEAN.gpuNodePools[0], ...more }] });
@@ -634,7 +635,20 @@ const STATES: State[] = [
     finds: ['error log group'],
     says: [/aws logs delete-log-group --log-group-name \/aws\/eks\/triton-staging\/cluster --region us-east-1/],
   },
-  { name: 'a Kubernetes API that admits this machine', settings: { publicAccessCidrs: ['203.0.113.0/24'] } },
+  {
+    name: 'a Kubernetes API that admits only the VPC that the stack creates',
+    settings: { publicAccessCidrs: [] },
+    finds: ['warning own address'],
+    says: [/the VPC, which does not exist yet/, /pulumi config set --stack staging --path 'publicAccessCidrs\[0\]' /],
+  },
+  {
+    name: 'a Kubernetes API that admits only a VPC that exists',
+    makeNetwork: async () => {
+      const vpc = await createVpc();
+      const { settings } = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+      return { settings: { ...settings, publicAccessCidrs: [] } };
+    },
+  },
   {
     name: 'a Kubernetes API that admits other machines',
     settings: { publicAccessCidrs: ['198.51.100.0/24'] },
