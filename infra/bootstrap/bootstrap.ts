@@ -15,7 +15,8 @@ export interface BootstrapSettings {
   stack: string;
   region: string;
   repository: string;
-  createOidcProvider: boolean;
+  /** ARN of the IAM provider of GitHub; undefined creates it. */
+  providerArn: string | undefined;
   previews: boolean;
   promotesFrom: string;
 }
@@ -29,6 +30,10 @@ const SESSION_SECONDS = 4 * 60 * 60;
 const HISTORY = ['.pulumi/history/', '.pulumi/backups/'];
 const HISTORY_DAYS = 365;
 const OLD_STATE_DAYS = 90;
+
+/** Asks before any resource is created, so that an account without the provider gets none. */
+export const findGithubProvider = (): Promise<string> =>
+  findIdentityProvider(GITHUB_ISSUER, 'If the account has none: pulumi config set createOidcProvider true');
 
 /**
  * Creates what must exist before a stack and its workflows: a bucket and a key for its state, and the roles of CI. A stack
@@ -45,9 +50,7 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
     protect: true,
   });
   const bucket = createStateBucket(key);
-  const provider = settings.createOidcProvider
-    ? createIdentityProvider('github', GITHUB_ISSUER, AUDIENCE)
-    : findIdentityProvider(GITHUB_ISSUER, 'If the account has none: pulumi config set createOidcProvider true');
+  const provider = settings.providerArn ?? createIdentityProvider('github', GITHUB_ISSUER, AUDIENCE);
   const values: PolicyValues = { stack, region, accountId, stateBucket: bucket.bucket, stateKeyArn: key.arn };
   const boundary = new iam.Policy('boundary', { policy: boundaryPolicy(values) });
   const createRole = (name: CiRole, subject: string, policy: pulumi.Output<string>): pulumi.Output<string> => {

@@ -38,10 +38,12 @@ describeUnless(whyNoAwsStack(), 'the bootstrap stack', () => {
       const values = {
         'aws:region': 'us-east-1',
         repository: 'acme@1/serving@2',
-        createOidcProvider: true,
         previews: true,
       };
       for (const [key, value] of Object.entries(values)) await pulumi(`config set ${key} ${value}`);
+      await expect(pulumi('up --yes --skip-preview')).rejects.toThrow();
+      expect(await pulumi('stack export')).not.toContain('aws:s3/bucket:Bucket');
+      await pulumi('config set createOidcProvider true');
       await pulumi('up --yes --skip-preview');
       await pulumi('preview --refresh --expect-no-changes');
       const outputs = JSON.parse(await pulumi('stack output --json')) as Record<string, string>;

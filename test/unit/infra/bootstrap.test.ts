@@ -9,7 +9,7 @@ const SETTINGS: BootstrapSettings = {
   stack: 'staging',
   region: 'us-east-1',
   repository: 'acme@1234/serving@5678',
-  createOidcProvider: false,
+  providerArn: `arn:aws:iam::${ACCOUNT}:oidc-provider/token.actions.githubusercontent.com`,
   previews: true,
   promotesFrom: '',
 };
@@ -124,8 +124,8 @@ test('promotesFrom lets the role deploy read the models of another stack, withou
   expect(await decisions('')).toEqual(Array(4).fill('not allowed'));
 });
 
-test('the provider of GitHub is looked up; it is created only if the stack file says so, and then retained', async () => {
-  const created = await create({ createOidcProvider: true });
+test('the provider of GitHub is created only if the account has none, and then retained', async () => {
+  const created = await create({ providerArn: undefined });
   expect((await create()).all(PROVIDER)).toEqual([]);
   expect(created.only(PROVIDER).retainOnDelete).toBe(true);
 });
