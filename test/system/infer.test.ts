@@ -408,7 +408,7 @@ describe('--bench', () => {
     const flags = ['--bench', '--duration', '1', '--rate', '100000', '--p99', '1000', '--concurrency', '1'];
     const { code, stdout } = await infer('adds', 'x=[1]', ...flags);
     expect(code).toBe(1);
-    expect(stdout).toMatch(/\nrate +requests\/s [^]*\nNo rate has a p99 of at most 1000 ms\.\n$/);
+    expect(stdout).toMatch(/\n *rate +requests\/s [^]*\nNo rate has a p99 of at most 1000 ms\.\n$/);
   });
 
   test.concurrent('sends zeros for missing inputs', async () => {
