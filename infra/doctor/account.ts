@@ -19,6 +19,18 @@ export interface Subnet {
   id: string;
   vpcId: string;
   zone: Zone;
+  freeAddresses: number;
+  /** Whether instances in it get public addresses. */
+  givesPublicAddresses: boolean;
+  tags: Readonly<Record<string, string>>;
+}
+
+/** The route of a subnet to 0.0.0.0/0. */
+export interface DefaultRoute {
+  /** Id of the NAT gateway, internet gateway, transit gateway or another target. */
+  target: string;
+  /** False if the target was deleted. */
+  isActive: boolean;
 }
 
 export interface OfferedVersion {
@@ -82,6 +94,8 @@ export interface AwsAccount {
   zones(): Promise<Zone[]>;
   /** The subnets that exist. */
   subnets(ids: readonly string[]): Promise<Subnet[]>;
+  /** The default routes of subnets, by the id of the subnet; those without a route table of their own have that of the VPC. */
+  defaultRoutes(vpcId: string, subnetIds: readonly string[]): Promise<ReadonlyMap<string, DefaultRoute>>;
   /** Names of the zones that offer each instance type. */
   zonesOffering(types: readonly string[]): Promise<ReadonlyMap<string, ReadonlySet<string>>>;
   quota(quota: Quota): Promise<number>;

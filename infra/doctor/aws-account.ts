@@ -8,8 +8,10 @@ import {
   DescribeSubnetsCommand,
   EC2Client,
   paginateDescribeInstanceTypeOfferings,
+  paginateDescribeRouteTables,
   paginateDescribeVpcs,
   type _InstanceType,
+  type Route,
 } from '@aws-sdk/client-ec2';
 import { ECRClient, paginateListImages } from '@aws-sdk/client-ecr';
 import {
@@ -42,6 +44,7 @@ import {
   MissingRightError,
   type AwsAccount,
   type BalancerTarget,
+  type DefaultRoute,
   type Identity,
   type OfferedVersion,
   type Quota,
@@ -118,11 +121,35 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
         // Unlike SubnetIds, a filter is no error if a subnet does not exist.
         const request = new DescribeSubnetsCommand({ Filters: [{ Name: 'subnet-id', Values: [...ids] }] });
         const { Subnets = [] } = await ec2.send(request, options);
-        return Subnets.map(({ SubnetId = '', VpcId = '', AvailabilityZone = '', AvailabilityZoneId = '' }) => ({
-          id: SubnetId,
-          vpcId: VpcId,
-          zone: { name: AvailabilityZone, id: AvailabilityZoneId },
+        return Subnets.map((subnet) => ({
+          id: subnet.SubnetId ?? '',
+          vpcId: subnet.VpcId ?? '',
+          zone: { name: subnet.AvailabilityZone ?? '', id: subnet.AvailabilityZoneId ?? '' },
+          freeAddresses: subnet.AvailableIpAddressCount ?? 0,
+          givesPublicAddresses: subnet.MapPublicIpOnLaunch ?? false,
+          tags: Object.fromEntries((subnet.Tags ?? []).map(({ Key = '', Value = '' }) => [Key, Value])),
         }));
+      }),
+    defaultRoutes: (vpcId, subnetIds) =>
+      ask('ec2:DescribeRouteTables', async () => {
+        const request = { Filters: [{ Name: 'vpc-id', Values: [vpcId] }] };
+        let main: DefaultRoute | undefined;
+        const own = new Map<string, DefaultRoute | undefined>();
+        for await (const { RouteTables = [] } of paginateDescribeRouteTables({ client: ec2 }, request, options)) {
+          for (const { Associations = [], Routes = [] } of RouteTables) {
+            const route = findDefaultRoute(Routes);
+            for (const { Main, SubnetId } of Associations) {
+              if (Main === true) main = route;
+              if (SubnetId !== undefined) own.set(SubnetId, route);
+            }
+          }
+        }
+        return new Map(
+          subnetIds.flatMap((id) => {
+            const route = own.has(id) ? own.get(id) : main;
+            return route === undefined ? [] : [[id, route] as const];
+          }),
+        );
       }),
     zonesOffering: (types) =>
       ask('ec2:DescribeInstanceTypeOfferings', async () => {
@@ -297,6 +324,14 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
       close();
     },
   };
+}
+
+function findDefaultRoute(routes: readonly Route[]): DefaultRoute | undefined {
+  const route = routes.find(({ DestinationCidrBlock }) => DestinationCidrBlock === '0.0.0.0/0');
+  if (route === undefined) return undefined;
+  const { NatGatewayId, GatewayId, TransitGatewayId, NetworkInterfaceId, VpcPeeringConnectionId } = route;
+  const target = NatGatewayId ?? GatewayId ?? TransitGatewayId ?? NetworkInterfaceId ?? VpcPeeringConnectionId;
+  return { target: target ?? 'another network', isActive: route.State !== 'blackhole' };
 }
 
 /** Sends requests that need a right. @throws UserError */

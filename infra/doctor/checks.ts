@@ -13,6 +13,7 @@ import { ownAddressCheck } from './check-own-address';
 import { oidcProviderCheck, subjectsCheck } from './check-publishers';
 import { rolesCheck, spotRoleCheck } from './check-roles';
 import { secretsCheck, stateCheck } from './check-state';
+import { subnetsCheck } from './check-subnets';
 import { regionCheck, zonesCheck } from './check-zones';
 
 /** All checks of `npm run doctor`, in the order of the report. */
@@ -22,6 +23,7 @@ export const CHECKS: readonly Check[] = [
   stateCheck,
   secretsCheck,
   zonesCheck,
+  subnetsCheck,
   instanceTypesCheck,
   quotasCheck,
   podRoomCheck,

@@ -5,6 +5,7 @@ export const RIGHTS = [
   'ec2:DescribeAvailabilityZones',
   'ec2:DescribeInstanceTypeOfferings',
   'ec2:DescribeRegions',
+  'ec2:DescribeRouteTables',
   'ec2:DescribeSubnets',
   'ec2:DescribeVpcs',
   'ecr:ListImages',

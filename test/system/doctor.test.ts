@@ -5,8 +5,11 @@ import { ACMClient, RequestCertificateCommand } from '@aws-sdk/client-acm';
 import { CreateLogGroupCommand, CloudWatchLogsClient } from '@aws-sdk/client-cloudwatch-logs';
 import {
   AllocateAddressCommand,
+  CreateInternetGatewayCommand,
+  CreateRouteCommand,
   CreateSubnetCommand,
   CreateVpcCommand,
+  DescribeRouteTablesCommand,
   DescribeVpcsCommand,
   EC2Client,
 } from '@aws-sdk/client-ec2';
@@ -202,9 +205,19 @@ async function createRole(RoleName: string, Path = '/'): Promise<void> {
   await iam.send(new CreateRoleCommand({ RoleName, Path, AssumeRolePolicyDocument: '{"Statement": []}' }));
 }
 
-async function createVpc(): Promise<string> {
-  return (await ec2.send(new CreateVpcCommand({ CidrBlock: '10.0.0.0/16' }))).Vpc?.VpcId ?? '';
+async function createVpc(route?: { TransitGatewayId?: string; GatewayId?: string }): Promise<string> {
+  const VpcId = (await ec2.send(new CreateVpcCommand({ CidrBlock: '10.0.0.0/16' }))).Vpc?.VpcId ?? '';
+  if (route !== undefined) {
+    const Filters = [{ Name: 'vpc-id', Values: [VpcId] }];
+    const { RouteTables } = await ec2.send(new DescribeRouteTablesCommand({ Filters }));
+    const { RouteTableId } = RouteTables?.[0] ?? {};
+    await ec2.send(new CreateRouteCommand({ RouteTableId, DestinationCidrBlock: '0.0.0.0/0', ...route }));
+  }
+  return VpcId;
 }
+
+/** A VPC whose nodes reach other networks through a transit gateway. */
+const createRoutedVpc = (): Promise<string> => createVpc({ TransitGatewayId: 'tgw-0123456789abcdef0' });
 
 async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[]> {
   const ids: string[] = [];
@@ -386,14 +399,44 @@ const STATES: State[] = [
   {
     name: 'subnets that exist',
     makeNetwork: async () => {
-      const vpc = await createVpc();
+      const vpc = await createRoutedVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
     },
   },
   {
-    name: 'a subnet that does not exist',
+    name: 'subnets without a way out, for an internal load balancer',
     makeNetwork: async () => {
       const vpc = await createVpc();
+      const { settings } = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+      return {
+        settings: {
+          ...settings,
+          exposure: 'internal-load-balancer',
+          clientCidrs: ['10.0.0.0/16'],
+          loadBalancerCidrs: ['10.0.0.0/16'],
+        },
+      };
+    },
+    finds: Array<string>(4).fill('warning subnets'),
+    says: [
+      /has no route to 0\.0\.0\.0\/0/,
+      /aws ec2 create-tags --resources subnet-\w+ --tags Key=kubernetes.io\/role\/internal-elb/,
+    ],
+  },
+  {
+    name: 'public subnets without public addresses',
+    makeNetwork: async () => {
+      const { InternetGateway } = await ec2.send(new CreateInternetGatewayCommand({}));
+      const vpc = await createVpc({ GatewayId: InternetGateway?.InternetGatewayId ?? '' });
+      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+    },
+    finds: ['error subnets', 'error subnets'],
+    says: [/leads to the internet gateway igw-\w+, but nodes get no public address there/],
+  },
+  {
+    name: 'a subnet that does not exist',
+    makeNetwork: async () => {
+      const vpc = await createRoutedVpc();
       return inVpc(vpc, [...(await createSubnets(vpc, 'us-east-1a')), 'subnet-0123']);
     },
     finds: ['error zones'],
@@ -402,14 +445,14 @@ const STATES: State[] = [
   {
     name: 'a subnet of another VPC',
     makeNetwork: async () =>
-      inVpc(await createVpc(), await createSubnets(await createVpc(), 'us-east-1a', 'us-east-1b')),
+      inVpc(await createRoutedVpc(), await createSubnets(await createRoutedVpc(), 'us-east-1a', 'us-east-1b')),
     finds: ['error zones'],
     says: [/is in another VPC/],
   },
   {
     name: 'subnets in one zone',
     makeNetwork: async () => {
-      const vpc = await createVpc();
+      const vpc = await createRoutedVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1a'));
     },
     finds: ['error zones'],
@@ -418,7 +461,7 @@ const STATES: State[] = [
   {
     name: 'a subnet in a zone that EKS refuses',
     makeNetwork: async () => {
-      const vpc = await createVpc();
+      const vpc = await createRoutedVpc();
       return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1e'));
     },
     finds: ['error zones', 'warning GPU types'],
@@ -522,7 +565,7 @@ const STATES: State[] = [
     name: 'as many VPCs as the quota allows',
     make: async () => {
       const { Vpcs = [] } = await ec2.send(new DescribeVpcsCommand({}));
-      for (let i = Vpcs.length; i < 5; i++) await createVpc();
+      for (let i = Vpcs.length; i < 5; i++) await createRoutedVpc();
     },
     finds: ['error network quotas'],
     says: [/VPCs per Region \(L-F678F1CE\): 5 of 5 in use, and the stack needs 1/, /--desired-value 6/],
@@ -644,7 +687,7 @@ const STATES: State[] = [
   {
     name: 'a Kubernetes API that admits only a VPC that exists',
     makeNetwork: async () => {
-      const vpc = await createVpc();
+      const vpc = await createRoutedVpc();
       const { settings } = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
       return { settings: { ...settings, publicAccessCidrs: [] } };
     },
@@ -940,7 +983,7 @@ describe('the rights of the doctor', () => {
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
     const { settings: ingress } = await requestCertificate(HOST, true);
     before = { settings: { ...ingress, ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
-    const vpc = await createVpc();
+    const vpc = await createRoutedVpc();
     after = {
       ...inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b')),
       file: KEY,
@@ -975,7 +1018,13 @@ describe('the rights of the doctor', () => {
   });
 
   test('are all needed, and a check that lacks one is a warning that names it', async () => {
-    const OF_AFTER = ['ec2:DescribeSubnets', 'eks:ListAccessEntries', 'kms:DescribeKey', 's3:GetBucketVersioning'];
+    const OF_AFTER = [
+      'ec2:DescribeRouteTables',
+      'ec2:DescribeSubnets',
+      'eks:ListAccessEntries',
+      'kms:DescribeKey',
+      's3:GetBucketVersioning',
+    ];
     for (const right of RIGHTS) {
       const rest = RIGHTS.filter((one) => one !== right);
       const { code, lines } = await examineWith(OF_AFTER.includes(right) ? after : before, rest);

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { GPU_INSTANCE_TYPE_NAMES } from '../../../../infra/gpu/gpu-instance-types';
-import type { Certificate } from '../../../../infra/doctor/account';
+import type { Certificate, DefaultRoute, Subnet } from '../../../../infra/doctor/account';
 import { judgeCertificate } from '../../../../infra/doctor/check-certificate';
 import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
@@ -9,6 +9,7 @@ import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infr
 import { judgeRoom } from '../../../../infra/doctor/check-network';
 import { judgeAddress } from '../../../../infra/doctor/check-own-address';
 import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
+import { judgeSubnet } from '../../../../infra/doctor/check-subnets';
 import { judgeSubnets, judgeZones } from '../../../../infra/doctor/check-zones';
 import { manifestUrl, parseChallenge } from '../../../../infra/doctor/registry';
 import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
@@ -175,16 +176,40 @@ test.each<[names: string[], level: string]>([
   expect(levels(judgeZones(names, existing, 'us-west-1'))).toBe(level);
 });
 
+const SUBNET: Subnet = {
+  id: 'subnet-0',
+  vpcId: 'vpc-1',
+  zone: { name: 'ca-central-1a', id: 'cac1-az1' },
+  freeAddresses: 16,
+  givesPublicAddresses: false,
+  tags: {},
+};
+
 test.each<[name: string, zoneIds: string[], level: string]>([
   ['two zones', ['cac1-az1', 'cac1-az2'], 'ok'],
   ['one zone', ['cac1-az1', 'cac1-az1'], 'error'],
   ['a zone that EKS refuses', ['cac1-az1', 'cac1-az3'], 'error'],
 ])('judgeSubnets: %s', (_, zoneIds, level) => {
-  const subnets = zoneIds.map((id, i) => ({ id: `subnet-${i}`, vpcId: 'vpc-1', zone: { name: id, id } }));
+  const subnets = zoneIds.map((id, i) => ({ ...SUBNET, id: `subnet-${i}`, zone: { name: id, id } }));
   const ids = subnets.map(({ id }) => id);
   expect(levels(judgeSubnets({ vpcId: 'vpc-1', privateSubnetIds: ids }, subnets))).toBe(level);
   expect(levels(judgeSubnets({ vpcId: 'vpc-2', privateSubnetIds: ids }, subnets))).toBe('error');
   expect(levels(judgeSubnets({ vpcId: 'vpc-1', privateSubnetIds: [...ids, 'subnet-9'] }, subnets))).toBe('error');
+});
+
+const NAT: DefaultRoute = { target: 'nat-0', isActive: true };
+
+test.each<[name: string, subnet: Partial<Subnet>, route: DefaultRoute | undefined, needsTag: boolean, levels: string]>([
+  ['a route to a NAT gateway', {}, NAT, false, ''],
+  ['a route to a NAT gateway that was deleted', {}, { ...NAT, isActive: false }, false, 'error'],
+  ['no route', {}, undefined, false, 'warning'],
+  ['a route to an internet gateway', {}, { ...NAT, target: 'igw-0' }, false, 'error'],
+  ['public addresses', { givesPublicAddresses: true }, { ...NAT, target: 'igw-0' }, false, ''],
+  ['15 free addresses', { freeAddresses: 15 }, NAT, false, 'warning'],
+  ['no tag for load balancers', {}, NAT, true, 'warning'],
+  ['the tag for load balancers', { tags: { 'kubernetes.io/role/internal-elb': '1' } }, NAT, true, ''],
+])('judgeSubnet: %s', (_, changed, route, needsTag, expected) => {
+  expect(levels(judgeSubnet({ ...SUBNET, ...changed }, route, needsTag))).toBe(expected);
 });
 
 test.each<[support: 'standard' | 'extended' | 'none' | undefined, end: string | undefined, level: string]>([
