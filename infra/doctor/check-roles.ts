@@ -26,7 +26,7 @@ export const rolesCheck: Check = {
         ? [error(`${setting} has ${arn}, which does not exist`, `correct ${setting}, or create the role`)]
         : [error(`${setting} has ${arn}, but the role is ${found}`, `correct ${setting}`)];
     });
-    return wrong.length > 0 ? wrong : [ok(`${roles.map(({ arn }) => arn).join(', ')} exist`)];
+    return wrong.length > 0 ? wrong : [ok(`found: ${roles.map(({ arn }) => arn).join(', ')}`)];
   },
 };
 

@@ -45,7 +45,7 @@ export function typesOnEbs(pool: OfPool): string[] {
 }
 
 /** What to do about instance types whose images are on EBS. */
-export const STORAGE_FIX = 'lower diskGiB, or remove these instance types';
+export const STORAGE_FIX = 'lower diskGiB, remove these instance types, or give nvmeGB in their instanceTypeFacts';
 
 /** Whether images and models of a pool are on local NVMe storage; `fits` is undefined if that is not known. */
 export function compareStorage(pool: OfPool & Pick<GpuNodePoolSettings, 'name'>): {
