@@ -46,8 +46,13 @@ export function stackFile(stack: string, folder: string): ConfigSource {
   return {
     stack,
     region: typeof region === 'string' ? region : undefined,
-    identity: Object.fromEntries(IDENTITY_KEYS.map((key) => [key, config[`aws:${key}`]])),
-    tags: getTags(config['aws:defaultTags']),
+    identity: Object.fromEntries(
+      IDENTITY_KEYS.map((key) => {
+        const value = config[`aws:${key}`];
+        return [key, key === 'profile' ? value : parseJson(file, `aws:${key}`, value)];
+      }),
+    ),
+    tags: getTags(parseJson(file, 'aws:defaultTags', config['aws:defaultTags'])),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
     encrypted: new Set(own.filter(([, value]) => hasEncrypted(value)).map(([name]) => name)),
   };
@@ -55,10 +60,20 @@ export function stackFile(stack: string, folder: string): ConfigSource {
 
 /** The ids in `aws:allowedAccountIds` of a stack file; empty if the AWS provider may work in every account. */
 export function allowedAccounts(stack: string, folder: string): string[] {
-  const given = readConfig(join(folder, `Pulumi.${stack}.yaml`), `${projectName(folder)}:`)['aws:allowedAccountIds'];
-  // "pulumi config set" without --path writes a list as JSON.
-  const list: unknown = typeof given === 'string' && given.startsWith('[') ? JSON.parse(given) : (given ?? []);
-  return [list].flat().map(String);
+  const file = join(folder, `Pulumi.${stack}.yaml`);
+  const key = 'aws:allowedAccountIds';
+  const list = parseJson(file, key, readConfig(file, `${projectName(folder)}:`)[key]);
+  return [list ?? []].flat().map(String);
+}
+
+/** "pulumi config set" without --path writes a list or a mapping as JSON. */
+function parseJson(file: string, key: string, value: unknown): unknown {
+  if (typeof value !== 'string' || !/^\s*[[{]/.test(value)) return value;
+  try {
+    return JSON.parse(value) as unknown;
+  } catch (error) {
+    throw unreadable(file, `${key} is not valid JSON: ${(error as Error).message}`);
+  }
 }
 
 /**

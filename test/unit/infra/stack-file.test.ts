@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readSettings } from '../../../infra/settings';
-import { stackFile } from '../../../infra/settings/stack-file';
+import { allowedAccounts, stackFile } from '../../../infra/settings/stack-file';
 import { formatUserError, UserError } from '../../../src/core/errors';
 import { Scratch } from '../../support/temp-dir';
 
@@ -130,4 +130,25 @@ test('stackFile reads the keys of the project that Pulumi.yaml names', () => {
   } finally {
     rmSync(project);
   }
+});
+
+describe('keys of the AWS provider', () => {
+  // As "pulumi config set aws:assumeRoles '[...]'" writes it.
+  test('are read from JSON, as the provider does', () => {
+    const { identity, tags } = read(
+      `config:\n  aws:assumeRoles: '[{"roleArn": "arn:aws:iam::123456789012:role/a"}]'\n` +
+        `  aws:defaultTags: '{"tags": {"stack": "test"}}'\n  aws:allowedAccountIds: '["123456789012"]'\n`,
+    );
+    expect(identity.assumeRoles).toEqual([{ roleArn: 'arn:aws:iam::123456789012:role/a' }]);
+    expect(tags).toEqual({ stack: 'test' });
+    expect(allowedAccounts('test', scratch.directory)).toEqual(['123456789012']);
+  });
+
+  test('are reported if they are not valid JSON', () => {
+    expect(said("config:\n  aws:assumeRoles: '[{roleArn}]'\n")).toMatch(
+      /Pulumi\.test\.yaml: aws:assumeRoles is not valid JSON: /,
+    );
+    read("config:\n  aws:allowedAccountIds: '[1'\n");
+    expect(() => allowedAccounts('test', scratch.directory)).toThrow(UserError);
+  });
 });
