@@ -56,7 +56,7 @@ export async function openWeb(region: string): Promise<Web> {
         if (answer.status < 300 || answer.status >= 400 || location === undefined || redirects === REDIRECTS) {
           return answer;
         }
-        const next = parseUrl(new URL(location, target).href);
+        const next = parseUrl(URL.canParse(location, target.href) ? new URL(location, target).href : location);
         // A token is only for the server that asked for it.
         if (next.origin !== target.origin) sent = omit(sent, 'authorization');
         target = next;
