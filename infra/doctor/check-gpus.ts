@@ -74,7 +74,7 @@ export function getQuota(type: string, capacity: CapacityType): Quota | undefine
   // https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-reservations.html (2026-11-25), "limits"
   if (capacity !== 'spot') return isG ? QUOTAS.onDemandG : QUOTAS.onDemandP;
   if (isG) return QUOTAS.spotG;
-  return type.startsWith('p4') ? QUOTAS.spotP4 : type.startsWith('p5') ? QUOTAS.spotP5 : undefined;
+  return /^p[234]/.test(type) ? QUOTAS.spotP4 : type.startsWith('p5') ? QUOTAS.spotP5 : undefined;
 }
 
 /** What the pools can request of one quota. */
@@ -100,7 +100,8 @@ export function getDemands({ gpuNodePools: pools, triton: { gpusPerPod } }: Sett
         const replicas = gpusPerPod === 0 ? 0 : Math.floor(schedulableGpus(pool, type) / gpusPerPod);
         demand.nodes.push({ vcpus, replicas });
         demands.set(quota.code, demand);
-        const most = getNodes(pool, type).most * vcpus;
+        // Each capacity type of a managed node group has a group of its own.
+        const most = getNodes({ ...pool, capacityTypes: [capacity] }, type).most * vcpus;
         mostOfPool.set(quota.code, Math.max(mostOfPool.get(quota.code) ?? 0, most));
       }
     }

@@ -29,6 +29,7 @@ test.each([
   ['g6e.48xlarge', 'reserved', 'L-DB2E81BA'],
   ['g4dn.xlarge', 'spot', 'L-3819A6DF'],
   ['p4de.24xlarge', 'spot', 'L-7212CCBC'],
+  ['p3.2xlarge', 'spot', 'L-7212CCBC'],
   ['p5en.48xlarge', 'spot', 'L-C4BD4855'],
   ['p6-b200.48xlarge', 'on-demand', 'L-417A185B'],
   ['p6-b200.48xlarge', 'reserved', 'L-417A185B'],
@@ -56,12 +57,12 @@ test('getDemands adds up the pools, each with its most expensive type', () => {
   ]);
 });
 
-test('getDemands counts a managed node group for each of its capacity types', () => {
+test('getDemands counts the group of each capacity type of a managed pool against one quota', () => {
   const group = { name: 'a', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'], maximumNodes: 3 };
   const demands = getDemands(settings({ gpuNodePools: [{ ...group, capacityTypes: ['spot', 'on-demand'] }] }));
   expect(demands.map(({ quota, most }) => [quota.code, most])).toEqual([
-    ['L-3819A6DF', 24],
-    ['L-DB2E81BA', 24],
+    ['L-3819A6DF', 12],
+    ['L-DB2E81BA', 12],
   ]);
 });
 
