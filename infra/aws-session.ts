@@ -16,6 +16,11 @@ const IDLE_TIMEOUT_MS = 10_000;
 const HOME_REGIONS: Readonly<Record<string, string>> = {
   'aws-cn': 'cn-north-1',
   'aws-us-gov': 'us-gov-west-1',
+  'aws-eusc': 'eusc-de-east-1',
+  'aws-iso': 'us-iso-east-1',
+  'aws-iso-b': 'us-isob-east-1',
+  'aws-iso-e': 'eu-isoe-west-1',
+  'aws-iso-f': 'us-isof-south-1',
   aws: 'us-east-1',
 };
 

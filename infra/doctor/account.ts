@@ -86,7 +86,7 @@ export type { KeyState };
 
 /** What the doctor reads in an AWS account, in the region of the stack. Every method may throw a UserError. */
 export interface AwsAccount {
-  /** Partition of ARNs: `aws`, `aws-cn` or `aws-us-gov`. */
+  /** Partition of ARNs, such as `aws` or `aws-us-gov`. */
   readonly partition: string;
   identity(): Promise<Identity>;
   /** `opt-in-not-required`, `opted-in` or `not-opted-in`; undefined if the region does not exist. */

@@ -38,11 +38,20 @@ export const federatedTrust = (
     ],
   });
 
+/** How the names of regions outside the commercial partition begin. A test compares this with the table of the AWS SDK. */
+const PARTITIONS: readonly (readonly [start: string, partition: string])[] = [
+  ['cn-', 'aws-cn'],
+  ['us-gov-', 'aws-us-gov'],
+  ['eusc-', 'aws-eusc'],
+  ['us-iso-', 'aws-iso'],
+  ['us-isob-', 'aws-iso-b'],
+  ['eu-isoe-', 'aws-iso-e'],
+  ['us-isof-', 'aws-iso-f'],
+];
+
 /** The AWS partition of a region, as in ARNs. */
-export function getPartition(region: string): string {
-  if (region.startsWith('cn-')) return 'aws-cn';
-  return region.startsWith('us-gov-') ? 'aws-us-gov' : 'aws';
-}
+export const getPartition = (region: string): string =>
+  PARTITIONS.find(([start]) => region.startsWith(start))?.[1] ?? 'aws';
 
 export const managedPolicyArn = (region: string, name: string): string =>
   `arn:${getPartition(region)}:iam::aws:policy/${name}`;

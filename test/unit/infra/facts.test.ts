@@ -1,3 +1,4 @@
+import { partition } from '@aws-sdk/core/client';
 import { subnetRanges } from '../../../infra/network/cidr';
 import {
   NEWEST_EKS_VERSION,
@@ -14,6 +15,7 @@ import {
   leastPodMemoryMiB,
 } from '../../../infra/gpu/gpu-instance-types';
 import { completePool } from '../../../infra/settings/complete-pool';
+import { getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
 import { G7E } from './settings-problems';
 
@@ -176,4 +178,17 @@ describe('completePool', () => {
       'the pool A10G has invalid settings',
     );
   });
+});
+
+test.each([
+  'us-east-1',
+  'us-gov-west-1',
+  'cn-northwest-1',
+  'eusc-de-east-1',
+  'us-iso-east-1',
+  'us-isob-east-1',
+  'eu-isoe-west-1',
+  'us-isof-south-1',
+])('getPartition of %s agrees with the AWS SDK', (region) => {
+  expect(getPartition(region)).toBe(partition(region).name);
 });
