@@ -47,8 +47,9 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
   const fewest = autoscaling?.minReplicas ?? replicas;
   const most = autoscaling?.maxReplicas ?? replicas;
   const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB), ...imageItems(settings)];
-  const items = [...fixed, ...nodeItems(settings, fewest)];
-  const withoutSpot = { ...settings, gpuNodePools: settings.gpuNodePools.map(withoutSpotInstances) };
+  const groups = { ...settings, gpuNodePools: settings.gpuNodePools.flatMap(getGroups) };
+  const items = [...fixed, ...nodeItems(groups, fewest)];
+  const withoutSpot = { ...groups, gpuNodePools: groups.gpuNodePools.map(withoutSpotInstances) };
   return {
     stack: settings.stack,
     region: settings.region,
@@ -57,7 +58,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
     items,
     usdPerMonth: total(items),
     onDemandUsdPerMonth: total([...fixed, ...nodeItems(withoutSpot, fewest)]),
-    mostUsdPerMonth: total([...fixed, ...nodeItems(settings, most)]),
+    mostUsdPerMonth: total([...fixed, ...nodeItems(groups, most)]),
     limitUsdPerMonth: total([...fixed, ...settings.gpuNodePools.flatMap(fullPool)]),
     notes: notes(settings),
   };
@@ -122,6 +123,13 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
     waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
   });
+}
+
+/** A managed pool has a group of nodes for each capacity type, with its own price. */
+function getGroups(pool: GpuNodePoolSettings): GpuNodePoolSettings[] {
+  const { name, mechanism, capacityTypes } = pool;
+  if (mechanism !== 'managed-node-group' || capacityTypes.length < 2) return [pool];
+  return capacityTypes.map((one) => ({ ...pool, name: `${name} (${one})`, capacityTypes: [one] }));
 }
 
 /** Items of a pool at its limit, with its most expensive instance type and no spot instances. */

@@ -51,9 +51,11 @@ test('estimateCost counts the size and throughput of disks that have images', ()
     { ...pool, name: 'ebs', diskGiB: 300 },
   ]);
   const found = items(estimate({ gpuNodePools: pools }));
-  // Groups for spot and on-demand: four nodes each. 0.08 for each GiB, 0.04 for each of 475 MiB/s.
-  expect(found['pool local, disks']).toBe('12.80 (4 x 40 GiB)');
-  expect(found['pool ebs, disks']).toBe('172.00 (4 x 300 GiB with 600 MiB/s)');
+  // Groups for spot and on-demand: two nodes each. 0.08 for each GiB, 0.04 for each of 475 MiB/s.
+  for (const group of ['spot', 'on-demand']) {
+    expect(found[`pool local (${group}), disks`]).toBe('6.40 (2 x 40 GiB)');
+    expect(found[`pool ebs (${group}), disks`]).toBe('86.00 (2 x 300 GiB with 600 MiB/s)');
+  }
 });
 
 test('estimateCost warns of pools without room for all replicas', () => {
@@ -87,6 +89,16 @@ test('estimateCost places replicas in the second pool when the first is full', (
     '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
     '734.38 (1 x g5.xlarge, on-demand)',
   ]);
+});
+
+test('estimateCost counts the groups of spot and of on-demand nodes of a managed pool at their own prices', () => {
+  const group = { ...POOL, mechanism: 'managed-node-group', minimumNodes: 1 };
+  const costs = estimate({ autoMode: false, gpuNodePools: [group], replicas: 1, modelGpus: [] });
+  expect(items(costs)).toMatchObject({
+    'pool gpu (spot)': '367.19 (1 x g5.xlarge, spot at 50% of the on-demand price)',
+    'pool gpu (on-demand)': '734.38 (1 x g5.xlarge, on-demand)',
+  });
+  expect(costs.onDemandUsdPerMonth - costs.usdPerMonth).toBeCloseTo(1.006 * 0.5 * 730);
 });
 
 test('estimateCost counts all nodes of a managed node group, without the fee of Auto Mode', () => {
