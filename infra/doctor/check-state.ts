@@ -1,3 +1,4 @@
+import { isOtherRegion } from '../../src/s3/errors';
 import { S3Error } from '../../src/s3/store';
 import type { StateSettings } from '../settings/state';
 import type { KeyState } from './account';
@@ -20,7 +21,7 @@ export const stateCheck: Check = {
     try {
       await account.listBucket(bucket, region, `${folder}${STATE_PREFIX}`, 'shell');
     } catch (cause) {
-      return [judgeStateError(cause, bucket, region)];
+      return [judgeStateError(cause, bucket, { region, isNamed: backend.region !== undefined })];
     }
     if (await account.isVersioned(bucket, region)) return [ok(`s3://${bucket} exists, with versioning`)];
     return [
@@ -32,8 +33,22 @@ export const stateCheck: Check = {
   },
 };
 
-function judgeStateError(cause: unknown, bucket: string, region: string): Finding {
+/** @param isNamed whether the URL of the state names the region. Without it, Pulumi takes that of the shell */
+function judgeStateError(
+  cause: unknown,
+  bucket: string,
+  { region, isNamed }: { region: string; isNamed: boolean },
+): Finding {
   if (!(cause instanceof S3Error)) throw cause;
+  if (isOtherRegion(cause)) {
+    const fix = `set PULUMI_BACKEND_URL (or backend.url in Pulumi.yaml) to s3://${bucket}?region=${cause.region}`;
+    return isNamed
+      ? error(`the bucket of the state, ${bucket}, is in ${cause.region}, but its URL has ${region}`, fix)
+      : warning(
+          `not checked: the bucket of the state, ${bucket}, is in ${cause.region}, and its URL names no region`,
+          fix,
+        );
+  }
   if (cause.code === 'NoSuchBucket') {
     return error(
       `the bucket of the state, ${bucket}, does not exist`,

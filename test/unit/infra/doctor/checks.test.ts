@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { GPU_INSTANCE_TYPE_NAMES } from '../../../../infra/gpu/gpu-instance-types';
 import type { Certificate, DefaultRoute, Subnet } from '../../../../infra/doctor/account';
 import { judgeCertificate } from '../../../../infra/doctor/check-certificate';
+import { bucketCheck } from '../../../../infra/doctor/check-bucket';
+import { stateCheck } from '../../../../infra/doctor/check-state';
 import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
 import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
@@ -15,7 +17,9 @@ import { manifestUrl, parseChallenge } from '../../../../infra/doctor/registry';
 import { AFTER_UP_CHECKS } from '../../../../infra/doctor/after-up/checks';
 import { CHECKS } from '../../../../infra/doctor/checks';
 import { AFTER_UP_RIGHTS, doctorPolicy, RIGHTS } from '../../../../infra/doctor/rights';
+import type { Context } from '../../../../infra/doctor/check';
 import { readSettings } from '../../../../infra/settings';
+import { S3Error } from '../../../../src/s3/store';
 import { paths } from '../../../../src/core/paths';
 import { getConfig } from '../../../support/registered-stack';
 import { G7E } from '../settings-problems';
@@ -331,4 +335,34 @@ test('docs/infrastructure.md lists every check', () => {
   const listed = [...section.matchAll(/^\| ([A-Za-z ]+?) +\|/gm)].map(([, name]) => name).slice(1);
   const [before, after] = [CHECKS, AFTER_UP_CHECKS].map((checks) => checks.map(({ name }) => name));
   expect(listed).toEqual([...(before ?? []), 'check', ...(after ?? [])]);
+});
+
+describe('a bucket in another region', () => {
+  const other = new S3Error('list it', 'https://s3', { code: 'PermanentRedirect', status: 301, region: 'eu-west-1' });
+  const context = (region?: string) =>
+    ({
+      settings: settings({ bucketName: 'acme-models' }),
+      state: { backend: { kind: 'bucket', bucket: 'acme-state', folder: '', region } },
+      account: { listBucket: () => Promise.reject(other) },
+    }) as unknown as Context;
+
+  test('is an error for the models', async () => {
+    expect(await bucketCheck.run(context())).toEqual([
+      {
+        level: 'error',
+        found: 'acme-models is in eu-west-1, but the stack file has us-east-1',
+        fix: 'correct bucketName, or: pulumi config set --stack staging bucketRegion eu-west-1',
+      },
+    ]);
+  });
+
+  test.each([
+    ['us-east-1', 'error', /^the bucket of the state, acme-state, is in eu-west-1, but its URL has us-east-1$/],
+    [undefined, 'warning', /is in eu-west-1, and its URL names no region$/],
+  ] as const)('is reported for the state, whose URL has the region %s', async (region, level, found) => {
+    const findings = await stateCheck.run(context(region));
+    expect(levels(findings)).toBe(level);
+    expect(findings[0]?.found).toMatch(found);
+    expect(findings[0]?.fix).toMatch(/ s3:\/\/acme-state\?region=eu-west-1$/);
+  });
 });
