@@ -125,7 +125,7 @@ export const quotasCheck: Check = {
     if (demands.length + unknown.length === 0) return [ok('none needed: gpuNodePools is empty')];
     const granted = await Promise.all(demands.map(({ quota }) => account.quota(quota)));
     return [
-      ...judgeQuotas(demands, granted, settings),
+      ...judgeQuotas(demands, granted, settings, unknown.length === 0),
       ...unknown.map(({ name }) =>
         warning(
           `pool ${name}: the quota for its spot instances is unknown to the doctor`,
@@ -136,11 +136,15 @@ export const quotasCheck: Check = {
   },
 };
 
-/** @param granted vCPUs of each quota, in the order of `demands` */
+/**
+ * @param granted vCPUs of each quota, in the order of `demands`
+ * @param isComplete whether `demands` are all that the pools can request. Otherwise replicas may run within other quotas
+ */
 export function judgeQuotas(
   demands: readonly QuotaDemand[],
   granted: readonly number[],
   { region, triton: { autoscaling, replicas, gpusPerPod } }: Pick<Settings, 'region' | 'triton'>,
+  isComplete = true,
 ): Finding[] {
   const needed = gpusPerPod === 0 ? 0 : (autoscaling?.minReplicas ?? replicas);
   const room = demands.reduce((sum, demand, i) => sum + mostReplicas(demand, granted[i] ?? 0), 0);
@@ -149,7 +153,7 @@ export function judgeQuotas(
     const found = `${name} (${code}): ${vcpus} vCPUs, and the pools can request ${most}`;
     if (vcpus >= most) return ok(found);
     const fix = `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${most} --region ${region}`;
-    if (room >= needed) return warning(found, fix);
+    if (room >= needed || !isComplete) return warning(found, fix);
     return error(`${found}; all quotas together allow ${room} of ${needed} replicas`, fix);
   });
 }

@@ -7,7 +7,7 @@ import { bucketCheck } from '../../../../infra/doctor/check-bucket';
 import { stateCheck } from '../../../../infra/doctor/check-state';
 import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
-import { getDemands, getQuota, judgeOffers, judgeQuotas } from '../../../../infra/doctor/check-gpus';
+import { getDemands, getQuota, judgeOffers, judgeQuotas, quotasCheck } from '../../../../infra/doctor/check-gpus';
 import { judgeRoom } from '../../../../infra/doctor/check-network';
 import { judgeAddress } from '../../../../infra/doctor/check-own-address';
 import { judgeSubjects } from '../../../../infra/doctor/check-publishers';
@@ -133,6 +133,13 @@ test.each<[name: string, certificate: Partial<Certificate>, expected: string, sa
   const found = judgeCertificate('arn', { ...valid, ...changed }, 'triton.example.com', new Date('2026-11-27'));
   expect(levels(found)).toBe(expected);
   expect(`${found[0]?.found}\n${found[0]?.fix}`).toMatch(says);
+});
+
+test('quotas are no error if replicas may run within a quota that the doctor does not know', async () => {
+  const spot = { name: 'b', instanceTypes: ['p6-b200.48xlarge'], capacityTypes: ['spot'] };
+  const account = { quota: () => Promise.resolve(0) };
+  const context = { settings: settings({ gpuNodePools: [...POOLS, spot] }), account } as unknown as Context;
+  expect(levels(await quotasCheck.run(context))).toBe('warning warning warning');
 });
 
 test.each<[used: number, needed: number, level: string]>([
