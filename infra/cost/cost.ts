@@ -76,7 +76,7 @@ function clusterItems({ cluster }: Settings): CostItem[] {
       : [
           hourly(
             'system nodes',
-            `${cluster.systemNodes.count} x m7i.large`,
+            `${cluster.systemNodes.count} at the price of m7i.large`,
             cluster.systemNodes.count * USD.systemNodeHour,
           ),
         ]),

@@ -122,6 +122,10 @@ const CLUSTER_FIELDS = {
   },
   systemInstanceTypes: {
     kind: 'stringArray',
+    // Without ARM processors, whose types EKS refuses for the image of these nodes. They are A1, and those with a g after the
+    // generation: https://docs.aws.amazon.com/eks/latest/eksctl/arm-support.html (2026-11-27).
+    pattern: /^(?!a1\.|[a-z]+\d+[a-z]*g[a-z]*\.)[a-z][a-z0-9-]*\.[a-z0-9-]+$/,
+    allowed: 'an x86-64 EC2 instance type, "m7i.large"',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
     description:
       'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode. A change replaces these nodes.',

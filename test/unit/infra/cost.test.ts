@@ -105,7 +105,7 @@ test('estimateCost counts all nodes of a managed node group, without the fee of 
   const group = { ...POOL, mechanism: 'managed-node-group', capacityTypes: ['on-demand'], minimumNodes: 2 };
   const found = items(estimate({ autoMode: false, gpuNodePools: [group], replicas: 1, modelGpus: [] }));
   expect(found).toMatchObject({
-    'system nodes': '147.17 (2 x m7i.large)',
+    'system nodes': '147.17 (2 at the price of m7i.large)',
     'pool gpu': '1468.76 (2 x g5.xlarge, on-demand)',
   });
   expect(Object.keys(found)).not.toContain('pool gpu, fee of Auto Mode');

@@ -361,6 +361,17 @@ describe('readSettings reports', () => {
     expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
   });
 
+  test('system nodes with ARM processors, and names without a size', () => {
+    const wrong = ['m7g.large', 't4g.medium', 'im4gn.large', 'a1.large', 'm7i'];
+    const right = ['m7i.large', 'm7i-flex.large', 'c6in.xlarge', 'g4dn.xlarge'];
+    expect(getProblems({ autoMode: false, gpuNodePools: [], systemInstanceTypes: [...right, ...wrong] })).toEqual(
+      wrong.map(
+        (type, index) =>
+          `systemInstanceTypes[${right.length + index}]: is "${type}"; allowed: an x86-64 EC2 instance type, "m7i.large"`,
+      ),
+    );
+  });
+
   test.each(NARROW_SUBJECTS)('nothing for the narrow subject %s', (subject) => {
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([]);
   });
