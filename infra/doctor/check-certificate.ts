@@ -6,9 +6,9 @@ const WARN_DAYS = 30;
 const DAY_MS = 86_400_000;
 
 /**
- * The certificate of the Ingress. The load balancer gets no HTTPS listener without one that is issued and in its region:
- * https://docs.aws.amazon.com/elasticloadbalancing/latest/application/https-listener-certificates.html and
- * https://docs.aws.amazon.com/acm/latest/userguide/managed-renewal.html (2026-11-27).
+ * The certificate of the Ingress. ACM renews what it issued and a service uses, and never what was imported:
+ * https://docs.aws.amazon.com/acm/latest/userguide/managed-renewal.html (2026-11-27). That a load balancer needs a certificate
+ * that is issued and in its region is from memory; no page was read for it.
  */
 export const certificateCheck: Check = {
   name: 'certificate',

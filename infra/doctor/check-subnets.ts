@@ -1,7 +1,7 @@
 import type { DefaultRoute, Subnet } from './account';
 import { error, ok, warning, type Check, type Finding } from './check';
 
-/** EKS recommends as many free addresses in each subnet: docs.aws.amazon.com/eks/latest/userguide/network-reqs.html (2026-11-27). */
+/** The number that EKS recommends for itself in each subnet (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html), from memory. */
 const FEWEST_ADDRESSES = 16;
 const INTERNAL_TAG = 'kubernetes.io/role/internal-elb';
 

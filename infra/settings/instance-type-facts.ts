@@ -20,6 +20,12 @@ export function checkGivenFacts(given: readonly GivenFacts[], problems: ProblemL
     if (given.findIndex(({ name }) => name === one.name) !== index) {
       problems.add(at('name'), `is ${one.name}, like that of another item`, { hint: 'remove one of the two' });
     }
+    const mostMiB = one.memoryGiB * 1024;
+    if (one.podMemoryMiB !== undefined && one.podMemoryMiB > mostMiB) {
+      problems.add(at('podMemoryMiB'), `is ${one.podMemoryMiB}`, {
+        allowed: `at most ${mostMiB}, the memory of ${one.name}`,
+      });
+    }
     for (const field of ['computeCapability', 'gpuMemoryGB'] as const) {
       const value = one[field];
       if (isKnownGpu(one.gpu) && value !== undefined) {

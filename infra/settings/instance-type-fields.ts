@@ -4,9 +4,9 @@ import type { Fields } from './fields';
 export const INSTANCE_TYPE_FIELDS = {
   name: {
     kind: 'string',
-    // Not Graviton (g5g) or Grace (p6e-gb200): docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html (2026-11-27).
-    pattern: /^(?![a-z]+\d+[a-z]*g|[a-z\d]+-gb)[gp][a-z0-9-]*\.[a-z0-9-]+$/,
-    allowed: 'an x86-64 EC2 instance type of G or P, "g7e.2xlarge"',
+    // Not Graviton (g5g) or Grace (p6e-gb200), by the names of EC2, and not g4ad with GPUs of AMD. No page was read for this.
+    pattern: /^(?![a-z]+\d+[a-z]*g|[a-z\d]+-gb|g4ad\.)[gp][a-z0-9-]*\.[a-z0-9-]+$/,
+    allowed: 'an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g7e.2xlarge"',
     description: 'Name of the instance type, which must be x86-64.',
   },
   gpu: { kind: 'string', description: 'Name of its GPU, such as L4.' },

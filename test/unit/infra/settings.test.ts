@@ -230,11 +230,11 @@ describe('readSettings reports', () => {
         'allowed: the ARN of a KMS key, not of an alias',
     ],
     [
-      'facts of instance types that are not x86-64',
-      { instanceTypeFacts: ['g5g.2xlarge', 'p6e-gb200.36xlarge'].map((name) => ({ ...G7E, name })) },
-      ...['g5g.2xlarge', 'p6e-gb200.36xlarge'].map(
+      'facts of instance types that are not x86-64 with GPUs of NVIDIA',
+      { instanceTypeFacts: ['g5g.2xlarge', 'p6e-gb200.36xlarge', 'g4ad.2xlarge'].map((name) => ({ ...G7E, name })) },
+      ...['g5g.2xlarge', 'p6e-gb200.36xlarge', 'g4ad.2xlarge'].map(
         (name, i) =>
-          `instanceTypeFacts[${i}].name: is "${name}"; allowed: an x86-64 EC2 instance type of G or P, "g7e.2xlarge"`,
+          `instanceTypeFacts[${i}].name: is "${name}"; allowed: an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g7e.2xlarge"`,
       ),
     ],
     [
@@ -642,6 +642,12 @@ describe('readSettings with instanceTypeFacts', () => {
       { name: 'm7i.large' },
       {},
       /\[0\]\.name: is "m7i.large"; allowed: an x86-64 EC2 instance type of G or P/,
+    ],
+    [
+      'more memory for pods than the type has',
+      { podMemoryMiB: 65_537 },
+      {},
+      /\[0\]\.podMemoryMiB: is 65537; allowed: at most 65536, the memory of g7e.2xlarge/,
     ],
     ['a missing price', { usdPerHour: undefined }, {}, /\[0\]\.usdPerHour: is missing/],
     [
