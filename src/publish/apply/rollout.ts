@@ -203,16 +203,16 @@ async function settle(replica: Replica, target: RolloutTarget, options: RolloutO
         await requirePublished(client, replica, model);
         options.onReady?.(replica.name, model.name, Date.now() - started);
       }
-      if (!isServed || model.composedOf?.some((step) => renewed.has(step)) === true) renewed.add(model.name);
+      const isNew = !isServed || model.composedOf?.some((step) => renewed.has(step)) === true;
+      if (isNew) renewed.add(model.name);
+      // Triton briefly takes an ensemble out of service while it loads one of its steps.
+      if (isServed && isNew && options.ask !== undefined)
+        await waitUntilReady(client, replica, model, { ...options, deadline });
     }
     // Only now, because a model of the python backend may call any other model of the release.
-    for (const model of options.ask === undefined ? [] : target.models) {
+    for (const model of target.models) {
       options.signal?.throwIfAborted();
-      const isNew = renewed.has(model.name);
-      // Triton briefly takes an ensemble out of service while it loads one of its steps.
-      const deadline = Date.now() + options.loadTimeoutMs;
-      if (isNew) await waitUntilReady(client, replica, model, { ...options, deadline });
-      await options.ask?.(replica, client, model, isNew);
+      await options.ask?.(replica, client, model, renewed.has(model.name));
     }
     for (const model of target.removed) {
       const load = `${replica.name} ${model.name}`;
