@@ -51,21 +51,20 @@ export async function bench(
 
 async function measure(send: () => Promise<unknown>, load: LoadOptions, p99: number | undefined): Promise<Step[]> {
   const steps: Step[] = [];
-  let next: LoadOptions | undefined = load;
-  while (next !== undefined) {
-    const name = stepName(next);
-    const title = `load test: ${name}, ${WARM_UP_MS / 1000} s of warm-up and ${next.seconds} s of measurement`;
-    const { concurrency, rate }: LoadOptions = next;
-    const measuring = new Progress().run(title, () => generateLoad(send, { ...load, concurrency, rate }));
+  for (let next: LoadOptions | undefined = load; next !== undefined;) {
+    const current: LoadOptions = next;
+    const name = stepName(current);
+    const title = `load test: ${name}, ${WARM_UP_MS / 1000} s of warm-up and ${current.seconds} s of measurement`;
+    const measuring = new Progress().run(title, () => generateLoad(send, current));
     const result = await measuring.catch((error: unknown) => {
       // A server that answers nothing at this load ends the test; its earlier results count.
       if (steps.length === 0) throw error;
       process.stderr.write(`${name}: ${(error as Error).message}\n`);
     });
     if (result === undefined) break;
-    const step: Step = { concurrency, rate, ...result };
+    const step: Step = { concurrency: current.concurrency, rate: current.rate, ...result };
     steps.push(step);
-    next = p99 !== undefined && meets(step, p99) ? double(next) : undefined;
+    next = p99 !== undefined && meets(step, p99) ? double(current) : undefined;
   }
   return steps;
 }
@@ -85,10 +84,10 @@ function toJson(
   model: string,
   steps: readonly Step[],
   best: Step | undefined,
-  { p99, rate, seconds }: BenchOptions,
+  { p99 }: BenchOptions,
   more: object,
 ): object {
-  if (p99 === undefined) return { model, seconds, rate, ...steps[0], ...more };
+  if (p99 === undefined) return { model, ...steps[0], ...more };
   return { model, p99Goal: p99, best: best ?? null, steps, ...more };
 }
 
