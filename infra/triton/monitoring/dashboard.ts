@@ -62,7 +62,28 @@ export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: 
     one('Requests by replica', 'reqps', sumRate('nv_inference_request_success', of, ['pod']), POD_LEGEND),
     one('Mean queue time by replica', 'ms', meanQueueMilliseconds(of, ['pod', 'model']), `${POD_LEGEND} {{model}}`),
     ...signals.map(signalPanel),
-    ...(signals.length > 0 ? [autoscalerValues(of), autoscalerConditions(of)] : []),
+    ...(signals.length > 0
+      ? [
+          // What it read last, after the query bounded it; it adds replicas above 1. KEDA numbers its queries as the signals.
+          one(
+            'Autoscaler: what it read, share of the goal',
+            'percentunit',
+            ['status', 'spec']
+              .map((part) =>
+                maxOfAutoscaler(of, `${part}_target_metric`, 'metric_name', 'metric_target_type="average"'),
+              )
+              .join(' / '),
+            '{{metric_name}}',
+          ),
+          // ScalingActive: it reads its signals. ScalingLimited: it wants fewer than the minimum or more than the maximum.
+          one(
+            'Autoscaler: conditions that hold',
+            'short',
+            maxOfAutoscaler(of, 'status_condition', 'condition', 'status="true"'),
+            '{{condition}}',
+          ),
+        ]
+      : []),
     one('Memory of the container, share of its limit', 'percentunit', memoryShare(of), CONTAINER_LEGEND),
     one('CPU throttling of the container, share of the time', 'percentunit', throttledShare(of), CONTAINER_LEGEND),
     one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
@@ -111,6 +132,11 @@ export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: 
   ];
 }
 
+/** A series of kube-state-metrics about the autoscaler, `max by (...)`; without `by`, one value. */
+function maxOfAutoscaler(of: SeriesOf, metric: string, by = '', ...matchers: string[]): string {
+  return `max${by === '' ? '' : ` by (${by}) `}(kube_horizontalpodautoscaler_${metric}${autoscalerSeries(of, ...matchers)})`;
+}
+
 /** Pods without an address are missing from the series of Prometheus's own targets, so the Deployment is drawn, too. */
 function replicas(of: SeriesOf, autoscaler: boolean): Panel {
   const deployment = deploymentSeries(of);
@@ -119,9 +145,9 @@ function replicas(of: SeriesOf, autoscaler: boolean): Panel {
     ready: `max(kube_deployment_status_replicas_ready${deployment})`,
     'answer Prometheus': servingPods(of),
     ...(autoscaler && {
-      maximum: `max(kube_horizontalpodautoscaler_spec_max_replicas${autoscalerSeries(of)})`,
-      minimum: `max(kube_horizontalpodautoscaler_spec_min_replicas${autoscalerSeries(of)})`,
-      'autoscaler wants': `max(kube_horizontalpodautoscaler_status_desired_replicas${autoscalerSeries(of)})`,
+      maximum: maxOfAutoscaler(of, 'spec_max_replicas'),
+      minimum: maxOfAutoscaler(of, 'spec_min_replicas'),
+      'autoscaler wants': maxOfAutoscaler(of, 'status_desired_replicas'),
     }),
   };
   return {
@@ -140,37 +166,6 @@ const signalPanel = ({ title, unit, goal, ofModels }: LoadSignal): Panel => ({
     { expression: `vector(${goal})`, legend: 'goal' },
   ],
 });
-
-/**
- * What the autoscaler last read, after the query bounded it. It adds replicas above 1. KEDA numbers its queries in the order of
- * the signals.
- */
-function autoscalerValues(of: SeriesOf): Panel {
-  const average = autoscalerSeries(of, 'metric_target_type="average"');
-  const [read, goal] = ['status', 'spec'].map(
-    (part) => `max by (metric_name) (kube_horizontalpodautoscaler_${part}_target_metric${average})`,
-  );
-  return {
-    title: 'Autoscaler: what it read, share of the goal',
-    unit: 'percentunit',
-    queries: [{ expression: `${read} / ${goal}`, legend: '{{metric_name}}' }],
-  };
-}
-
-/** ScalingActive: it reads its signals. ScalingLimited: it wants fewer than the minimum or more than the maximum. */
-function autoscalerConditions(of: SeriesOf): Panel {
-  const holds = autoscalerSeries(of, 'status="true"');
-  return {
-    title: 'Autoscaler: conditions that hold',
-    unit: 'short',
-    queries: [
-      {
-        expression: `max by (condition) (kube_horizontalpodautoscaler_status_condition${holds})`,
-        legend: '{{condition}}',
-      },
-    ],
-  };
-}
 
 /** Returns a dashboard in Grafana's JSON model. */
 export function dashboard(of: SeriesOf, options: PanelOptions): object {
