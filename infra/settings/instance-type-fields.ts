@@ -1,11 +1,17 @@
 import type { Fields } from './fields';
 
+/**
+ * How the names of ARM types begin: A1, and those with a g after the generation:
+ * https://docs.aws.amazon.com/eks/latest/eksctl/arm-support.html (2026-11-27).
+ */
+export const ARM_TYPE = String.raw`a1\.|[a-z]+\d+[a-z]*g`;
+
 /** Facts of one EC2 instance type that the list of this package lacks. */
 export const INSTANCE_TYPE_FIELDS = {
   name: {
     kind: 'string',
-    // Not Graviton (g5g) or Grace (p6e-gb200), by the names of EC2, and not g4ad with GPUs of AMD. No page was read for this.
-    pattern: /^(?![a-z]+\d+[a-z]*g|[a-z\d]+-gb|g4ad\.)[gp][a-z0-9-]*\.[a-z0-9-]+$/,
+    // Nor Grace (p6e-gb200), nor g4ad with GPUs of AMD: no page was read for these two.
+    pattern: new RegExp(String.raw`^(?!${ARM_TYPE}|[a-z\d]+-gb|g4ad\.)[gp][a-z0-9-]*\.[a-z0-9-]+$`),
     allowed: 'an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g7e.2xlarge"',
     description: 'Name of the instance type, which must be x86-64.',
   },

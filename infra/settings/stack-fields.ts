@@ -3,8 +3,10 @@ import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-ve
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import type { Fields, TextCheck, TextFault } from './fields';
-import { INSTANCE_TYPE_FIELDS } from './instance-type-fields';
+import { ARM_TYPE, INSTANCE_TYPE_FIELDS } from './instance-type-fields';
 import { POOL_FIELDS } from './pool-fields';
+
+const IAM_ARN = (kind: string): RegExp => new RegExp(String.raw`^arn:aws[a-z-]*:iam::\d{12}:${kind}/[^*?\s]+$`);
 
 /** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
@@ -122,9 +124,8 @@ const CLUSTER_FIELDS = {
   },
   systemInstanceTypes: {
     kind: 'stringArray',
-    // Without ARM processors, whose types EKS refuses for the image of these nodes. They are A1, and those with a g after the
-    // generation: https://docs.aws.amazon.com/eks/latest/eksctl/arm-support.html (2026-11-27).
-    pattern: /^(?!a1\.|[a-z]+\d+[a-z]*g[a-z]*\.)[a-z][a-z0-9-]*\.[a-z0-9-]+$/,
+    // EKS refuses ARM types for the image of these nodes.
+    pattern: new RegExp(String.raw`^(?!${ARM_TYPE})[a-z][a-z0-9-]*\.[a-z0-9-]+$`),
     allowed: 'an x86-64 EC2 instance type, "m7i.large"',
     default: ['m7i.large', 'm7a.large', 'm6i.large'],
     description:
@@ -139,7 +140,7 @@ const CLUSTER_FIELDS = {
   },
   clusterAdmins: {
     kind: 'stringArray',
-    pattern: /^arn:aws[a-z-]*:iam::\d{12}:(role|user)\/[^*?\s]+$/,
+    pattern: IAM_ARN('(role|user)'),
     allowed: 'the ARN of an IAM role or user',
     default: [],
     description:
@@ -147,7 +148,7 @@ const CLUSTER_FIELDS = {
   },
   clusterViewers: {
     kind: 'stringArray',
-    pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
+    pattern: IAM_ARN('role'),
     allowed: 'the ARN of an IAM role',
     default: [],
     description:
@@ -264,7 +265,7 @@ const REPOSITORY_FIELDS = {
   },
   bucketReaders: {
     kind: 'stringArray',
-    pattern: /^arn:aws[a-z-]*:iam::\d{12}:role\/[^*?\s]+$/,
+    pattern: IAM_ARN('role'),
     allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
     default: [],
     description:
