@@ -4,25 +4,13 @@ import { openAgent } from '../src/s3/agent';
 import { CredentialsError, CredentialSource } from '../src/s3/credentials';
 import { readSettings } from '../src/s3/settings';
 import type { Credentials } from '../src/s3/store';
-import { getPartition } from './iam/policy-document';
+import { getHomeRegion } from './iam/policy-document';
 import type { AwsIdentity } from './settings/aws-identity';
 
 /** Limits for one request, in ms. Shorter than the time for one check, so that a lost request is sent again. */
 const TIMEOUTS = { connectionTimeout: 4000, requestTimeout: 8000, throwOnRequestTimeout: true };
 const CONNECTIONS = 16;
 const IDLE_TIMEOUT_MS = 10_000;
-
-/** For each partition, a region that every account of it has. */
-const HOME_REGIONS: Readonly<Record<string, string>> = {
-  'aws-cn': 'cn-north-1',
-  'aws-us-gov': 'us-gov-west-1',
-  'aws-eusc': 'eusc-de-east-1',
-  'aws-iso': 'us-iso-east-1',
-  'aws-iso-b': 'us-isob-east-1',
-  'aws-iso-e': 'eu-isoe-west-1',
-  'aws-iso-f': 'us-isof-south-1',
-  aws: 'us-east-1',
-};
 
 /** How clients of the AWS SDK send requests. */
 interface ClientConfig {
@@ -56,7 +44,7 @@ export async function openAwsSession(
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
   // The credential chain and the SDK read the variable.
   if (profile !== undefined) process.env['AWS_PROFILE'] = profile;
-  const home = HOME_REGIONS[getPartition(region)];
+  const home = getHomeRegion(region);
   const { caFile } = await readSettings({ region }, process.env);
   const agent = await openAgent({
     secure: true,

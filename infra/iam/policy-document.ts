@@ -38,20 +38,29 @@ export const federatedTrust = (
     ],
   });
 
-/** How the names of regions outside the commercial partition begin. A test compares this with the table of the AWS SDK. */
-const PARTITIONS: readonly (readonly [start: string, partition: string])[] = [
-  ['cn-', 'aws-cn'],
-  ['us-gov-', 'aws-us-gov'],
-  ['eusc-', 'aws-eusc'],
-  ['us-iso-', 'aws-iso'],
-  ['us-isob-', 'aws-iso-b'],
-  ['eu-isoe-', 'aws-iso-e'],
-  ['us-isof-', 'aws-iso-f'],
+/**
+ * The partitions of AWS: how the names of their regions begin, and a region that every account has. A test compares the names
+ * with the table of the AWS SDK.
+ */
+const PARTITIONS = [
+  { regions: /^cn-/, name: 'aws-cn', home: 'cn-north-1' },
+  { regions: /^us-gov-/, name: 'aws-us-gov', home: 'us-gov-west-1' },
+  { regions: /^eusc-/, name: 'aws-eusc', home: 'eusc-de-east-1' },
+  { regions: /^us-iso-/, name: 'aws-iso', home: 'us-iso-east-1' },
+  { regions: /^us-isob-/, name: 'aws-iso-b', home: 'us-isob-east-1' },
+  { regions: /^eu-isoe-/, name: 'aws-iso-e', home: 'eu-isoe-west-1' },
+  { regions: /^us-isof-/, name: 'aws-iso-f', home: 'us-isof-south-1' },
 ];
+const COMMERCIAL = { name: 'aws', home: 'us-east-1' };
+
+const findPartition = (region: string): { name: string; home: string } =>
+  PARTITIONS.find(({ regions }) => regions.test(region)) ?? COMMERCIAL;
 
 /** The AWS partition of a region, as in ARNs. */
-export const getPartition = (region: string): string =>
-  PARTITIONS.find(([start]) => region.startsWith(start))?.[1] ?? 'aws';
+export const getPartition = (region: string): string => findPartition(region).name;
+
+/** A region of the same partition that every account has. */
+export const getHomeRegion = (region: string): string => findPartition(region).home;
 
 export const managedPolicyArn = (region: string, name: string): string =>
   `arn:${getPartition(region)}:iam::aws:policy/${name}`;
