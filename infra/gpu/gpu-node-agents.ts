@@ -1,10 +1,11 @@
-import { CustomResource } from '@pulumi/kubernetes/apiextensions';
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import * as apps from '@pulumi/kubernetes/apps/v1';
 import * as core from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { GPU_POOL_LABEL } from './gpu-labels';
 import type { GpuNodePoolSettings } from '../settings/types';
+import type { MonitoringArgs } from '../triton/args';
 
 /** Images of the agents on GPU nodes of managed groups. */
 const AGENT_IMAGES = {
@@ -12,13 +13,8 @@ const AGENT_IMAGES = {
   dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
 } as const;
 
-/** How Prometheus of the Prometheus Operator scrapes a component. */
-export interface ScrapeArgs {
-  /** Labels by which Prometheus selects monitors. */
-  selectorLabels: Record<string, string>;
-  /** Seconds between scrapes. */
-  scrapeSeconds: number;
-}
+/** How Prometheus finds and scrapes a component. */
+export type ScrapeArgs = Required<Pick<MonitoringArgs, 'selectorLabels' | 'scrapeSeconds'>>;
 
 export interface GpuNodeAgentsArgs {
   /** Name in the labels of the agents. Default: the name of the component. */

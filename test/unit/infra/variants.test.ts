@@ -132,9 +132,8 @@ test('Prometheus scrapes DCGM exporter if the stack has monitoring', async () =>
   expect(await monitors({ monitoring: { serviceMonitor: false } })).toEqual([]);
   const made = await variant({ gpuNodePools, monitoring: { scrapeSeconds: 30 } });
   const daemonSet = made.all('kubernetes:apps/v1:DaemonSet').find(({ name }) => name.endsWith('dcgm-exporter'));
-  const [monitor] = made.all('kubernetes:monitoring.coreos.com/v1:PodMonitor');
   const { spec } = daemonSet?.inputs as { spec: { template: { metadata: { labels: object } } } };
-  expect(monitor?.inputs).toMatchObject({
+  expect(made.only('kubernetes:monitoring.coreos.com/v1:PodMonitor').inputs).toMatchObject({
     metadata: { namespace: 'gpu-node-agents', labels: { release: 'kube-prometheus-stack' } },
     spec: {
       selector: { matchLabels: spec.template.metadata.labels },
