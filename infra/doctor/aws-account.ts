@@ -48,6 +48,7 @@ import {
   type Identity,
   type OfferedVersion,
   type Quota,
+  type Subnet,
 } from './account';
 import type { Right } from './rights';
 
@@ -89,6 +90,22 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const logs = new CloudWatchLogsClient(config);
   const quotas = new ServiceQuotasClient(config);
 
+  const subnets = once((...ids: readonly string[]) =>
+    ask('ec2:DescribeSubnets', async (): Promise<Subnet[]> => {
+      // Unlike SubnetIds, a filter is no error if a subnet does not exist.
+      const request = new DescribeSubnetsCommand({ Filters: [{ Name: 'subnet-id', Values: [...ids] }] });
+      const { Subnets = [] } = await ec2.send(request, options);
+      return Subnets.map((subnet) => ({
+        id: subnet.SubnetId ?? '',
+        vpcId: subnet.VpcId ?? '',
+        zone: { name: subnet.AvailabilityZone ?? '', id: subnet.AvailabilityZoneId ?? '' },
+        freeAddresses: subnet.AvailableIpAddressCount ?? 0,
+        givesPublicAddresses: subnet.MapPublicIpOnLaunch ?? false,
+        tags: toRecord(subnet.Tags),
+      }));
+    }),
+  );
+
   const openStore = (bucket: string, bucketRegion: string, given: Credentials): S3Store => {
     const store = new S3Store({ bucket, region: bucketRegion, credentials: given, attempts: S3_ATTEMPTS });
     closing.signal.addEventListener('abort', () => store.close());
@@ -116,20 +133,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
         const { AvailabilityZones = [] } = await ec2.send(request, options);
         return AvailabilityZones.map(({ ZoneName = '', ZoneId = '' }) => ({ name: ZoneName, id: ZoneId }));
       }),
-    subnets: (ids) =>
-      ask('ec2:DescribeSubnets', async () => {
-        // Unlike SubnetIds, a filter is no error if a subnet does not exist.
-        const request = new DescribeSubnetsCommand({ Filters: [{ Name: 'subnet-id', Values: [...ids] }] });
-        const { Subnets = [] } = await ec2.send(request, options);
-        return Subnets.map((subnet) => ({
-          id: subnet.SubnetId ?? '',
-          vpcId: subnet.VpcId ?? '',
-          zone: { name: subnet.AvailabilityZone ?? '', id: subnet.AvailabilityZoneId ?? '' },
-          freeAddresses: subnet.AvailableIpAddressCount ?? 0,
-          givesPublicAddresses: subnet.MapPublicIpOnLaunch ?? false,
-          tags: Object.fromEntries((subnet.Tags ?? []).map(({ Key = '', Value = '' }) => [Key, Value])),
-        }));
-      }),
+    subnets: (ids) => subnets(...ids),
     defaultRoutes: (vpcId, subnetIds) =>
       ask('ec2:DescribeRouteTables', async () => {
         const request = { Filters: [{ Name: 'vpc-id', Values: [vpcId] }] };
@@ -229,10 +233,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
         unlessMissing('NoSuchEntityException', async () => {
           const request = new GetOpenIDConnectProviderCommand({ OpenIDConnectProviderArn: arn });
           const { ClientIDList = [], Tags = [] } = await iam.send(request, options);
-          return {
-            audiences: ClientIDList,
-            tags: Object.fromEntries(Tags.map(({ Key = '', Value = '' }) => [Key, Value])),
-          };
+          return { audiences: ClientIDList, tags: toRecord(Tags) };
         }),
       ),
     roleArn: (name) =>
@@ -325,6 +326,9 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
     },
   };
 }
+
+const toRecord = (tags: readonly { Key?: string; Value?: string }[] = []): Record<string, string> =>
+  Object.fromEntries(tags.map(({ Key = '', Value = '' }) => [Key, Value]));
 
 function findDefaultRoute(routes: readonly Route[]): DefaultRoute | undefined {
   const route = routes.find(({ DestinationCidrBlock }) => DestinationCidrBlock === '0.0.0.0/0');

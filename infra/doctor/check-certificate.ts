@@ -1,9 +1,9 @@
+import { DAY_MS } from '../cluster/eks-versions';
 import type { Certificate } from './account';
 import { error, ok, warning, type Check, type Finding } from './check';
 
 /** ACM renews its own certificates 60 days before they expire, and imported ones never. */
 const WARN_DAYS = 30;
-const DAY_MS = 86_400_000;
 
 /**
  * The certificate of the Ingress. ACM renews what it issued and a service uses, and never what was imported:

@@ -56,7 +56,7 @@ export async function openWeb(region: string): Promise<Web> {
         if (answer.status < 300 || answer.status >= 400 || location === undefined || redirects === REDIRECTS) {
           return answer;
         }
-        const next = parseUrl(URL.canParse(location, target.href) ? new URL(location, target).href : location);
+        const next = parseUrl(location, target);
         // A token is only for the server that asked for it.
         if (next.origin !== target.origin) sent = omit(sent, 'authorization');
         target = next;
@@ -72,9 +72,9 @@ export async function openWeb(region: string): Promise<Web> {
 const omit = (headers: Record<string, string>, name: string): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).filter(([key]) => key !== name));
 
-/** @throws WebError */
-function parseUrl(text: string): URL {
-  const url = URL.canParse(text) ? new URL(text) : undefined;
+/** @param base of a relative address @throws WebError */
+function parseUrl(text: string, base?: URL): URL {
+  const url = URL.canParse(text, base?.href) ? new URL(text, base) : undefined;
   if (url?.protocol === 'https:' || (url?.protocol === 'http:' && isLoopback(url.hostname))) return url;
   throw new WebError(`${text} is not the address of a server with TLS`, {
     hint: 'use an address that begins https://',

@@ -219,6 +219,12 @@ async function createVpc(route?: { TransitGatewayId?: string; GatewayId?: string
 /** A VPC whose nodes reach other networks through a transit gateway. */
 const createRoutedVpc = (): Promise<string> => createVpc({ TransitGatewayId: 'tgw-0123456789abcdef0' });
 
+/** A stack in a new VPC with subnets in these zones. */
+async function createNetwork(zones: string[], createIt = createRoutedVpc): Promise<Settings> {
+  const vpc = await createIt();
+  return inVpc(vpc, await createSubnets(vpc, ...zones));
+}
+
 async function createSubnets(VpcId: string, ...zones: string[]): Promise<string[]> {
   const ids: string[] = [];
   for (const [i, AvailabilityZone] of zones.entries()) {
@@ -234,16 +240,14 @@ async function createBucket(name: string): Promise<void> {
 
 const HOST = 'triton.example.com';
 
-/** A stack with an Ingress. @param certificate ARN, or the part after `certificate/` */
-const withIngress = (certificate: string): Settings => ({
+/** A stack with an Ingress. */
+const withIngress = (certificateArn: string): Settings => ({
   settings: {
     exposure: 'ingress',
     clientCidrs: ['10.0.0.0/16'],
     ingress: {
       host: HOST,
-      certificateArn: certificate.startsWith('arn:')
-        ? certificate
-        : `arn:aws:acm:${REGION}:${ACCOUNT}:certificate/${certificate}`,
+      certificateArn,
       trustStoreArn: `arn:aws:elasticloadbalancing:${REGION}:${ACCOUNT}:truststore/clients/0123456789abcdef`,
     },
   },
@@ -398,16 +402,12 @@ const STATES: State[] = [
   },
   {
     name: 'subnets that exist',
-    makeNetwork: async () => {
-      const vpc = await createRoutedVpc();
-      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
-    },
+    makeNetwork: () => createNetwork(['us-east-1a', 'us-east-1b']),
   },
   {
     name: 'subnets without a way out, for an internal load balancer',
     makeNetwork: async () => {
-      const vpc = await createVpc();
-      const { settings } = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+      const { settings } = await createNetwork(['us-east-1a', 'us-east-1b'], createVpc);
       return {
         settings: {
           ...settings,
@@ -427,8 +427,8 @@ const STATES: State[] = [
     name: 'public subnets without public addresses',
     makeNetwork: async () => {
       const { InternetGateway } = await ec2.send(new CreateInternetGatewayCommand({}));
-      const vpc = await createVpc({ GatewayId: InternetGateway?.InternetGatewayId ?? '' });
-      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+      const GatewayId = InternetGateway?.InternetGatewayId ?? '';
+      return createNetwork(['us-east-1a', 'us-east-1b'], () => createVpc({ GatewayId }));
     },
     finds: ['error subnets', 'error subnets'],
     says: [/leads to the internet gateway igw-\w+, but nodes get no public address there/],
@@ -451,19 +451,13 @@ const STATES: State[] = [
   },
   {
     name: 'subnets in one zone',
-    makeNetwork: async () => {
-      const vpc = await createRoutedVpc();
-      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1a'));
-    },
+    makeNetwork: () => createNetwork(['us-east-1a', 'us-east-1a']),
     finds: ['error zones'],
     says: [/all subnets .* are in one zone/],
   },
   {
     name: 'a subnet in a zone that EKS refuses',
-    makeNetwork: async () => {
-      const vpc = await createRoutedVpc();
-      return inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1e'));
-    },
+    makeNetwork: () => createNetwork(['us-east-1a', 'us-east-1e']),
     finds: ['error zones', 'warning GPU types'],
     says: [/EKS refuses the subnet subnet-\w+ in us-east-1e/],
   },
@@ -565,7 +559,7 @@ const STATES: State[] = [
     name: 'as many VPCs as the quota allows',
     make: async () => {
       const { Vpcs = [] } = await ec2.send(new DescribeVpcsCommand({}));
-      for (let i = Vpcs.length; i < 5; i++) await createRoutedVpc();
+      for (let i = Vpcs.length; i < 5; i++) await createVpc();
     },
     finds: ['error network quotas'],
     says: [/VPCs per Region \(L-F678F1CE\): 5 of 5 in use, and the stack needs 1/, /--desired-value 6/],
@@ -687,8 +681,7 @@ const STATES: State[] = [
   {
     name: 'a Kubernetes API that admits only a VPC that exists',
     makeNetwork: async () => {
-      const vpc = await createRoutedVpc();
-      const { settings } = inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b'));
+      const { settings } = await createNetwork(['us-east-1a', 'us-east-1b']);
       return { settings: { ...settings, publicAccessCidrs: [] } };
     },
   },
@@ -863,7 +856,7 @@ const STATES: State[] = [
   },
   {
     name: 'a certificate of ACM that does not exist',
-    ...withIngress('12345678-1234-1234-1234-123456789012'),
+    ...withIngress(`arn:aws:acm:${REGION}:${ACCOUNT}:certificate/12345678-1234-1234-1234-123456789012`),
     finds: ['error certificate'],
     says: [/does not exist/, /aws acm list-certificates/],
   },
@@ -983,9 +976,8 @@ describe('the rights of the doctor', () => {
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
     const { settings: ingress } = await requestCertificate(HOST, true);
     before = { settings: { ...ingress, ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
-    const vpc = await createRoutedVpc();
     after = {
-      ...inVpc(vpc, await createSubnets(vpc, 'us-east-1a', 'us-east-1b')),
+      ...(await createNetwork(['us-east-1a', 'us-east-1b'])),
       file: KEY,
       project: `name: triton-serving\nbackend: { url: '${STATE.PULUMI_BACKEND_URL}' }\n`,
     };
