@@ -32,6 +32,7 @@ export interface Service {
   entrypoint?: string[];
   command: string[];
   environment: Record<string, string | null>;
+  restart?: string;
 }
 
 export function readCompose(): { services: Record<string, Service> } {
