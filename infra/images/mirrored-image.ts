@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Settings } from '../settings/types';
 import { COMPONENT_NAME } from '../settings/triton';
 import { completeOptions } from '../triton/settings';
@@ -20,13 +21,14 @@ const DIGEST_DIGITS = 12;
 /** The images of a stack with mirrorImages. The names depend on nothing but the settings. */
 export function mirroredImages({ stack, triton }: Settings): MirroredImage[] {
   const { image, agent } = completeOptions(COMPONENT_NAME, triton);
+  const describe = (source: string) => ({ source, digest: source.split('@')[1], tag: copyTag(source) });
   // ECR accepts no capital letters.
   const place = (name: string): string => `triton-${stack.toLowerCase()}/${name}`;
   return [
-    { setting: 'image', repository: place('tritonserver'), ...parse(image) },
+    { setting: 'image', repository: place('tritonserver'), ...describe(image) },
     ...(agent === undefined
       ? []
-      : [{ setting: 'agentImage', repository: place('node'), ...parse(agent.image) } as const]),
+      : [{ setting: 'agentImage', repository: place('node'), ...describe(agent.image) } as const]),
   ];
 }
 
@@ -44,10 +46,13 @@ export const missingCopy = ({ source, repository }: MirroredImage): string =>
 /** The command that copies what is missing. */
 export const mirrorCommand = (stack: string): string => `npm run mirror-image -- --stack ${stack}`;
 
-/** Tags are immutable in ECR, so the tag contains the start of a known digest: another digest has another tag. */
-function parse(source: string): Pick<MirroredImage, 'source' | 'digest' | 'tag'> {
+/**
+ * The tag of an image's copy. Tags are immutable in ECR, so it names what was copied: the digest of the image, or else the
+ * image's name. Without that, an image of another registry with the same tag would count as the copy.
+ */
+export function copyTag(source: string): string {
   const [name = '', digest] = source.split('@');
   const tag = /:([\w][\w.-]*)$/.exec(name)?.[1];
-  const start = digest?.replace('sha256:', '').slice(0, DIGEST_DIGITS);
-  return { source, digest, tag: [tag, start].filter((part) => part !== undefined).join('-') };
+  const origin = digest?.replace('sha256:', '') ?? createHash('sha256').update(name).digest('hex');
+  return [tag, origin.slice(0, DIGEST_DIGITS)].filter((part) => part !== undefined).join('-');
 }

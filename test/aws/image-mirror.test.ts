@@ -1,4 +1,5 @@
 import { DescribeImagesCommand, DescribeRepositoriesCommand, ECRClient, PutImageCommand } from '@aws-sdk/client-ecr';
+import { copyTag } from '../../infra/images/mirrored-image';
 import { defaultImage } from '../../infra/triton/image';
 import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
@@ -72,14 +73,15 @@ describeUnless(whyNoAwsStack(), 'mirrorImages, with the real AWS provider on a m
   test(
     'pods pull the copy by its digest, and an image that is not copied is refused',
     async () => {
-      const [, tag = ''] = defaultImage().split(':');
       const imageManifest = JSON.stringify({
         schemaVersion: 2,
         mediaType: 'application/vnd.oci.image.manifest.v1+json',
         config: { digest: `sha256:${'1'.repeat(64)}`, size: 1, mediaType: 'application/vnd.oci.image.config.v1+json' },
         layers: [],
       });
-      await ecr.send(new PutImageCommand({ repositoryName: REPOSITORY, imageTag: tag, imageManifest }));
+      await ecr.send(
+        new PutImageCommand({ repositoryName: REPOSITORY, imageTag: copyTag(defaultImage()), imageManifest }),
+      );
       const { imageDetails = [] } = await ecr.send(new DescribeImagesCommand({ repositoryName: REPOSITORY }));
       await made.stack.up();
       const copy = `123456789012.dkr.ecr.us-east-1.amazonaws.com/${REPOSITORY}@${imageDetails[0]?.imageDigest}`;

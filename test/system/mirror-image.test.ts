@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import { delimiter, join } from 'node:path';
 import { CreateRepositoryCommand, ECRClient, GetAuthorizationTokenCommand } from '@aws-sdk/client-ecr';
 import { main } from '../../scripts/mirror-image';
+import { copyTag } from '../../infra/images/mirrored-image';
 import { Progress } from '../../src/cli/progress';
 import { shellWord } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
@@ -134,9 +135,20 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     expect(JSON.parse(second.stdout)).toEqual({
       stack,
       dryRun: false,
-      images: [{ source: image, digest, target, tag: '26.11-py3', result: 'present' }],
+      images: [{ source: image, digest, target, tag: copyTag(image), result: 'present' }],
     });
     expect(writes()).toEqual([]);
+  });
+
+  test('an image of another registry with the same tag is another copy', async () => {
+    const { args, stack } = await createImage('same');
+    expect((await run(args)).code).toBe(0);
+    const other = await pushImage(source, 'acme/tritonserver', 'same');
+    const file = join(args[3] as string, `Pulumi.${stack}.yaml`);
+    writeFileSync(file, readFileSync(file, 'utf8').replace('nvidia/', 'acme/'));
+    expect(JSON.parse((await run([...args, '--json'])).stdout)).toMatchObject({
+      images: [{ digest: other.digest, result: 'copied' }],
+    });
   });
 
   test('copies both images by the digests in their names', async () => {
@@ -305,9 +317,10 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     [
       'a tag that another copy sets meanwhile',
       async () => {
-        ecr.taken.add('race');
+        const { args, image } = await createImage('race');
+        ecr.taken.add(copyTag(image));
         return {
-          args: (await createImage('race')).args,
+          args,
           says: [/tag is immutable.*\n {2}-> another copy set the tag meanwhile: run the command again/],
         };
       },
@@ -316,8 +329,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
       'a tag with another digest',
       async () => {
         const { digest, stack, args } = await createImage('1');
-        const tag = `1-${digest.slice('sha256:'.length, 'sha256:'.length + 12)}`;
-        await pushImage(target, `triton-${stack}/tritonserver`, tag);
+        await pushImage(target, `triton-${stack}/tritonserver`, copyTag(`triton:1@${digest}`));
         const file = join(args[3] as string, `Pulumi.${stack}.yaml`);
         writeFileSync(file, readFileSync(file, 'utf8').replace('tritonserver:1', `tritonserver:1@${digest}`));
         return { args, says: [/has the digest sha256:.* and is no copy of .*\n {2}-> delete this tag/] };

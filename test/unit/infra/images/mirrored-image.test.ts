@@ -1,4 +1,4 @@
-import { mirroredImages } from '../../../../infra/images/mirrored-image';
+import { copyTag, mirroredImages } from '../../../../infra/images/mirrored-image';
 import { useMirror, type ImageId } from '../../../../infra/images/use-mirror';
 import { readSettings, type Settings } from '../../../../infra/settings';
 import { AGENT_IMAGE, defaultImage } from '../../../../infra/triton/image';
@@ -15,7 +15,7 @@ test('mirroredImages are those of the pods, with the agent only if the stack has
       source: defaultImage(),
       digest: undefined,
       repository: 'triton-staging/tritonserver',
-      tag: defaultImage().split(':')[1],
+      tag: copyTag(defaultImage()),
     },
   ]);
   expect(mirroredImages(settings({ agent: true }, 'Prod.EU_1'))).toMatchObject([
@@ -25,8 +25,9 @@ test('mirroredImages are those of the pods, with the agent only if the stack has
 });
 
 test.each([
-  ['nvcr.io/nvidia/tritonserver:26.11-py3', '26.11-py3'],
-  ['registry.example:5000/triton:1', '1'],
+  ['nvcr.io/nvidia/tritonserver:26.11-py3', '26.11-py3-6bbb8e0b3684'],
+  ['registry.example:5000/triton:1', '1-2272cbab8d73'],
+  ['other.example/triton:1', '1-2e53d4df2cf6'],
   [`registry.example:5000/triton:1@${DIGEST}`, '1-111111111111'],
   [`registry.example:5000/triton@${DIGEST}`, '111111111111'],
 ])('the copy of %s has the tag %s', (image, tag) => {
@@ -54,7 +55,7 @@ describe('useMirror', () => {
     const other = `sha256:${'2'.repeat(64)}`;
     const listed = list([
       { imageTag: '1-111111111111', imageDigest: DIGEST },
-      { imageTag: '24', imageDigest: other },
+      { imageTag: copyTag('node:24'), imageDigest: other },
     ]);
     expect(await useMirror(given, state, listed)).toBeUndefined();
     expect(given.triton.image).toBe(`registry/triton-staging/tritonserver@${DIGEST}`);
@@ -73,6 +74,7 @@ describe('useMirror', () => {
   test.each<[string, ImageId[]]>([
     ['an empty repository', []],
     ['another tag', [{ imageTag: '2-111111111111', imageDigest: DIGEST }]],
+    ['the tag of an image without a digest', [{ imageTag: '1', imageDigest: DIGEST }]],
     ['another digest', [{ imageTag: '1-111111111111', imageDigest: `sha256:${'1'.repeat(63)}2` }]],
     ['an image without a tag', [{ imageDigest: DIGEST }]],
   ])('refuses %s', async (_, ids) => {
