@@ -149,7 +149,8 @@ interface DockerConfig {
 
 /** The registries that the user has signed in to. */
 function readDockerConfig(): DockerConfig {
-  const folder = process.env['DOCKER_CONFIG'] ?? join(homedir(), '.docker');
+  // Docker and crane take an empty variable for none.
+  const folder = process.env['DOCKER_CONFIG'] || join(homedir(), '.docker');
   const file = join(folder, 'config.json');
   let text: string;
   try {
