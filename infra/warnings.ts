@@ -61,6 +61,11 @@ function publisherWarnings({ publisher }: Settings): string[] {
       'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
     ];
   }
+  if (prunerSubjects.some(isExampleSubject)) {
+    return [
+      'prunerSubjects names -your-organisation-, which is an example value, so nothing can prune: set the subjects of the job that prunes',
+    ];
+  }
   const old = subjectsWithoutIds(issuer, [...subjects, ...prunerSubjects]);
   if (old.length === 0) return [];
   return [

@@ -64,6 +64,13 @@ test('getWarnings reports example values', () => {
   ]);
 });
 
+test('getWarnings reports an example value in prunerSubjects alone', () => {
+  const prunerSubjects = ['repo:-your-organisation-/serving:environment:prune'];
+  expect(of({ ...OWN, prunerSubjects, agent: true })).toEqual([
+    'prunerSubjects names -your-organisation-, which is an example value, so nothing can prune: set the subjects of the job that prunes',
+  ]);
+});
+
 test.each(['staging', 'prod'])(
   'getWarnings reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
