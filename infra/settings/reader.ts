@@ -112,6 +112,10 @@ function readStringArray(
       value !== '' &&
       (field.pattern?.test(value) ?? true) &&
       (field.choices?.includes(value) ?? true);
+    if (fits && field.choices !== undefined && values.indexOf(value) < index) {
+      problems.add(`${at}[${index}]`, `repeats ${describe(value)}`, { allowed: 'each value once' });
+      return false;
+    }
     if (fits) return checked(field, value, problems, `${at}[${index}]`) !== undefined;
     const hint = typeof value === 'string' ? didYouMean(value, field.choices ?? []) : undefined;
     problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: allowedItem(field), hint });

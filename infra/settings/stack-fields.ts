@@ -15,9 +15,9 @@ const LOG_DAYS = [
 
 /** Rejects a range that contains every address. */
 function closedCidrFault(text: string): TextFault | undefined {
-  if (!text.endsWith('/0')) return cidrFault(text);
+  if (!/\/[0-7]$/.test(text)) return cidrFault(text);
   return {
-    reason: 'it contains every address',
+    reason: text.endsWith('/0') ? 'it contains every address' : 'it has more than 16 million addresses',
     hint: 'list the addresses of your administrators and CI; an empty list allows the VPC only',
   };
 }

@@ -86,10 +86,8 @@ function fieldSchema(field: Field): Schema {
     case 'boolean':
       return { type: 'boolean' };
     case 'stringArray':
-      return {
-        type: 'array',
-        items: field.choices === undefined ? text(field) : { enum: field.choices },
-      };
+      if (field.choices !== undefined) return { type: 'array', items: { enum: field.choices }, uniqueItems: true };
+      return { type: 'array', items: text(field) };
     case 'integerArray':
       return { type: 'array', items: { type: 'integer', ...limits(field) } };
     case 'stringMap':

@@ -109,6 +109,11 @@ describe('readSettings reports', () => {
         '    -> list the addresses of your administrators and CI; an empty list allows the VPC only',
     ],
     [
+      'an API that is open to half of all addresses',
+      { publicAccessCidrs: ['128.0.0.0/1', '12.0.0.0/8'] },
+      expect.stringMatching(/^publicAccessCidrs\[0\]: is "128.0.0.0\/1": it has more than 16 million addresses;/),
+    ],
+    [
       'an API that is open to every address, beside another invalid value',
       { publicAccessCidrs: ['0.0.0.0/0'], protect: 'yes' },
       'protect: is "yes"; allowed: true, false',
@@ -451,6 +456,11 @@ describe('readSettings rejects GPU node pools', () => {
       'without capacity types',
       { capacityTypes: [] },
       /capacityTypes: is empty; allowed: one or more of reserved, spot, on-demand$/,
+    ],
+    [
+      'with a capacity type twice',
+      { capacityTypes: ['spot', 'on-demand', 'spot'] },
+      /capacityTypes\[2\]: repeats "spot"; allowed: each value once$/,
     ],
     [
       'with fewer GPUs than one node',

@@ -72,6 +72,7 @@ const REFUSED: { settings: Record<string, unknown>; at: string }[] = [
   { settings: { gpuNodePools: [{ ...POOL, name: undefined }] }, at: 'gpuNodePools/0' },
   { settings: { gpuNodePools: [{ ...POOL, instanceType: 'g5.xlarge' }] }, at: 'gpuNodePools/0' },
   { settings: { gpuNodePools: [{ ...POOL, maximumGpus: '3' }] }, at: 'gpuNodePools/0/maximumGpus' },
+  { settings: { gpuNodePools: [{ ...POOL, capacityTypes: ['spot', 'spot'] }] }, at: 'gpuNodePools/0/capacityTypes' },
   { settings: { slo: { p99Milliseconds: 100, errorRate: 2 } }, at: 'slo/errorRate' },
 ];
 
