@@ -150,7 +150,8 @@ interface DockerConfig {
 /** The registries that the user has signed in to. */
 function readDockerConfig(): DockerConfig {
   // Docker and crane take an empty variable for none.
-  const folder = process.env['DOCKER_CONFIG'] || join(homedir(), '.docker');
+  const given = process.env['DOCKER_CONFIG'] ?? '';
+  const folder = given === '' ? join(homedir(), '.docker') : given;
   const file = join(folder, 'config.json');
   let text: string;
   try {
