@@ -13,6 +13,7 @@ import {
   refuseToDropNamespace,
 } from './served-changes';
 import { program } from './stack';
+import { getSpotNotes, getWarnings } from './warnings';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
 export = async (): Promise<object> => {
@@ -34,11 +35,15 @@ export = async (): Promise<object> => {
     const { imageIds } = (await getImages({ repositoryName })) as { imageIds?: ImageId[] };
     return imageIds ?? [];
   };
-  const warning = await useMirror(settings, state, listImages).catch((error: unknown) => {
+  const mirror = await useMirror(settings, state, listImages).catch((error: unknown) => {
     throw asRunError(error);
   });
-  if (warning !== undefined) void pulumi.log.warn(warning);
-  const outputs = toRunError(() => program(settings));
+  // The settings name the releases of the images; the names of copies do not.
+  const warnings = toRunError(() => getWarnings(settings, new Date()));
+  if (mirror.warning !== undefined) warnings.push(mirror.warning);
+  for (const warning of warnings) void pulumi.log.warn(warning);
+  for (const note of getSpotNotes(settings)) void pulumi.log.info(note);
+  const outputs = toRunError(() => program(mirror.settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { modelWarnings } = await import('./model-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');

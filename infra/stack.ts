@@ -25,7 +25,6 @@ import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { completeOptions } from './triton/settings';
 import { drainSeconds } from './triton/timeouts';
 import { isExampleSubject } from './trust-subject';
-import { getSpotNotes, getWarnings } from './warnings';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
@@ -40,8 +39,6 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 
 /** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
-  for (const warning of getWarnings(settings, new Date())) void pulumi.log.warn(warning);
-  for (const note of getSpotNotes(settings)) void pulumi.log.info(note);
   const names = getNames(settings);
   const cluster = getCluster(names, settings);
   const repository = getRepository(names, settings);

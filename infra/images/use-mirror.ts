@@ -11,19 +11,26 @@ export interface ImageId {
 
 const REPOSITORY = 'aws:ecr/repository:Repository';
 
+/** The settings with copies of the images. */
+export interface MirrorUse {
+  settings: Settings;
+  /** The update creates the repositories: until they have images, pods pull from the source. */
+  warning: string | undefined;
+}
+
 /**
- * Replaces the images in the settings by their copies in ECR, by digest, so that no pod names an image that is missing.
+ * Replaces the images in a copy of the settings by those in ECR, by digest, so that no pod names an image that is missing.
  * @param state of the stack, with the repositories that exist
  * @param listImages lists the images of an ECR repository
- * @returns a warning if the update creates the repositories: until they have images, pods pull from the source
  * @throws UserError if a repository exists and lacks the image
  */
 export async function useMirror(
   settings: Settings,
   state: StateResources,
   listImages: (repository: string) => Promise<readonly ImageId[]>,
-): Promise<string | undefined> {
-  if (!settings.mirrorImages) return undefined;
+): Promise<MirrorUse> {
+  if (!settings.mirrorImages) return { settings, warning: undefined };
+  const triton = { ...settings.triton };
   const sources: string[] = [];
   for (const mirrored of mirroredImages(settings)) {
     const { setting, source, repository, tag } = mirrored;
@@ -42,9 +49,12 @@ export async function useMirror(
       });
     }
     const image = `${String(live.outputs['repositoryUrl'])}@${found}`;
-    if (setting === 'image') settings.triton.image = image;
-    else settings.triton.agent = { image };
+    if (setting === 'image') triton.image = image;
+    else triton.agent = { image };
   }
-  if (sources.length === 0) return undefined;
-  return `this update creates ECR repositories for ${sources.join(', ')}, and the pods pull from the source until you have run "${mirrorCommand(settings.stack)}" and then "pulumi up" again`;
+  const warning =
+    sources.length === 0
+      ? undefined
+      : `this update creates ECR repositories for ${sources.join(', ')}, and the pods pull from the source until you have run "${mirrorCommand(settings.stack)}" and then "pulumi up" again`;
+  return { settings: { ...settings, triton }, warning };
 }

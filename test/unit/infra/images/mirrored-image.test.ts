@@ -44,8 +44,8 @@ describe('useMirror', () => {
 
   test('leaves a stack without mirrorImages as it is', async () => {
     const given = settings({ mirrorImages: false });
-    expect(await useMirror(given, { a: repository('tritonserver') }, none)).toBeUndefined();
-    expect(given.triton.image).toBeUndefined();
+    const used = await useMirror(given, { a: repository('tritonserver') }, none);
+    expect(used).toEqual({ settings: given, warning: undefined });
   });
 
   test('replaces both images by their copies', async () => {
@@ -57,9 +57,12 @@ describe('useMirror', () => {
       { imageTag: '1-111111111111', imageDigest: DIGEST },
       { imageTag: copyTag('node:24'), imageDigest: other },
     ]);
-    expect(await useMirror(given, state, listed)).toBeUndefined();
-    expect(given.triton.image).toBe(`registry/triton-staging/tritonserver@${DIGEST}`);
-    expect(given.triton.agent).toEqual({ image: `registry/triton-staging/node@${other}` });
+    const { settings: used, warning } = await useMirror(given, state, listed);
+    expect(warning).toBeUndefined();
+    expect(used.triton.image).toBe(`registry/triton-staging/tritonserver@${DIGEST}`);
+    expect(used.triton.agent).toEqual({ image: `registry/triton-staging/node@${other}` });
+    // The warnings of the preview read the release in the name of the source.
+    expect(given.triton.image).toBe(image);
   });
 
   test.each([
@@ -67,8 +70,9 @@ describe('useMirror', () => {
     ['a stack that was renamed', { a: repository('tritonserver', 'old') }],
   ])('warns that pods of %s pull from the source', async (_, state) => {
     const given = settings();
-    expect(await useMirror(given, state, none)).toContain(`repositories for ${defaultImage()}, and the pods pull from`);
-    expect(given.triton.image).toBeUndefined();
+    const { settings: used, warning } = await useMirror(given, state, none);
+    expect(warning).toContain(`repositories for ${defaultImage()}, and the pods pull from`);
+    expect(used.triton.image).toBeUndefined();
   });
 
   test.each<[string, ImageId[]]>([
