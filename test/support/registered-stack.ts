@@ -119,12 +119,9 @@ export async function registered(run: () => object, stack: string): Promise<Regi
     stack,
   );
   const registrations = recordRegistrations();
-  // The warnings and notes of the program have tests of their own.
-  const spies = (['warn', 'log'] as const).map((method) => jest.spyOn(console, method).mockImplementation());
   const outputs = await plainOutputs(run());
   // Also waits for registrations after the outputs were resolved.
   await pulumi.runtime.disconnect();
-  for (const spy of spies) spy.mockRestore();
   const resources = registrations.map(({ request, urn }): RegisteredResource => {
     const [type, name] = [request.getType(), request.getName()];
     const propertyDependencies: Record<string, string[]> = {};
