@@ -1,6 +1,6 @@
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
-import { compareDriver, DRIVER_FIX } from './gpu/cuda';
+import { CAPABILITY_FIX, compareDriver, DRIVER_FIX, findOldGpus } from './gpu/cuda';
 import { compareStorage, STORAGE_FIX } from './gpu/node-storage';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
@@ -104,10 +104,13 @@ const newNodeMinutes = ({ triton }: Settings): number =>
 function driverWarnings({ triton, gpuNodePools }: Settings): string[] {
   if (triton.gpusPerPod === 0) return [];
   const { image } = completeOptions(COMPONENT_NAME, triton);
-  return gpuNodePools
-    .map((pool) => compareDriver(pool, image))
-    .filter(({ fits }) => fits === false)
-    .map(({ found }) => `${found}: ${DRIVER_FIX}`);
+  return [
+    ...gpuNodePools
+      .map((pool) => compareDriver(pool, image))
+      .filter(({ fits }) => fits === false)
+      .map(({ found }) => `${found}: ${DRIVER_FIX}`),
+    ...gpuNodePools.flatMap((pool) => findOldGpus(pool, image)).map((found) => `${found}: ${CAPABILITY_FIX}`),
+  ];
 }
 
 /** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */

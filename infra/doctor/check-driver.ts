@@ -1,9 +1,9 @@
-import { compareDriver, DRIVER_FIX } from '../gpu/cuda';
+import { CAPABILITY_FIX, compareDriver, DRIVER_FIX, findOldGpus } from '../gpu/cuda';
 import { COMPONENT_NAME } from '../settings/triton';
 import { completeOptions } from '../triton/settings';
-import { ok, warning, type Check } from './check';
+import { error, ok, warning, type Check } from './check';
 
-/** The driver in the image of the nodes, against the CUDA of Triton's image. After an update, the nodes know it better. */
+/** Driver and GPUs of the nodes, against the CUDA of Triton's image. After an update, the nodes know it better. */
 export const driverCheck: Check = {
   name: 'GPU driver',
   run: ({ settings: { gpuNodePools: pools, triton } }) => {
@@ -11,9 +11,10 @@ export const driverCheck: Check = {
       return [ok('none needed: gpuNodePools is empty, or gpusPerPod is 0')];
     }
     const { image } = completeOptions(COMPONENT_NAME, triton);
-    return pools.map((pool) => {
+    return pools.flatMap((pool) => {
       const { fits, found } = compareDriver(pool, image);
-      return fits === false ? warning(found, DRIVER_FIX) : ok(found);
+      const driver = fits === false ? warning(found, DRIVER_FIX) : ok(found);
+      return [driver, ...findOldGpus(pool, image).map((old) => error(old, CAPABILITY_FIX))];
     });
   },
 };

@@ -1,4 +1,5 @@
 import type { GpuNodePoolSettings } from '../settings/types';
+import { getComputeCapability } from './gpu-instance-types';
 
 /**
  * CUDA of NVIDIA's images of Triton, oldest release first. Renovate proposes a newer release in the Dockerfile, and a test
@@ -27,6 +28,12 @@ const RELEASES: readonly (readonly [release: string, cuda: string])[] = [
  * https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html (2026-11-27), table 1.
  */
 const MINIMUM_DRIVERS: Readonly<Record<string, number>> = { 12: 525, 13: 580 };
+
+/**
+ * Oldest compute capability of the GPUs that a CUDA supports. CUDA 13 dropped Volta (7.0), but not Turing (7.5):
+ * https://github.com/NVIDIA/cuDecomp/pull/97 (2026-11-27).
+ */
+const MINIMUM_CAPABILITIES: Readonly<Record<string, number>> = { 13: 7.5 };
 
 /**
  * Branch of the NVIDIA driver in the images of managed nodes, for Kubernetes 1.34 and newer. No source has the driver of
@@ -58,7 +65,7 @@ function getCuda(release: string): string | undefined {
 
 /**
  * The CUDA of an image of Triton, and the oldest branch of the driver that it needs. Undefined if they are not known: for
- * a tag that is not NVIDIA's, or a release outside the table. The tag of a copy in ECR ends in digits of the digest.
+ * a tag that is not NVIDIA's, or a release outside the table. The tag of a copy in ECR ends in 12 digits.
  */
 export function getCudaNeed(image: string): { cuda: string; driver: number } | undefined {
   const release = /:(\d\d\.\d\d)-py3(?:-[0-9a-f]{12})?(?:@|$)/.exec(image)?.[1];
@@ -95,4 +102,20 @@ export function compareDriver(
   return driver >= need.driver
     ? { fits: true, found: `pool ${name}: ${ami} has driver ${driver}, and ${needed}` }
     : { fits: false, found: `pool ${name}: ${ami} has driver ${driver}, but ${needed} without forward compatibility` };
+}
+
+/** What to do about a GPU that is too old. */
+export const CAPABILITY_FIX =
+  'choose newer instanceTypes, or an image whose CUDA supports them, as tritonserver:25.06-py3 does';
+
+/** The instance types of a pool whose GPUs the CUDA of the image does not support, one sentence for each. */
+export function findOldGpus(pool: GpuNodePoolSettings, image: string): string[] {
+  const { cuda = '' } = getCudaNeed(image) ?? {};
+  const minimum = MINIMUM_CAPABILITIES[getMajor(cuda)] ?? 0;
+  return pool.instanceTypes
+    .map((type) => ({ type, capability: getComputeCapability(pool, type) }))
+    .filter(({ capability }) => Number(capability) < minimum)
+    .map(({ type, capability }) => {
+      return `pool ${pool.name}: ${type} has compute capability ${capability}, and CUDA ${cuda} of the image needs ${minimum} or newer`;
+    });
 }

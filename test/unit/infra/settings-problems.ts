@@ -31,4 +31,7 @@ export const G7E = {
   usdPerHour: 3.36,
 };
 
+/** An instance type whose GPUs CUDA 13 does not support. */
+export const P3 = { ...G7E, name: 'p3.2xlarge', gpu: 'V100', computeCapability: '7.0', gpuMemoryGB: 16 };
+
 export const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'] };

@@ -2,6 +2,7 @@ import { NODE_DRIVERS } from '../../../infra/gpu/cuda';
 import { readSettings } from '../../../infra/settings';
 import { getSpotNotes, getWarnings } from '../../../infra/warnings';
 import { getConfig } from '../../support/registered-stack';
+import { P3 } from './settings-problems';
 
 const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
@@ -54,6 +55,25 @@ test('getWarnings compares the driver of the nodes with the CUDA of the image', 
     }
   } finally {
     jest.restoreAllMocks();
+  }
+});
+
+test('getWarnings reports GPUs that the CUDA of the image does not support', () => {
+  const values = {
+    ...OWN,
+    modelGpus: [],
+    instanceTypeFacts: [P3],
+    gpuNodePools: [{ ...SPOT, name: 'v100', instanceTypes: ['g5.xlarge', P3.name] }],
+  };
+  expect(of({ ...values, image: 'nvcr.io/nvidia/tritonserver:26.10-py3' })).toEqual([
+    'pool v100: p3.2xlarge has compute capability 7.0, and CUDA 13.4.3 of the image needs 7.5 or newer: choose newer instanceTypes, or an image whose CUDA supports them, as tritonserver:25.06-py3 does',
+  ]);
+  for (const fitting of [
+    { image: 'nvcr.io/nvidia/tritonserver:25.06-py3' },
+    { image: 'triton:1' },
+    { gpusPerPod: 0 },
+  ]) {
+    expect(of({ ...values, ...fitting })).toEqual([]);
   }
 });
 

@@ -6,6 +6,7 @@ import { judgeCertificate } from '../../../../infra/doctor/check-certificate';
 import { bucketCheck } from '../../../../infra/doctor/check-bucket';
 import { stateCheck } from '../../../../infra/doctor/check-state';
 import { isPrincipal, judgeCiRoles } from '../../../../infra/doctor/check-cluster';
+import { driverCheck } from '../../../../infra/doctor/check-driver';
 import { judgeVersion } from '../../../../infra/doctor/check-eks-version';
 import { getDemands, getQuota, judgeOffers, judgeQuotas, quotasCheck } from '../../../../infra/doctor/check-gpus';
 import { judgeRoom } from '../../../../infra/doctor/check-network';
@@ -22,7 +23,7 @@ import { readSettings } from '../../../../infra/settings';
 import { S3Error } from '../../../../src/s3/store';
 import { paths } from '../../../../src/core/paths';
 import { getConfig } from '../../../support/registered-stack';
-import { G7E } from '../settings-problems';
+import { G7E, P3 } from '../settings-problems';
 
 const settings = (values: Record<string, unknown> = {}) =>
   readSettings(getConfig('staging', { modelGpus: [], ...values }));
@@ -44,6 +45,18 @@ test.each([
 
 test('every instance type that pools may use has a quota for on-demand instances', () => {
   expect(GPU_INSTANCE_TYPE_NAMES.filter((type) => getQuota(type, 'on-demand') === undefined)).toEqual([]);
+});
+
+test.each([
+  ['26.10', 'ok error'],
+  ['25.06', 'ok'],
+])('driverCheck of GPUs that only CUDA 12 supports, with the image %s', async (release, level) => {
+  const values = {
+    instanceTypeFacts: [P3],
+    gpuNodePools: [{ name: 'v100', instanceTypes: [P3.name], maximumGpus: 1 }],
+  };
+  const image = `nvcr.io/nvidia/tritonserver:${release}-py3`;
+  expect(levels(await driverCheck.run({ settings: settings({ ...values, image }) } as Context))).toBe(level);
 });
 
 test('getDemands adds up the pools, each with its most expensive type', () => {
