@@ -13,7 +13,7 @@ const LOG_DAYS = [
   1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653,
 ];
 
-/** Rejects a range that contains every address. */
+/** Rejects a range that is larger than a network of administrators. */
 function closedCidrFault(text: string): TextFault | undefined {
   if (!/\/[0-7]$/.test(text)) return cidrFault(text);
   return {

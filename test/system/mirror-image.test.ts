@@ -329,7 +329,8 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
       'a tag with another digest',
       async () => {
         const { digest, stack, args } = await createImage('1');
-        await pushImage(target, `triton-${stack}/tritonserver`, copyTag(`triton:1@${digest}`));
+        const tag = `1-${digest.slice('sha256:'.length, 'sha256:'.length + 12)}`;
+        await pushImage(target, `triton-${stack}/tritonserver`, tag);
         const file = join(args[3] as string, `Pulumi.${stack}.yaml`);
         writeFileSync(file, readFileSync(file, 'utf8').replace('tritonserver:1', `tritonserver:1@${digest}`));
         return { args, says: [/has the digest sha256:.* and is no copy of .*\n {2}-> delete this tag/] };
