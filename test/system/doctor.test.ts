@@ -922,7 +922,14 @@ const STATES: State[] = [
   {
     name: 'a copy of the image',
     settings: { mirrorImages: true, image: 'nvcr.io/nvidia/tritonserver:1' },
-    make: () => createImage('1'),
+    make: () => createImage('1-afb46f27c3a1'),
+  },
+  {
+    name: 'a copy of an image of another registry with the same tag',
+    settings: { mirrorImages: true, image: 'registry.example/tritonserver:1' },
+    make: () => createImage('1-afb46f27c3a1'),
+    finds: ['error images'],
+    says: [/triton-staging\/tritonserver has no copy of registry.example\/tritonserver:1/],
   },
   {
     name: 'no copy of the image',
