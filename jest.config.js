@@ -18,6 +18,7 @@ module.exports = {
   testTimeout: 300_000,
   // More workers than cores, because tests mostly wait for timers and servers. At most 8, because servers need memory.
   maxWorkers: Math.min(8, Math.ceil(1.5 * availableParallelism())),
+  testSequencer: '<rootDir>/test/support/longest-first.cjs',
   projects: [
     {
       ...common,

@@ -1,4 +1,5 @@
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
@@ -7,6 +8,7 @@ import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ensureChromium } from './toolchain/chromium';
+import { ensureEngines } from './toolchain/engines';
 import { whyNoGo } from './toolchain/go';
 import { ensureVersitygw } from './toolchain/versitygw';
 import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
@@ -97,17 +99,24 @@ async function test(argv: readonly string[]): Promise<number> {
   const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
+  // The first build takes up to half an hour. It begins with the first suite, which leaves the processors idle at times.
+  const engines =
+    suites.includes('e2e') && flags.filter === undefined && whyNoGo(['pulumi']) === undefined
+      ? ensureEngines()
+      : Promise.resolve();
+  engines.catch(() => undefined); // waitFor reports it.
   const total = { passed: 0, failed: 0, skipped: 0 };
   const failed: string[] = [];
   try {
     for (const suite of suites) {
+      if (suite === 'e2e') await waitFor(engines, progress);
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
       const filter = filterOf(suite);
       const results = requireAll(
         suite === 'python'
-          ? pytest(environment, report, { filter, reference, slow })
-          : jest(suite, environment, report, filter),
+          ? await pytest(environment, report, { filter, reference, slow })
+          : await jest(suite, environment, report, filter),
       );
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       failed.push(...results.names.map((name) => `${suite}: ${name}`));
@@ -159,6 +168,16 @@ async function getBrowser(progress: Progress): Promise<void> {
   }
 }
 
+/** If a program cannot be built, the tests that need it fail, and all others run. */
+async function waitFor(engines: Promise<void>, progress: Progress): Promise<void> {
+  try {
+    await progress.run('Go programs', () => engines);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    progress.line(`     ${error.message}`);
+  }
+}
+
 function soakEnvironment(): Record<string, string> {
   const { env } = process;
   const seed = env['SOAK_SEED'] ?? String(Math.floor(Date.now() / 1000));
@@ -200,18 +219,27 @@ function getResults(report: string, status: number | null, read: (text: string) 
   return { ...NOTHING, failed: 1, names: [`no complete report, exit code ${status}`] };
 }
 
-function jest(suite: Suite, environment: PythonEnvironment, report: string, filter: string | undefined): Results {
+async function jest(
+  suite: Suite,
+  environment: PythonEnvironment,
+  report: string,
+  filter: string | undefined,
+): Promise<Results> {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
   if (WORKERS[suite] !== undefined) args.push(`--maxWorkers=${WORKERS[suite]}`);
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');
-  const { status } = spawnSync(process.execPath, [binary, ...args], {
-    cwd: paths.root,
-    // Linters that are Python packages are in this folder.
-    env: { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) },
-    stdio: ['inherit', 2, 2],
-  });
+  // Linters that are Python packages are in the folder of Python's programs.
+  const env = { ...process.env, PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter) };
+  const status = await runSuite(process.execPath, [binary, ...args], env);
   return getResults(report, status, jestResults);
+}
+
+/** @returns the exit code; null after a signal */
+async function runSuite(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<number | null> {
+  const child = spawn(command, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
+  const [status] = (await once(child, 'exit')) as [number | null];
+  return status;
 }
 
 interface JestReport {
@@ -241,11 +269,11 @@ const MOST_PYTEST_WORKERS = 4;
 /** Exit code of pytest if it found no test. */
 const PYTEST_NO_TESTS = 5;
 
-function pytest(
+async function pytest(
   { python }: PythonEnvironment,
   report: string,
   { filter, reference, slow }: { filter: string | undefined; reference: string | undefined; slow: boolean },
-): Results {
+): Promise<Results> {
   // Most tests trace a toy model in a separate process. With one thread each, they do not slow each other down.
   const workers = String(Math.min(MOST_PYTEST_WORKERS, availableParallelism()));
   const parallel = ['-n', workers, '--dist', 'worksteal'];
@@ -257,7 +285,7 @@ function pytest(
     ...process.env,
     ...(reference === undefined ? {} : { GFPGAN_REFERENCE: reference }),
   };
-  const { status } = spawnSync(python, args, { cwd: paths.root, env, stdio: ['inherit', 2, 2] });
+  const status = await runSuite(python, args, env);
   if (status === PYTEST_NO_TESTS && filter !== undefined) return NOTHING;
   return getResults(report, status, junitResults);
 }

@@ -4,9 +4,10 @@
 #   added-by-others.sh STACK    without the lines in ACCEPTED_ADDITIONS
 set -euo pipefail
 shopt -s inherit_errexit
-export AWS_PAGER=
 
 state=$(pulumi stack export --stack "$1")
+AWS_REGION=$(jq --raw-output '[.deployment.resources[]? | select(.type == "pulumi:providers:aws") | .inputs.region][0] // empty' <<< "$state")
+export AWS_REGION AWS_DEFAULT_REGION=$AWS_REGION AWS_PAGER=
 ours=$(jq --raw-output '.deployment.resources[]? | .outputs as $out |
   if .type == "aws:iam/rolePolicyAttachment:RolePolicyAttachment" then "role \($out.role): policy \($out.policyArn)"
   elif .type == "aws:iam/rolePolicy:RolePolicy" then "role \($out.role): policy \($out.name)"
@@ -18,7 +19,7 @@ outputs() {
   jq --raw-output --arg type "$1" --arg name "$2" '.deployment.resources[]? | select(.type == $type) | .outputs[$name]' <<< "$state"
 }
 roles=$(outputs aws:iam/role:Role name)
-clusters=$(outputs aws:eks/cluster:Cluster arn)
+clusters=$(outputs aws:eks/cluster:Cluster name)
 
 list() {
   for role in $roles; do
@@ -28,9 +29,8 @@ list() {
       jq --raw-output --arg role "$role" '.PolicyNames[] | "role \($role): policy \(.)"'
   done
   # EKS itself admits the nodes of managed groups, which have a role of the stack, and service-linked roles.
-  for arn in $clusters; do
-    cluster=${arn##*/}
-    aws eks list-access-entries --region "$(cut -d: -f4 <<< "$arn")" --cluster-name "$cluster" --output json |
+  for cluster in $clusters; do
+    aws eks list-access-entries --cluster-name "$cluster" --output json |
       jq --raw-output --arg cluster "$cluster" --arg roles "$roles" '.accessEntries[]
         | select((contains(":role/aws-service-role/") or IN(split("/")[-1]; $roles | split("\n")[])) | not)
         | "cluster \($cluster): access entry \(.)"'

@@ -39,25 +39,31 @@ export const federatedTrust = (
   });
 
 /**
- * The partitions of AWS: how the names of their regions begin, and a region that every account has. A test compares the names
- * with the table of the AWS SDK.
+ * The partitions of AWS: how the names of their regions begin, a region that every account has, and the domain of services.
+ * A test compares names and domains with the table of the AWS SDK.
  */
 const PARTITIONS = [
-  { regions: /^cn-/, name: 'aws-cn', home: 'cn-north-1' },
-  { regions: /^us-gov-/, name: 'aws-us-gov', home: 'us-gov-west-1' },
-  { regions: /^eusc-/, name: 'aws-eusc', home: 'eusc-de-east-1' },
-  { regions: /^us-iso-/, name: 'aws-iso', home: 'us-iso-east-1' },
-  { regions: /^us-isob-/, name: 'aws-iso-b', home: 'us-isob-east-1' },
-  { regions: /^eu-isoe-/, name: 'aws-iso-e', home: 'eu-isoe-west-1' },
-  { regions: /^us-isof-/, name: 'aws-iso-f', home: 'us-isof-south-1' },
+  { regions: /^cn-/, name: 'aws-cn', home: 'cn-north-1', domain: 'amazonaws.com.cn' },
+  { regions: /^us-gov-/, name: 'aws-us-gov', home: 'us-gov-west-1', domain: 'amazonaws.com' },
+  { regions: /^eusc-/, name: 'aws-eusc', home: 'eusc-de-east-1', domain: 'amazonaws.eu' },
+  { regions: /^us-iso-/, name: 'aws-iso', home: 'us-iso-east-1', domain: 'c2s.ic.gov' },
+  { regions: /^us-isob-/, name: 'aws-iso-b', home: 'us-isob-east-1', domain: 'sc2s.sgov.gov' },
+  { regions: /^eu-isoe-/, name: 'aws-iso-e', home: 'eu-isoe-west-1', domain: 'cloud.adc-e.uk' },
+  { regions: /^us-isof-/, name: 'aws-iso-f', home: 'us-isof-south-1', domain: 'csp.hci.ic.gov' },
 ];
-const COMMERCIAL = { name: 'aws', home: 'us-east-1' };
+const COMMERCIAL = { name: 'aws', home: 'us-east-1', domain: 'amazonaws.com' };
 
-const findPartition = (region: string): { name: string; home: string } =>
+const findPartition = (region: string): typeof COMMERCIAL =>
   PARTITIONS.find(({ regions }) => regions.test(region)) ?? COMMERCIAL;
 
 /** The AWS partition of a region, as in ARNs. */
 export const getPartition = (region: string): string => findPartition(region).name;
+
+/**
+ * The principal of CloudWatch Logs. Most services have one name in all partitions; this one has the domain of the partition
+ * ([serverless](https://github.com/serverless/serverless/issues/12087), 2026-11-28).
+ */
+export const getLogsPrincipal = (region: string): string => `logs.${region}.${findPartition(region).domain}`;
 
 /** A region of the same partition that every account has. */
 export const getHomeRegion = (region: string): string => findPartition(region).home;

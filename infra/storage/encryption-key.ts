@@ -1,6 +1,6 @@
 import * as kms from '@pulumi/aws/kms';
 import * as pulumi from '@pulumi/pulumi';
-import { getPartition, policyDocument, type PolicyStatement } from '../iam/policy-document';
+import { getLogsPrincipal, getPartition, policyDocument, type PolicyStatement } from '../iam/policy-document';
 
 export interface EncryptionKeyArgs {
   /** Description of the encrypted data, shown in the list of keys. */
@@ -57,7 +57,7 @@ export function cloudWatchLogsStatement(region: string, accountId: pulumi.Input<
   return {
     Sid: 'CloudWatchLogs',
     Effect: 'Allow',
-    Principal: { Service: `logs.${region}.amazonaws.com` },
+    Principal: { Service: getLogsPrincipal(region) },
     Action: ['kms:Encrypt', 'kms:Decrypt', 'kms:ReEncrypt*', 'kms:GenerateDataKey*', 'kms:DescribeKey'],
     Resource: '*',
     Condition: { ArnLike: { 'kms:EncryptionContext:aws:logs:arn': groups } },

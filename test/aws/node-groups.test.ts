@@ -105,8 +105,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     async () => {
       const { stack } = made;
       await stack.up('--expect-no-changes');
-      await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--expect-no-changes');
-      await stack.up('--expect-no-changes');
+      await stack.up('--refresh', '--expect-no-changes');
     },
     STEP_MS,
   );

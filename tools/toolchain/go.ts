@@ -23,6 +23,8 @@ export interface GoProgram {
   package: string;
   /** Linker flags in addition to those that omit debug information. The version is as in go.mod: v1.2.3. */
   ldflags?: (version: string) => string;
+  /** Build tags of the module. */
+  tags?: readonly string[];
   /** Arguments that print the version. Without them a program on PATH is ignored. */
   versionArguments?: readonly string[];
   /** Files that our own main package embeds, generated from the module's folder: name -> content. */
@@ -135,7 +137,15 @@ function readPins(program: GoProgram): Pins {
   const version = find(new RegExp(`^(?:require)?\\s*${quoted} (v\\S+)`, 'm'), `requirement of ${program.module}`);
   const main = program.package === '.' ? [readFileSync(join(directory, MAIN), 'utf8')] : [];
   const patches = program.patches === undefined ? [] : [JSON.stringify(program.patches)];
-  const parts = [mod, sum, program.package, linkerFlags(program, version), ...main, ...patches];
+  const parts = [
+    mod,
+    sum,
+    program.package,
+    linkerFlags(program, version),
+    ...main,
+    ...patches,
+    ...(program.tags ?? []),
+  ];
   const digest = createHash('sha256').update(parts.join('\0'));
   return { directory, version, go: find(/^go (\S+)/m, 'go line'), digest: digest.digest('hex').slice(0, 12) };
 }
@@ -203,9 +213,11 @@ async function build(program: GoProgram, pins: Pins, output: string): Promise<vo
     '-buildvcs=false',
     '-ldflags',
     linkerFlags(program, pins.version),
+    ...(program.tags === undefined ? [] : ['-tags', program.tags.join(',')]),
   ];
   try {
-    await exec('go', [...args, '-o', output, program.package], {
+    // With the lowest priority, because tests may run at the same time.
+    await exec('nice', ['-n', '19', 'go', ...args, '-o', output, program.package], {
       cwd: pins.directory,
       env: goEnvironment(),
     });

@@ -7,6 +7,8 @@ const program = (name: 'promtool' | 'prometheus'): GoProgram => ({
   pins: 'promtool',
   module: 'github.com/prometheus/prometheus',
   package: `github.com/prometheus/prometheus/cmd/${name}`,
+  // Without the discovery of services in clouds, which tests do not use and whose SDKs take minutes to compile.
+  tags: ['remove_all_sd'],
 });
 
 /**

@@ -15,7 +15,7 @@ import {
   leastPodMemoryMiB,
 } from '../../../infra/gpu/gpu-instance-types';
 import { completePool } from '../../../infra/settings/complete-pool';
-import { getPartition } from '../../../infra/iam/policy-document';
+import { getLogsPrincipal, getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
 import { G7E } from './settings-problems';
 
@@ -189,6 +189,7 @@ test.each([
   'us-isob-east-1',
   'eu-isoe-west-1',
   'us-isof-south-1',
-])('getPartition of %s agrees with the AWS SDK', (region) => {
+])('the names of the partition of %s agree with the AWS SDK', (region) => {
   expect(getPartition(region)).toBe(partition(region).name);
+  expect(getLogsPrincipal(region)).toBe(`logs.${region}.${partition(region).dnsSuffix}`);
 });

@@ -1,37 +1,28 @@
-import {
-  awsStack,
-  deletions,
-  expectInOrder,
-  expectPolicyPackPassed,
-  HERE,
-  whyNoAwsStack,
-  type AwsStack,
-} from '../support/aws-stack';
-import { describeUnless } from '../support/describe-unless';
-import { defineStubCrds } from '../support/stub-crds';
-import { leftovers } from '../support/moto';
-import { Scratch } from '../support/temp-dir';
-import { PUBLISHER } from '../support/publisher-settings';
+import { awsStack, expectPolicyPackPassed, HERE, whyNoAwsStack, type AwsStack } from './aws-stack';
+import { describeUnless } from './describe-unless';
+import { PUBLISHER } from './publisher-settings';
+import { Scratch } from './temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
-const STEP_MS = 10 * 60_000;
+export const STEP_MS = 10 * 60_000;
 
 /** As people give it, in the folder of the project. */
-const PACK = ['--policy-pack', 'policy'];
+export const PACK = ['--policy-pack', 'policy'];
 
 /** What a stack may say and the policy pack does not take, and the rule that says so. */
-const MUTANTS = {
-  staging: {
-    change: { shutdown: { drainSeconds: 5, exitTimeoutSeconds: 5 } },
-    rule: 'gpu-pod-drains',
-    about: 'kubernetes:apps/v1:Deployment',
-  },
-  prod: { change: { protect: false }, rule: 'bucket-kept-in-production', about: 'aws:s3:Bucket' },
-};
+export interface Mutant {
+  change: Readonly<Record<string, unknown>>;
+  rule: string;
+  /** Type of the resource. */
+  about: string;
+}
 
-/** Both stacks with the real AWS provider on a mock of AWS, and the Kubernetes half on a real control plane. */
-for (const name of ['staging', 'prod'] as const) {
+/**
+ * Tests of a stack file of this repository: the real AWS provider on a mock of AWS, and the Kubernetes half on a real
+ * control plane. `more` defines the tests of this stack that follow.
+ */
+export function describeAwsStack(name: 'staging' | 'prod', mutant: Mutant, more: (made: () => AwsStack) => void): void {
   describeUnless(whyNoAwsStack(), `stack ${name} with the real AWS provider on a mock of AWS`, () => {
     const scratch = new Scratch();
     let made: AwsStack;
@@ -81,8 +72,7 @@ for (const name of ['staging', 'prod'] as const) {
       async () => {
         const { stack } = made;
         await stack.up('--expect-no-changes');
-        await stack.pulumi('refresh', '--stack', name, '--yes', '--skip-preview', '--expect-no-changes');
-        await stack.up('--expect-no-changes');
+        await stack.up('--refresh', '--expect-no-changes');
       },
       STEP_MS,
     );
@@ -91,12 +81,11 @@ for (const name of ['staging', 'prod'] as const) {
       'the policy pack rejects a setting that violates a rule',
       async () => {
         const { stack } = made;
-        const { change, rule, about } = MUTANTS[name];
+        const { change, rule, about } = mutant;
         const before = stack.configure(change);
         const refusal = await stack.preview(...PACK).catch((error: unknown) => String(error));
         stack.configure(before);
         expect(refusal).toMatch(new RegExp(`\\[mandatory\\].*\\s${rule}\\s+\\(${about}: `));
-        await stack.preview('--expect-no-changes', ...PACK);
       },
       STEP_MS,
     );
@@ -109,7 +98,6 @@ for (const name of ['staging', 'prod'] as const) {
         const changed = await stack.changes();
         expect(changed).toEqual([{ op: 'update', urn: expect.stringMatching(/:eks\/cluster:Cluster::/) as string }]);
         await stack.up();
-        await stack.up('--expect-no-changes');
       },
       STEP_MS,
     );
@@ -131,81 +119,10 @@ for (const name of ['staging', 'prod'] as const) {
         for (const { urn } of changed) expect(urn).toMatch(/:(NodePool|NodeClass)::/);
         await stack.up();
         expect(await getPool()).toMatchObject({ limits: { 'nvidia.com/gpu': '16' } });
-        await stack.up('--expect-no-changes');
       },
       STEP_MS,
     );
 
-    if (name === 'prod') {
-      test(
-        'up names the missing kinds of optional features of prod, and succeeds once they exist',
-        async () => {
-          const { stack, plane } = made;
-          stack.configure({
-            autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 },
-            monitoring: { serviceMonitor: true, alerts: true, dashboard: true },
-          });
-          const refusal = stack.up().catch((error: unknown) => String(error));
-          expect(await refusal).toMatch(
-            /with kind (keda\.sh|monitoring\.coreos\.com)\/\S+ failed because [^]*Verify that any required CRDs have been created/,
-          );
-          await defineStubCrds(plane, ['keda.sh', 'monitoring.coreos.com']);
-          await stack.up(...PACK);
-          await stack.up('--expect-no-changes');
-        },
-        STEP_MS,
-      );
-
-      test(
-        'destroy is refused because irreplaceable resources are protected',
-        async () => {
-          const { stack, plane } = made;
-          const before = (await stack.resources()).length;
-          await expect(stack.destroy()).rejects.toThrow(/protected/);
-          const resources = await stack.resources();
-          const kept = resources.filter(({ protect }) => protect === true).map(({ type }) => type);
-          expect(kept).toEqual(
-            expect.arrayContaining(['aws:s3/bucket:Bucket', 'aws:kms/key:Key', 'aws:eks/cluster:Cluster']),
-          );
-          expect(resources).toHaveLength(before);
-          expect(await plane.readyPods('triton')).toHaveLength(3);
-        },
-        STEP_MS,
-      );
-    } else {
-      test(
-        'a promoter role of another account changes only the policies of bucket and key',
-        async () => {
-          const { stack } = made;
-          stack.configure({ bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] });
-          expect((await stack.plan()).sort()).toEqual([
-            'update aws:kms/key:Key',
-            'update aws:s3/bucketPolicy:BucketPolicy',
-          ]);
-          expectPolicyPackPassed(await stack.up(...PACK));
-          await stack.up('--expect-no-changes');
-        },
-        STEP_MS,
-      );
-
-      test(
-        'destroy deletes Triton, nodes, cluster and network in this order, and leaves only the provider of publishers',
-        async () => {
-          const { stack, moto } = made;
-          expectInOrder(deletions(await stack.destroy()), [
-            /:Deployment /,
-            /:NodePool /,
-            /:NodeClass /,
-            /^aws:eks:Cluster /,
-            /:NatGateway /,
-            /:Vpc /,
-          ]);
-          expect(await stack.resources()).toEqual([]);
-          // Other stacks and repositories of the account use it.
-          expect(await leftovers(moto)).toEqual([expect.stringContaining('/token.actions.githubusercontent.com')]);
-        },
-        STEP_MS,
-      );
-    }
+    more(() => made);
   });
 }
