@@ -60,22 +60,30 @@ export const subjectsCheck: Check = {
   run: ({ settings: { publisher } }) => {
     if (publisher === undefined) return [ok('none needed: publisherSubjects is empty')];
     const { issuer, subjects, prunerSubjects } = publisher;
-    return [judgeSubjects(issuer, [...subjects, ...prunerSubjects])];
+    const findings = [judgeSubjects('publisherSubjects', issuer, subjects)];
+    return prunerSubjects.length === 0
+      ? findings
+      : [...findings, judgeSubjects('prunerSubjects', issuer, prunerSubjects)];
   },
 };
 
-export function judgeSubjects(issuer: string, subjects: readonly string[]): Finding {
+/** @param setting the key of the stack file that has the subjects */
+export function judgeSubjects(
+  setting: 'publisherSubjects' | 'prunerSubjects',
+  issuer: string,
+  subjects: readonly string[],
+): Finding {
   const examples = subjects.filter(isExampleSubject);
   if (examples.length > 0) {
     return warning(
-      `${examples.join(', ')} is the example of this package, so CI cannot publish`,
-      'set publisherSubjects to the subject of your repository (docs/ci.md)',
+      `${setting}: ${examples.join(', ')} is the example of this package, which no job has`,
+      `set ${setting} to the subject of a job of your repository (docs/ci.md)`,
     );
   }
   const old = subjectsWithoutIds(issuer, subjects);
-  if (old.length === 0) return ok(subjects.join(', '));
+  if (old.length === 0) return ok(`${setting}: ${subjects.join(', ')}`);
   return warning(
-    `${old.join(', ')} has no ids of owner and repository, but tokens of repositories that were created, renamed or transferred since 2026-07-15 have them: repo:OWNER@ID/NAME@ID:...`,
-    '"gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form of the tokens; set publisherSubjects (and prunerSubjects) to it, or list both forms',
+    `${setting}: ${old.join(', ')} has no ids of owner and repository, but tokens of repositories that were created, renamed or transferred since 2026-07-15 have them: repo:OWNER@ID/NAME@ID:...`,
+    `"gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form of the tokens; set ${setting} to it, or list both forms`,
   );
 }

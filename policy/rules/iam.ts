@@ -118,7 +118,7 @@ export const iamRules: readonly Rule[] = [
             report({ resource, at: subject, fix: 'name one environment, branch or service account, without * and ?' });
           }
           const audiences = conditionsEndingIn(statement, ':aud');
-          for (const audience of audiences.filter((one) => /[*?]/.test(one.text() ?? ''))) {
+          for (const audience of audiences.filter((one) => /[*?$]/.test(one.text() ?? ''))) {
             report({ resource, at: audience, fix: 'name the audience' });
           }
           if (audiences.length === 0) {

@@ -8,6 +8,7 @@ import { exec } from '../../src/core/exec';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
+import { providersEnded } from '../support/interrupted-update';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { runBlock, whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
@@ -266,6 +267,7 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
       await until('the update changed the Deployment', async () => (await environment())['TZ'] === 'cut-off');
       process.kill(-(child.pid as number), 'SIGKILL');
       await ended;
+      await providersEnded(stack);
       stack.configure({ priorityClassName: undefined });
       await expect(stack.up()).rejects.toThrow(/the stack is currently locked by 1 lock/);
       await stack.pulumi('cancel', '--stack', 'local', '--yes');

@@ -788,7 +788,13 @@ const STATES: State[] = [
     name: 'the example subject',
     settings: { publisherSubjects: ['repo:-your-organisation-/triton-serving:environment:staging'] },
     finds: ['warning publisher subjects'],
-    says: [/is the example of this package/],
+    says: [/set publisherSubjects to the subject of a job of your repository/],
+  },
+  {
+    name: 'the example subject of the job that prunes',
+    settings: { prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'] },
+    finds: ['warning publisher subjects'],
+    says: [/set prunerSubjects to the subject of a job of your repository/],
   },
   {
     name: 'an administrator that does not exist',

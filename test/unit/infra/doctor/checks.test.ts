@@ -263,7 +263,9 @@ test.each<[subjects: string[], levels: string]>([
   // A repository with a subject of its own form.
   [['repository_id:123'], 'ok'],
 ])('judgeSubjects of %j', (subjects, expected) => {
-  expect(judgeSubjects('https://token.actions.githubusercontent.com', subjects).level).toBe(expected);
+  const finding = judgeSubjects('prunerSubjects', 'https://token.actions.githubusercontent.com', subjects);
+  expect(finding.level).toBe(expected);
+  expect(finding.fix ?? 'set prunerSubjects').toContain('set prunerSubjects');
 });
 
 test.each<[entry: string, caller: string, is: boolean]>([

@@ -139,6 +139,16 @@ export const iamCases: Cases = {
         stack: [role({ Principal: { AWS: 'arn:aws:iam::*:role/ci' } })],
         says: `${ROLE} "triton": assumeRolePolicy.Statement[0].Principal.AWS is "arn:aws:iam::*:role/ci"; name the accounts, services or providers.`,
       },
+      'an audience with a policy variable': {
+        stack: [
+          role({
+            Condition: {
+              StringLike: { [`${HOST}:sub`]: 'system:serviceaccount:a:b', [`${HOST}:aud`]: '${aws:username}' },
+            },
+          }),
+        ],
+        says: `${ROLE} "triton": assumeRolePolicy.Statement[0].Condition.StringLike.${HOST}:aud is "\${aws:username}"; name the audience.`,
+      },
       'every audience': {
         stack: [
           role({ Condition: { StringLike: { [`${HOST}:sub`]: 'system:serviceaccount:a:b', [`${HOST}:aud`]: '*' } } }),
