@@ -63,6 +63,14 @@ const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespac
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
+/** A publish that loads version 2 on one replica after the other. A replica takes `samples` of 15 seconds. */
+const publishedTo = (replicas: number, samples: number): Series[] =>
+  Array.from({ length: replicas }, (_, index) => `triton-6d5f7c9b8-aaaa${index}`).flatMap((pod, index) => [
+    up(pod),
+    ofModel('nv_inference_count', pod, '0x400'),
+    ofModel('nv_inference_count', pod, `_x${1 + index * samples} 0x400`, 'bert', '2'),
+  ]);
+
 const STORIES: Story[] = [
   // A model that no replica serves.
   {
@@ -278,12 +286,21 @@ const STORIES: Story[] = [
   {
     story: 'a publish loads a version on ten replicas, two minutes each',
     alert: 'TritonModelsDiffer',
-    input: Array.from({ length: 10 }, (_, index) => `triton-6d5f7c9b8-aaaa${index}`).flatMap((pod, index) => [
-      up(pod),
-      ofModel('nv_inference_count', pod, '0x400'),
-      ofModel('nv_inference_count', pod, `_x${1 + index * 8} 0x400`, 'bert', '2'),
-    ]),
+    input: publishedTo(10, 8),
     silent: [10, 16, 19, 60],
+  },
+  {
+    story: 'a publish loads a version on ten replicas, seven minutes each',
+    alert: 'TritonModelsDiffer',
+    input: publishedTo(10, 28),
+    silent: [16, 40, 69, 80, 99],
+  },
+  {
+    story: 'one of ten replicas never loads the published version',
+    alert: 'TritonModelsDiffer',
+    input: publishedTo(10, 8).filter(({ values }) => values !== '_x73 0x400'),
+    silent: [10, 30],
+    fires: [42, 60],
   },
 
   // Failed requests.

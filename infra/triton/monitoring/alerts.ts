@@ -33,7 +33,6 @@ export interface AlertLimits {
   startSeconds: number;
   /** Longest time in which a replica loads all models. */
   loadSeconds: number;
-  mostReplicas: number;
   /** Objectives; empty without any. */
   slo: SloArgs;
   thresholds: Required<AlertThresholds>;
@@ -161,11 +160,13 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     {
       name: 'TritonModelsDiffer',
       severity: 'warning',
-      // A publisher loads on one replica after the other.
-      forSeconds: Math.max(900, limits.mostReplicas * limits.loadSeconds),
+      // A replica that starts loads its models.
+      forSeconds: Math.max(900, limits.loadSeconds),
       // A loaded model has series, so each replica should have the same ones. Triton answers before its agent loads models, and
-      // other alerts are about agents that load none.
-      expression: `${loadedOn(of)} < on () group_left () ${limits.agents ? loadedPods(of) : servingPods(of)}`,
+      // other alerts are about agents that load none. While a publisher loads on one replica after the other, the number changes.
+      expression:
+        `${loadedOn(of)} < on () group_left () ${limits.agents ? loadedPods(of) : servingPods(of)}` +
+        ` and changes(${loadedOn(of)}[${limits.loadSeconds + 60}s:1m]) == 0`,
       summary:
         'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} replicas, but not on all.',
     },

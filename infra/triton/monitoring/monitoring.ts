@@ -138,7 +138,6 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     podReadySeconds: podReadySeconds(settings),
     startSeconds: startupSeconds(settings),
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
-    mostReplicas: settings.autoscaling?.maxReplicas ?? settings.replicas,
     slo,
     thresholds: {
       ...DEFAULTS.alertThresholds,

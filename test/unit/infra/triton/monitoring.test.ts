@@ -209,12 +209,13 @@ describe('alerts', () => {
     expect(rule('TritonRestarting')).not.toHaveProperty('for');
     // Four times what the start of a container may take.
     expect(rule('TritonRestarting')).toMatchObject({ expr: expect.stringContaining(`[${4 * 3300}s]`) as string });
-    // The load of all models on each replica.
-    expect(rule('TritonModelsDiffer')).toMatchObject({ for: '900s' });
-    const [slow] = (await alerts({ startup: { loadSeconds: 600 }, replicas: 10 })).filter(
+    // The load of all models on one replica, and a minute.
+    const steady = (seconds: number): string => expect.stringContaining(`[${seconds}s:1m]) == 0`) as string;
+    expect(rule('TritonModelsDiffer')).toMatchObject({ for: '900s', expr: steady(360) });
+    const [slow] = (await alerts({ startup: { loadSeconds: 900 }, replicas: 10 })).filter(
       ({ alert }) => alert === 'TritonModelsDiffer',
     );
-    expect(slow).toMatchObject({ for: `${10 * (600 + 120)}s` });
+    expect(slow).toMatchObject({ for: `${900 + 120}s`, expr: steady(900 + 120 + 60) });
   });
 });
 
