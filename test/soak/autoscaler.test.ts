@@ -187,6 +187,18 @@ test('at a constant load, the number of pods changes by at most one after the fi
   expect(lateShare(levels.flatMap((of) => between(of, HOUR)))).toBeLessThanOrEqual(LATE_SHARE);
 });
 
+test.each([
+  ['one pod', () => 1],
+  ['six pods too many', (pods: number) => pods + 6],
+] as const)('a constant load that begins with %s ends with the same number of pods', (_, begin) => {
+  const some = LEVELS.flatMap((of, index) => (index % 4 === 3 ? [{ of, level: levels[index] ?? [] }] : []));
+  const others = some.map(({ of }) => run(keda, { ...of, pods: begin(of.pods) }));
+  expect(AT_MOST_ONE).toEqual(expect.arrayContaining(swings(others)));
+  expect(AT_MOST_ONE).toEqual(
+    expect.arrayContaining(some.map(({ level }, index) => Math.abs(last(level) - last(others[index] ?? [])))),
+  );
+});
+
 test.each(['step', 'slow', 'refused'] as const)('%s: enough pods serve within a start and two minutes', (name) => {
   expect(servedAfter(CASES[name], readingsOf(name))).toBeLessThanOrEqual(START_SECONDS + REACTION_SECONDS);
   expect(lateShare(between(readingsOf(name), BACK - HOUR, BACK))).toBeLessThanOrEqual(LATE_SHARE);
