@@ -376,6 +376,14 @@ export const TRITON_FIELDS = {
     description:
       'Key that requests to load and unload models must contain. Empty: a random key, which is created once.',
   },
+  modelControlSecret: {
+    kind: 'string',
+    optional: true,
+    pattern: /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/,
+    allowed: 'lower-case letters, digits, dots and hyphens',
+    description:
+      'Name of a Secret in the namespace that others create, with such a key in its field key. The stack then creates no Secret with a key and has no output modelControlKey; publishers need the key in TRITON_MODEL_CONTROL_KEY. For manifests in Git. Excludes modelControlKey. Empty: none.',
+  },
   publisherGroup: {
     kind: 'string',
     default: 'triton-publishers',

@@ -17,7 +17,6 @@ export function tritonSettings(
   encrypted: ReadonlySet<string>,
   problems: ProblemList,
 ): TritonSettings {
-  const { modelControlKey } = values;
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace, protect: values.protect },
     replicas: values.replicas,
@@ -46,10 +45,24 @@ export function tritonSettings(
     slo: values.slo,
     tracing: values.tracing,
     agent: agent(values, problems),
-    modelControl: modelControlKey === undefined ? undefined : { key: pulumi.secret(modelControlKey) },
+    modelControl: modelControl(values, problems),
   };
   checkOptions(settings, problems);
   return settings;
+}
+
+function modelControl(
+  { modelControlKey: key, modelControlSecret: secretName }: ConfigValues,
+  problems: ProblemList,
+): TritonSettings['modelControl'] {
+  if (key !== undefined && secretName !== undefined) {
+    problems.add('modelControlSecret', 'is set, and modelControlKey too', {
+      allowed: 'one of them',
+      hint: 'the Secret holds the key: pulumi config rm modelControlKey',
+    });
+  }
+  if (secretName !== undefined) return { secretName };
+  return key === undefined ? undefined : { key: pulumi.secret(key) };
 }
 
 /** Paths in TritonOptions whose settings have another name in a stack file. */

@@ -298,8 +298,14 @@ export interface ModelControlArgs {
   /**
    * Triton accepts such requests only with this value in the header `triton-model-control-key` (gRPC:
    * `triton-grpc-protocol-triton-model-control-key`). At least 16 letters, digits, `_` or `-`. Stored in a Secret.
+   * Default: a random key.
    */
-  key: pulumi.Input<string>;
+  key?: pulumi.Input<string>;
+  /**
+   * A Secret of the namespace that others create, with such a value in its field `key`. The program then creates none and
+   * does not know the key. Default: none.
+   */
+  secretName?: pulumi.Input<string>;
 }
 
 /** The release agent, which runs beside each Triton and has it serve the current release of the model repository. */

@@ -12,9 +12,14 @@ const SET_BY_KUBERNETES = ['type'];
  * Creates the Secrets of the pods. Pulumi gives a changed Secret a new name, which makes the Deployment roll out new
  * pods.
  */
-export function createSecrets(part: ComponentContext): { names: SecretNames; modelControlKey: pulumi.Output<string> } {
+export function createSecrets(part: ComponentContext): {
+  names: SecretNames;
+  /** Undefined if the Secret with the key belongs to others. */
+  modelControlKey: pulumi.Output<string> | undefined;
+} {
   const { credentials, secretEnvironment } = part.settings;
-  const modelControl = createModelControlSecret(part);
+  const modelControl = part.settings.modelControl?.secretName ?? createModelControlSecret(part);
+  const isOurs = modelControl instanceof Secret;
   const names = {
     credentials:
       credentials.kind === 'static-keys'
@@ -23,11 +28,13 @@ export function createSecrets(part: ComponentContext): { names: SecretNames; mod
             secretAccessKey: credentials.secretAccessKey,
           })
         : undefined,
-    modelControl: modelControl.metadata.name,
+    modelControl: isOurs ? modelControl.metadata.name : modelControl,
     environment:
       Object.keys(secretEnvironment).length === 0 ? undefined : createSecret(part, 'environment', secretEnvironment),
   };
-  const modelControlKey = pulumi.secret(modelControl.data.apply(({ key }) => decode(key as string)));
+  const modelControlKey = isOurs
+    ? pulumi.secret(modelControl.data.apply(({ key }) => decode(key as string)))
+    : undefined;
   return { names, modelControlKey };
 }
 

@@ -29,8 +29,8 @@ export class TritonServer extends pulumi.ComponentResource {
   readonly serviceUrl: pulumi.Output<string>;
   /** Address of the HTTP API for clients outside the cluster; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
-  /** Key of the model control API, as a secret. */
-  readonly modelControlKey: pulumi.Output<string>;
+  /** Key of the model control API, as a secret; undefined with `modelControl.secretName`. */
+  readonly modelControlKey: pulumi.Output<string> | undefined;
   /** Name of the Kubernetes Secret with this key, which publishers may read. */
   readonly modelControlSecret: pulumi.Output<string>;
 

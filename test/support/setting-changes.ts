@@ -268,6 +268,7 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
     secrets: { modelControlKey: 'another-key-of-at-least-32-characters' },
     advice: ROTATE,
   }),
+  auto('modelControlSecret', 'triton-key', { advice: 'create the Secret first' }),
   auto('publisherGroup', 'others', { advice: 'add the publishers to the group' }),
   auto('extraArguments', ['--log-verbose=1']),
   auto('environment', { TZ: 'UTC' }),

@@ -28,6 +28,12 @@ class AccessEntries(Base):
                 message="The cluster's authentication mode must be set to one of [API, API_AND_CONFIG_MAP] "
                 "to perform this operation."
             )
+        for group in self._get_param("kubernetesGroups") or []:
+            # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915 (2026-11-28)
+            if group.startswith("system:"):
+                raise InvalidParameterException(
+                    message=f"The kubernetes group name {group} is invalid, it cannot start with system:"
+                )
         principal = self._get_param("principalArn")
         if principal in cluster.kept.entries:
             raise ResourceInUseException(message="The specified access entry resource is already in use.")

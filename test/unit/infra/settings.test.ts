@@ -223,6 +223,12 @@ describe('readSettings reports', () => {
         '    -> remove it from one of them, because a cluster has one access entry for a role',
     ],
     [
+      'a group of publishers that EKS reserves',
+      { publisherGroup: 'system:serviceaccounts:publish' },
+      'publisherGroup: is "system:serviceaccounts:publish"; allowed: a name that does not begin with system:, eks:, aws:, amazon: or iam:\n' +
+        '    -> EKS admits no role to such a group',
+    ],
+    [
       'administrators that are no roles',
       { clusterAdmins: ['arn:aws:iam::123456789012:role/*', 'arn:aws:iam::123456789012:root'] },
       'clusterAdmins[0]: is "arn:aws:iam::123456789012:role/*"; allowed: the ARN of an IAM role or user',
@@ -344,6 +350,15 @@ describe('readSettings reports', () => {
     expect(read).toThrow(UserError);
     expect(getProblems({ modelControlKey: 'short' })).toEqual([
       'modelControlKey: is a value that is not shown; allowed: at least 16 letters, digits, _ or -',
+    ]);
+  });
+
+  test('two sources of the model-control key', () => {
+    expect(getProblems({ modelControlKey: 'a-key-of-a-test-0123', modelControlSecret: 'triton-key' })).toEqual([
+      'modelControlSecret: is set, and modelControlKey too; allowed: one of them\n    -> the Secret holds the key: pulumi config rm modelControlKey',
+    ]);
+    expect(getProblems({ modelControlSecret: 'Triton_Key' })).toEqual([
+      expect.stringMatching(/^modelControlSecret: .*Triton_Key.*; allowed: lower-case letters/) as string,
     ]);
   });
 

@@ -81,6 +81,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.outputs['modelControlKey']).toEqual({ secret: random });
     const guarded = await registeredStack(stack, { modelControlKey: 'a-key-of-a-test-0123' });
     expect(guarded.outputs['modelControlKey']).toEqual({ secret: 'a-key-of-a-test-0123' });
+    const named = await registeredStack(stack, { modelControlSecret: 'triton-key' });
+    expect(named.outputs).toMatchObject({ modelControlSecret: 'triton-key' });
+    expect(named.outputs).not.toHaveProperty('modelControlKey');
   });
 
   test('creates a cluster with Auto Mode, a private API, encrypted secrets and all logs', () => {

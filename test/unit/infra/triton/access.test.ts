@@ -147,6 +147,17 @@ describe('the pods', () => {
     expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['type']);
   });
 
+  test('get the key from a Secret of others, which the program does not read', async () => {
+    const { objects, only, outputs } = await render({
+      modelControl: { secretName: 'of-others' },
+      publisherGroup: 'group',
+    });
+    expect(objects.filter(({ type }) => type.endsWith(':Secret'))).toEqual([]);
+    expect(JSON.stringify(only('Deployment'))).toContain('{"key":"key","name":"of-others"}');
+    expect(JSON.stringify(only('Role'))).toContain('"resourceNames":["of-others"]');
+    expect(outputs.modelControlKey).toBeUndefined();
+  });
+
   test('get a random model control key, which later runs keep', async () => {
     const [one, two] = [await render(), await render()];
     const { secret } = one.only('Secret', 'triton-model-control')['data'] as { secret: { key: string } };
