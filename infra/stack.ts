@@ -67,6 +67,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     {
       ...settings.triton,
       ...onGpuNodes(settings),
+      omitReplicas: settings.renderManifestsTo !== undefined,
       // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
       loadBalancerTags: settings.cluster.kind === 'create' ? settings.tags : {},
       modelRepository: repository.url,

@@ -8,6 +8,7 @@ import { awsIdentity } from '../infra/settings/aws-identity';
 import { allowedAccounts, stackFile, stateSettings } from '../infra/settings/stack-file';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { readStackOutputs } from '../src/cluster/stack-outputs';
+import { givenControlKey } from '../src/commands/target';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { ProblemList } from '../src/core/problems';
@@ -114,7 +115,7 @@ async function checkServing(stack: string, folder: string, context: Context): Pr
   }
   // Also large.
   const { openServingCluster } = await import('../infra/doctor/after-up/kubernetes-cluster');
-  const cluster = openServingCluster(outputs, modelControlKey);
+  const cluster = openServingCluster(outputs, givenControlKey() ?? modelControlKey);
   try {
     return await examine(AFTER_UP_CHECKS, { ...context, cluster }, SERVING_LIMIT_MS);
   } finally {

@@ -173,8 +173,7 @@ async function waitFor(engines: Promise<void>, progress: Progress): Promise<void
   try {
     await progress.run('Go programs', () => engines);
   } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    progress.line(`     ${error.message}`);
+    progress.line(`     ${String(error)}`);
   }
 }
 

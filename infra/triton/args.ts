@@ -324,6 +324,11 @@ export interface TritonOptions {
   image?: string;
   /** Number of pods without autoscaling. Default: 2. */
   replicas?: number;
+  /**
+   * With autoscaling, leaves `replicas` out of the Deployment, because a tool that applies it again and again would reset the
+   * number each time. Default: false.
+   */
+  omitReplicas?: boolean;
   /** GPUs of each pod; 0 serves on CPUs. Default: 1. */
   gpusPerPod?: number;
   /**

@@ -54,7 +54,10 @@ export function createDeployment(part: ComponentContext, needs: DeploymentNeeds)
         annotations: { 'pulumi.com/patchForce': 'true' },
       },
       spec: {
-        replicas: autoscaling?.minReplicas ?? settings.replicas,
+        replicas:
+          autoscaling !== undefined && settings.omitReplicas === true
+            ? undefined
+            : (autoscaling?.minReplicas ?? settings.replicas),
         selector: { matchLabels: selectorLabels(name) },
         strategy: { type: 'RollingUpdate', rollingUpdate: rollingUpdate(settings) },
         minReadySeconds: MIN_READY_SECONDS,

@@ -48,9 +48,15 @@ const RULES: readonly Rule[] = [
   monitoring,
   slo,
   tracing,
+  modelControl,
   extraArguments,
   environment,
 ];
+
+function modelControl({ modelControl: given }: CompleteOptions, problems: ProblemList): void {
+  if (given?.key === undefined || given.secretName === undefined) return;
+  problems.add('modelControl', 'has key and secretName', { allowed: 'one of them' });
+}
 
 /** A label of a DNS name. */
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;

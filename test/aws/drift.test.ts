@@ -296,14 +296,28 @@ describeUnless(
         const PolicyArn = 'arn:aws:iam::aws:policy/AdministratorAccess';
         await target.query('iam', 'AttachRolePolicy', { RoleName: server, PolicyArn });
         await admit('arn:aws:iam::123456789012:user/someone');
+        // Names that look like those of the stack.
+        await admit(`arn:aws:iam::123456789012:user/${server}`);
+        await admit(`arn:aws:iam::123456789012:role/${server}`);
+        const publisher = target.id('aws:eks/accessEntry:AccessEntry::publisher').replace(/^[^:]*:/, '');
+        const admin = 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy';
+        const policies = `/access-entries/${encodeURIComponent(publisher)}/access-policies`;
+        await target.eks(policies, 'POST', { policyArn: admin, accessScope: { type: 'cluster' } });
         expect(await made.stack.drift()).toEqual([]);
-        expect(await added(expected)).toEqual([
-          'cluster triton-staging: access entry arn:aws:iam::123456789012:user/someone',
-          `role ${server}: policy ${PolicyArn}`,
-          `role ${server}: policy by-hand`,
-        ]);
+        const found = (await added(expected)).sort();
+        expect(found).toEqual(
+          [
+            `cluster triton-staging: access entry arn:aws:iam::123456789012:role/${server}`,
+            `cluster triton-staging: access entry ${publisher} with ${admin}`,
+            'cluster triton-staging: access entry arn:aws:iam::123456789012:user/someone',
+            `cluster triton-staging: access entry arn:aws:iam::123456789012:user/${server}`,
+            `role ${server}: policy ${PolicyArn}`,
+            `role ${server}: policy by-hand`,
+          ].sort(),
+        );
         await target.query('iam', 'DeleteRolePolicy', { RoleName: server, PolicyName: 'by-hand' });
         await target.query('iam', 'DetachRolePolicy', { RoleName: server, PolicyArn });
+        await target.eks(`${policies}/${encodeURIComponent(admin)}`, 'DELETE');
       },
       STEP_MS,
     );

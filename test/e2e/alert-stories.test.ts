@@ -302,6 +302,19 @@ const STORIES: Story[] = [
     silent: [10, 30],
     fires: [42, 60],
   },
+  {
+    story: 'one of three replicas lacks a version, and the autoscaler adds and removes another one every few minutes',
+    alert: 'TritonModelsDiffer',
+    input: [
+      ...publishedTo(2, 1),
+      up('triton-6d5f7c9b8-lacks'),
+      ofModel('nv_inference_count', 'triton-6d5f7c9b8-lacks', '0x400'),
+      up('triton-6d5f7c9b8-comes', '1x19 stale _x20 '.repeat(10).trim()),
+      ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim()),
+      ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim(), 'bert', '2'),
+    ],
+    fires: [30, 60, 90],
+  },
 
   // Failed requests.
   {

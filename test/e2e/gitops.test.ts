@@ -37,16 +37,17 @@ describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl', 'openssl'), 'doc
   let files: string[];
 
   beforeAll(async () => {
-    const stack = await registeredStack('staging', { ...settings('stack'), ...settings('publisher') });
+    const autoscaling = { kind: 'keda', minReplicas: 3, maxReplicas: 9 };
+    const stack = await registeredStack('staging', { ...settings('stack'), ...settings('publisher'), autoscaling });
     const manifests = getManifests(stack.resources);
     expect(manifests.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['Deployment', 'ConfigMap', 'Service']));
     expect(manifests.filter(({ kind }) => kind === 'Secret')).toEqual([]);
     expect(stack.outputs).not.toHaveProperty('modelControlKey');
     const folder = join(scratch.directory, 'manifests');
     mkdirSync(folder);
-    // Only Karpenter and EKS define the kinds of nodes.
+    // Karpenter, EKS and KEDA define these kinds.
     files = writeManifests(
-      manifests.filter(({ kind }) => !['NodePool', 'NodeClass'].includes(kind)),
+      manifests.filter(({ kind }) => !['NodePool', 'NodeClass', 'ScaledObject'].includes(kind)),
       folder,
     );
     const access = await startApiServer(await ClusterProcesses.in(scratch), { programs: await ensureKubernetes() });
@@ -56,7 +57,8 @@ describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl', 'openssl'), 'doc
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  test('the files are applied on the server, twice without a change', async () => {
+  test('the files are applied on the server, and again without a change of what the autoscaler chose', async () => {
+    await run(block('sh'));
     // The namespace first, as Argo CD and Flux order the kinds.
     const [namespaces, others] = [true, false].map((isFirst) =>
       files.filter((file) => file.includes('/namespace-') === isFirst),
@@ -64,23 +66,26 @@ describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl', 'openssl'), 'doc
     for (const group of [namespaces, others]) {
       await kubectl('apply', '--server-side', ...group.flatMap((file) => ['--filename', file]));
     }
-    await run(block('sh'));
+    await kubectl('--namespace', 'triton', 'scale', 'deployment', 'triton', '--replicas', '7');
     const again = await kubectl('apply', '--server-side', ...others.flatMap((file) => ['--filename', file]));
     expect(again.trim().split('\n')).toHaveLength(others.length);
+    const query = ['get', 'deployment', 'triton', '--output', 'jsonpath={.spec.replicas}'];
+    expect(await kubectl('--namespace', 'triton', ...query)).toBe('7');
   });
 
   test('the Job is accepted in its namespace, whose pods are restricted', async () => {
-    const [namespace = '', ...rest] = block('job').split('---\n');
-    await run(`kubectl create --filename - <<'YAML'\n${namespace}\nYAML`);
-    const created = await run(`kubectl create --filename - <<'YAML' 2>&1\n${rest.join('---\n')}\nYAML`);
-    expect(created.replace(/-\w+ created\n$/, '-ID created\n').split('\n')).toEqual([
+    const from = (command: string, name: string): Promise<string> =>
+      run(`kubectl ${command} --filename - <<'YAML' 2>&1\n${block(name)}\nYAML`);
+    expect((await from('apply', 'account')).trim().split('\n')).toEqual([
+      'namespace/triton-publish created',
       'serviceaccount/publisher created',
       'rolebinding.rbac.authorization.k8s.io/publish-job created',
-      'job.batch/publish-ID created',
-      '',
     ]);
-    const flags = (load(rest.at(-1) ?? '') as { spec: { template: { spec: { containers: [{ args: string[] }] } } } })
-      .spec.template.spec.containers[0].args;
+    // As after two builds of the image.
+    for (let build = 1; build <= 2; build += 1)
+      expect(await from('create', 'job')).toMatch(/^job\.batch\/publish-\w+ created\n$/);
+    const flags = (load(block('job')) as { spec: { template: { spec: { containers: [{ args: string[] }] } } } }).spec
+      .template.spec.containers[0].args;
     const { stdout } = await exec('node', [join(paths.root, 'scripts', 'run.mjs'), 'sync-models', '--help']);
     for (const flag of flags.filter((text) => text.startsWith('--'))) expect(stdout).toContain(`  ${flag} `);
   });

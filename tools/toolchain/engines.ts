@@ -5,18 +5,25 @@ import { ensurePrometheus, ensurePromtool } from './promtool';
 import { ensureKubernetesPlugin, ensureLanguageHost, ensurePulumi } from './pulumi';
 import { ensureKubeconform, ensureKubeScore } from './scanners';
 
+/** The Go programs that the tests of e2e run, except those of the long autoscaling loop. */
+const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
+  async (step) => ensureLanguageHost(await ensurePulumi(step), step),
+  ensureKubernetesPlugin,
+  ensureControlPlane,
+  ensureKarpenter,
+  ensurePromtool,
+  ensurePrometheus,
+  ensureCollector,
+  ensureKubeScore,
+  ensureKubeconform,
+];
+
 /**
- * Builds the Go programs that the tests of e2e run, one after the other, except those of the long autoscaling loop.
- * @throws UserError if one cannot be built
+ * Builds them one after the other, also if one fails.
+ * @throws AggregateError with the reasons if some cannot be built
  */
 export async function ensureEngines(step?: Step): Promise<void> {
-  await ensureLanguageHost(await ensurePulumi(step), step);
-  await ensureKubernetesPlugin(step);
-  await ensureControlPlane(step);
-  await ensureKarpenter(step);
-  await ensurePromtool(step);
-  await ensurePrometheus(step);
-  await ensureCollector(step);
-  await ensureKubeScore(step);
-  await ensureKubeconform(step);
+  const failures: unknown[] = [];
+  for (const ensure of ENGINES) await ensure(step).catch((error: unknown) => failures.push(error));
+  if (failures.length > 0) throw new AggregateError(failures, failures.map(String).join('; '));
 }

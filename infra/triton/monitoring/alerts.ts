@@ -51,6 +51,18 @@ export interface Alert {
   summary: string;
 }
 
+/**
+ * Versions that some replicas lack, on how many they are loaded. While a publisher loads on one replica after the other, the
+ * number of those that lack it changes; a healthy replica that comes or goes does not change it.
+ */
+function modelsDiffer(of: SeriesOf, { agents, loadSeconds }: AlertLimits): string {
+  const replicas = agents ? loadedPods(of) : servingPods(of);
+  const lacking = `${replicas} - on () group_right () ${loadedOn(of)}`;
+  return (
+    `${loadedOn(of)} < on () group_left () ${replicas}` + ` and changes((${lacking})[${loadSeconds + 60}s:1m]) == 0`
+  );
+}
+
 /** If every request fails and there is one every three minutes, this window always holds FEWEST_FAILURES. */
 const COUNT_WINDOW = '20m';
 
@@ -163,10 +175,8 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // A replica that starts loads its models.
       forSeconds: Math.max(900, limits.loadSeconds),
       // A loaded model has series, so each replica should have the same ones. Triton answers before its agent loads models, and
-      // other alerts are about agents that load none. While a publisher loads on one replica after the other, the number changes.
-      expression:
-        `${loadedOn(of)} < on () group_left () ${limits.agents ? loadedPods(of) : servingPods(of)}` +
-        ` and changes(${loadedOn(of)}[${limits.loadSeconds + 60}s:1m]) == 0`,
+      // other alerts are about agents that load none.
+      expression: modelsDiffer(of, limits),
       summary:
         'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} replicas, but not on all.',
     },
