@@ -792,7 +792,7 @@ const STATES: State[] = [
   },
   {
     name: 'the example subject of the job that prunes',
-    settings: { prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'] },
+    settings: { agent: true, prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'] },
     finds: ['warning publisher subjects'],
     says: [/set prunerSubjects to the subject of a job of your repository/],
   },
