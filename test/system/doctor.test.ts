@@ -792,7 +792,11 @@ const STATES: State[] = [
   },
   {
     name: 'the example subject of the job that prunes',
-    settings: { agent: true, prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'] },
+    settings: {
+      agent: true,
+      agentImage: `REGISTRY/public/image:2@${IMAGE_DIGEST}`,
+      prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'],
+    },
     finds: ['warning publisher subjects'],
     says: [/set prunerSubjects to the subject of a job of your repository/],
   },
