@@ -9,6 +9,11 @@ const LONG = [
   'aws/node-groups',
   'aws/image-mirror',
   'aws/drift',
+  'system/models',
+  'system/trace-command',
+  'system/local-watch',
+  'system/replicas',
+  'spec/publish',
 ];
 
 /** Starts the long files first. On a fresh clone Jest knows no durations, and would start the largest files first. */
