@@ -17,6 +17,7 @@ export function tritonSettings(
   encrypted: ReadonlySet<string>,
   problems: ProblemList,
 ): TritonSettings {
+  const { modelControlKey } = values;
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace, protect: values.protect },
     replicas: values.replicas,
@@ -45,30 +46,20 @@ export function tritonSettings(
     slo: values.slo,
     tracing: values.tracing,
     agent: agent(values, problems),
-    modelControl: modelControl(values, problems),
+    modelControl: {
+      key: modelControlKey === undefined ? undefined : pulumi.secret(modelControlKey),
+      secretName: values.modelControlSecret,
+    },
   };
   checkOptions(settings, problems);
   return settings;
-}
-
-function modelControl(
-  { modelControlKey: key, modelControlSecret: secretName }: ConfigValues,
-  problems: ProblemList,
-): TritonSettings['modelControl'] {
-  if (key !== undefined && secretName !== undefined) {
-    problems.add('modelControlSecret', 'is set, and modelControlKey too', {
-      allowed: 'one of them',
-      hint: 'the Secret holds the key: pulumi config rm modelControlKey',
-    });
-  }
-  if (secretName !== undefined) return { secretName };
-  return key === undefined ? undefined : { key: pulumi.secret(key) };
 }
 
 /** Paths in TritonOptions whose settings have another name in a stack file. */
 const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
   'agent.image': 'agentImage',
+  'modelControl.secretName': 'modelControlSecret',
   'network.egressCidrs': 'egressCidrs',
   'network.egressPorts': 'egressPorts',
   'exposure.clientCidrs': 'clientCidrs',

@@ -55,7 +55,10 @@ const RULES: readonly Rule[] = [
 
 function modelControl({ modelControl: given }: CompleteOptions, problems: ProblemList): void {
   if (given?.key === undefined || given.secretName === undefined) return;
-  problems.add('modelControl', 'has key and secretName', { allowed: 'one of them' });
+  problems.add('modelControl.secretName', 'is set, and a key too', {
+    allowed: 'one of them',
+    hint: 'the Secret holds the key, so remove the other setting',
+  });
 }
 
 /** A label of a DNS name. */
