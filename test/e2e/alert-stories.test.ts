@@ -310,8 +310,9 @@ const STORIES: Story[] = [
       up('triton-6d5f7c9b8-lacks'),
       ofModel('nv_inference_count', 'triton-6d5f7c9b8-lacks', '0x400'),
       up('triton-6d5f7c9b8-comes', '1x19 stale _x20 '.repeat(10).trim()),
-      ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim()),
-      ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim(), 'bert', '2'),
+      ...['1', '2'].map((version) =>
+        ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim(), 'bert', version),
+      ),
     ],
     fires: [30, 60, 90],
   },

@@ -82,6 +82,13 @@ export function expectPolicyPackPassed(printed: string): void {
   expect(printed).not.toMatch(/\[(mandatory|advisory)\]|can't run policy/);
 }
 
+/** Expects that neither an update nor a refresh of a stack finds a change. */
+export async function expectNoChanges(stack: TestStack): Promise<void> {
+  await stack.up('--expect-no-changes');
+  await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--expect-no-changes');
+  await stack.up('--expect-no-changes');
+}
+
 /** Types and names of the resources that an update or a destroy deleted, in that order, from Pulumi's output. */
 export function deletions(printed: string): string[] {
   return [...printed.matchAll(/^ - +(\S+) (\S+) deleted(?: original)? /gm)].map(([, type, name]) => `${type} ${name}`);

@@ -13,7 +13,6 @@ const LONG = [
   'system/trace-command',
   'system/local-watch',
   'system/replicas',
-  'spec/publish',
 ];
 
 /** Starts the long files first. On a fresh clone Jest knows no durations, and would start the largest files first. */
