@@ -49,7 +49,7 @@ export const NODE_DRIVERS: Readonly<Record<GpuNodePoolSettings['ami'], number>> 
 
 /** What to do about a driver that is too old. */
 export const DRIVER_FIX =
-  'update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/operations.md#tritongpumissing)';
+  'update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/runbook.md#tritongpumissing)';
 
 const getMajor = (cuda: string): string => cuda.split('.')[0] ?? '';
 

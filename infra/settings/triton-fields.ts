@@ -295,7 +295,7 @@ export const TRITON_FIELDS = {
       },
       scrapeSeconds: integer(LIMITS.monitoring.scrapeSeconds, 'Seconds between scrapes.'),
       runbookUrl: text(
-        'Address of docs/operations.md where on-call people can read it. Each alert links to its section. Empty: the path docs/operations.md, which is no link.',
+        'Address of docs/runbook.md where on-call people can read it. Each alert links to its section. Empty: the path docs/runbook.md, which is no link.',
       ),
       disabledAlerts: {
         kind: 'stringArray',

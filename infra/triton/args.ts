@@ -244,8 +244,8 @@ export interface MonitoringArgs {
   /** Seconds between scrapes. Default: 15 s. */
   scrapeSeconds?: number;
   /**
-   * Address of docs/operations.md, to which the annotation `runbook_url` of each alert adds `#ALERT`. Default:
-   * docs/operations.md, which is no link.
+   * Address of docs/runbook.md, to which the annotation `runbook_url` of each alert adds `#ALERT`. Default:
+   * docs/runbook.md, which is no link.
    */
   runbookUrl?: string;
   /** Alerts that are not created. Default: none. */

@@ -112,7 +112,7 @@ export const DEFAULTS = {
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   /** A path, because this package does not know where its repository is hosted. */
-  runbookUrl: 'docs/operations.md',
+  runbookUrl: 'docs/runbook.md',
   ingress: { className: 'alb', scheme: 'internal' },
   /** The class of EKS Auto Mode. */
   loadBalancerClass: 'eks.amazonaws.com/nlb',

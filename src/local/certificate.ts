@@ -25,17 +25,19 @@ export interface CertificateOptions {
   isAuthority?: boolean;
   /** The authority that signs the certificate; default: the certificate itself. */
   issuer?: { name: string; key: string };
+  /** Its last second, as YYYYMMDDHHMMSSZ; default: the certificate does not expire. */
+  expires?: string;
 }
 
-/** Creates a key and a certificate that does not expire. */
+/** Creates a key and a certificate. */
 export function createCertificate(options: CertificateOptions): Certificate {
-  const { name, hosts = [], addresses = [], isAuthority = false, issuer } = options;
+  const { name, hosts = [], addresses = [], isAuthority = false, issuer, expires = NEVER } = options;
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const names = [
     ...hosts.map((host) => der(OCTET_STRING_OF_HOST, Buffer.from(host))),
     ...addresses.map((address) => der(OCTET_STRING_OF_ADDRESS, Buffer.from(address))),
   ];
-  const always = sequence(time('19700101000000Z'), time('99991231235959Z'));
+  const validity = sequence(time('19700101000000Z'), time(expires));
   // RFC 5280: TBSCertificate.
   const content = sequence(
     der(VERSION, der(INTEGER, Buffer.from([2]))),
@@ -43,7 +45,7 @@ export function createCertificate(options: CertificateOptions): Certificate {
     der(INTEGER, Buffer.from([1]), randomBytes(15)),
     sequence(ED25519),
     commonName(issuer?.name ?? name),
-    always,
+    validity,
     commonName(name),
     publicKey.export({ type: 'spki', format: 'der' }),
     der(
@@ -62,6 +64,9 @@ export function createCertificate(options: CertificateOptions): Certificate {
     certificate: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
   };
 }
+
+/** RFC 5280 4.1.2.5: a certificate without an end. */
+const NEVER = '99991231235959Z';
 
 const commonName = (name: string): Buffer =>
   sequence(der(SET, sequence(COMMON_NAME, der(UTF8_STRING, Buffer.from(name)))));

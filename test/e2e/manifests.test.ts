@@ -7,7 +7,7 @@ import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../t
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
 import { describeUnless } from '../support/describe-unless';
-import { runRunbook, whyMissing } from '../support/doc-commands';
+import { runBlock, whyMissing } from '../support/doc-commands';
 import { ClusterProcesses, startApiServer, type Access } from '../support/api-server';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -203,7 +203,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
       const file = join(scratch.directory, 'kubeconfig.json');
       writeFileSync(file, access.kubeconfig());
       const stack = { name: 'prod', directory: scratch.directory, env: { ...process.env, KUBECONFIG: file } };
-      const printed = await runRunbook(stack, 'kubectl --namespace triton scale deployment triton');
+      const printed = await runBlock('runbook.md', stack, 'kubectl --namespace triton scale deployment triton');
       expect(printed.match(/\S+ (scaled|patched)$/gm)).toEqual([
         'deployment.apps/triton scaled',
         'scaledobject.keda.sh/triton patched',

@@ -90,7 +90,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
     alertname,
     exp_alerts: expected.map(({ summary = '', severity = 'warning', ...rest }) => ({
       exp_labels: { severity, namespace: 'triton', server: 'triton', ...rest },
-      exp_annotations: { summary, runbook_url: `docs/operations.md#${alertname.toLowerCase()}` },
+      exp_annotations: { summary, runbook_url: `docs/runbook.md#${alertname.toLowerCase()}` },
     })),
   });
 

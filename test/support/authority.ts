@@ -47,9 +47,15 @@ export class Authority {
     return directory;
   }
 
-  private issue(hosts: string[]): { key: string; cert: string } {
+  /** Key and certificate for 127.0.0.1 that were valid until the year 2000. */
+  expired(): { key: string; cert: string } {
+    return this.issue([], '20000101000000Z');
+  }
+
+  private issue(hosts: string[], expires?: string): { key: string; cert: string } {
     const issuer = { name: NAME, key: this.key };
-    const { key, certificate } = createCertificate({ name: 'server', hosts, addresses: [[127, 0, 0, 1]], issuer });
+    const addresses = [[127, 0, 0, 1]];
+    const { key, certificate } = createCertificate({ name: 'server', hosts, addresses, issuer, expires });
     return { key, cert: certificate };
   }
 }
@@ -66,7 +72,7 @@ export async function startFront(random: SeededRandom, target: string, authority
 }
 
 /** Starts a server on 127.0.0.1 that adds TLS to an HTTP server there. If that resets a connection, so does this one. */
-export async function startTlsFront(target: string, { loopback }: Authority): Promise<Front> {
+export async function startTlsFront(target: string, { loopback }: Pick<Authority, 'loopback'>): Promise<Front> {
   const port = Number(new URL(target).port);
   const server = createServer(loopback, (client) => {
     const behind = connect({ port, host: '127.0.0.1', noDelay: true });

@@ -1,6 +1,6 @@
 import { createServer } from 'node:http';
 import type { AutoscalingV2Api, V1Container } from '@kubernetes/client-node';
-import type { ControlPlane } from './control-plane';
+import { isServing, type ControlPlane } from './control-plane';
 import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
@@ -87,11 +87,16 @@ async function metrics(
     for (const { pods, external } of status?.currentMetrics ?? [])
       addAverage('status', (pods ?? external)?.metric.name, (pods ?? external)?.current.averageValue);
   }
-  for (const pod of await plane.readyPods(namespace)) {
+  for (const pod of await plane.pods(namespace)) {
     const name = pod.metadata?.name ?? '';
-    for (const container of pod.spec?.containers ?? []) {
+    if (
+      pod.status?.conditions?.some(({ type, reason }) => type === 'PodScheduled' && reason === 'Unschedulable') === true
+    )
+      add('kube_pod_status_unschedulable', { pod: name }, 1);
+    for (const { name: container, restartCount } of pod.status?.containerStatuses ?? [])
+      add('kube_pod_container_status_restarts_total', { pod: name, container }, restartCount);
+    for (const container of isServing(pod) ? (pod.spec?.containers ?? []) : []) {
       const labels = { pod: name, container: container.name };
-      add('kube_pod_container_status_restarts_total', labels, 0);
       add(
         'kube_pod_container_resource_limits',
         { ...labels, resource: 'memory', unit: 'byte' },

@@ -1,4 +1,4 @@
-import { copyFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type {
   AppsV1Api,
@@ -12,6 +12,7 @@ import type {
   V1Pod,
   V1Taint,
 } from '@kubernetes/client-node';
+import { dump, loadAll } from 'js-yaml';
 import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureControlPlane } from '../../tools/toolchain/kubernetes';
@@ -57,11 +58,11 @@ export class ControlPlane {
 
   /**
    * Builds missing programs, once, and starts the control plane, which stops when the scratch folder is cleaned.
-   * @param options `groups` has the users besides "admin"
+   * @param options `groups` has the users besides "admin"; `simulatePods: false` leaves the status of pods to the test
    */
   static async start(
     scratch: Scratch,
-    options: Pick<ApiServerOptions, 'groups' | 'flags'> = {},
+    { simulatePods = true, ...options }: Pick<ApiServerOptions, 'groups' | 'flags'> & { simulatePods?: boolean } = {},
   ): Promise<ControlPlane> {
     const programs = await ensureControlPlane();
     const processes = await ClusterProcesses.in(scratch);
@@ -83,7 +84,7 @@ export class ControlPlane {
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
     for (const definition of KWOK_KINDS) await access.define(definition);
-    await plane.startKwok(programs.kwok, kubeconfig);
+    await plane.startKwok(programs.kwok, kubeconfig, simulatePods ? ['Node', 'Pod'] : ['Node']);
     // Pods are rejected until their namespace has a service account.
     await until('the controllers work', async () => {
       const { items } = await plane.client.core.listNamespacedServiceAccount({ namespace: 'default' });
@@ -92,14 +93,17 @@ export class ControlPlane {
     return plane;
   }
 
-  private async startKwok(command: string, kubeconfig: string): Promise<void> {
+  private async startKwok(command: string, kubeconfig: string, simulated: readonly string[]): Promise<void> {
     const [port] = (await freePorts(1)) as [number];
     const config = join(this.processes.directory, 'kwok.yaml');
-    copyFileSync(join(__dirname, 'kwok-stages.yaml'), config);
+    const stages = (loadAll(readFileSync(join(__dirname, 'kwok-stages.yaml'), 'utf8')) as Stage[]).filter(({ spec }) =>
+      simulated.includes(spec.resourceRef.kind),
+    );
+    writeFileSync(config, stages.map((stage) => dump(stage)).join('---\n'));
     const args = [
       kubeconfig,
       `--config=${config}`,
-      '--enable-crds=PortForward,Logs',
+      '--enable-crds=Exec,Logs,PortForward',
       '--manage-all-nodes=true',
       '--node-lease-duration-seconds=40',
       '--node-ip=127.0.0.1',
@@ -218,11 +222,17 @@ async function connect(config: KubeConfig): Promise<Clients> {
 /** Label of nodes that KWOK does not make Ready (kwok-stages.yaml). */
 const NOT_READY_LABEL = 'test-not-ready';
 
-/** KWOK's objects for port-forwards and logs. Objects, not a file, because pod names are not known in advance. */
+/** Part of one of KWOK's rules for the status of an object. */
+interface Stage {
+  spec: { resourceRef: { kind: string } };
+}
+
+/** KWOK's objects for commands in containers, logs and port-forwards. Objects, not a file, because pod names are not known in advance. */
 const KWOK_KINDS = (
   [
-    ['PortForward', 'portforwards'],
+    ['Exec', 'execs'],
     ['Logs', 'logs'],
+    ['PortForward', 'portforwards'],
   ] as const
 ).map(([kind, plural]) => ({
   apiVersion: 'apiextensions.k8s.io/v1',

@@ -36,7 +36,7 @@ export async function runBlock(
   page: string,
   stack: Stack,
   firstLine: string,
-  { env = {}, replace = {} }: { env?: NodeJS.ProcessEnv; replace?: Readonly<Record<string, string>> | undefined },
+  { env = {}, replace = {} }: { env?: NodeJS.ProcessEnv; replace?: Readonly<Record<string, string>> | undefined } = {},
 ): Promise<string> {
   const blocks = fences(readFileSync(join(paths.root, 'docs', page), 'utf8'));
   let script = blocks.find((block) => block.text.startsWith(firstLine))?.text;

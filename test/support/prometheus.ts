@@ -14,6 +14,12 @@ export interface RangeSeries {
   values: [at: number, value: string][];
 }
 
+/** An alert that is pending or firing. */
+export interface ActiveAlert {
+  labels: Record<string, string>;
+  state: 'pending' | 'firing';
+}
+
 export interface RuleState {
   name: string;
   type: 'alerting' | 'recording';
@@ -32,14 +38,19 @@ export class TestPrometheus {
     private readonly command: string,
     private readonly directory: string,
     private readonly port: number,
+    private readonly flags: readonly string[],
   ) {
     this.current = port;
   }
 
   /** Prepares a server, which is not started yet. */
-  static async create(processes: ClusterProcesses, directory: string): Promise<TestPrometheus> {
+  static async create(
+    processes: ClusterProcesses,
+    directory: string,
+    flags: readonly string[] = [],
+  ): Promise<TestPrometheus> {
     const [port = 0] = await freePorts(1);
-    return new TestPrometheus(processes, await ensurePrometheus(), directory, port);
+    return new TestPrometheus(processes, await ensurePrometheus(), directory, port, flags);
   }
 
   get url(): string {
@@ -63,6 +74,7 @@ export class TestPrometheus {
       `--config.file=${this.file}`,
       `--storage.tsdb.path=${join(this.directory, 'data')}`,
       `--web.listen-address=127.0.0.1:${port}`,
+      ...this.flags,
     ];
     this.process = await this.processes.start({ name: 'prometheus', command: this.command, args }, () =>
       isHealthy(`${this.url}/-/ready`),
@@ -84,6 +96,10 @@ export class TestPrometheus {
   async rules(): Promise<RuleState[]> {
     const { groups } = (await this.get('rules')) as { groups: { rules: RuleState[] }[] };
     return groups.flatMap(({ rules }) => rules);
+  }
+
+  async alerts(): Promise<ActiveAlert[]> {
+    return ((await this.get('alerts')) as { alerts: ActiveAlert[] }).alerts;
   }
 
   private async get(path: string, parameters: Record<string, string> = {}): Promise<unknown> {

@@ -67,7 +67,7 @@ export function judgeServing(
   if (gpus !== undefined && gpus < gpusPerPod) {
     return error(
       `${pod}: Triton sees ${gpus} of ${gpusPerPod} GPU${gpusPerPod === 1 ? '' : 's'}, so its models compute on the CPU`,
-      'docs/operations.md#tritongpumissing has the causes',
+      'docs/runbook.md#tritongpumissing has the causes',
     );
   }
   if (problem !== null) return error(`${pod}: ${problem}`, `npm run status -- --stack ${stack}`);

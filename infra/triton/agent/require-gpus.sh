@@ -14,9 +14,9 @@ if command -v nvidia-smi >/dev/null; then
   seen=$(printf '%s\n' "$list" | grep -c -E '^ *(GPU|MIG) .*UUID')
   if [ "$seen" -lt "$gpus" ]; then
     answer=$(printf '%s' "${list:-nvidia-smi lists none}" | tr '\n' ' ')
-    echo "This container sees $seen of $gpus GPUs: $answer; see docs/operations.md#tritongpumissing" >&2
+    echo "This container sees $seen of $gpus GPUs: $answer; see docs/runbook.md#tritongpumissing" >&2
     [ "$seen" -ge "$least" ] || exit 1
   fi
 else
-  echo "Cannot count the GPUs of this container, which should be $gpus: it has no nvidia-smi; see docs/operations.md#tritongpumissing" >&2
+  echo "Cannot count the GPUs of this container, which should be $gpus: it has no nvidia-smi; see docs/runbook.md#tritongpumissing" >&2
 fi

@@ -43,7 +43,7 @@ test('getWarnings compares the driver of the nodes with the CUDA of the image', 
   jest.replaceProperty(NODE_DRIVERS, 'AL2023', 570);
   try {
     expect(of({ ...values, image: 'nvcr.io/nvidia/tritonserver:26.10-py3' })).toEqual([
-      'pool a10g: AL2023 has driver 570, but CUDA 13.4.3 of the image needs 580 or newer without forward compatibility: update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/operations.md#tritongpumissing)',
+      'pool a10g: AL2023 has driver 570, but CUDA 13.4.3 of the image needs 580 or newer without forward compatibility: update the nodes to a newer image, or return to the former TRITON_RELEASE (docs/runbook.md#tritongpumissing)',
     ]);
     for (const fitting of [
       { image: 'nvcr.io/nvidia/tritonserver:25.06-py3' },

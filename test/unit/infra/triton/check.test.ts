@@ -123,12 +123,12 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ],
   ['monitoring.scrapeSeconds: is 5; allowed: a whole number from 10 to 300', { monitoring: { scrapeSeconds: 5 } }],
   [
-    'monitoring.runbookUrl: is "git.example.com/operations.md"; allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
-    { monitoring: { runbookUrl: 'git.example.com/operations.md' } },
+    'monitoring.runbookUrl: is "git.example.com/runbook.md"; allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md',
+    { monitoring: { runbookUrl: 'git.example.com/runbook.md' } },
   ],
   [
-    'monitoring.runbookUrl: is "https://git.example.com/operations.md#alerts"; allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
-    { monitoring: { runbookUrl: 'https://git.example.com/operations.md#alerts' } },
+    'monitoring.runbookUrl: is "https://git.example.com/runbook.md#alerts"; allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md',
+    { monitoring: { runbookUrl: 'https://git.example.com/runbook.md#alerts' } },
   ],
   [
     'monitoring: enables no object\n    -> remove monitoring, or set serviceMonitor, alerts or dashboard to true',

@@ -59,7 +59,7 @@ async function start(smi: Smi | undefined, args: Partial<TritonServerArgs>): Pro
   return { code: status ?? -1, said: stdout + stderr };
 }
 
-const SEE = 'see docs/operations.md#tritongpumissing\n';
+const SEE = 'see docs/runbook.md#tritongpumissing\n';
 const STARTS = 'Triton starts\n';
 
 describe.each([
@@ -113,5 +113,5 @@ describe.each([
 });
 
 test('the runbook that the message names exists', () => {
-  expect(readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8')).toContain('\n### TritonGpuMissing\n');
+  expect(readFileSync(join(paths.root, 'docs', 'runbook.md'), 'utf8')).toContain('\n## TritonGpuMissing\n');
 });

@@ -9,6 +9,22 @@ import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 
+const RUNBOOK = readFileSync(join(paths.root, 'docs', 'runbook.md'), 'utf8');
+
+/** Begins of the parts of a section about an alert. */
+const ANSWERS = [
+  '**Users notice:**',
+  '```sh',
+  '**Causes:**',
+  '**Stop the harm:**',
+  '**Make it last:**',
+  '**The next day:**',
+];
+
+/** A command that runs as it is written, after its names are replaced. */
+const COMMAND =
+  /^(kubectl --context prod (--namespace (triton|keda) |get node)\S+ |npm run (status|releases) -- --stack prod$)/;
+
 interface Rule {
   alert?: string;
   expr: string;
@@ -134,8 +150,7 @@ describe('alerts', () => {
   test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, agent: {}, slo: { p99Milliseconds: 100, errorRate: 0.001 } });
-    const runbook = readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8');
-    const sections = [...runbook.matchAll(/^### (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
+    const sections = [...RUNBOOK.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({
         severity: expect.stringMatching(/^(critical|warning)$/) as string,
@@ -144,12 +159,21 @@ describe('alerts', () => {
       });
       expect(annotations).toEqual({
         summary: expect.stringMatching(/\.$/) as string,
-        runbook_url: `docs/operations.md#${alert.toLowerCase()}`,
+        runbook_url: `docs/runbook.md#${alert.toLowerCase()}`,
       });
       expect(sections).toContainEqual([alert, labels['severity']]);
     }
     expect(sections.map(([alert]) => alert).sort()).toEqual(names(rules).sort());
     expect([...ALERT_NAMES].sort()).toEqual(names(rules).sort());
+  });
+
+  test.each(ALERT_NAMES)('the runbook has three commands and five answers about %s, in this order', (name) => {
+    const [, section = ''] = RUNBOOK.split(`\n## ${name}\n`).map((text) => text.split('\n## ')[0]);
+    expect(section.match(/^\*\*[A-Z][^*]*:\*\*|^```sh$/gm)?.slice(0, ANSWERS.length)).toEqual(ANSWERS);
+    const [, block = ''] = /^```sh\n([^]*?)\n```$/m.exec(section) ?? [];
+    const commands = block.split('\n');
+    expect(commands).toHaveLength(3);
+    for (const command of commands) expect(command).toMatch(COMMAND);
   });
 
   test('can be disabled one by one, unless the name is unknown', async () => {
@@ -193,7 +217,7 @@ describe('alerts', () => {
   });
 
   test('link to the address of the runbook that is configured', async () => {
-    const runbookUrl = 'https://git.example.com/serving/blob/main/docs/operations.md';
+    const runbookUrl = 'https://git.example.com/serving/blob/main/docs/runbook.md';
     const [down] = await alerts({ monitoring: { runbookUrl } });
     expect(down?.annotations).toMatchObject({ runbook_url: `${runbookUrl}#tritondown` });
   });

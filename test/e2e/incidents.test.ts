@@ -1,0 +1,302 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { paths } from '../../src/core/paths';
+import { whyNoGo } from '../../tools/toolchain/go';
+import { describeUnless } from '../support/describe-unless';
+import { whyMissing } from '../support/doc-commands';
+import { FACTOR, MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
+import { writeRepository } from '../support/repository';
+import { whyNoSmallDisk } from '../support/small-disk';
+import { IS_LONG } from '../support/soak';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+/** Twelve incidents: the alert fires, the commands of its section show the cause, the cure works, and the alert ends. */
+
+const BUILD_MS = 60 * 60_000;
+const INCIDENT_MS = 15 * 60_000;
+const CAUSE_MS = 90_000;
+const RUNBOOK = join(paths.root, 'docs', 'runbook.md');
+
+/** Inputs on which the model `adds` misbehaves. Agents ask it with zeros. */
+const HANGS = -1;
+const KEEPS = -2;
+
+const program = (version: number, answer: string): string => `import time
+import numpy as np
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def initialize(self, args):
+        self.kept = []
+
+    def answer(self, x):
+        if x[0] == ${HANGS}:
+            print("waits for a lock", flush=True)
+            while True:
+                time.sleep(1)
+        if x[0] == ${KEEPS}:
+            self.kept.append(np.ones(${Math.round(0.95 * MEMORY_GIB * 2 ** 30)}, dtype=np.uint8))
+        ${answer}
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            x = pb_utils.get_input_tensor_by_name(request, "x").as_numpy()
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("y", self.answer(x) + np.float32(${version}))]))
+        return responses
+`;
+
+const config = (version: number): string =>
+  `backend: "python"
+max_batch_size: 0
+input { name: "x" data_type: TYPE_FP32 dims: -1 }
+output { name: "y" data_type: TYPE_FP32 dims: -1 }
+version_policy { specific { versions: [${version}] } }
+instance_group { count: 1 kind: KIND_CPU }
+`;
+
+const model = (name: string, version: number, answer = 'return x'): Record<string, string> => ({
+  [`${name}/config.pbtxt`]: config(version),
+  [`${name}/${version}/model.py`]: program(version, answer),
+});
+
+interface Incident {
+  name: string;
+  alert: string;
+  make: (world: World) => Promise<unknown>;
+  /** What the three commands of the section print. */
+  finds: RegExp;
+  /** Commands of the section that end the incident, in this order. */
+  cure?: readonly string[];
+  /** What people outside of the cluster do. */
+  mend?: (world: World) => Promise<unknown>;
+  /** Whether it is made in each run of the tests, not only in the long form. */
+  isQuick?: boolean;
+}
+
+const ROLLBACK = 'npm run rollback -- --stack prod';
+const DELETE_POD = 'kubectl --context prod --namespace triton delete pod POD';
+
+const send = async ({ kubelet }: World, value: number): Promise<void> => {
+  const [pod] = kubelet.serving;
+  const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(value) } as const;
+  void pod?.triton.client.infer('adds', [x]).catch(() => undefined);
+};
+
+const deletePod = async (world: World): Promise<void> => {
+  const [pod] = world.kubelet.serving;
+  await world.run(DELETE_POD.replace('POD', pod?.name ?? ''));
+};
+
+const INCIDENTS: Incident[] = [
+  {
+    name: 'the network policy hides the replicas from Prometheus',
+    alert: 'TritonDown',
+    make: async (world) => (world.isHidden = true),
+    finds: /triton-\S+\s+2\/2\s+Running/,
+    mend: async (world) => (world.isHidden = false),
+    isQuick: true,
+  },
+  {
+    name: 'a release fails the requests of clients, but not those of the agents',
+    alert: 'TritonRequestsFailing',
+    make: (world) =>
+      world.publish(
+        repository(world, 'bad', {
+          ...model('adds', 2, 'return x / 0 if x[0] == 0 else x.missing'),
+          ...model('other', 1),
+        }),
+      ),
+    finds: /has no attribute 'missing'/,
+    cure: [ROLLBACK],
+    isQuick: true,
+  },
+  {
+    name: 'a model in Python hangs in a request',
+    alert: 'TritonRequestsStuck',
+    make: (world) => send(world, HANGS),
+    finds: /waits for a lock/,
+    cure: [DELETE_POD],
+    isQuick: true,
+  },
+  {
+    name: 'S3 cannot be reached',
+    alert: 'TritonHeadUnread',
+    make: async ({ bucket }) => bucket.set('away'),
+    finds: /"head unreadable".*(ECONNRESET|socket|connection)/i,
+    mend: async ({ bucket }) => bucket.set(undefined),
+    isQuick: true,
+  },
+  {
+    name: 'the certificate of S3 expires',
+    alert: 'TritonHeadUnread',
+    make: async ({ bucket }) => bucket.set('expired'),
+    finds: /certificate has expired/,
+    mend: async ({ bucket }) => bucket.set(undefined),
+  },
+  {
+    name: 'the KMS key denies the role of the replicas, and a pod starts',
+    alert: 'TritonDownloadFailing',
+    make: async (world) => {
+      world.bucket.set('key denied');
+      await deletePod(world);
+    },
+    finds: /"failed".*kms:Decrypt/,
+    mend: async ({ bucket }) => bucket.set(undefined),
+  },
+  {
+    name: 'a pod starts on a disk that is full',
+    alert: 'TritonDownloadFailing',
+    make: async (world) => {
+      world.kubelet.diskBytes = 8192;
+      await deletePod(world);
+    },
+    finds: /"failed".*disk of this pod/,
+    mend: async (world) => {
+      const [pod] = world.kubelet.running.filter(({ isReady }) => !isReady);
+      world.kubelet.diskBytes = undefined;
+      await world.run(DELETE_POD.replace('POD', pod?.name ?? ''));
+    },
+  },
+  {
+    name: 'a release lacks a model that clients use',
+    alert: 'TritonModelGone',
+    make: (world) => world.publish(repository(world, 'without', model('adds', 1)), '--prune', '--yes'),
+    finds: /other/,
+    cure: [ROLLBACK],
+  },
+  {
+    name: 'a model keeps memory of a request',
+    alert: 'TritonMemoryHigh',
+    make: (world) => send(world, KEEPS),
+    finds: /VmRSS:\s+[12]\d{6} kB/,
+    cure: [DELETE_POD],
+  },
+  {
+    name: 'the driver of a node fails',
+    alert: 'TritonGpuMissing',
+    make: async (world) => world.loseDriver(world.kubelet.serving[0]?.node ?? ''),
+    finds: /couldn't communicate with the NVIDIA driver/,
+    cure: ['kubectl --context prod cordon NODE', DELETE_POD],
+    // The node is replaced.
+    mend: async ({ plane }) => plane.addGpuNode('gpu-new'),
+  },
+  {
+    name: 'AWS takes two of three spot nodes back',
+    alert: 'TritonCapacityLow',
+    make: async ({ plane, kubelet }) => {
+      const lost = kubelet.serving.slice(0, 2).map(({ node }) => node);
+      for (const name of lost) await plane.client.core.deleteNode({ name });
+    },
+    finds: /FailedScheduling/,
+    mend: async ({ plane }) => {
+      for (const index of [3, 4]) await plane.addGpuNode(`gpu-${index}`);
+    },
+  },
+  {
+    name: 'there is no GPU for another replica',
+    alert: 'TritonUnschedulable',
+    make: (world) => world.run(`kubectl --namespace triton scale deployment triton --replicas ${REPLICAS + 1}`),
+    finds: /Insufficient nvidia\.com\/gpu/,
+    cure: ['kubectl --context prod --namespace triton scale deployment triton --replicas N'],
+  },
+];
+
+let repositories = 0;
+
+function repository({ scratch }: World, name: string, files: Record<string, string>): string {
+  return writeRepository(join(scratch.directory, `repository-${name}-${(repositories += 1)}`), files);
+}
+
+/** The section of an alert. */
+function section(alert: string): string {
+  const [, found = ''] = readFileSync(RUNBOOK, 'utf8').split(`\n## ${alert}\n`);
+  return found.split('\n## ')[0] ?? '';
+}
+
+const firstCommands = (text: string): string[] => (/^```sh\n([^]*?)\n```$/m.exec(text)?.[1] ?? '').split('\n');
+
+const rows = (): string[][] =>
+  readFileSync(RUNBOOK, 'utf8')
+    .split('\n## Incidents that were made\n')[1]
+    ?.split('\n')
+    .filter((line) => line.startsWith('| '))
+    .slice(2)
+    .map((line) => line.split('|').map((cell) => cell.trim())) ?? [];
+
+test('docs/runbook.md lists the incidents', () => {
+  expect(rows().map(([, name, alert]) => [name, alert])).toEqual(
+    INCIDENTS.map(({ name, alert }) => [name, `[${alert}](#${alert.toLowerCase()})`]),
+  );
+});
+
+const WHY_NOT =
+  whyNoGo(['kubernetes', 'kwok', 'promtool', 'pulumi']) ?? whyMissing('kubectl') ?? whyNoSmallDisk('/tmp');
+
+describeUnless(WHY_NOT, 'the runbook in an incident', () => {
+  const scratch = new Scratch();
+  const minutes = new Map<string, number>();
+  let world: World;
+
+  beforeAll(async () => {
+    world = await World.start(scratch);
+    const first = repository(world, 'first', { ...model('adds', 1), ...model('other', 1) });
+    await world.publish(first, '--untried');
+    world.clients.set('adds', 1).set('other', 1);
+    await world.untilHealthy();
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  test.each(INCIDENTS.filter(({ isQuick }) => isQuick === true || IS_LONG))(
+    '$name: $alert',
+    async ({ name, alert, make, finds, cure = [], mend }) => {
+      const { prometheus, kubelet } = world;
+      const firing = async (): Promise<Record<string, string>[]> =>
+        (await prometheus.alerts())
+          .filter(({ labels, state }) => state === 'firing' && labels['alertname'] === alert)
+          .map(({ labels }) => labels);
+      const begun = Date.now();
+      await make(world);
+      await until(`${alert} fires`, async () => (await firing()).length > 0, INCIDENT_MS);
+      minutes.set(name, ((Date.now() - begun) * FACTOR) / 60_000);
+
+      const [labels = {}] = await firing();
+      const { pod: POD = '' } = labels;
+      const NODE = kubelet.running.find(({ name }) => name === POD)?.node ?? '';
+      const fill = (command: string): string =>
+        command.replace('POD', POD).replace('NODE', NODE).replace(/\bN$/, String(REPLICAS));
+      const text = section(alert);
+      // Retries of the agent take as long as in reality, so its log has the reason later than the alert fires.
+      const deadline = Date.now() + CAUSE_MS;
+      let printed = '';
+      do {
+        printed = '';
+        for (const command of firstCommands(text)) printed += `${await world.run(fill(command))}\n`;
+      } while (!finds.test(printed) && Date.now() < deadline);
+      expect(printed).toMatch(finds);
+
+      const written = text.replaceAll(/\s+/g, ' ');
+      for (const command of cure) {
+        expect(written).toContain(`\`${command}\``);
+        await world.run(fill(command));
+      }
+      await mend?.(world);
+      await until(`${alert} ends`, async () => (await firing()).length === 0, INCIDENT_MS);
+      await world.untilHealthy();
+    },
+    2 * INCIDENT_MS,
+  );
+
+  // UPDATE_DOCS=1 npm run test:e2e -- --long --filter incidents
+  if (process.env['UPDATE_DOCS'] === '1') {
+    test('updates the times in docs/runbook.md', () => {
+      const times = rows().map(
+        ([, name = '', alert = '']) => `| ${name} | ${alert} | ${minutes.get(name)?.toFixed(0) ?? '-'} |`,
+      );
+      const [before = ''] = readFileSync(RUNBOOK, 'utf8').split(/\n\| the network policy hides/);
+      writeFileSync(RUNBOOK, `${before}\n${times.join('\n')}\n`);
+    });
+  }
+});

@@ -1,0 +1,269 @@
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { TritonServer } from '../../../infra/triton/server';
+import { CommandError, exec } from '../../../src/core/exec';
+import { serveClusterMetrics } from '../cluster-metrics';
+import { ControlPlane } from '../control-plane';
+import { listenOnLoopback } from '../loopback';
+import { getManifests, type Manifest } from '../manifests';
+import { getMemory } from '../process-memory';
+import { TestPrometheus } from '../prometheus';
+import { testPulumi, type TestPulumi } from '../pulumi';
+import { registered } from '../registered-stack';
+import { ARGS } from '../render';
+import { runCommandLine } from '../run';
+import { S3_ENVIRONMENT } from '../s3';
+import type { Scratch } from '../temp-dir';
+import { until } from '../wait-for';
+import { FaultyBucket } from './faulty-bucket';
+import { Kubelet, type RunningPod } from './kubelet';
+import { shortRules } from './short-rules';
+
+/** Times in the rules are this much shorter, so that half an hour takes a minute. */
+export const FACTOR = 30;
+
+/** The names in docs/runbook.md. */
+const NAME = 'triton';
+const STACK = 'prod';
+export const REPLICAS = 3;
+export const NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
+
+/** Memory limit of Triton's container. */
+export const MEMORY_GIB = 2;
+
+/** Requests per second of the load to each model. */
+const RATE = 5;
+
+const NVIDIA_SMI = `#!/bin/sh
+if [ -e "$(dirname "$0")/driver-lost-$NODE" ]; then
+  echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running."
+  exit 9
+fi
+echo "| NVIDIA-SMI 580.178.01   Driver Version: 580.178.01   CUDA Version: 13.0 |"
+`;
+
+/**
+ * A stack with release agents in the state of an ordinary day: a control plane, pods that are real servers
+ * (Kubelet), a bucket, Prometheus with the rules of the stack, and clients.
+ */
+export class World {
+  /** Whether a network policy hides the replicas from Prometheus. */
+  isHidden = false;
+  /** Models to which clients send requests. */
+  clients = new Map<string, number>();
+  private isStopping = false;
+
+  private constructor(
+    readonly scratch: Scratch,
+    readonly plane: ControlPlane,
+    readonly prometheus: TestPrometheus,
+    readonly bucket: FaultyBucket,
+    readonly kubelet: Kubelet,
+    private readonly pulumi: TestPulumi,
+    private readonly directory: string,
+    private readonly env: NodeJS.ProcessEnv,
+  ) {}
+
+  static async start(scratch: Scratch): Promise<World> {
+    const directory = join(scratch.directory, 'world');
+    mkdirSync(directory);
+    // `kubectl exec` finds programs as KWOK does.
+    writeFileSync(join(directory, 'nvidia-smi'), NVIDIA_SMI);
+    chmodSync(join(directory, 'nvidia-smi'), 0o755);
+    const path = process.env['PATH'];
+    process.env['PATH'] = `${directory}:${path}`;
+    scratch.defer(() => void (process.env['PATH'] = path));
+
+    const bucket = await FaultyBucket.start(scratch, 'incidents');
+    const repository = `s3://${bucket.name}/models`;
+    const { resources } = await registered(() => {
+      new TritonServer(NAME, {
+        ...ARGS,
+        modelRepository: repository,
+        agent: {},
+        replicas: REPLICAS,
+        gpusPerPod: 1,
+        resources: { memoryGiB: MEMORY_GIB },
+        monitoring: { scrapeSeconds: FACTOR },
+      });
+      return {};
+    }, 'test');
+    const manifests = getManifests(resources);
+    const only = (kind: string, name = NAME): Manifest => {
+      const [found] = manifests.filter((one) => one.kind === kind && one.metadata.name === name);
+      if (found === undefined) throw new Error(`the stack has no ${kind} ${name}`);
+      return found;
+    };
+
+    const plane = await ControlPlane.start(scratch, { simulatePods: false });
+    for (const node of NODES) await plane.addGpuNode(node);
+    const s3 = { ...S3_ENVIRONMENT, AWS_ENDPOINT_URL_S3: bucket.endpoint, NODE_EXTRA_CA_CERTS: bucket.caFile };
+    const kubelet = new Kubelet(scratch, plane, {
+      namespace: NAME,
+      bucket: repository,
+      env: { PATH: path, ...s3 },
+      factor: FACTOR,
+    });
+    const prometheus = await TestPrometheus.create(plane.processes, directory, ['--query.lookback-delta=15s']);
+    const kubeconfig = JSON.parse(plane.access.kubeconfig()) as { contexts: { name: string }[] };
+    for (const context of kubeconfig.contexts) context.name = STACK;
+    const text = JSON.stringify({ ...kubeconfig, 'current-context': STACK });
+    writeFileSync(join(directory, 'kubeconfig'), text, { mode: 0o600 });
+    const pulumi = await testPulumi(scratch);
+    await pulumi.createStack(
+      STACK,
+      {
+        modelRepository: repository,
+        region: 'us-east-1',
+        endpointUrl: bucket.endpoint,
+        namespace: NAME,
+        podSelector: 'app.kubernetes.io/name=triton',
+      },
+      { kubeconfig: text },
+    );
+    const env = { ...pulumi.env, ...s3, KUBECONFIG: join(directory, 'kubeconfig') };
+    const world = new World(scratch, plane, prometheus, bucket, kubelet, pulumi, directory, env);
+
+    writeFileSync(
+      join(directory, 'rules.json'),
+      JSON.stringify({ groups: shortRules((only('PrometheusRule')['spec'] as { groups: [] }).groups, FACTOR) }),
+    );
+    const clusterMetrics = await serveClusterMetrics(scratch, plane, NAME, (pod) => world.memory(pod));
+    prometheus.configure(configuration(clusterMetrics));
+    for (const kind of ['Namespace', 'ServiceAccount'])
+      for (const manifest of manifests.filter((one) => one.kind === kind)) await plane.client.objects.create(manifest);
+    const deployment = only('Deployment') as Manifest & { spec: { minReadySeconds: number } };
+    deployment.spec.minReadySeconds = 1;
+    await plane.client.objects.create(deployment);
+    const metrics = await world.serveMetrics();
+    world.follow(metrics);
+    kubelet.start();
+    scratch.defer(() => kubelet.stop());
+    await prometheus.start();
+    return world;
+  }
+
+  /** The driver of a node fails: nvidia-smi there, and the metrics of Triton, see no GPU. */
+  loseDriver(node: string): void {
+    writeFileSync(join(this.directory, `driver-lost-${node}`), '');
+  }
+
+  private memory(pod: string): number {
+    const pid = this.kubelet.running.find(({ name }) => name === pod)?.triton.pid;
+    return pid === undefined ? 0 : getMemory(pid);
+  }
+
+  /** Serves Triton's metrics, at the path of a pod, with those of the GPU that this machine lacks. */
+  private async serveMetrics(): Promise<number> {
+    const server = createServer((request, response) => {
+      const pod = this.kubelet.running.find(({ name }) => `/${name}` === request.url);
+      const answer = async (): Promise<string> => {
+        if (pod === undefined || this.isHidden) throw new Error('no such pod');
+        const text = await (await fetch(pod.triton.metricsUrl)).text();
+        return existsSync(join(this.directory, `driver-lost-${pod.node}`))
+          ? text
+          : `${text}nv_gpu_memory_total_bytes{gpu_uuid="GPU-0"} 2.4e10\n`;
+      };
+      answer().then(
+        (text) => response.setHeader('content-type', 'text/plain; version=0.0.4').end(text),
+        () => response.socket?.destroy(),
+      );
+    });
+    const { port, stop } = await listenOnLoopback(server);
+    this.scratch.defer(stop);
+    return port;
+  }
+
+  /** Tells Prometheus which pods exist, and sends the requests of clients. */
+  private follow(metrics: number): void {
+    const loop = async (): Promise<void> => {
+      while (!this.isStopping) {
+        const { running, serving } = this.kubelet;
+        const targets = (address: (pod: RunningPod) => string, more: (pod: RunningPod) => object): string =>
+          JSON.stringify(
+            running.map((pod) => ({
+              targets: [address(pod)],
+              labels: { namespace: NAME, pod: pod.name, ...more(pod) },
+            })),
+          );
+        writeFileSync(
+          join(this.directory, 'triton.json'),
+          targets(
+            () => `127.0.0.1:${metrics}`,
+            ({ name }) => ({ __metrics_path__: `/${name}` }),
+          ),
+        );
+        writeFileSync(
+          join(this.directory, 'agent.json'),
+          targets(
+            ({ ports }) => `127.0.0.1:${ports[8091]}`,
+            () => ({}),
+          ),
+        );
+        for (const [model, value] of this.clients)
+          for (const pod of serving) void pod.triton.client.infer(model, [input(value)]).catch(() => undefined);
+        await sleep(1000 / RATE);
+      }
+    };
+    const running = loop();
+    this.scratch.defer(async () => {
+      this.isStopping = true;
+      await running;
+    });
+  }
+
+  /** Runs a command of the runbook. Its failure is part of the output. */
+  async run(command: string): Promise<string> {
+    this.kubelet.showLogs();
+    const [, script, flags = ''] = /^npm run ([\w-]+) -- (.*)$/.exec(command) ?? [];
+    if (script !== undefined) {
+      const args = [...flags.split(' '), '--stack-dir', this.pulumi.directory];
+      const { stdout, stderr } = await runCommandLine(script, args, this.env);
+      return stdout + stderr;
+    }
+    try {
+      const { stdout, stderr } = await exec('bash', ['-euo', 'pipefail', '-c', command], { env: this.env });
+      return stdout + stderr;
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      return `${error.message}\n${error.output.stdout}\n${error.output.stderr}`;
+    }
+  }
+
+  /** Publishes a folder with models. */
+  async publish(repository: string, ...flags: string[]): Promise<void> {
+    const args = ['--repo', repository, '--stack', STACK, '--stack-dir', this.pulumi.directory, ...flags];
+    const { code, stdout, stderr } = await runCommandLine('sync-models', args, this.env);
+    if (code !== 0) throw new Error(`sync-models ended with ${code}:\n${stdout}\n${stderr}`);
+  }
+
+  /** Waits until every replica serves, and no alert is active. */
+  async untilHealthy(): Promise<void> {
+    await until(
+      'every replica serves, and no alert is active',
+      async () => {
+        const alerts = await this.prometheus.alerts();
+        return this.kubelet.serving.length === REPLICAS && alerts.length === 0;
+      },
+      10 * 60_000,
+    );
+  }
+}
+
+const input = (value: number) => ({ name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(value) }) as const;
+
+/** The configuration that the Prometheus operator writes for both monitors, with files instead of Endpoints. */
+function configuration(clusterMetrics: number): object {
+  const pods = (file: string): object => ({ file_sd_configs: [{ files: [file], refresh_interval: '1s' }] });
+  return {
+    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+    rule_files: ['rules.json'],
+    scrape_configs: [
+      { job_name: NAME, ...pods('triton.json') },
+      { job_name: `${NAME}/${NAME}-agent`, ...pods('agent.json') },
+      { job_name: 'cluster', honor_labels: true, static_configs: [{ targets: [`127.0.0.1:${clusterMetrics}`] }] },
+    ],
+  };
+}
