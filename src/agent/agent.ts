@@ -335,8 +335,7 @@ export class Agent {
   private async fetch(id: string, trial: Trial | undefined, signal: AbortSignal): Promise<Manifest> {
     const begun = performance.now();
     const sha256 = this.head?.release === id ? this.head.manifestSha256 : undefined;
-    const release = await this.downloads.releases.read(id, trial?.manifestSha256 ?? sha256);
-    await this.downloads.fetch(release, signal);
+    const release = await this.downloads.fetch(id, trial?.manifestSha256 ?? sha256, signal);
     this.noteStart('download', begun);
     return release;
   }

@@ -43,12 +43,22 @@ export class Downloads {
   }
 
   /**
-   * Brings the files of a release to this disk.
+   * Brings a release to this disk: its manifest, and its files.
+   * @param manifestSha256 of the manifest; undefined if only one on the disk is accepted
    * @throws WrongBytesError, UserError, S3Error
    */
-  async fetch(release: Manifest, signal: AbortSignal): Promise<void> {
-    if (!this.isComplete(release)) await this.download(release, signal);
+  async fetch(id: string, manifestSha256: string | undefined, signal: AbortSignal): Promise<Manifest> {
+    let release: Manifest | undefined;
+    try {
+      release = await this.releases.read(id, manifestSha256);
+      if (!this.isComplete(release)) await this.download(release, signal);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.total.failures += 1;
+      throw (error as NodeJS.ErrnoException).code === 'ENOSPC' ? this.diskIsFull(id, release, error) : error;
+    }
     for (const [content, bytes] of getSizes(release)) this.sizes.set(content, bytes);
+    return release;
   }
 
   /** Bytes of the files on this disk. */
@@ -62,18 +72,12 @@ export class Downloads {
     const before = this.total.bytes;
     this.tidied = undefined;
     report({ event: 'download', release: release.id });
-    try {
-      this.requireSpace(release);
-      await this.fill(release, signal).catch((error: unknown) => {
-        // Retried once, because a byte may have changed during the transfer.
-        if (error instanceof WrongBytesError) return this.fill(release, signal);
-        throw error;
-      });
-    } catch (error) {
-      if (signal.aborted) throw error;
-      this.total.failures += 1;
-      throw (error as NodeJS.ErrnoException).code === 'ENOSPC' ? this.diskIsFull(release, error) : error;
-    }
+    this.requireSpace(release);
+    await this.fill(release, signal).catch((error: unknown) => {
+      // Retried once, because a byte may have changed during the transfer.
+      if (error instanceof WrongBytesError) return this.fill(release, signal);
+      throw error;
+    });
     const ms = Math.round(performance.now() - begun);
     report({ event: 'downloaded', release: release.id, bytes: this.total.bytes - before, ms });
   }
@@ -99,10 +103,12 @@ export class Downloads {
     );
   }
 
-  private diskIsFull(release: Manifest, cause: unknown): UserError {
+  /** @param release undefined if not even its manifest is on the disk */
+  private diskIsFull(id: string, release: Manifest | undefined, cause: unknown): UserError {
+    const missing = release === undefined ? 'its manifest' : `${formatBytes(this.missingBytes(release))} more`;
     return new UserError(
-      `the disk of this pod became full during the download: release ${release.id} needs ` +
-        `${formatBytes(this.missingBytes(release))} more, and ${formatBytes(this.freeBytes())} are free`,
+      `the disk of this pod became full during the download: release ${id} needs ${missing}, and ` +
+        `${formatBytes(this.freeBytes())} are free`,
       { hint: 'give the pods a larger disk, or publish fewer models and versions', cause },
     );
   }

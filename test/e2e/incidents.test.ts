@@ -270,7 +270,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
       const text = section(alert);
       // Retries of the agent take as long as in reality, so its log has the reason later than the alert fires.
       const deadline = Date.now() + CAUSE_MS;
-      let printed = '';
+      let printed: string;
       do {
         printed = '';
         for (const command of firstCommands(text)) printed += `${await world.run(fill(command))}\n`;

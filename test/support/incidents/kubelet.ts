@@ -153,6 +153,13 @@ interface PodOptions extends KubeletOptions {
   diskBytes: number | undefined;
 }
 
+/** Copies the key of Triton to the other disk, which hides it. */
+const withKey = (disk: string, [command = '', ...small]: string[]): string[] => [
+  command,
+  ...small,
+  ...['sh', '-c', 'echo "$1" > "$2" && shift 2 && exec "$@"', 'sh', TEST_CONTROL_KEY, join(disk, KEY_FILE)],
+];
+
 /** The processes of one pod. */
 export class RunningPod {
   isReady = false;
@@ -193,7 +200,7 @@ export class RunningPod {
       host: '127.0.0.1',
     };
     const [command = '', ...args] = [
-      ...(options.diskBytes === undefined ? [] : onSmallDisk(disk, options.diskBytes)),
+      ...(options.diskBytes === undefined ? [] : withKey(disk, onSmallDisk(disk, options.diskBytes))),
       'sh',
       join(options.program, 'supervise.sh'),
       process.execPath,

@@ -49,6 +49,22 @@ test('requireSpace refuses a release that exceeds diskBytes together with the fi
   });
 });
 
+test('a disk that is full before the manifest is on it counts as a failed download', async () => {
+  const directory = join(scratch.directory, 'full');
+  const downloads = new Downloads({
+    store: {} as S3Store,
+    location: { bucket: 'b', prefix: 'models' },
+    directory,
+    report: () => undefined,
+  });
+  const full = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+  jest.spyOn(downloads.releases, 'read').mockRejectedValue(full);
+  await expect(downloads.fetch('r', 'sha256', new AbortController().signal)).rejects.toThrow(
+    /^the disk of this pod became full during the download: release r needs its manifest, and .* are free$/,
+  );
+  expect(downloads.total.failures).toBe(1);
+});
+
 function getRefusal(act: () => void): unknown {
   try {
     act();
