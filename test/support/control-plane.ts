@@ -110,7 +110,9 @@ export class ControlPlane {
       `--node-port=${port}`,
       `--server-address=127.0.0.1:${port}`,
     ];
-    await this.processes.start({ name: 'kwok', command, args }, () => isHealthy(`http://127.0.0.1:${port}/healthz`));
+    // Commands in containers find programs on the PATH that the test has set.
+    const kwok = { name: 'kwok', command, args, env: process.env };
+    await this.processes.start(kwok, () => isHealthy(`http://127.0.0.1:${port}/healthz`));
   }
 
   async addNode(node: TestNode): Promise<void> {
