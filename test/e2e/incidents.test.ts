@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
 import { paths } from '../../src/core/paths';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
@@ -204,6 +205,9 @@ const INCIDENTS: Incident[] = [
   },
 ];
 
+/** What the commands read of KEDA, which does not run here. */
+const WITHOUT_KEDA = ['scaledobject triton', 'deployment/keda-operator'];
+
 let repositories = 0;
 
 function repository({ scratch }: World, name: string, files: Record<string, string>): string {
@@ -273,20 +277,33 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
       let printed: string;
       do {
         printed = '';
-        for (const command of firstCommands(text)) printed += `${await world.run(fill(command))}\n`;
+        for (const command of firstCommands(text)) printed += (await world.run(fill(command))).printed;
       } while (!finds.test(printed) && Date.now() < deadline);
       expect(printed).toMatch(finds);
 
       const written = text.replaceAll(/\s+/g, ' ');
       for (const command of cure) {
         expect(written).toContain(`\`${command}\``);
-        await world.run(fill(command));
+        expect(await world.run(fill(command))).toMatchObject({ succeeds: true });
       }
       await mend?.(world);
       await until(`${alert} ends`, async () => (await firing()).length === 0, INCIDENT_MS);
       await world.untilHealthy();
     },
     2 * INCIDENT_MS,
+  );
+
+  test(
+    'the first commands of every section run',
+    async () => {
+      const [pod] = world.kubelet.serving;
+      for (const command of new Set(ALERT_NAMES.flatMap((alert) => firstCommands(section(alert))))) {
+        const { succeeds, printed } = await world.run(command.replace('POD', pod?.name ?? ''));
+        const mayFail = WITHOUT_KEDA.some((part) => command.includes(part));
+        if (!succeeds && !mayFail) throw new Error(`${command}: ${printed}`);
+      }
+    },
+    INCIDENT_MS,
   );
 
   // UPDATE_DOCS=1 npm run test:e2e -- --long --filter incidents

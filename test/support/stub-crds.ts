@@ -3,6 +3,8 @@ import type { ControlPlane } from './control-plane';
 /** Kinds of operators that the control planes of these tests do not run. */
 const KINDS: readonly (readonly [group: string, kind: string, version: string, scope?: 'Cluster'])[] = [
   ['eks.amazonaws.com', 'NodeClass', 'v1', 'Cluster'],
+  ['karpenter.sh', 'NodeClaim', 'v1', 'Cluster'],
+  ['karpenter.sh', 'NodePool', 'v1', 'Cluster'],
   ['keda.sh', 'ScaledObject', 'v1alpha1'],
   ['monitoring.coreos.com', 'PrometheusRule', 'v1'],
   ['monitoring.coreos.com', 'ServiceMonitor', 'v1'],

@@ -128,7 +128,11 @@ export class Kubelet {
         metadata: { name: running.name, namespace },
         spec,
       } as KubernetesObject);
-    const logs = CONTAINERS.map((container) => ({ containers: [container], logsFile: running.shownLog(container) }));
+    const logs = CONTAINERS.map((container) => ({
+      containers: [container],
+      logsFile: running.shownLog(container),
+      previousLogsFile: running.shownLog(container),
+    }));
     const forwards = Object.entries(running.ports).map(([port, target]) => ({
       ports: [Number(port)],
       target: { address: '127.0.0.1', port: target },

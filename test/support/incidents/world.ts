@@ -15,6 +15,7 @@ import { registered } from '../registered-stack';
 import { ARGS } from '../render';
 import { runCommandLine } from '../run';
 import { S3_ENVIRONMENT } from '../s3';
+import { defineStubCrds } from '../stub-crds';
 import type { Scratch } from '../temp-dir';
 import { until } from '../wait-for';
 import { FaultyBucket } from './faulty-bucket';
@@ -99,6 +100,8 @@ export class World {
 
     const plane = await ControlPlane.start(scratch, { simulatePods: false });
     for (const node of NODES) await plane.addGpuNode(node);
+    // Of kinds that commands of the runbook list.
+    await defineStubCrds(plane, ['karpenter.sh', 'monitoring.coreos.com']);
     const s3 = { ...S3_ENVIRONMENT, AWS_ENDPOINT_URL_S3: bucket.endpoint, NODE_EXTRA_CA_CERTS: bucket.caFile };
     const kubelet = new Kubelet(scratch, plane, {
       namespace: NAME,
@@ -214,21 +217,21 @@ export class World {
     });
   }
 
-  /** Runs a command of the runbook. Its failure is part of the output. */
-  async run(command: string): Promise<string> {
+  /** Runs a command of the runbook. */
+  async run(command: string): Promise<{ succeeds: boolean; printed: string }> {
     this.kubelet.showLogs();
     const [, script, flags = ''] = /^npm run ([\w-]+) -- (.*)$/.exec(command) ?? [];
     if (script !== undefined) {
       const args = [...flags.split(' '), '--stack-dir', this.pulumi.directory];
-      const { stdout, stderr } = await runCommandLine(script, args, this.env);
-      return stdout + stderr;
+      const { code, stdout, stderr } = await runCommandLine(script, args, this.env);
+      return { succeeds: code === 0, printed: stdout + stderr };
     }
     try {
       const { stdout, stderr } = await exec('bash', ['-euo', 'pipefail', '-c', command], { env: this.env });
-      return stdout + stderr;
+      return { succeeds: true, printed: stdout + stderr };
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
-      return `${error.message}\n${error.output.stdout}\n${error.output.stderr}`;
+      return { succeeds: false, printed: `${error.message}\n${error.output.stdout}\n${error.output.stderr}` };
     }
   }
 
