@@ -37,6 +37,27 @@ export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<s
 
 const LANGUAGE_HOST = 'pulumi-language-nodejs';
 
+const SDK = 'github.com/pulumi/pulumi/sdk';
+
+/** Folder of the pins, module, and its package with the language host. */
+const OTHER_HOSTS = {
+  python: ['pulumi-language-python', `${SDK}/python/cmd/pulumi-language-python/v3`, ''],
+  go: ['pulumi-language-python', `${SDK}/go/pulumi-language-go/v3`, ''],
+  yaml: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-yaml', '/cmd/pulumi-language-yaml'],
+  dotnet: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-dotnet/pulumi-language-dotnet/v3', ''],
+  java: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-java', '/pkg/cmd/pulumi-language-java'],
+} as const;
+
+export type OtherLanguage = keyof typeof OTHER_HOSTS;
+
+/** The language host of another language, for the tests of the package. An installed Pulumi includes them. */
+export async function ensureOtherHost(pulumi: string, language: OtherLanguage, step?: Step): Promise<string> {
+  const name = `pulumi-language-${language}`;
+  if (pulumi === 'pulumi' && findOnPath(name) !== undefined) return name;
+  const [pins, module, folder] = OTHER_HOSTS[language];
+  return ensureGoProgram({ name, pins, module, package: `${module}${folder}` }, step);
+}
+
 /** A plugin with a Pulumi provider, in the version of the npm package that a program imports. */
 export interface ResourcePlugin {
   /** `kubernetes`, `aws` */
