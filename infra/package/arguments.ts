@@ -86,7 +86,11 @@ export const TRITON_ACCESS_FIELDS = {
   bucketArn: text('ARN of the bucket of the models, such as the output bucketArn of ModelRepository.'),
   keyArn: optionalText('ARN of the KMS key that encrypts the models, such as the output keyArn of ModelRepository.'),
   ...PREFIX,
-  oidcProviderArn: text('ARN of the IAM provider for the service accounts of the cluster.'),
+  oidcProviderArn: {
+    ...STACK_FIELDS.oidcProviderArn,
+    optional: undefined,
+    description: 'ARN of the IAM provider for the service accounts of the cluster.',
+  },
   server: text('Name of the TritonServer whose pods get the role.'),
   namespace: optionalText('Namespace of this TritonServer. Default: the name of the TritonServer.'),
   agent: { kind: 'boolean', default: false, description: 'Whether this TritonServer has agent set to true.' },

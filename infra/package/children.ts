@@ -3,19 +3,22 @@ import * as pulumi from '@pulumi/pulumi';
 /** Kind -> what is merged into the arguments of each child of this kind: { Deployment: { metadata: {...} } } */
 export type Transform = Readonly<Record<string, unknown>>;
 
+/** How the types of components of this package begin. They have no arguments and no id. */
+const COMPONENT = 'triton-serving:';
+
 /** `Deployment` of kubernetes:apps/v1:Deployment, `Bucket` of aws:s3/bucket:Bucket */
 const kindOf = (type: string): string => type.slice(type.lastIndexOf(':') + 1);
 
 /** The child resources of a component: merges `transform` into their arguments, and remembers them. */
 export class Children {
-  private readonly found = new Map<string, pulumi.CustomResource>();
+  private readonly found = new Map<string, pulumi.Resource>();
   private readonly kinds = new Set<string>();
 
   constructor(private readonly transform: Transform = {}) {}
 
   /** The option of the component. */
   readonly watch: pulumi.ResourceTransformation = ({ resource, type, name, props, opts }) => {
-    if (!pulumi.CustomResource.isInstance(resource)) return undefined;
+    if (type.startsWith(COMPONENT)) return undefined;
     const kind = kindOf(type);
     this.kinds.add(kind);
     this.found.set(`${kind}/${name}`, resource);
@@ -25,7 +28,7 @@ export class Children {
 
   /** `KIND/NAME` -> id of each child, with which the functions `get` of other packages read it. */
   get nodes(): Record<string, pulumi.Output<string>> {
-    return Object.fromEntries([...this.found].map(([key, { id }]) => [key, id]));
+    return Object.fromEntries([...this.found].map(([key, child]) => [key, (child as pulumi.CustomResource).id]));
   }
 
   /** Kinds in `transform` of which there is no child. */
