@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync, existsSync, linkSync, copyFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import type { Step } from '../../src/cli/progress';
-import { ensureGoProgram } from './go';
+import { downloadModule, ensureGoProgram } from './go';
 import { findOnPath } from '../../src/install/on-path';
 
 /** The Pulumi CLI for tests. Users who deploy have their own installation. */
@@ -55,7 +55,20 @@ export async function ensureOtherHost(pulumi: string, language: OtherLanguage, s
   const name = `pulumi-language-${language}`;
   if (pulumi === 'pulumi' && findOnPath(name) !== undefined) return name;
   const [pins, module, folder] = OTHER_HOSTS[language];
-  return ensureGoProgram({ name, pins, module, package: `${module}${folder}` }, step);
+  const path = await ensureGoProgram({ name, pins, module, package: `${module}${folder}` }, step);
+  if (language === 'python') await addExecutor(path, pins);
+  return path;
+}
+
+/** The host of Python starts a program beside it, which is in the module of the SDK. */
+async function addExecutor(host: string, pins: string): Promise<void> {
+  const executor = `${host}-exec`;
+  if (existsSync(executor)) return;
+  const { directory } = await downloadModule(pins, `${SDK}/v3`);
+  const partial = `${executor}.${process.pid}`;
+  copyFileSync(join(directory, 'python', 'cmd', basename(executor)), partial);
+  chmodSync(partial, 0o755);
+  renameSync(partial, executor);
 }
 
 /** A plugin with a Pulumi provider, in the version of the npm package that a program imports. */

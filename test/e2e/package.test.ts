@@ -1,0 +1,199 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import type { KubernetesObject } from '@kubernetes/client-node';
+import { packageSchema } from '../../infra/package/schema';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureKubernetesPlugin, ensureOtherHost, type OtherLanguage } from '../../tools/toolchain/pulumi';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { whyNoEngines } from '../support/local-stack';
+import { PackageProgram, PLUGIN } from '../support/package-program';
+import { programEnvironment } from '../support/pulumi';
+import { Scratch } from '../support/temp-dir';
+
+const BUILD_MS = 60 * 60_000;
+const LANGUAGES: OtherLanguage[] = ['yaml', 'python', 'go', 'dotnet', 'java'];
+
+/** Kinds of the objects that a TritonServer without monitoring and autoscaling has. */
+const KINDS = [
+  ['v1', 'Secret'],
+  ['v1', 'Service'],
+  ['v1', 'ServiceAccount'],
+  ['apps/v1', 'Deployment'],
+  ['networking.k8s.io/v1', 'NetworkPolicy'],
+  ['policy/v1', 'PodDisruptionBudget'],
+] as const;
+
+describeUnless(
+  whyNoEngines('pulumi-language-yaml', 'pulumi-language-python'),
+  'the package for other languages',
+  () => {
+    const scratch = new Scratch();
+    let plane: ControlPlane;
+    let env: NodeJS.ProcessEnv;
+
+    beforeAll(async () => {
+      plane = await ControlPlane.start(scratch);
+      for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
+      const kubeconfig = { KUBECONFIG: plane.access.kubeconfigFile() };
+      const pulumi = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()], env: kubeconfig });
+      const hosts: string[] = [];
+      for (const language of LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
+      const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
+      env = { ...pulumi.env, PATH: [...folders, pulumi.env['PATH']].join(delimiter) };
+    }, BUILD_MS);
+    afterAll(() => scratch.clean());
+
+    const folder = (name: string): string => join(scratch.directory, name);
+
+    /** Text of every file below a folder. */
+    const textBelow = (directory: string): string =>
+      readdirSync(directory, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
+        .join('\n');
+
+    /** What a program determines of the objects in a namespace. */
+    const objects = async (namespace: string): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for (const [apiVersion, kind] of KINDS) {
+        const { items } = await plane.client.objects.list(apiVersion, kind, namespace);
+        for (const { metadata, ...rest } of items as (KubernetesObject & Record<string, object | undefined>)[]) {
+          if (kind === 'ServiceAccount' && metadata?.name === 'default') continue;
+          const { name, labels, annotations } = metadata ?? {};
+          // The cluster chooses the address, and the key is random.
+          const { clusterIP: _, clusterIPs: __, ...spec } = (rest['spec'] ?? {}) as Record<string, unknown>;
+          const keys = Object.keys(rest['data'] ?? {});
+          found.push({ kind, name, labels, annotations, spec, keys });
+        }
+      }
+      return found;
+    };
+
+    test(
+      'programs in TypeScript, Python and YAML create the same objects, and then change nothing',
+      async () => {
+        const results: { objects: unknown[]; outputs: unknown }[] = [];
+        for (const [example, runtime] of [
+          ['typescript', 'nodejs'],
+          ['python', 'python'],
+          ['yaml', 'yaml'],
+        ] as const) {
+          const program = await PackageProgram.copy(example, runtime, folder(example), env);
+          const stack = ['--stack', program.stack];
+          await program.pulumi('up', ...stack, '--yes');
+          await program.pulumi('up', ...stack, '--yes', '--skip-preview', '--expect-no-changes');
+          expect(await plane.readyPods('faces')).toHaveLength(2);
+          const outputs: unknown = JSON.parse(
+            (await exec('pulumi', ['stack', 'output', ...stack, '--json'], { cwd: program.directory, env })).stdout,
+          );
+          results.push({ objects: await objects('faces'), outputs });
+          await program.pulumi('destroy', ...stack, '--yes');
+          expect((await plane.client.core.listNamespace()).items.map(({ metadata }) => metadata?.name)).not.toContain(
+            'faces',
+          );
+        }
+        const [first, ...others] = results;
+        expect(first?.outputs).toEqual({ url: 'http://faces.faces.svc:8000', deployment: 'faces/faces' });
+        expect(first?.objects).toContainEqual(
+          expect.objectContaining({
+            kind: 'Deployment',
+            annotations: expect.objectContaining({ team: 'vision' }) as object,
+          }),
+        );
+        for (const other of others) expect(other).toEqual(first);
+      },
+      BUILD_MS,
+    );
+
+    test('wrong arguments are reported together, by their names', async () => {
+      const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
+      program.edit((text) => text.replace('replicas: 2', 'replicas: 2000').replace('cpu: 4', 'cpus: 4'));
+      const refused = program.pulumi('preview', '--stack', program.stack);
+      await expect(refused).rejects.toThrow("'replicas': is 2000; allowed: a whole number from 0 to 1000");
+      await expect(refused).rejects.toThrow(/'resources.cpus': unknown setting; .*did you mean cpu\?/);
+    });
+
+    test(
+      'a preview leaves out what depends on a value that it does not know yet, and says so',
+      async () => {
+        const program = await PackageProgram.copy('yaml', 'yaml', folder('unknown'), env);
+        const { version } = await ensureKubernetesPlugin();
+        program.edit((text) =>
+          text
+            .replace('      replicas: 2', '      replicas: 0\n      namespace: ${source.metadata.uid}')
+            .replace(
+              'resources:\n  faces:',
+              `resources:\n  source:\n    type: kubernetes:core/v1:ConfigMap\n    options:\n      version: ${version}\n  faces:`,
+            ),
+        );
+        expect(await program.pulumi('preview', '--stack', program.stack)).toContain(
+          'the preview leaves out the objects of faces, because namespace is not known yet',
+        );
+        await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview');
+        const { items } = await plane.client.apps.listDeploymentForAllNamespaces();
+        expect(items.map(({ metadata }) => metadata?.name)).toEqual(['faces']);
+        await program.pulumi('destroy', '--stack', program.stack, '--yes');
+      },
+      BUILD_MS,
+    );
+
+    describe('SDKs', () => {
+      let schema: string;
+
+      beforeAll(async () => {
+        const { stdout } = await exec('pulumi', ['package', 'get-schema', PLUGIN], { cwd: scratch.directory, env });
+        // .NET's generator downloads a picture.
+        const server = createServer((_, response) => response.end('a picture'));
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+        scratch.defer(() => void server.close());
+        const logoUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/logo.png`;
+        schema = folder('schema.json');
+        writeFileSync(schema, JSON.stringify({ ...(JSON.parse(stdout) as object), logoUrl }));
+      });
+
+      test('the CLI reads the schema from the folder with PulumiPlugin.yaml', () => {
+        const { version } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as { version: string };
+        const { resources, types } = packageSchema(version) as Record<string, object>;
+        const read = JSON.parse(readFileSync(schema, 'utf8')) as { resources: object; types: object };
+        expect(read).toMatchObject({ name: 'triton-serving', version });
+        expect(Object.keys(read.resources)).toEqual(expect.arrayContaining(Object.keys(resources ?? {})));
+        expect(Object.keys(read.types)).toEqual(expect.arrayContaining(Object.keys(types ?? {})));
+      });
+
+      test.each(['nodejs', 'python', 'go', 'dotnet', 'java'])('the CLI generates the one for %s', async (language) => {
+        const out = folder('sdk');
+        await exec('pulumi', ['package', 'gen-sdk', schema, '--language', language, '--out', out], {
+          cwd: scratch.directory,
+          env,
+        });
+        const text = textBelow(join(out, language));
+        for (const name of ['TritonServer', 'ModelRepository', 'TritonAccess', 'GpuNodePool']) {
+          expect(text).toContain(`triton-serving:index:${name}`);
+        }
+        expect(text).toContain('Number of replicas if autoscaling is empty');
+      });
+
+      test(
+        'the one for Go compiles',
+        async () => {
+          const directory = join(folder('sdk'), 'go', 'tritonserving');
+          const pins = join(paths.tools, 'toolchain', 'go', 'pulumi');
+          const sdk = /pkg\/v3 (v\S+)/.exec(readFileSync(join(pins, 'go.mod'), 'utf8'))?.[1];
+          const module = /"(\S+)\/internal"/.exec(readFileSync(join(directory, 'tritonServer.go'), 'utf8'))?.[1];
+          writeFileSync(
+            join(directory, 'go.mod'),
+            `module ${module}\n\ngo 1.25.11\n\nrequire github.com/pulumi/pulumi/sdk/v3 ${sdk}\n`,
+          );
+          writeFileSync(join(directory, 'go.sum'), readFileSync(join(pins, 'go.sum')));
+          const goEnv = { ...env, GOWORK: 'off', CGO_ENABLED: '0' };
+          await exec('go', ['build', '-mod=mod', './...'], { cwd: directory, env: goEnv });
+        },
+        BUILD_MS,
+      );
+    });
+  },
+);
