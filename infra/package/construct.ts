@@ -1,5 +1,5 @@
 import * as pulumi from '@pulumi/pulumi';
-import { UserError } from '../../src/core/errors';
+import { UserError, type Problem } from '../../src/core/errors';
 import { formatList, ProblemList } from '../../src/core/problems';
 import type { Fields } from '../settings/fields';
 import { readFields } from '../settings/reader';
@@ -65,6 +65,10 @@ function check(
   { name, kind, inputs }: { name: string; kind: string; inputs: Inputs },
 ): ReturnType<PackageComponent['prepare']> {
   const problems = new ProblemList(`${kind} ${name}`);
+  const isSecret = (field: string): boolean => {
+    const of = fields[field];
+    return inputs.secret.has(field) || (of !== undefined && 'secret' in of && of.secret === true);
+  };
   const isUnknown = (field: string): boolean => inputs.unknown.includes(field);
   const known: Fields = Object.fromEntries(Object.entries(fields).filter(([field]) => !isUnknown(field)));
   try {
@@ -81,10 +85,20 @@ function check(
     if (!(error instanceof UserError) || error.problems.length === 0) throw error;
     throw new pulumi.InputPropertiesError({
       message: error.message,
-      errors: error.problems.map(({ field = '', message, allowed, hint }) => ({
-        propertyPath: field,
-        reason: [message, allowed && `allowed: ${allowed}`, hint].filter((part) => part !== undefined).join('; '),
-      })),
+      errors: error.problems.map((problem) => explain(problem, isSecret)),
     });
   }
+}
+
+/** The engine prints the value of each property that it finds by its path. */
+function explain(
+  { field = 'arguments', message, allowed, hint }: Problem,
+  isSecret: (field: string) => boolean,
+): { propertyPath: string; reason: string } {
+  const hidden = isSecret(field.split(/[.[]/)[0] ?? '');
+  const parts = [hidden ? 'is wrong' : message, allowed && `allowed: ${allowed}`, hidden ? undefined : hint];
+  return {
+    propertyPath: hidden ? `${field} (secret)` : field,
+    reason: parts.filter((part) => part !== undefined).join('; '),
+  };
 }

@@ -70,7 +70,8 @@ describeUnless(
           found.push({ kind, name, labels, annotations, spec, keys });
         }
       }
-      return found;
+      // The name of the Secret depends on its random key.
+      return JSON.parse(JSON.stringify(found).replace(/(model-control)-[0-9a-f]{8}/g, '$1')) as unknown[];
     };
 
     test(
@@ -109,12 +110,20 @@ describeUnless(
       BUILD_MS,
     );
 
-    test('wrong arguments are reported together, by their names', async () => {
+    test('wrong arguments are reported together, by their names, and secret ones without their values', async () => {
       const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
-      program.edit((text) => text.replace('replicas: 2', 'replicas: 2000').replace('cpu: 4', 'cpus: 4'));
-      const refused = program.pulumi('preview', '--stack', program.stack);
-      await expect(refused).rejects.toThrow("'replicas': is 2000; allowed: a whole number from 0 to 1000");
-      await expect(refused).rejects.toThrow(/'resources.cpus': unknown setting; .*did you mean cpu\?/);
+      program.edit((text) =>
+        text
+          .replace('replicas: 2', 'replicas: 2000\n      modelControlKey:\n        fn::secret: too-short')
+          .replace('cpu: 4', 'cpu: 1000'),
+      );
+      const refused = String(
+        await program.pulumi('preview', '--stack', program.stack).catch((error: unknown) => error),
+      );
+      expect(refused).toMatch(/property replicas .*: is 2000; allowed: a whole number from 0 to 1000\n/);
+      expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
+      expect(refused).toMatch(/property modelControlKey \(secret\) has a problem: is wrong; allowed: at least 16/);
+      expect(refused).not.toContain('too-short');
     });
 
     test(
@@ -124,10 +133,13 @@ describeUnless(
         const { version } = await ensureKubernetesPlugin();
         program.edit((text) =>
           text
-            .replace('      replicas: 2', '      replicas: 0\n      namespace: ${source.metadata.uid}')
+            .replace(
+              '      replicas: 2',
+              '      replicas: 0\n      namespace: ${source.id}\n      createNamespace: false',
+            )
             .replace(
               'resources:\n  faces:',
-              `resources:\n  source:\n    type: kubernetes:core/v1:ConfigMap\n    options:\n      version: ${version}\n  faces:`,
+              `resources:\n  source:\n    type: kubernetes:core/v1:Namespace\n    properties:\n      metadata:\n        name: platform\n    options:\n      version: ${version}\n  faces:`,
             ),
         );
         expect(await program.pulumi('preview', '--stack', program.stack)).toContain(

@@ -45,7 +45,7 @@ const wrong = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> => 
   const refused = await construct('faces', token(kind), inputs, {}).catch((error: unknown) => error);
   expect(pulumi.InputPropertiesError.isInstance(refused)).toBe(true);
   const { errors = [] } = refused as pulumi.InputPropertiesError;
-  return errors.map(({ propertyPath, reason }) => `${propertyPath}: ${reason}`);
+  return errors.map(({ propertyPath, reason }) => `${propertyPath}: ${reason}`).sort();
 };
 
 describe('the schema', () => {
@@ -146,10 +146,19 @@ describe('TritonServer', () => {
     ]);
     const autoscaling = { kind: 'keda', minReplicas: 4, maxReplicas: 2 };
     expect(await wrong('TritonServer', { modelRepository, region, autoscaling, exposure: 'ingress' })).toEqual([
-      'roleArn: is missing; allowed: either roleArn, or s3AccessKeyId with s3SecretAccessKey',
-      expect.stringMatching(/^loadBalancerCidrs: is empty/),
-      expect.stringMatching(/^ingress: is missing/),
       'autoscaling.minReplicas: is 4; allowed: at most maxReplicas, 2',
+      expect.stringMatching(/^ingress: is missing/),
+      expect.stringMatching(/^loadBalancerCidrs: is empty/),
+      'roleArn: is missing; allowed: either roleArn, or s3AccessKeyId with s3SecretAccessKey',
+    ]);
+  });
+
+  test('shows no value of a secret argument that is wrong', async () => {
+    const secret = { replicas: pulumi.secret('of-a-test'), s3SecretAccessKey: 7, environment: pulumi.secret({ A: 7 }) };
+    expect(await wrong('TritonServer', { ...SERVER, ...secret })).toEqual([
+      'environment (secret): is wrong; allowed: a mapping of text to text',
+      'replicas (secret): is wrong; allowed: a whole number from 0 to 1000',
+      's3SecretAccessKey (secret): is wrong; allowed: text',
     ]);
   });
 
