@@ -28,7 +28,9 @@ export class Children {
 
   /** `KIND/NAME` -> id of each child, with which the functions `get` of other packages read it. */
   get nodes(): Record<string, pulumi.Output<string>> {
-    return Object.fromEntries([...this.found].map(([key, child]) => [key, (child as pulumi.CustomResource).id]));
+    return Object.fromEntries(
+      [...this.found].map(([key, child]) => [key, (child as unknown as { id: pulumi.Output<string> }).id]),
+    );
   }
 
   /** Kinds in `transform` of which there is no child. */

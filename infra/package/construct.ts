@@ -34,7 +34,7 @@ export async function construct(
   const kind = type.slice(type.lastIndexOf(':') + 1);
   const component = COMPONENTS[kind];
   if (component === undefined) throw new Error(`unknown component ${type}: ${formatList(Object.keys(COMPONENTS))}`);
-  const { transform, ...rest } = given;
+  const { transform, ...rest } = given as Record<string, unknown>;
   const [inputs, { values, unknown: hidden }] = [await readInputs(rest), await readInputs({ transform })];
   const early = [...inputs.unknown.filter((input) => !component.late.includes(input)), ...hidden];
   const build = early.length > 0 ? undefined : check(component, { name, kind, inputs });

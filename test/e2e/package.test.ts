@@ -65,7 +65,7 @@ describeUnless(
           if (kind === 'ServiceAccount' && metadata?.name === 'default') continue;
           const { name, labels, annotations } = metadata ?? {};
           // The cluster chooses the address, and the key is random.
-          const { clusterIP: _, clusterIPs: __, ...spec } = (rest['spec'] ?? {}) as Record<string, unknown>;
+          const spec = { ...rest['spec'], clusterIP: undefined, clusterIPs: undefined };
           const keys = Object.keys(rest['data'] ?? {});
           found.push({ kind, name, labels, annotations, spec, keys });
         }

@@ -44,7 +44,7 @@ const make = (kind: string, inputs: pulumi.Inputs): Promise<RegisteredStack> =>
 const wrong = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> => {
   const refused = await construct('faces', token(kind), inputs, {}).catch((error: unknown) => error);
   expect(pulumi.InputPropertiesError.isInstance(refused)).toBe(true);
-  const { errors = [] } = refused as pulumi.InputPropertiesError;
+  const { errors } = refused as { errors: pulumi.InputPropertyErrorDetails[] };
   return errors.map(({ propertyPath, reason }) => `${propertyPath}: ${reason}`).sort();
 };
 
@@ -86,8 +86,7 @@ describe('the schema', () => {
       for (const [key, field] of Object.entries(fields)) {
         const setting = (CONFIG_FIELDS as Record<string, typeof field>)[key];
         // Only the description and the default may suit other programs better.
-        const rules = ({ description: _, default: __, optional: ___, ...rest }: Record<string, unknown>): unknown =>
-          rest;
+        const rules = (of: object): unknown => ({ ...of, description: '', default: '', optional: '' });
         if (setting !== undefined) expect([key, rules({ ...field })]).toEqual([key, rules({ ...setting })]);
       }
     }
@@ -116,8 +115,10 @@ describe('TritonServer', () => {
     const { outputs } = await make('TritonServer', SERVER);
     // One output is secret, and so is the state that contains it.
     const { secret: state } = outputs['state'] as { secret: Record<string, unknown> };
-    const { externalUrl: _, ...always } = resources[token('TritonServer')]?.properties ?? {};
-    expect(Object.keys(state)).toEqual(expect.arrayContaining(Object.keys(always)));
+    const always = Object.keys(resources[token('TritonServer')]?.properties ?? {}).filter(
+      (key) => key !== 'externalUrl',
+    );
+    expect(Object.keys(state)).toEqual(expect.arrayContaining(always));
     expect(state).toMatchObject({
       namespace: 'faces',
       serviceUrl: 'http://faces.faces.svc:8000',
@@ -172,7 +173,13 @@ describe('TritonServer', () => {
     expect(spec).toHaveProperty('template');
     const { outputs } = await registered(() => {
       const unused = construct('faces', token('TritonServer'), { ...SERVER, transform: { Deploymnt: {} } }, {});
-      return { refused: pulumi.output(unused.catch(({ propertyPath, reason }) => `${propertyPath}: ${reason}`)) };
+      return {
+        refused: pulumi.output(
+          unused.catch(
+            (error: unknown) => `${(error as pulumi.InputPropertyError).propertyPath}: ${(error as Error).message}`,
+          ),
+        ),
+      };
     }, 'other');
     expect(outputs['refused']).toMatch(
       /^transform.Deploymnt: is set, but faces has no child resource of this kind; allowed: Deployment, Namespace/,
@@ -191,7 +198,7 @@ test.each([
 test('a repository, the role for it and a pool of nodes need no account, region and placement', async () => {
   const made = await make('ModelRepository', { modelRepositoryPrefix: 'faces', oldVersionDays: 30 });
   expect(made.outputs['state']).toMatchObject({
-    url: expect.stringMatching(/^s3:\/\/.+\/faces$/),
+    url: expect.stringMatching(/^s3:\/\/.+\/faces$/) as string,
     region: 'us-east-1',
   });
   expect(made.only('aws:s3/bucketPolicy:BucketPolicy', 'faces').inputs['policy']).toContain(ACCOUNT);
