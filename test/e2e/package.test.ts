@@ -6,7 +6,7 @@ import type { KubernetesObject } from '@kubernetes/client-node';
 import { packageSchema } from '../../infra/package/schema';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureKubernetesPlugin, ensureOtherHost, type OtherLanguage } from '../../tools/toolchain/pulumi';
+import { ensureKubernetesPlugin, ensureOtherHost, OTHER_LANGUAGES } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { whyNoEngines } from '../support/local-stack';
@@ -15,7 +15,6 @@ import { programEnvironment } from '../support/pulumi';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
-const LANGUAGES: OtherLanguage[] = ['yaml', 'python', 'go', 'dotnet', 'java'];
 
 /** Kinds of the objects that a TritonServer without monitoring and autoscaling has. */
 const KINDS = [
@@ -41,7 +40,7 @@ describeUnless(
       const kubeconfig = { KUBECONFIG: plane.access.kubeconfigFile() };
       const pulumi = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()], env: kubeconfig });
       const hosts: string[] = [];
-      for (const language of LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
+      for (const language of OTHER_LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
       const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
       env = { ...pulumi.env, PATH: [...folders, pulumi.env['PATH']].join(delimiter) };
     }, BUILD_MS);
@@ -124,6 +123,38 @@ describeUnless(
       expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
       expect(refused).toMatch(/property modelControlKey \(secret\) has a problem: is wrong; allowed: at least 16/);
       expect(refused).not.toContain('too-short');
+    });
+
+    test('components that are created at the same time have their own children and options', async () => {
+      const program = await PackageProgram.copy('yaml', 'yaml', folder('several'), env);
+      const nodeClass = '{ group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }';
+      program.edit((text) => {
+        const [, server = ''] = /(  faces:\n.*)outputs:/s.exec(text) ?? [];
+        const other = server
+          .replace('faces:', 'voices:')
+          .replace(/ {6}transform:.*/s, '    options: { protect: true }\n');
+        const pool = `  pool:\n    type: triton-serving:GpuNodePool\n    properties: { instanceTypes: [g6.xlarge], nodeClass: ${nodeClass} }\n`;
+        return text.replace('outputs:', `${other}${pool}outputs:`);
+      });
+      const { stdout } = await exec('pulumi', ['preview', '--stack', program.stack, '--json', '--non-interactive'], {
+        cwd: program.directory,
+        env,
+      });
+      const { steps } = JSON.parse(stdout) as {
+        steps: { urn: string; newState: { parent?: string; protect?: boolean } }[];
+      };
+      const children = (kind: string, name: string): unknown[] =>
+        steps
+          .filter(({ newState }) => newState.parent?.endsWith(`:infra:${kind}::${name}`))
+          .map(({ urn, newState }) => [
+            urn.split('::').slice(-2).join(' ').split('$').at(-1),
+            newState.protect ?? false,
+          ]);
+      const ofFaces = JSON.stringify(children('TritonServer', 'faces'));
+      expect(ofFaces).toContain('["kubernetes:apps/v1:Deployment faces",false]');
+      expect(children('TritonServer', 'voices')).toHaveLength(children('TritonServer', 'faces').length);
+      expect(children('TritonServer', 'voices')).toContainEqual(['kubernetes:apps/v1:Deployment voices', true]);
+      expect(children('GpuNodePool', 'pool')).toEqual([['kubernetes:karpenter.sh/v1:NodePool pool', false]]);
     });
 
     test(

@@ -50,6 +50,8 @@ const OTHER_HOSTS = {
 
 export type OtherLanguage = keyof typeof OTHER_HOSTS;
 
+export const OTHER_LANGUAGES = Object.keys(OTHER_HOSTS) as OtherLanguage[];
+
 /** The language host of another language, for the tests of the package. An installed Pulumi includes them. */
 export async function ensureOtherHost(pulumi: string, language: OtherLanguage, step?: Step): Promise<string> {
   const name = `pulumi-language-${language}`;

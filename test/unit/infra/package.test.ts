@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { Bucket } from '@pulumi/aws/s3/bucket';
 import * as pulumi from '@pulumi/pulumi';
 import { EXAMPLES } from '../../../infra/package/arguments';
@@ -8,6 +10,7 @@ import { COMMON_ARGUMENTS, packageSchema } from '../../../infra/package/schema';
 import { TritonServer } from '../../../infra/components';
 import { CONFIG_FIELDS } from '../../../infra/settings/config';
 import { readFields } from '../../../infra/settings/reader';
+import { paths } from '../../../src/core/paths';
 import { ProblemList } from '../../../src/core/problems';
 import { ACCOUNT, registered, type RegisteredStack } from '../../support/registered-stack';
 
@@ -90,6 +93,31 @@ describe('the schema', () => {
         if (setting !== undefined) expect([key, rules({ ...field })]).toEqual([key, rules({ ...setting })]);
       }
     }
+  });
+});
+
+describe('programs of users', () => {
+  const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
+
+  test('the examples have the version of Pulumi that this package has', () => {
+    const version = (text: string): unknown =>
+      (JSON.parse(text) as { dependencies: Record<string, string> }).dependencies['@pulumi/pulumi'];
+    const ours = version(read('package.json'));
+    expect(version(read('examples', 'typescript', 'package.json'))).toBe(ours);
+    expect(read('examples', 'python', 'requirements.txt')).toBe(`pulumi==${String(ours)}\n`);
+  });
+
+  test('the program in docs/infrastructure.md has arguments and outputs of the schema', () => {
+    const [, program = ''] = /```python\n(.*?)```/s.exec(read('docs', 'infrastructure.md')) ?? [];
+    const camel = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    const names = (pattern: RegExp): string[] => [...program.matchAll(pattern)].map(([, name = '']) => camel(name));
+    const known = (of: 'inputProperties' | 'properties'): string[] =>
+      ['ModelRepository', 'TritonAccess', 'TritonServer'].flatMap((name) =>
+        Object.keys(resources[token(name)]?.[of] ?? {}),
+      );
+    expect(names(/(\w+)=/g).length).toBeGreaterThan(8);
+    expect(known('inputProperties')).toEqual(expect.arrayContaining(names(/(\w+)=/g)));
+    expect(known('properties')).toEqual(expect.arrayContaining(names(/(?:models|access)\.(\w+)/g)));
   });
 });
 
