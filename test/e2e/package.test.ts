@@ -129,7 +129,7 @@ describeUnless(
       const program = await PackageProgram.copy('yaml', 'yaml', folder('several'), env);
       const nodeClass = '{ group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }';
       program.edit((text) => {
-        const [, server = ''] = /(  faces:\n.*)outputs:/s.exec(text) ?? [];
+        const [, server = ''] = /( {2}faces:\n.*)outputs:/s.exec(text) ?? [];
         const other = server
           .replace('faces:', 'voices:')
           .replace(/ {6}transform:.*/s, '    options: { protect: true }\n');

@@ -18,6 +18,7 @@ interface Property {
   type?: string;
   $ref?: string;
   description: string;
+  secret?: boolean;
 }
 interface Resource {
   inputProperties: Record<string, Property>;
@@ -53,12 +54,14 @@ const wrong = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> => 
 
 describe('the schema', () => {
   test('has these components, arguments, types and outputs, of which programs of users depend', () => {
+    const line = ([key, { type, $ref, secret }]: [string, Property]): string =>
+      `${key}: ${type ?? $ref ?? ''}${secret === true ? ' (secret)' : ''}`;
     const names = Object.entries(resources).map(([name, { inputProperties, requiredInputs, properties }]) => [
       name,
       {
         required: requiredInputs,
-        arguments: Object.entries(inputProperties).map(([key, { type, $ref }]) => `${key}: ${type ?? $ref ?? ''}`),
-        outputs: Object.keys(properties),
+        arguments: Object.entries(inputProperties).map(line),
+        outputs: Object.entries(properties).map(line),
       },
     ]);
     const members = Object.entries(types).map(([name, { properties, required }]) => [
