@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/**', 'build/**', 'client/dist/**', 'dist/**', 'src/init/project/**'] },
+  { ignores: ['node_modules/**', 'build/**', 'client/dist/**', 'dist/**', 'examples/**', 'src/init/project/**'] },
   js.configs.recommended,
   {
     files: ['**/*.ts'],
@@ -31,7 +31,7 @@ export default tseslint.config(
     },
   },
   {
-    files: ['jest.config.js'],
+    files: ['jest.config.js', 'infra/package/index.js'],
     languageOptions: { globals: { module: 'writable', require: 'readonly', __dirname: 'readonly' } },
   },
   {

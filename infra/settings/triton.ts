@@ -11,11 +11,15 @@ import type { TritonSettings } from './types';
 /** Name of the Deployment and its Service. */
 export const COMPONENT_NAME = 'triton';
 
-/** Reads the settings of TritonServer. */
+/**
+ * Reads the settings of TritonServer.
+ * @param name of the component
+ */
 export function tritonSettings(
   values: ConfigValues,
   encrypted: ReadonlySet<string>,
   problems: ProblemList,
+  name = COMPONENT_NAME,
 ): TritonSettings {
   const { modelControlKey } = values;
   const settings: TritonSettings = {
@@ -51,7 +55,7 @@ export function tritonSettings(
       secretName: values.modelControlSecret,
     },
   };
-  checkOptions(settings, problems);
+  checkOptions(name, settings, problems);
   return settings;
 }
 
@@ -71,9 +75,9 @@ const KEYS: Readonly<Record<string, string>> = {
 };
 
 /** Applies TritonServer's own rules, so that their problems are reported together with all others. */
-function checkOptions(settings: TritonSettings, problems: ProblemList): void {
+function checkOptions(name: string, settings: TritonSettings, problems: ProblemList): void {
   const found = new ProblemList(problems.file);
-  addProblems(completeOptions(COMPONENT_NAME, settings), found);
+  addProblems(completeOptions(name, settings), found);
   for (const { field = '', message, allowed, hint } of found.problems) {
     problems.add(KEYS[field] ?? field, message, { hint, allowed });
   }

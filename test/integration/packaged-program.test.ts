@@ -77,4 +77,9 @@ test('a project that installs this package registers the same resources, by the 
   const script = "console.log(Object.keys(require('triton-serving/components')).join())";
   const { stdout: names } = await exec('node', ['-e', script], { cwd: folder });
   expect(names.trim().split(',')).toEqual(expect.arrayContaining(Object.keys(components)));
+  // The plugin of the package for other languages prints the port on which it serves.
+  const plugin =
+    "const { log } = console; console.log = (port) => (log(port), process.exit()); require('./infra/package')";
+  const { stdout: port } = await exec('node', ['-e', plugin], { cwd: join(folder, 'node_modules', 'triton-serving') });
+  expect(Number(port)).toBeGreaterThan(0);
 });

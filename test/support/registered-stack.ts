@@ -168,6 +168,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
 /** Answers of AWS to functions of the provider. */
 const CALLS: Readonly<Record<string, (inputs: Properties) => Properties>> = {
   'aws:index/getCallerIdentity:getCallerIdentity': () => ({ accountId: ACCOUNT }),
+  'aws:index/getRegion:getRegion': () => ({ region: 'us-east-1' }),
   'aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider': ({ url }) => {
     if (url === MISSING_ISSUER) throw new Error('not found');
     return { arn: `arn:aws:iam::${ACCOUNT}:oidc-provider/${(url as string).replace('https://', '')}` };

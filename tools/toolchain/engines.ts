@@ -2,12 +2,15 @@ import type { Step } from '../../src/cli/progress';
 import { ensureControlPlane, ensureKarpenter } from './kubernetes';
 import { ensureCollector } from './otelcol';
 import { ensurePrometheus, ensurePromtool } from './promtool';
-import { ensureKubernetesPlugin, ensureLanguageHost, ensurePulumi } from './pulumi';
+import { ensureKubernetesPlugin, ensureLanguageHost, ensureOtherHost, ensurePulumi, OTHER_LANGUAGES } from './pulumi';
 import { ensureKubeconform, ensureKubeScore } from './scanners';
 
 /** The Go programs that the tests of e2e run, except those of the long autoscaling loop. */
 const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
   async (step) => ensureLanguageHost(await ensurePulumi(step), step),
+  ...OTHER_LANGUAGES.map(
+    (language) => async (step?: Step) => ensureOtherHost(await ensurePulumi(step), language, step),
+  ),
   ensureKubernetesPlugin,
   ensureControlPlane,
   ensureKarpenter,

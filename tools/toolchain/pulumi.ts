@@ -1,9 +1,9 @@
-import { mkdirSync, readFileSync, existsSync, linkSync, copyFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, existsSync, linkSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { homedir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import type { Step } from '../../src/cli/progress';
-import { ensureGoProgram } from './go';
+import { downloadModule, ensureGoProgram } from './go';
 import { findOnPath } from '../../src/install/on-path';
 
 /** The Pulumi CLI for tests. Users who deploy have their own installation. */
@@ -36,6 +36,42 @@ export async function ensureLanguageHost(pulumi: string, step?: Step): Promise<s
 }
 
 const LANGUAGE_HOST = 'pulumi-language-nodejs';
+
+const SDK = 'github.com/pulumi/pulumi/sdk';
+
+/** Folder of the pins, module, and its package with the language host. */
+const OTHER_HOSTS = {
+  python: ['pulumi-language-python', `${SDK}/python/cmd/pulumi-language-python/v3`, ''],
+  go: ['pulumi-language-python', `${SDK}/go/pulumi-language-go/v3`, ''],
+  yaml: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-yaml', '/cmd/pulumi-language-yaml'],
+  dotnet: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-dotnet/pulumi-language-dotnet/v3', ''],
+  java: ['pulumi-language-yaml', 'github.com/pulumi/pulumi-java', '/pkg/cmd/pulumi-language-java'],
+} as const;
+
+export type OtherLanguage = keyof typeof OTHER_HOSTS;
+
+export const OTHER_LANGUAGES = Object.keys(OTHER_HOSTS) as OtherLanguage[];
+
+/** The language host of another language, for the tests of the package. An installed Pulumi includes them. */
+export async function ensureOtherHost(pulumi: string, language: OtherLanguage, step?: Step): Promise<string> {
+  const name = `pulumi-language-${language}`;
+  if (pulumi === 'pulumi' && findOnPath(name) !== undefined) return name;
+  const [pins, module, folder] = OTHER_HOSTS[language];
+  const path = await ensureGoProgram({ name, pins, module, package: `${module}${folder}` }, step);
+  if (language === 'python') await addExecutor(path, pins);
+  return path;
+}
+
+/** The host of Python starts a program beside it, which is in the module of the SDK. */
+async function addExecutor(host: string, pins: string): Promise<void> {
+  const executor = `${host}-exec`;
+  if (existsSync(executor)) return;
+  const { directory } = await downloadModule(pins, `${SDK}/v3`);
+  const partial = `${executor}.${process.pid}`;
+  copyFileSync(join(directory, 'python', 'cmd', basename(executor)), partial);
+  chmodSync(partial, 0o755);
+  renameSync(partial, executor);
+}
 
 /** A plugin with a Pulumi provider, in the version of the npm package that a program imports. */
 export interface ResourcePlugin {

@@ -1,0 +1,171 @@
+import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
+import { getRegion } from '@pulumi/aws/getRegion';
+import * as pulumi from '@pulumi/pulumi';
+import { formatLocation } from '../../src/release/location';
+import { ProblemList } from '../../src/core/problems';
+import { GpuNodePool } from '../gpu/gpu-node-pool';
+import { TritonAccess } from '../iam/triton-access';
+import { completePool } from '../settings/complete-pool';
+import { CONFIG_FIELDS } from '../settings/config';
+import type { Fields, Values } from '../settings/fields';
+import { readFields } from '../settings/reader';
+import { tritonSettings } from '../settings/triton';
+import { ModelRepository } from '../storage/model-repository';
+import { serviceAccounts } from '../triton/names';
+import { TritonServer, type RepositoryCredentials } from '../triton/server';
+import { GPU_NODE_POOL_FIELDS, MODEL_REPOSITORY_FIELDS, TRITON_ACCESS_FIELDS, TRITON_SERVER_FIELDS } from './arguments';
+
+/** Creates the objects, and returns the outputs. */
+type Build = (options: { parent: pulumi.Resource }) => Record<string, unknown> | Promise<Record<string, unknown>>;
+
+/** The arguments of one component, read by the rules of its fields. */
+export interface Given<T extends Fields> {
+  /** Name of the component. */
+  name: string;
+  values: Values<T>;
+  /** The arguments that a preview need not know, as outputs; undefined if they were not given. */
+  late: Readonly<Record<string, pulumi.Output<string> | undefined>>;
+  /** Names of the arguments that are secret. */
+  secret: ReadonlySet<string>;
+}
+
+/** A component of the package, which creates a component of this program. */
+export interface PackageComponent<T extends Fields = Fields> {
+  description: string;
+  fields: T;
+  /** Texts that only occur in the contents of objects, so that a preview need not know them. */
+  late: readonly string[];
+  outputs: Readonly<Record<string, { type: 'string'; description: string; optional?: true; secret?: true }>>;
+  /** Applies the rules between arguments, whose problems are added to `problems`. Creates nothing yet. */
+  prepare: (given: Given<T>, problems: ProblemList) => Build;
+}
+
+/** Fields that the type of a table cannot express are checked where the table is written. */
+const component = <const T extends Fields>(of: PackageComponent<T>): PackageComponent =>
+  of as unknown as PackageComponent;
+
+const output = (description: string) => ({ type: 'string', description }) as const;
+
+/** What a stack file without any setting has; readers of settings need the whole. */
+const DEFAULTS = readFields(CONFIG_FIELDS, {}, new ProblemList(''));
+
+const tritonServer = component({
+  description:
+    'A Triton Deployment that serves a model repository in S3, with its Service, probes, policies and monitoring.',
+  fields: TRITON_SERVER_FIELDS,
+  late: ['modelRepository', 'region', 'roleArn', 's3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'],
+  outputs: {
+    namespace: output('Namespace of the replicas.'),
+    podSelector: output('Label selector of the pods, in the format of kubectl.'),
+    serviceUrl: output('Address of the HTTP API for clients in the cluster.'),
+    externalUrl: { ...output('Address of the HTTP API for clients outside the cluster.'), optional: true },
+    modelControlKey: { ...output('Key of the model control API.'), optional: true, secret: true },
+    modelControlSecret: output('Name of the Kubernetes Secret with this key.'),
+  },
+  prepare: ({ name, values, late, secret }, problems) => {
+    const credentials = getCredentials(late, problems);
+    const settings = tritonSettings(
+      { ...DEFAULTS, ...values, namespace: values.namespace ?? name, cluster: 'existing' },
+      secret,
+      problems,
+      name,
+    );
+    const { modelRepository = '', region = '', s3Endpoint: endpointUrl } = late;
+    return (options) => {
+      const { publisherGroup } = values;
+      const where = { modelRepository, region, endpointUrl, credentials };
+      const server = new TritonServer(name, { ...settings, ...where, publisherGroup }, options);
+      const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey, modelControlSecret } = server;
+      return { namespace, podSelector, serviceUrl, externalUrl, modelControlKey, modelControlSecret };
+    };
+  },
+});
+
+function getCredentials(
+  { roleArn, s3AccessKeyId: accessKeyId, s3SecretAccessKey }: Given<Fields>['late'],
+  problems: ProblemList,
+): RepositoryCredentials {
+  if ((accessKeyId === undefined) !== (s3SecretAccessKey === undefined)) {
+    problems.add(accessKeyId === undefined ? 's3AccessKeyId' : 's3SecretAccessKey', 'is missing', {
+      allowed: 's3AccessKeyId and s3SecretAccessKey together, or neither',
+    });
+  }
+  if ((accessKeyId === undefined) === (roleArn === undefined)) {
+    problems.add('roleArn', accessKeyId === undefined ? 'is missing' : 'is set, and s3AccessKeyId too', {
+      allowed: 'either roleArn, or s3AccessKeyId with s3SecretAccessKey',
+    });
+  }
+  if (accessKeyId === undefined) return { kind: 'role', roleArn: roleArn ?? '' };
+  return { kind: 'static-keys', accessKeyId, secretAccessKey: pulumi.secret(s3SecretAccessKey ?? '') };
+}
+
+const modelRepository = component({
+  description:
+    'The bucket of the models: versioned, encrypted, accessible only to this account and named readers, and never empty.',
+  fields: MODEL_REPOSITORY_FIELDS,
+  late: [],
+  outputs: {
+    url: output('Location of the models, which TritonServer takes as modelRepository.'),
+    region: output('AWS region of the bucket.'),
+    bucket: output('Name of the bucket.'),
+    bucketArn: output('ARN of the bucket.'),
+    keyArn: output('ARN of the KMS key that encrypts the models.'),
+  },
+  prepare: ({ name, values }, problems) => {
+    const { modelRepositoryPrefix: prefix, bucketReaders: readers, bucketForceDestroy: forceDestroy } = values;
+    if (values.protect && forceDestroy) {
+      problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
+    }
+    return async (options) => {
+      const { region } = await getRegion({}, options);
+      const { accountId } = getCallerIdentityOutput({}, options);
+      const { oldVersionDays, accessLogDays, protect } = values;
+      const days = { oldVersionDays, accessLogDays };
+      const args = { prefix, region, accountId, readers, forceDestroy, protect, ...days };
+      const { bucket, bucketArn, keyArn } = new ModelRepository(name, args, options);
+      const url = bucket.apply((bucket) => formatLocation({ bucket, prefix }));
+      return { url, region, bucket, bucketArn, keyArn };
+    };
+  },
+});
+
+const tritonAccess = component({
+  description: 'The IAM role of the pods of a TritonServer (IRSA), which may only read the model repository.',
+  fields: TRITON_ACCESS_FIELDS,
+  late: ['bucketArn', 'keyArn', 'oidcProviderArn'],
+  outputs: { roleArn: output('ARN of the role, which TritonServer takes as roleArn.') },
+  prepare: ({ name, values, late: { bucketArn = '', keyArn, oidcProviderArn = '' } }) => {
+    const { modelRepositoryPrefix: prefix, server, namespace = server, agent } = values;
+    const repository = { bucketArn, keyArn, prefix };
+    const args = {
+      repository,
+      oidcProviderArn,
+      namespace,
+      serviceAccounts: Object.values(serviceAccounts(server)),
+      agent,
+    };
+    return (options) => ({ roleArn: new TritonAccess(name, args, options).roleArn });
+  },
+});
+
+const gpuNodePool = component({
+  description: 'GPU nodes that the Karpenter of an existing cluster starts when pods need them.',
+  fields: GPU_NODE_POOL_FIELDS,
+  late: [],
+  outputs: {},
+  prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
+    const pool = completePool({ ...fields, name: fields.name ?? name, mechanism: 'karpenter' });
+    return (options) => {
+      new GpuNodePool(name, { pool, drainSeconds, weight }, options);
+      return {};
+    };
+  },
+});
+
+/** The components by the last part of their tokens. */
+export const COMPONENTS: Readonly<Record<string, PackageComponent>> = {
+  TritonServer: tritonServer,
+  ModelRepository: modelRepository,
+  TritonAccess: tritonAccess,
+  GpuNodePool: gpuNodePool,
+};

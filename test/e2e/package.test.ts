@@ -1,0 +1,242 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import type { KubernetesObject } from '@kubernetes/client-node';
+import { packageSchema } from '../../infra/package/schema';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureKubernetesPlugin, ensureOtherHost, OTHER_LANGUAGES } from '../../tools/toolchain/pulumi';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { whyNoEngines } from '../support/local-stack';
+import { PackageProgram, PLUGIN } from '../support/package-program';
+import { programEnvironment } from '../support/pulumi';
+import { Scratch } from '../support/temp-dir';
+
+const BUILD_MS = 60 * 60_000;
+
+/** Kinds of the objects that a TritonServer without monitoring and autoscaling has. */
+const KINDS = [
+  ['v1', 'Secret'],
+  ['v1', 'Service'],
+  ['v1', 'ServiceAccount'],
+  ['apps/v1', 'Deployment'],
+  ['networking.k8s.io/v1', 'NetworkPolicy'],
+  ['policy/v1', 'PodDisruptionBudget'],
+] as const;
+
+describeUnless(
+  whyNoEngines('pulumi-language-yaml', 'pulumi-language-python'),
+  'the package for other languages',
+  () => {
+    const scratch = new Scratch();
+    let plane: ControlPlane;
+    let env: NodeJS.ProcessEnv;
+
+    beforeAll(async () => {
+      plane = await ControlPlane.start(scratch);
+      for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
+      const kubeconfig = { KUBECONFIG: plane.access.kubeconfigFile() };
+      const pulumi = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()], env: kubeconfig });
+      const hosts: string[] = [];
+      for (const language of OTHER_LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
+      const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
+      env = { ...pulumi.env, PATH: [...folders, pulumi.env['PATH']].join(delimiter) };
+    }, BUILD_MS);
+    afterAll(() => scratch.clean());
+
+    const folder = (name: string): string => join(scratch.directory, name);
+
+    /** Text of every file below a folder. */
+    const textBelow = (directory: string): string =>
+      readdirSync(directory, { recursive: true, withFileTypes: true })
+        .filter((entry) => entry.isFile())
+        .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'utf8'))
+        .join('\n');
+
+    /** What a program determines of the objects in a namespace. */
+    const objects = async (namespace: string): Promise<unknown[]> => {
+      const found: unknown[] = [];
+      for (const [apiVersion, kind] of KINDS) {
+        const { items } = await plane.client.objects.list(apiVersion, kind, namespace);
+        for (const { metadata, ...rest } of items as (KubernetesObject & Record<string, object | undefined>)[]) {
+          if (kind === 'ServiceAccount' && metadata?.name === 'default') continue;
+          const { name, labels, annotations } = metadata ?? {};
+          // The cluster chooses the address, and the key is random.
+          const spec = { ...rest['spec'], clusterIP: undefined, clusterIPs: undefined };
+          const keys = Object.keys(rest['data'] ?? {});
+          found.push({ kind, name, labels, annotations, spec, keys });
+        }
+      }
+      // The name of the Secret depends on its random key.
+      return JSON.parse(JSON.stringify(found).replace(/(model-control)-[0-9a-f]{8}/g, '$1')) as unknown[];
+    };
+
+    test(
+      'programs in TypeScript, Python and YAML create the same objects, and then change nothing',
+      async () => {
+        const results: { objects: unknown[]; outputs: unknown }[] = [];
+        for (const [example, runtime] of [
+          ['typescript', 'nodejs'],
+          ['python', 'python'],
+          ['yaml', 'yaml'],
+        ] as const) {
+          const program = await PackageProgram.copy(example, runtime, folder(example), env);
+          const stack = ['--stack', program.stack];
+          await program.pulumi('up', ...stack, '--yes');
+          await program.pulumi('up', ...stack, '--yes', '--skip-preview', '--expect-no-changes');
+          expect(await plane.readyPods('faces')).toHaveLength(2);
+          const outputs: unknown = JSON.parse(
+            (await exec('pulumi', ['stack', 'output', ...stack, '--json'], { cwd: program.directory, env })).stdout,
+          );
+          results.push({ objects: await objects('faces'), outputs });
+          await program.pulumi('destroy', ...stack, '--yes');
+          expect((await plane.client.core.listNamespace()).items.map(({ metadata }) => metadata?.name)).not.toContain(
+            'faces',
+          );
+        }
+        const [first, ...others] = results;
+        expect(first?.outputs).toEqual({ url: 'http://faces.faces.svc:8000', deployment: 'faces/faces' });
+        expect(first?.objects).toContainEqual(
+          expect.objectContaining({
+            kind: 'Deployment',
+            annotations: expect.objectContaining({ team: 'vision' }) as object,
+          }),
+        );
+        for (const other of others) expect(other).toEqual(first);
+      },
+      BUILD_MS,
+    );
+
+    test('wrong arguments are reported together, by their names, and secret ones without their values', async () => {
+      const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
+      program.edit((text) =>
+        text
+          .replace('replicas: 2', 'replicas: 2000\n      modelControlKey:\n        fn::secret: too-short')
+          .replace('cpu: 4', 'cpu: 1000'),
+      );
+      const refused = String(
+        await program.pulumi('preview', '--stack', program.stack).catch((error: unknown) => error),
+      );
+      expect(refused).toMatch(/property replicas .*: is 2000; allowed: a whole number from 0 to 1000\n/);
+      expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
+      expect(refused).toMatch(/property modelControlKey \(secret\) has a problem: is wrong; allowed: at least 16/);
+      expect(refused).not.toContain('too-short');
+    });
+
+    test('components that are created at the same time have their own children and options', async () => {
+      const program = await PackageProgram.copy('yaml', 'yaml', folder('several'), env);
+      const nodeClass = '{ group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }';
+      program.edit((text) => {
+        const [, server = ''] = /( {2}faces:\n.*)outputs:/s.exec(text) ?? [];
+        const other = server
+          .replace('faces:', 'voices:')
+          .replace(/ {6}transform:.*/s, '    options: { protect: true }\n');
+        const pool = `  pool:\n    type: triton-serving:GpuNodePool\n    properties: { instanceTypes: [g6.xlarge], nodeClass: ${nodeClass} }\n`;
+        return text.replace('outputs:', `${other}${pool}outputs:`);
+      });
+      const { stdout } = await exec('pulumi', ['preview', '--stack', program.stack, '--json', '--non-interactive'], {
+        cwd: program.directory,
+        env,
+      });
+      const { steps } = JSON.parse(stdout) as {
+        steps: { urn: string; newState: { parent?: string; protect?: boolean } }[];
+      };
+      const children = (kind: string, name: string): unknown[] =>
+        steps
+          .filter(({ newState }) => newState.parent?.endsWith(`:infra:${kind}::${name}`))
+          .map(({ urn, newState }) => [
+            urn.split('::').slice(-2).join(' ').split('$').at(-1),
+            newState.protect ?? false,
+          ]);
+      const ofFaces = JSON.stringify(children('TritonServer', 'faces'));
+      expect(ofFaces).toContain('["kubernetes:apps/v1:Deployment faces",false]');
+      expect(children('TritonServer', 'voices')).toHaveLength(children('TritonServer', 'faces').length);
+      expect(children('TritonServer', 'voices')).toContainEqual(['kubernetes:apps/v1:Deployment voices', true]);
+      expect(children('GpuNodePool', 'pool')).toEqual([['kubernetes:karpenter.sh/v1:NodePool pool', false]]);
+    });
+
+    test(
+      'a preview leaves out what depends on a value that it does not know yet, and says so',
+      async () => {
+        const program = await PackageProgram.copy('yaml', 'yaml', folder('unknown'), env);
+        const { version } = await ensureKubernetesPlugin();
+        program.edit((text) =>
+          text
+            .replace(
+              '      replicas: 2',
+              '      replicas: 0\n      namespace: ${source.id}\n      createNamespace: false',
+            )
+            .replace(
+              'resources:\n  faces:',
+              `resources:\n  source:\n    type: kubernetes:core/v1:Namespace\n    properties:\n      metadata:\n        name: platform\n    options:\n      version: ${version}\n  faces:`,
+            ),
+        );
+        expect(await program.pulumi('preview', '--stack', program.stack)).toContain(
+          'the preview leaves out the objects of faces, because namespace is not known yet',
+        );
+        await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview');
+        const { items } = await plane.client.apps.listDeploymentForAllNamespaces();
+        expect(items.map(({ metadata }) => metadata?.name)).toEqual(['faces']);
+        await program.pulumi('destroy', '--stack', program.stack, '--yes');
+      },
+      BUILD_MS,
+    );
+
+    describe('SDKs', () => {
+      let schema: string;
+
+      beforeAll(async () => {
+        const { stdout } = await exec('pulumi', ['package', 'get-schema', PLUGIN], { cwd: scratch.directory, env });
+        // .NET's generator downloads a picture.
+        const server = createServer((_, response) => response.end('a picture'));
+        await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+        scratch.defer(() => void server.close());
+        const logoUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/logo.png`;
+        schema = folder('schema.json');
+        writeFileSync(schema, JSON.stringify({ ...(JSON.parse(stdout) as object), logoUrl }));
+      });
+
+      test('the CLI reads the schema from the folder with PulumiPlugin.yaml', () => {
+        const { version } = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as { version: string };
+        const { resources, types } = packageSchema(version) as Record<string, object>;
+        const read = JSON.parse(readFileSync(schema, 'utf8')) as { resources: object; types: object };
+        expect(read).toMatchObject({ name: 'triton-serving', version });
+        expect(Object.keys(read.resources)).toEqual(expect.arrayContaining(Object.keys(resources ?? {})));
+        expect(Object.keys(read.types)).toEqual(expect.arrayContaining(Object.keys(types ?? {})));
+      });
+
+      test.each(['nodejs', 'python', 'go', 'dotnet', 'java'])('the CLI generates the one for %s', async (language) => {
+        const out = folder('sdk');
+        await exec('pulumi', ['package', 'gen-sdk', schema, '--language', language, '--out', out], {
+          cwd: scratch.directory,
+          env,
+        });
+        const text = textBelow(join(out, language));
+        for (const name of ['TritonServer', 'ModelRepository', 'TritonAccess', 'GpuNodePool']) {
+          expect(text).toContain(`triton-serving:index:${name}`);
+        }
+        expect(text).toContain('Number of replicas if autoscaling is empty');
+      });
+
+      test(
+        'the one for Go compiles',
+        async () => {
+          const directory = join(folder('sdk'), 'go', 'tritonserving');
+          const pins = join(paths.tools, 'toolchain', 'go', 'pulumi');
+          const sdk = /pkg\/v3 (v\S+)/.exec(readFileSync(join(pins, 'go.mod'), 'utf8'))?.[1];
+          const module = /"(\S+)\/internal"/.exec(readFileSync(join(directory, 'tritonServer.go'), 'utf8'))?.[1];
+          writeFileSync(
+            join(directory, 'go.mod'),
+            `module ${module}\n\ngo 1.25.11\n\nrequire github.com/pulumi/pulumi/sdk/v3 ${sdk}\n`,
+          );
+          writeFileSync(join(directory, 'go.sum'), readFileSync(join(pins, 'go.sum')));
+          const goEnv = { ...env, GOWORK: 'off', CGO_ENABLED: '0' };
+          await exec('go', ['build', '-mod=mod', './...'], { cwd: directory, env: goEnv });
+        },
+        BUILD_MS,
+      );
+    });
+  },
+);

@@ -1,0 +1,81 @@
+import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
+import { CommandError, exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+
+/** Folder with PulumiPlugin.yaml. */
+export const PLUGIN = join(paths.root, 'infra', 'package');
+
+/** How a program gets the generated SDK, which is in its folder `sdk`. Newer language hosts do this: "pulumi package add". */
+const LINKS: Readonly<Record<string, (program: PackageProgram) => Promise<void>>> = {
+  nodejs: async (program) => {
+    const types = join(program.directory, 'sdk', 'nodejs', 'types');
+    // The host of 2025, built with Go 1.26 or newer, writes paths that are one folder off; the newer hosts do not.
+    for (const file of readdirSync(types)) {
+      const text = readFileSync(join(types, file), 'utf8');
+      writeFileSync(join(types, file), text.replace(/from "\.\/(types\/|utilities")/g, 'from "../$1'));
+    }
+    await program.run('npm', 'install', '--no-audit', '--no-fund', './sdk/nodejs');
+  },
+  python: async (program) => {
+    appendFileSync(join(program.directory, 'requirements.txt'), './sdk/python\n');
+    await program.run('python3', '-m', 'venv', 'venv');
+    await program.run(join('venv', 'bin', 'pip'), 'install', '--quiet', '-r', 'requirements.txt');
+  },
+  yaml: () => Promise.resolve(),
+};
+
+/** A Pulumi program that uses the package of this repository. */
+export class PackageProgram {
+  private constructor(
+    readonly directory: string,
+    private readonly env: NodeJS.ProcessEnv,
+  ) {}
+
+  /**
+   * Copies an example to `directory`, and installs what it imports.
+   * @param runtime its language as Pulumi names it
+   */
+  static async copy(
+    example: string,
+    runtime: string,
+    directory: string,
+    env: NodeJS.ProcessEnv,
+  ): Promise<PackageProgram> {
+    cpSync(join(paths.root, 'examples', example), directory, { recursive: true });
+    const program = new PackageProgram(directory, env);
+    program.edit((text) => text.replace('../../infra/package', PLUGIN));
+    if (runtime !== 'yaml') {
+      await program.pulumi('package', 'gen-sdk', PLUGIN, '--language', runtime, '--local', '--out', 'sdk');
+    }
+    await LINKS[runtime]?.(program);
+    await program.pulumi('stack', 'init', program.stack);
+    return program;
+  }
+
+  get stack(): string {
+    return basename(this.directory);
+  }
+
+  /** Changes Pulumi.yaml. */
+  edit(change: (text: string) => string): void {
+    const file = join(this.directory, 'Pulumi.yaml');
+    writeFileSync(file, change(readFileSync(file, 'utf8')));
+  }
+
+  /** @returns what Pulumi printed */
+  async pulumi(...args: string[]): Promise<string> {
+    return this.run('pulumi', '--non-interactive', '--color', 'never', ...args);
+  }
+
+  async run(command: string, ...args: string[]): Promise<string> {
+    try {
+      const { stdout, stderr } = await exec(command, args, { cwd: this.directory, env: this.env });
+      return stdout + stderr;
+    } catch (error) {
+      if (!(error instanceof CommandError)) throw error;
+      const { stdout, stderr } = error.output;
+      throw new Error(`${command} ${args.join(' ')}: ${error.exitCode}\n${stdout}\n${stderr}`, { cause: error });
+    }
+  }
+}

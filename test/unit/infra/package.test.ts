@@ -1,0 +1,254 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Bucket } from '@pulumi/aws/s3/bucket';
+import * as pulumi from '@pulumi/pulumi';
+import { EXAMPLES } from '../../../infra/package/arguments';
+import { merge } from '../../../infra/package/children';
+import { COMPONENTS } from '../../../infra/package/components';
+import { construct } from '../../../infra/package/construct';
+import { COMMON_ARGUMENTS, packageSchema } from '../../../infra/package/schema';
+import { TritonServer } from '../../../infra/components';
+import { CONFIG_FIELDS } from '../../../infra/settings/config';
+import { readFields } from '../../../infra/settings/reader';
+import { paths } from '../../../src/core/paths';
+import { ProblemList } from '../../../src/core/problems';
+import { ACCOUNT, registered, type RegisteredStack } from '../../support/registered-stack';
+
+interface Property {
+  type?: string;
+  $ref?: string;
+  description: string;
+  secret?: boolean;
+}
+interface Resource {
+  inputProperties: Record<string, Property>;
+  requiredInputs: string[];
+  properties: Record<string, Property>;
+}
+const { resources, types } = packageSchema('1.2.3') as {
+  resources: Record<string, Resource>;
+  types: Record<string, { properties: Record<string, Property>; required: string[] }>;
+};
+
+const token = (name: string): string => `triton-serving:index:${name}`;
+const SERVER = {
+  modelRepository: 's3://models-bucket/faces',
+  region: 'eu-west-1',
+  roleArn: 'arn:aws:iam::111122223333:role/faces',
+};
+
+/** What a component of the package registers. */
+const make = (kind: string, inputs: pulumi.Inputs): Promise<RegisteredStack> =>
+  registered(() => {
+    const made = construct('faces', token(kind), inputs, {});
+    return { state: pulumi.output(made.then(({ state }) => state)) };
+  }, 'other');
+
+/** `PROPERTY: REASON` of each wrong argument. */
+const wrong = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> => {
+  const refused = await construct('faces', token(kind), inputs, {}).catch((error: unknown) => error);
+  expect(pulumi.InputPropertiesError.isInstance(refused)).toBe(true);
+  const { errors } = refused as { errors: pulumi.InputPropertyErrorDetails[] };
+  return errors.map(({ propertyPath, reason }) => `${propertyPath}: ${reason}`).sort();
+};
+
+describe('the schema', () => {
+  test('has these components, arguments, types and outputs, of which programs of users depend', () => {
+    const line = ([key, { type, $ref, secret }]: [string, Property]): string =>
+      `${key}: ${type ?? $ref ?? ''}${secret === true ? ' (secret)' : ''}`;
+    const names = Object.entries(resources).map(([name, { inputProperties, requiredInputs, properties }]) => [
+      name,
+      {
+        required: requiredInputs,
+        arguments: Object.entries(inputProperties).map(line),
+        outputs: Object.entries(properties).map(line),
+      },
+    ]);
+    const members = Object.entries(types).map(([name, { properties, required }]) => [
+      name,
+      Object.keys(properties).map((key) => (required.includes(key) ? key : `${key}?`)),
+    ]);
+    expect({ ...Object.fromEntries(names), ...Object.fromEntries(members) }).toMatchSnapshot();
+  });
+
+  test.each(Object.keys(COMPONENTS))('%s explains each argument with its default and an example', (name) => {
+    const { inputProperties = {}, requiredInputs = [] } = resources[token(name)] ?? {};
+    for (const [key, { description }] of Object.entries(inputProperties)) {
+      expect(description).toContain(`Example: ${JSON.stringify(EXAMPLES[key])}`);
+      const isSaid = requiredInputs.includes(key) || key in COMMON_ARGUMENTS;
+      if (!isSaid) expect([key, description]).toEqual([key, expect.stringMatching(/Defaults?:|Empty:|Required/)]);
+    }
+  });
+
+  test.each(Object.entries(COMPONENTS))('the examples of %s are valid', (name, { fields }) => {
+    const problems = new ProblemList(name);
+    const examples = Object.entries(EXAMPLES).filter(([key]) => key in fields);
+    readFields(fields, Object.fromEntries(examples), problems);
+    expect(problems.problems).toEqual([]);
+  });
+
+  test('an argument with the name of a setting has its rules', () => {
+    for (const { fields } of Object.values(COMPONENTS)) {
+      for (const [key, field] of Object.entries(fields)) {
+        const setting = (CONFIG_FIELDS as Record<string, typeof field>)[key];
+        // Only the description and the default may suit other programs better.
+        const rules = (of: object): unknown => ({ ...of, description: '', default: '', optional: '' });
+        if (setting !== undefined) expect([key, rules({ ...field })]).toEqual([key, rules({ ...setting })]);
+      }
+    }
+  });
+});
+
+describe('programs of users', () => {
+  const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
+
+  test('the examples have the version of Pulumi that this package has', () => {
+    const version = (text: string): unknown =>
+      (JSON.parse(text) as { dependencies: Record<string, string> }).dependencies['@pulumi/pulumi'];
+    const ours = version(read('package.json'));
+    expect(version(read('examples', 'typescript', 'package.json'))).toBe(ours);
+    expect(read('examples', 'python', 'requirements.txt')).toBe(`pulumi==${String(ours)}\n`);
+  });
+
+  test('the program in docs/infrastructure.md has arguments and outputs of the schema', () => {
+    const [, program = ''] = /```python\n(.*?)```/s.exec(read('docs', 'infrastructure.md')) ?? [];
+    const camel = (name: string): string => name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+    const names = (pattern: RegExp): string[] => [...program.matchAll(pattern)].map(([, name = '']) => camel(name));
+    const known = (of: 'inputProperties' | 'properties'): string[] =>
+      ['ModelRepository', 'TritonAccess', 'TritonServer'].flatMap((name) =>
+        Object.keys(resources[token(name)]?.[of] ?? {}),
+      );
+    expect(names(/(\w+)=/g).length).toBeGreaterThan(8);
+    expect(known('inputProperties')).toEqual(expect.arrayContaining(names(/(\w+)=/g)));
+    expect(known('properties')).toEqual(expect.arrayContaining(names(/(?:models|access)\.(\w+)/g)));
+  });
+});
+
+describe('TritonServer', () => {
+  /** Type, name and properties of all children that a provider creates. */
+  const objects = ({ resources: all }: RegisteredStack): unknown[] =>
+    all.filter(({ custom }) => custom).map(({ type, name, inputs }) => ({ type, name, inputs }));
+
+  test('creates the objects of the component in TypeScript', async () => {
+    const modelControl = { key: 'key-of-a-test-1234' };
+    const options = { replicas: 3, gpusPerPod: 2, monitoring: { scrapeSeconds: 30 }, nodeSelector: { gpu: 'L4' } };
+    const ours = await registered(() => {
+      const { roleArn, ...where } = SERVER;
+      return new TritonServer('faces', { ...where, ...options, modelControl, credentials: { kind: 'role', roleArn } });
+    }, 'other');
+    const theirs = await make('TritonServer', { ...SERVER, ...options, modelControlKey: modelControl.key });
+    expect(objects(ours).length).toBeGreaterThan(10);
+    expect(objects(theirs)).toEqual(objects(ours));
+    expect(theirs.resources[0]).toMatchObject({ type: token('TritonServer'), name: 'faces', custom: false });
+  });
+
+  test('has the outputs of its schema', async () => {
+    const { outputs } = await make('TritonServer', SERVER);
+    // One output is secret, and so is the state that contains it.
+    const { secret: state } = outputs['state'] as { secret: Record<string, unknown> };
+    const always = Object.keys(resources[token('TritonServer')]?.properties ?? {}).filter(
+      (key) => key !== 'externalUrl',
+    );
+    expect(Object.keys(state)).toEqual(expect.arrayContaining(always));
+    expect(state).toMatchObject({
+      namespace: 'faces',
+      serviceUrl: 'http://faces.faces.svc:8000',
+      nodes: { 'Deployment/faces': 'faces-id', 'Service/faces': 'faces-id' },
+    });
+  });
+
+  test('keeps secret arguments secret, and waits for resources whose outputs it gets', async () => {
+    const made = await registered(() => {
+      const bucket = new Bucket('bucket');
+      const region = bucket.arn.apply(() => 'eu-west-1');
+      const environment = pulumi.secret({ TOKEN: 'of-a-test' });
+      const inputs = { ...SERVER, region, environment };
+      return { state: pulumi.output(construct('faces', token('TritonServer'), inputs, {}).then(({ state }) => state)) };
+    }, 'other');
+    expect(JSON.stringify(made.only('kubernetes:apps/v1:Deployment').inputs)).not.toContain('of-a-test');
+    expect(made.only(token('TritonServer')).dependencies).toEqual([made.only('aws:s3/bucket:Bucket').urn]);
+  });
+
+  test('refuses all wrong arguments together, by the name of each', async () => {
+    const { modelRepository, region } = SERVER;
+    expect(await wrong('TritonServer', { modelRepository, replicas: 'two', autoscalin: {} })).toEqual([
+      expect.stringMatching(/^autoscalin: unknown setting; .*did you mean autoscaling\?$/),
+      expect.stringMatching(/^region: is missing; allowed: text/),
+      'replicas: is "two"; allowed: a whole number from 0 to 1000',
+    ]);
+    const autoscaling = { kind: 'keda', minReplicas: 4, maxReplicas: 2 };
+    expect(await wrong('TritonServer', { modelRepository, region, autoscaling, exposure: 'ingress' })).toEqual([
+      'autoscaling.minReplicas: is 4; allowed: at most maxReplicas, 2',
+      expect.stringMatching(/^ingress: is missing/),
+      expect.stringMatching(/^loadBalancerCidrs: is empty/),
+      'roleArn: is missing; allowed: either roleArn, or s3AccessKeyId with s3SecretAccessKey',
+    ]);
+  });
+
+  test('shows no value of a secret argument that is wrong', async () => {
+    const secret = { replicas: pulumi.secret('of-a-test'), s3SecretAccessKey: 7, environment: pulumi.secret({ A: 7 }) };
+    expect(await wrong('TritonServer', { ...SERVER, ...secret })).toEqual([
+      'environment (secret): is wrong; allowed: a mapping of text to text',
+      'replicas (secret): is wrong; allowed: a whole number from 0 to 1000',
+      's3SecretAccessKey (secret): is wrong; allowed: text',
+    ]);
+  });
+
+  test('transform changes the children of a kind, and refuses a kind without children', async () => {
+    const transform = {
+      Deployment: { metadata: { annotations: { team: 'vision' } }, spec: { minReadySeconds: null } },
+    };
+    const changed = await make('TritonServer', { ...SERVER, transform });
+    const { metadata, spec } = changed.only('kubernetes:apps/v1:Deployment').inputs as Record<string, object>;
+    expect(metadata).toMatchObject({ name: 'faces', namespace: 'faces', annotations: { team: 'vision' } });
+    expect(spec).toHaveProperty('template');
+    const { outputs } = await registered(() => {
+      const unused = construct('faces', token('TritonServer'), { ...SERVER, transform: { Deploymnt: {} } }, {});
+      return {
+        refused: pulumi.output(
+          unused.catch(
+            (error: unknown) => `${(error as pulumi.InputPropertyError).propertyPath}: ${(error as Error).message}`,
+          ),
+        ),
+      };
+    }, 'other');
+    expect(outputs['refused']).toMatch(
+      /^transform.Deploymnt: is set, but faces has no child resource of this kind; allowed: Deployment, Namespace/,
+    );
+  });
+});
+
+test.each([
+  [{ a: 1, b: { c: 2, d: 3 } }, { b: { c: null, e: 4 } }, { a: 1, b: { d: 3, e: 4 } }],
+  [{ a: [1, 2] }, { a: [3] }, { a: [3] }],
+  [{ a: 1 }, { a: { b: null, c: 1 } }, { a: { c: 1 } }],
+])('a merge patch of %j by %j makes %j', (target, patch, merged) => {
+  expect(merge(target, patch)).toEqual(merged);
+});
+
+test('a repository, the role for it and a pool of nodes need no account, region and placement', async () => {
+  const made = await make('ModelRepository', { modelRepositoryPrefix: 'faces', oldVersionDays: 30 });
+  expect(made.outputs['state']).toMatchObject({
+    url: expect.stringMatching(/^s3:\/\/.+\/faces$/) as string,
+    region: 'us-east-1',
+  });
+  expect(made.only('aws:s3/bucketPolicy:BucketPolicy', 'faces').inputs['policy']).toContain(ACCOUNT);
+
+  const bucketArn = 'arn:aws:s3:::models-bucket';
+  const access = await make('TritonAccess', {
+    bucketArn,
+    oidcProviderArn: EXAMPLES['oidcProviderArn'],
+    server: 'faces',
+  });
+  const { assumeRolePolicy } = access.only('aws:iam/role:Role').inputs;
+  expect(assumeRolePolicy).toContain('system:serviceaccount:faces:faces-agent');
+
+  const pool = { instanceTypes: ['g6.xlarge'], nodeClass: EXAMPLES['nodeClass'] };
+  const nodes = await make('GpuNodePool', { ...pool, maximumGpus: 4 });
+  expect(nodes.only('kubernetes:karpenter.sh/v1:NodePool').inputs).toMatchObject({
+    spec: { limits: { 'nvidia.com/gpu': '4' } },
+  });
+  expect(await wrong('GpuNodePool', { ...pool, instanceTypes: ['g6.xlarg'] })).toEqual([
+    expect.stringMatching(/^instanceTypes/),
+  ]);
+});
