@@ -23,8 +23,11 @@ export interface KubeletOptions {
   factor: number;
 }
 
-/** Waits of the agent, in its program: between two requests for the release, after a failure, before it follows. */
-const WAITS = /(?<=\.(?:pollMs|retryMs|spreadMs)\?\?)\d+(?:e\d)?/g;
+/**
+ * Waits of the agent, in its program: between two requests for the release, after a failure, before it follows, and for an
+ * answer of S3.
+ */
+const WAITS = /(?<=\.(?:deadlineMs|pollMs|retryMs|spreadMs)\?\?)\d+(?:e\d)?/g;
 
 /**
  * Runs the pods of a namespace in place of a kubelet: a real Triton and the real program of the agent for each pod, with
@@ -46,7 +49,7 @@ export class Kubelet {
   ) {
     const { 'agent.cjs': program, 'supervise.sh': supervise } = agentProgram();
     const waits = program.match(WAITS) ?? [];
-    if (waits.length !== 3) throw new Error(`the waits of the agent's program are ${waits.join(', ')}`);
+    if (waits.length !== 4) throw new Error(`the waits of the agent's program are ${waits.join(', ')}`);
     this.program = join(scratch.directory, 'agent-program');
     mkdirSync(this.program);
     const shorter = program.replaceAll(WAITS, (ms) => String(Math.ceil(Number(ms) / options.factor)));
