@@ -29,6 +29,8 @@ export interface PodOptions extends Pick<
   credentials: S3ServerOptions['credentials'];
   /** For one model. */
   loadTimeoutMs: number;
+  /** Whether the agent begins without the release that it served in an earlier run. */
+  isFresh: boolean;
   defer: (undo: () => Promise<void>) => void;
 }
 
@@ -54,8 +56,9 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     ...['sh', '-c', WITH_SUPERVISOR, environment.python, paths.withParent, ...program],
   ];
 
-  // Only its user may read the key in this folder.
   const disk = join(directory, 'agent');
+  if (options.isFresh) rmSync(disk, { recursive: true, force: true });
+  // Only its user may read the key in this folder.
   mkdirSync(join(disk, 'models'), { recursive: true, mode: 0o700 });
   rmSync(join(disk, KEY_FILE), { force: true });
   const triton = await startTriton({
@@ -66,8 +69,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     load: [],
     modelControlKey: readKey(disk),
     wrapper: supervised(['sh', '-c', programs.files['start-triton.sh'], disk]),
-    // A pod mounts the folder read-only, because Python would write into it, and Triton would load the model again.
-    variables: { SUPERVISED: 'tritonserver', PYTHONDONTWRITEBYTECODE: '1' },
+    variables: { SUPERVISED: 'tritonserver' },
   });
   options.defer(() => triton.stop());
 

@@ -34,18 +34,18 @@ export async function serveThroughAgent(
   stores: { store: S3Store; commitStore: S3Store },
   names: readonly string[],
   options: StackOptions,
-  start: () => Promise<Pod>,
+  start: (isFresh: boolean) => Promise<Pod>,
 ): Promise<AgentServing> {
   const { repository, noAsk, loadTimeoutMs, progress, timings, defer } = options;
   const bucket = { ...stores, location: AGENT_LOCATION };
   await stores.store.enableVersioning();
   const { current } = await RetainedReleases.read(bucket);
   const held = Object.keys(current?.models ?? {});
-  const isOther = held.some((name) => !names.includes(name));
   // Otherwise the agent would first load models that were not selected.
-  if (current === undefined || isOther) await commitNothing(bucket, loadTimeoutMs);
+  const isFresh = current === undefined || held.some((name) => !names.includes(name));
+  if (isFresh) await commitNothing(bucket, loadTimeoutMs);
   const pod = await timings.measure('Triton and agent', () =>
-    progress.run('tritonserver and its release agent', start),
+    progress.run('tritonserver and its release agent', () => start(isFresh)),
   );
   const replicas = replicasOf(pod);
   await timings.measure('release of the earlier run', () =>

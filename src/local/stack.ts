@@ -182,8 +182,9 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     defer(() => commitStore.close());
     const { loadTimeoutMs } = options;
     const loads = new ModelLoads(loadTimeoutMs, () => undefined);
-    const { pod, ...serving } = await serveThroughAgent({ store, commitStore }, names, options, async () =>
+    const { pod, ...serving } = await serveThroughAgent({ store, commitStore }, names, options, async (isFresh) =>
       startPod({
+        isFresh,
         ...(await claimed()),
         ...{ programs, directory, bucket: formatLocation(location), s3: server, credentials, loadTimeoutMs, defer },
         startTimeoutMs: START_TIMEOUT_MS,

@@ -162,16 +162,19 @@ describe('npm run local -- --agent', () => {
     const refused = await command.run(['--agent', '--once']);
     expect(refused).toMatchObject({ code: 1, stderr: expect.stringMatching(/Triton cannot load breaks: /) as string });
     expect(refused.stderr).toContain('fix breaks, or leave it out with --exclude breaks\n');
+    writeRepository(repository, addingModel('more', { 1: 6 }));
     const { code, stdout } = await command.run(['--agent', '--once', '--json', '--exclude', 'breaks']);
     expect(code).toBe(0);
     const { models, endpoints } = JSON.parse(stdout) as { models: object[]; endpoints: object };
-    expect(models).toMatchObject([{ model: 'adds', state: 'READY' }]);
+    expect(models).toMatchObject(['adds', 'more'].map((model) => ({ model, state: 'READY' })));
     expect(endpoints).toMatchObject({ agent: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string });
-    // A model that is not valid is left out, as without an agent.
+    // A model that is not valid is left out, as without an agent. A model that is not selected is not loaded.
     writeRepository(repository, { 'breaks/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n' });
-    const invalid = await command.run(['--agent', '--once']);
+    const invalid = await command.run(['--agent', '--once', '--models', 'adds,breaks']);
     expect(invalid).toMatchObject({ code: 1, stdout: expect.stringMatching(/adds +1 +python +READY/) as string });
     expect(invalid.stdout).toMatch(/breaks +FAILED: max_batch_size/);
+    expect(invalid.stderr).toContain('more of an earlier run are removed from the local release');
+    expect(readFileSync(join(command.directory, 'agent.log'), 'utf8')).not.toContain('"model":"more"');
     // The bucket of the stack without an agent is another one.
     expect(await command.run(['--once', '--exclude', 'breaks'])).toMatchObject({ code: 0 });
   });
