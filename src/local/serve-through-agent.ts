@@ -91,7 +91,7 @@ async function commitNothing(
     (release) =>
       Promise.resolve({
         ...{ models: [], remove: Object.keys(release?.models ?? {}), archiveRemoved: false, prune: false },
-        origin: 'npm run local, before its first release',
+        origin: 'npm run local, without models',
       }),
     {
       ...bucket,

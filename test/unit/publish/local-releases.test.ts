@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { publish } from '../../../src/publish/publish';
+import { rollBack } from '../../../src/publish/rollback';
 import { change } from '../../../src/publish/change';
 import { VersionConflictError } from '../../../src/publish/apply/preconditions';
 import type { ApplyOptions } from '../../../src/publish/apply/options';
 import { RetainedReleases } from '../../../src/publish/trial/snapshot';
-import { ONE_MODEL } from '../../support/publish';
+import { ONE_MODEL, TWO_MODELS } from '../../support/publish';
 import { writeRepository } from '../../support/repository';
 import { SeededRandom } from '../../support/soak';
 import { Scratch } from '../../support/temp-dir';
@@ -42,14 +43,31 @@ test('an edited version is a conflict, and with replacePublished a release of an
   expect(await publish({ ...bucket, repository })).toMatchObject({ isNew: false });
 });
 
+const publishNothing = (bucket: ApplyOptions) =>
+  change(
+    (current) =>
+      Promise.resolve({
+        ...{ models: [], remove: Object.keys(current?.models ?? {}), archiveRemoved: false, prune: false },
+        origin: 'test',
+      }),
+    bucket,
+  );
+
 test('the first release may have no models, and the next one without changes is none', async () => {
   const bucket = emptyBucket();
-  const publishNothing = () =>
-    change(
-      () => Promise.resolve({ models: [], remove: [], archiveRemoved: false, prune: false, origin: 'test' }),
-      bucket,
-    );
-  const { isNew, release } = await publishNothing();
+  const { isNew, release } = await publishNothing(bucket);
   expect({ isNew, models: release?.models }).toEqual({ isNew: true, models: {} });
-  expect(await publishNothing()).toMatchObject({ isNew: false, release: { id: release?.id } });
+  expect(await publishNothing(bucket)).toMatchObject({ isNew: false, release: { id: release?.id } });
+});
+
+test('a rollback without an id skips releases without models', async () => {
+  const bucket = emptyBucket();
+  const repository = writeRepository(join(scratch.directory, 'skipped'), ONE_MODEL);
+  await publishNothing(bucket);
+  const { release: first } = await publish({ ...bucket, repository });
+  await expect(rollBack(undefined, bucket)).rejects.toThrow(`there is no release before ${first?.id}`);
+  await publishNothing(bucket);
+  await publish({ ...bucket, repository: writeRepository(repository, TWO_MODELS) });
+  const { release } = await rollBack(undefined, bucket);
+  expect(release?.restores).toBe(first?.id);
 });
