@@ -34,6 +34,7 @@ const FLAGS = {
   exclude: { type: 'string' },
   'no-ask': { type: 'boolean', default: false },
   'no-watch': { type: 'boolean', default: false },
+  agent: { type: 'boolean', default: false },
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   'load-timeout': { type: 'string', default: '300' },
@@ -56,6 +57,7 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --exclude A,B          serve all models except these
   --no-ask               serve models without sending them requests; a model that answers wrongly stays served too
   --no-watch             do not reload models when their files change
+  --agent                serve as the pods of a stack with "agent" do: a release agent downloads and loads each release as a whole
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
   --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
@@ -71,6 +73,8 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
 A model that fails is marked FAILED, and the other models are served; with --once the command then fails. If files of a
 model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded or answer wrongly,
 the previous version is served.
+With --agent, a release is served as a whole or not at all: a model that cannot be loaded or answers wrongly at the start
+refuses the release, and the command fails; --exclude leaves the model out. Triton and the agent are restarted when they end.
 The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
 empty bucket, delete this folder.
 
@@ -78,7 +82,7 @@ Examples:
   npm run local
   npm run local -- --models resnet,bert --http-port 0
   npm run local -- --repo ../models --weights ranker=/srv/weights/ranker.pth
-  npm run local -- --once --json
+  npm run local -- --agent --exclude gfpgan
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.
 `;
@@ -123,6 +127,8 @@ async function local(argv: readonly string[]): Promise<number> {
       weights: flags.weights,
       loadTimeoutMs,
       noAsk: flags['no-ask'],
+      // Loaded on demand, because it loads a compiler.
+      pod: flags.agent ? (await import('../infra/triton/agent/program')).podPrograms() : undefined,
       fitConfig: flags['fit-config'],
       ports,
       progress,
@@ -182,6 +188,7 @@ async function local(argv: readonly string[]): Promise<number> {
     const early = await Promise.race([
       ended('tritonserver', stack.triton),
       ended('the S3 server', stack.s3),
+      ...(stack.agent === undefined ? [] : [ended('the release agent', stack.agent)]),
       interruption.requested,
       watching.then(() => undefined),
       reloads.failed,

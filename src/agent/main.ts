@@ -1,17 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from '../cli/cli';
 import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
 import { S3Store } from '../s3/store';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
-import { CONTROL_KEY, generateControlKey } from '../triton/control-key';
 import { Agent } from './agent';
 import { PARTS } from './content-store';
 import { startControlApi, startReadOnlyApi } from './control-api';
-
-/** Name of the file with the key of Triton's model control API, in the agent's folder. */
-export const KEY_FILE = 'control-key';
+import { KEY_FILE, readKey } from './key-file';
 
 const HELP = `Has one Triton server serve the current release of a model repository in S3.
 
@@ -103,22 +98,4 @@ function required(value: string | undefined, flag: string): string {
 function toNumber(text: string, flag: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   throw new UsageError(`--${flag} ${text}: not a number`, { hint: 'write a whole number' });
-}
-
-/**
- * The key of Triton's model control API, random for each pod. Triton's start script waits for this file, so it appears
- * with its content. Everyone in the containers of the pod can read it.
- */
-function readKey(directory: string): string {
-  const path = join(directory, KEY_FILE);
-  if (existsSync(path)) {
-    const key = readFileSync(path, 'utf8').trim();
-    if (CONTROL_KEY.test(key)) return key;
-  }
-  mkdirSync(directory, { recursive: true });
-  const key = generateControlKey();
-  writeFileSync(`${path}.unfinished`, `${key}\n`);
-  chmodSync(`${path}.unfinished`, 0o444);
-  renameSync(`${path}.unfinished`, path);
-  return key;
 }

@@ -7,6 +7,7 @@ import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { AGENT_CONTAINER, AGENT_PORTS } from '../release/agent-api';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
+import { COMMIT_MS } from '../publish/trial/head-file';
 import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
 import { defaultGrpcAddress } from '../triton/control-client';
 import { S3Store, type StoreOptions } from '../s3/store';
@@ -45,8 +46,6 @@ export const STORE_HELP = `  --local                    the bucket and the repli
   --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)
   --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)
 `;
-
-const COMMIT_MS = 10_000;
 
 const DEFAULT_NAMESPACE = 'default';
 

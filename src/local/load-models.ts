@@ -34,7 +34,8 @@ export interface Loaded {
  * hangs does not affect other models. A server that loads models at start is not ready before the last load ends.
  */
 export class ModelLoads {
-  private readonly milliseconds = new Map<string, number>();
+  /** Model -> milliseconds from the start of its first load to READY. */
+  readonly milliseconds = new Map<string, number>();
   private readonly started = new Map<string, number>();
   /** Model -> reason why its load failed. */
   private readonly errors = new Map<string, string>();

@@ -12,8 +12,8 @@ import { isServed } from './report';
 import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResult } from './smoke-test';
 import { selectModels } from './selection';
 import { withShortWarmUp } from './short-warm-up';
-import { hasTrace, LOCK_TIMEOUT_MS, readLog, RELOAD_TIMEOUT_MS, versionsNow, type LocalStack } from './stack';
-import { localReplica } from './state';
+import { LOCK_TIMEOUT_MS } from './publish-selected';
+import { hasTrace, readLog, RELOAD_TIMEOUT_MS, versionsNow, type LocalStack } from './stack';
 import { failedBecause } from './valid-models';
 
 export interface ReloadOptions {
@@ -82,7 +82,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       models: names,
       store: stack.store,
       location: stack.location,
-      replicas: localReplica(stack.triton),
+      replicas: stack.replicas,
+      ...stack.through,
       replacePublished: true,
       reload: true,
       adapt: withShortWarmUp,
@@ -97,6 +98,8 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
         progress.line(`     ${model} READY (${formatDuration(ms)})`);
       },
     });
+    // The agent has asked them before the release counted; these are the answers to show.
+    if (stack.agent !== undefined && !options.noAsk) answers.push(...(await askAll(names, options)));
     const others = stack.models.filter((model) => !published.some((one) => one.name === model.name));
     stack.models = [...others, ...published];
     stack.failed = stack.failed.filter((one) => !names.includes(one.name));
@@ -121,17 +124,21 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
 
 const LIMIT = `${LOAD_LIMIT_MS / 1000} s, because other reloads were waiting`;
 
+async function askAll(names: readonly string[], { repository, stack }: ReloadOptions): Promise<SmokeTestResult[]> {
+  const { models } = await readRepository(repository, { models: names });
+  return askEachModel(stack.triton, models);
+}
+
 /** @throws UserError if the model answers wrongly, or does not answer while other reloads wait */
-async function ask(name: string, { repository, stack, isWaitedFor }: ReloadOptions): Promise<SmokeTestResult[]> {
-  const { models } = await readRepository(repository, { models: [name] });
+async function ask(name: string, options: ReloadOptions): Promise<SmokeTestResult[]> {
   const stop = new AbortController();
   const limit = setInterval(() => {
-    if (performance.now() > deadline && isWaitedFor())
+    if (performance.now() > deadline && options.isWaitedFor())
       stop.abort(new UserError(`${name} did not answer within ${LIMIT}`));
   }, LOOK_MS);
   const deadline = performance.now() + LOAD_LIMIT_MS;
   try {
-    const answers = await abortable(askEachModel(stack.triton, models), stop.signal);
+    const answers = await abortable(askAll([name], options), stop.signal);
     const wrong = answers.find(isWrong);
     if (wrong !== undefined) throw wrongAnswer(wrong);
     return answers;

@@ -70,13 +70,20 @@ export function describeFailures(names: readonly string[], repository: string, i
 }
 
 /** Prints the endpoints and the next commands, at the end of the start. */
-export function printEndpoints({ triton, s3, location, versions }: LocalStack, repository: string): void {
+export function printEndpoints({ triton, agent, s3, location, versions }: LocalStack, repository: string): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
     ['Triton metrics', triton.metricsUrl],
     ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
     ['Triton log', triton.logFile],
+    ...(agent === undefined
+      ? []
+      : [
+          ['Release agent', triton.agentUrl ?? ''],
+          ['Agent metrics', agent.metricsUrl],
+          ['Agent log', agent.logFile],
+        ]),
   ];
   const ready = versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
   const next = nextCommands(ready, repository);
@@ -118,6 +125,9 @@ export interface LocalResult {
     /** s3://BUCKET/PREFIX. */
     repository: string;
     tritonLog: string;
+    /** The control API of the release agent, if there is one. */
+    agent?: string | undefined;
+    agentLog?: string | undefined;
   };
 }
 
@@ -161,6 +171,8 @@ export function localResult(
       s3: s3.endpoint,
       repository: formatLocation(location),
       tritonLog: triton.logFile,
+      agent: triton.agentUrl,
+      agentLog: stack.agent?.logFile,
     },
   };
 }

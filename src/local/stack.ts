@@ -4,12 +4,14 @@ import { join } from 'node:path';
 import { abortable } from '../core/abort';
 import { UserError } from '../core/errors';
 import { formatBytes } from '../core/format';
+import type { ReplicaSource } from '../cluster/source';
 import { readRepository } from '../model';
 import { claimPorts } from './process/ports';
 import type { Progress } from '../cli/progress';
 import { ensurePlaceholder } from '../publish/apply/repository-writer';
 import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../release/location';
-import { publish } from '../publish/publish';
+import type { PublishOptions } from '../publish/publish';
+import { COMMIT_MS } from '../publish/trial/head-file';
 import { readHead } from '../publish/release/release';
 import type { ServedVersion } from '../publish/apply/rollout';
 import { servedNow } from '../publish/status';
@@ -22,9 +24,11 @@ import { ensureTriton, type TritonInstallation } from '../install/triton';
 import { describeFitted, describeTrace, traceModels } from '../trace/trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../model/weights-file';
-import { startTriton, type TritonProcess } from './triton-server';
+import { startTriton, type TritonProcess, type TritonProcessOptions } from './triton-server';
 import { ModelLoads, type Loaded } from './load-models';
 import { installModelPackages } from './model-packages';
+import { startPod, type Pod, type PodPrograms } from './pod';
+import { publishSelected } from './publish-selected';
 import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
 import { askEachModel, isWrong, wrongAnswer, type SmokeTestResult } from './smoke-test';
 import {
@@ -35,7 +39,7 @@ import {
   withDependents,
   type FailedModel,
 } from './valid-models';
-import { withShortWarmUp } from './short-warm-up';
+import { AGENT_LOCATION, serveThroughAgent } from './serve-through-agent';
 import { announceStack, localReplica } from './state';
 import type { Timings } from './timings';
 
@@ -51,9 +55,6 @@ const START_TIMEOUT_MS = 120_000;
 /** Time for one model to reload while nothing waits for it. */
 export const RELOAD_TIMEOUT_MS = 600_000;
 
-/** Time to wait for a manual publish into the local bucket. */
-export const LOCK_TIMEOUT_MS = 120_000;
-
 export interface StackOptions {
   repository: string;
   models: readonly string[];
@@ -67,6 +68,8 @@ export interface StackOptions {
   noAsk: boolean;
   /** Whether a trace may set the dims in model.yaml that its weights need. */
   fitConfig?: boolean;
+  /** Serve through a release agent, with these programs. Default: Triton reads the bucket. */
+  pod?: PodPrograms | undefined;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
   progress: Progress;
   timings: Timings;
@@ -76,6 +79,10 @@ export interface StackOptions {
 
 export interface LocalStack {
   triton: TritonProcess;
+  replicas: ReplicaSource;
+  /** For publishers, if the stack has a release agent. */
+  through?: Pick<PublishOptions, 'agents' | 'commitStore'>;
+  agent?: Pod['agent'];
   /** Store of the local bucket. */
   store: S3Store;
   /** Interpreter for tracing. */
@@ -134,68 +141,83 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   const { names, failed } = await soundNames(options, [...unpackaged, ...untraced]);
   requireSome(names, [...options.invalid, ...failed]);
 
-  const store = new S3Store({
-    bucket: LOCATION.bucket,
-    endpointUrl: server.endpoint,
-    region: LOCAL_REGION,
-    credentials,
-  });
+  const location = options.pod === undefined ? LOCATION : AGENT_LOCATION;
+  const bucket = { bucket: location.bucket, endpointUrl: server.endpoint, region: LOCAL_REGION, credentials };
+  const store = new S3Store(bucket);
   defer(() => store.close());
   await store.ensureBucket();
-  await ensurePlaceholder(store, LOCATION);
-  const { triton, loaded, answers, ...served } = await publishAll(store, names, options, async (models, signal) => {
+  const claimed = async (): Promise<Pick<TritonProcessOptions, 'ports' | 'installation' | 'environment'>> => {
     // Tracing may take minutes, so another process may have taken the ports.
     const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
     await claimPorts({ 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics });
-    return timings.measure('load until READY', () =>
-      progress.run('tritonserver loads the models from S3', async (step) => {
-        const loads = new ModelLoads(options.loadTimeoutMs, (text) => step.update(text));
-        const starts = startTriton({
-          installation,
-          environment,
-          repository: tritonRepositoryUrl(LOCATION, server.endpoint),
-          directory: join(directory, 'triton'),
-          ports: { http, grpc, metrics },
-          credentials: { ...credentials, region: LOCAL_REGION },
-          load: [],
-          startTimeoutMs: START_TIMEOUT_MS,
-          onEvent: (event) => loads.see(event),
-        });
-        // If the start is interrupted here, the server is stopped with all processes that still run.
-        const triton = await abortable(starts, signal);
-        defer(() => triton.stop());
-        return { triton, loaded: await loads.loadAll(triton, models) };
+    return { ports: { http, grpc, metrics }, installation, environment };
+  };
+  const serveDirectly = async (): Promise<ServingStack> => {
+    await ensurePlaceholder(store, LOCATION);
+    const { loaded, ...serving } = await publishAll(store, names, options, async (models, signal) => {
+      const own = await claimed();
+      return timings.measure('load until READY', () =>
+        progress.run('tritonserver loads the models from S3', async (step) => {
+          const loads = new ModelLoads(options.loadTimeoutMs, (text) => step.update(text));
+          const starts = startTriton({
+            ...own,
+            repository: tritonRepositoryUrl(LOCATION, server.endpoint),
+            directory: join(directory, 'triton'),
+            credentials: { ...credentials, region: LOCAL_REGION },
+            load: [],
+            startTimeoutMs: START_TIMEOUT_MS,
+            onEvent: (event) => loads.see(event),
+          });
+          // If the start is interrupted here, the server is stopped with all processes that still run.
+          const triton = await abortable(starts, signal);
+          defer(() => triton.stop());
+          return { triton, loaded: await loads.loadAll(triton, models) };
+        }),
+      );
+    });
+    return { ...serving, loadMs: loaded.milliseconds, replicas: localReplica(serving.triton) };
+  };
+  const serveInPod = async (programs: PodPrograms): Promise<ServingStack> => {
+    const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
+    defer(() => commitStore.close());
+    const { loadTimeoutMs } = options;
+    const loads = new ModelLoads(loadTimeoutMs, () => undefined);
+    const { pod, ...serving } = await serveThroughAgent({ store, commitStore }, names, options, async (isFresh) =>
+      startPod({
+        isFresh,
+        ...(await claimed()),
+        ...{ programs, directory, bucket: formatLocation(location), s3: server, credentials, loadTimeoutMs, defer },
+        startTimeoutMs: START_TIMEOUT_MS,
+        onEvent: (event) => loads.see(event),
       }),
     );
-  });
+    const answers = await askAll(pod.triton, names, options);
+    const versions = await servedNow(pod.triton, serving.models);
+    return { ...pod, ...serving, answers, versions, failed: [], loadMs: loads.milliseconds };
+  };
+  const served = await (options.pod === undefined ? serveDirectly() : serveInPod(options.pod));
+  const { httpUrl, grpcAddress, modelControlKey, agentUrl, logFile } = served.triton;
   defer(
     announceStack(directory, {
       pid: process.pid,
       repository: options.repository,
-      bucket: formatLocation(LOCATION),
+      bucket: formatLocation(location),
       endpointUrl: server.endpoint,
       region: LOCAL_REGION,
       credentials,
-      httpUrl: triton.httpUrl,
-      grpcAddress: triton.grpcAddress,
-      modelControlKey: triton.modelControlKey,
-      logFile: triton.logFile,
+      ...{ httpUrl, grpcAddress, modelControlKey, agentUrl, logFile },
     }),
   );
   const { python } = environment;
   return {
-    triton,
-    store,
-    python,
-    s3: server,
-    location: LOCATION,
-    answers,
-    models: served.models,
-    versions: served.versions,
+    ...served,
+    ...{ store, python, s3: server, location },
     failed: [...options.invalid, ...failed, ...served.failed],
-    loadMs: loaded.milliseconds,
   };
 }
+
+/** What a stack serves, and how. */
+type ServingStack = Omit<LocalStack, 'store' | 'python' | 's3' | 'location'>;
 
 /** @returns the models whose packages cannot be installed */
 async function installPackages(
@@ -344,9 +366,7 @@ interface Started {
 interface Serving extends Started, Pick<LocalStack, 'models' | 'versions' | 'failed' | 'answers'> {}
 
 /**
- * Publishes with the code of `npm run sync-models`. Only this machine depends on the local bucket, so versions whose
- * files changed are replaced. A release is the state of all replicas, so models that are not served now are removed
- * from the release; a rollback restores them. Of models that failed, the previous version is served, if one can be.
+ * Publishes to a server that reads the bucket. Of models that failed, the previous version is served, if one can be.
  * @param serve starts the server and loads the models that are then in the bucket
  */
 async function publishAll(
@@ -355,66 +375,39 @@ async function publishAll(
   options: StackOptions,
   serve: (models: readonly DesiredModel[], signal: AbortSignal) => Promise<Started>,
 ): Promise<Serving> {
-  const { progress, timings, defer } = options;
+  const { repository, loadTimeoutMs, progress, timings, defer } = options;
   const held = Object.keys((await readHead(store, LOCATION))?.release.models ?? {});
-  const others = held.filter((name) => !names.includes(name));
-  if (others.length > 0) {
-    progress.line(
-      `     ${others.join(', ')} of an earlier run are removed from the local release; a rollback restores them`,
-    );
-  }
-  const step = progress.step('publish to S3');
   const written = timings.begin('publish');
-  const stop = new AbortController();
-  let bytes = 0;
   const up: { serving?: Serving } = {};
-  const published = publish({
-    repository: options.repository,
-    models: names,
-    store,
-    location: LOCATION,
-    replicas: {
-      describe: () => 'tritonserver',
-      list: async () => (up.serving === undefined ? [] : localReplica(up.serving.triton).list()),
-      close: () => Promise.resolve(),
-    },
-    activate: async (models) => {
-      stop.signal.throwIfAborted();
-      step.done();
-      written();
-      const { triton, loaded } = await serve(models, stop.signal);
-      const ready = models.map(({ name }) => name).filter((name) => isReady(loaded, name));
-      const answers = await abortable(askAll(triton, ready, options), stop.signal);
-      const failed = failedModels(models, { triton, loaded }, answers);
-      up.serving = { triton, loaded, answers, models: [...models], versions: loaded.versions, failed };
-      return models.map(({ name }) => name).filter((name) => failed.some((one) => one.name === name));
-    },
-    // The models were asked when they were loaded.
-    ask: () => Promise.resolve(),
-    replacePublished: true,
-    removeOthers: true,
-    adapt: withShortWarmUp,
-    loadTimeoutMs: options.loadTimeoutMs,
-    lockTimeoutMs: LOCK_TIMEOUT_MS,
-    signal: stop.signal,
-    onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),
-  });
-  // If the start is interrupted, the S3 server stops only after this.
-  defer(async () => {
-    stop.abort(new Error('the start was interrupted'));
-    await published.catch(() => undefined);
-  });
-  try {
-    const { release } = await published;
-    const { serving } = up;
-    if (serving === undefined) throw new Error('published without a server');
-    serving.models = serving.models.map((model) => ({ ...model, ...release?.models[model.name] }));
-    serving.versions = await versionsNow(serving, []);
-    return serving;
-  } catch (error) {
-    step.failed();
-    throw error;
-  }
+  const bucket = { store, location: LOCATION };
+  const { release } = await publishSelected(
+    { ...bucket, title: 'publish to S3', ...{ repository, loadTimeoutMs, names, held, progress, defer } },
+    (step, signal) => ({
+      replicas: {
+        describe: () => 'tritonserver',
+        list: async () => (up.serving === undefined ? [] : localReplica(up.serving.triton).list()),
+        close: () => Promise.resolve(),
+      },
+      activate: async (models) => {
+        signal.throwIfAborted();
+        step.done();
+        written();
+        const { triton, loaded } = await serve(models, signal);
+        const ready = models.map(({ name }) => name).filter((name) => isReady(loaded, name));
+        const answers = await abortable(askAll(triton, ready, options), signal);
+        const failed = failedModels(models, { triton, loaded }, answers);
+        up.serving = { triton, loaded, answers, models: [...models], versions: loaded.versions, failed };
+        return models.map(({ name }) => name).filter((name) => failed.some((one) => one.name === name));
+      },
+      // The models were asked when they were loaded.
+      ask: () => Promise.resolve(),
+    }),
+  );
+  const { serving } = up;
+  if (serving === undefined) throw new Error('published without a server');
+  serving.models = serving.models.map((model) => ({ ...model, ...release?.models[model.name] }));
+  serving.versions = await versionsNow(serving, []);
+  return serving;
 }
 
 /** State of each version. The reasons of earlier failures are kept, because the server no longer reports them. */

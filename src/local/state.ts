@@ -22,6 +22,8 @@ export interface LocalState {
   /** HOST:PORT. */
   grpcAddress: string;
   modelControlKey: string;
+  /** The control API of the release agent, if the stack was started with `--agent`. */
+  agentUrl?: string | undefined;
   /** Log of tritonserver. */
   logFile: string;
 }
@@ -31,9 +33,10 @@ export const localReplica = ({
   httpUrl: url,
   grpcAddress,
   modelControlKey,
+  agentUrl,
   logFile: log,
-}: Pick<LocalState, 'httpUrl' | 'grpcAddress' | 'modelControlKey' | 'logFile'>): ReplicaSource =>
-  fixedReplicas([{ url, grpcAddress, modelControlKey }], {
+}: Pick<LocalState, 'httpUrl' | 'grpcAddress' | 'modelControlKey' | 'agentUrl' | 'logFile'>): ReplicaSource =>
+  fixedReplicas([{ url, grpcAddress, modelControlKey, agentUrl }], {
     log,
     restart: 'stop "npm run local" and start it again',
   });

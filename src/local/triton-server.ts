@@ -34,7 +34,11 @@ export interface TritonProcessOptions {
   startTimeoutMs: number;
   /** Key of the model control API; default: a new random key. */
   modelControlKey?: string | undefined;
-  onEvent?: (event: ModelEvent) => void;
+  onEvent?: ((event: ModelEvent) => void) | undefined;
+  /** Program with its arguments that runs tritonserver. Default: none. */
+  wrapper?: readonly string[] | undefined;
+  /** More environment variables. */
+  variables?: NodeJS.ProcessEnv | undefined;
 }
 
 /** An event about a model in the server's log. */
@@ -51,6 +55,8 @@ export interface TritonProcess {
   /** Key of the model control API, sent in the header CONTROL_HEADER. */
   modelControlKey: string;
   control: ControlAddress;
+  /** The control API of the release agent beside it, if it has one. */
+  agentUrl?: string | undefined;
   pid: number | undefined;
   logFile: string;
   /** The last output lines. */
@@ -79,10 +85,16 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   // The shared memory of the python backend, which is not deleted if the backend is killed.
   const sharedMemory = `triton-serving-${process.pid}-${ports.http}-`;
   tempFiles.note(SHARED_MEMORY, sharedMemory);
+  const [command = '', ...args] = [
+    ...(options.wrapper ?? []),
+    installation.binary,
+    ...serverArguments(options, backends, sharedMemory),
+    ...guardFlags(modelControlKey),
+  ];
   const server = new ManagedProcess({
     name: 'tritonserver',
-    command: installation.binary,
-    args: [...serverArguments(options, backends, sharedMemory), ...guardFlags(modelControlKey)],
+    command,
+    args,
     env: serverEnvironment(options, mount),
     logFile: join(directory, 'triton.log'),
     python: options.environment.python,
@@ -162,6 +174,7 @@ function serverEnvironment(options: TritonProcessOptions, mount: string): NodeJS
           AWS_SESSION_TOKEN: '',
           AWS_PROFILE: '',
         }),
+    ...options.variables,
   };
 }
 

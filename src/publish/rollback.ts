@@ -184,12 +184,15 @@ async function releaseBefore(
       { hint: 'choose the release yourself: npm run rollback -- ID; "npm run releases" lists the ids' },
     );
   }
-  if (release.previous === undefined) {
+  const { previous } = release;
+  const before = previous === undefined ? undefined : await archive.read(previous);
+  const isEmpty = before !== undefined && Object.keys(before.models).length === 0;
+  if (previous === undefined || (isEmpty && before.previous === undefined)) {
     throw new UserError(`cannot roll back ${where}: there is no release before ${release.id}`, {
       hint: 'name a release: npm run rollback -- ID; "npm run releases" lists the ids',
     });
   }
-  return release.previous;
+  return isEmpty ? releaseBefore(store, location, before, archive) : previous;
 }
 
 /**

@@ -12,6 +12,7 @@ const LONG = [
   'system/models',
   'system/trace-command',
   'system/local-watch',
+  'system/local-agent',
   'system/replicas',
 ];
 

@@ -15,7 +15,7 @@ import {
   type SecretNames,
 } from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
-import { agentProgram } from './program';
+import { agentProgram, NODE_FLAGS } from './program';
 
 type Container = input.core.v1.Container;
 type EnvVar = input.core.v1.EnvVar;
@@ -59,9 +59,7 @@ export function agentContainer(
     command: ['/bin/sh', `${PROGRAM_DIRECTORY}/supervise.sh`],
     args: [
       'node',
-      `--max-old-space-size=${HEAP_MIB}`,
-      // Downloads make much garbage, which stays in memory until this much has gathered (docs/benchmarks.md).
-      '--max-semi-space-size=2',
+      ...NODE_FLAGS,
       `${PROGRAM_DIRECTORY}/agent.cjs`,
       '--bucket',
       modelRepository,
@@ -108,12 +106,6 @@ const AGENT_RESOURCES = {
   },
   limits: { cpu: '4', memory: '512Mi', 'ephemeral-storage': '128Mi' },
 };
-
-/**
- * Most memory of JavaScript objects. A program that needs more ends, and supervise.sh restarts it. If it exceeded the limit of
- * the container, the kernel would end all processes of the container, because Kubernetes sets memory.oom.group.
- */
-const HEAP_MIB = 256;
 
 /** The agent's default, which is generous for one model. */
 const LEAST_LOAD_SECONDS = 600;

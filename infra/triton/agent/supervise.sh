@@ -2,6 +2,8 @@
 # its pod not Ready. SIGTERM is passed on, and then ends this script too.
 #
 #   sh supervise.sh PROGRAM [ARGUMENT...]
+#
+# SUPERVISED is the name of the program in its log line; default: agent.
 
 # Waits between two runs double up to the longest. A run of this length counts as a good one.
 longest_seconds=30
@@ -31,7 +33,7 @@ while [ -z "$stopping" ]; do
   wait_for_child
   [ -z "$stopping" ] || exit "$code"
   [ $(($(date +%s) - begun)) -lt "$good_seconds" ] || seconds=1
-  echo "{\"event\":\"agent ended\",\"code\":$code,\"restartSeconds\":$seconds}"
+  echo "{\"event\":\"${SUPERVISED:-agent} ended\",\"code\":$code,\"restartSeconds\":$seconds}"
   sleep "$seconds" &
   child=$!
   wait_for_child

@@ -62,7 +62,8 @@ export async function applyRelease(
   const target = await getTarget(current, new RetainedReleases(snapshot, head, options));
   requireRemovable(target, current);
   const remove = reverseTopologicalOrder(target.remove, current);
-  const planned = await planRelease(target.models, snapshot, { store, location, remove });
+  const { replacePublished } = target;
+  const planned = await planRelease(target.models, snapshot, { store, location, remove, replacePublished });
   const { plan } = planned;
   options.onPlan?.(plan);
   requireNoConflict(plan, target);

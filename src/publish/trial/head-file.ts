@@ -21,13 +21,16 @@ export class OvertakenError extends UserError {
   override readonly name = 'OvertakenError';
 }
 
+/** Deadline of each request of a store for commits, in ms. */
+export const COMMIT_MS = 10_000;
+
 /** Time to find out whether a request that was not answered has changed head.json. */
 const SETTLE_MS = 60_000;
 const RETRY_MS = 500;
 
 /** The pointer to the current release. It is only ever replaced if it is still the content that was read. */
 export class HeadFile {
-  /** @param store sends each request within ten seconds, so that none is under way for long */
+  /** @param store sends each request within COMMIT_MS, so that none is under way for long */
   constructor(
     private readonly store: S3Store,
     private readonly location: RepositoryLocation,

@@ -24,6 +24,8 @@ export interface PlanReleaseOptions {
   location: RepositoryLocation;
   /** Models of the current release that the next one does not have. */
   remove: readonly string[];
+  /** Upload other content of a released version, instead of reporting a conflict. */
+  replacePublished?: boolean | undefined;
 }
 
 /**
@@ -33,7 +35,7 @@ export interface PlanReleaseOptions {
  * | ------------------------------- | ------- | ----------------------------------------------------------- |
  * | no                              |         | `upload`                                                    |
  * | yes                             | same    | `keep`                                                      |
- * | yes                             | other   | `conflict`, because numbers of versions are for one content |
+ * | yes                             | other   | `conflict`, because numbers of versions are for one content; `upload` with `replacePublished` |
  *
  * Files beside the versions have keys by content, so they are never in conflict. Versions that are not served, and trace
  * records, are left out, because no replica needs them.
@@ -41,7 +43,7 @@ export interface PlanReleaseOptions {
 export async function planRelease(
   desired: readonly DesiredModel[],
   { current, retained }: AgentSnapshot,
-  { store, location, remove }: PlanReleaseOptions,
+  { store, location, remove, replacePublished = false }: PlanReleaseOptions,
 ): Promise<ReleasePlan> {
   const known = new Map<string, ReleasedFile[]>();
   for (const { manifest } of retained) {
@@ -73,7 +75,8 @@ export async function planRelease(
         : undefined;
       const same = candidates.find((file) => file.checksum === checksum);
       if (same !== undefined) released.set(object, same);
-      const action = same !== undefined ? 'keep' : inVersion && candidates.length > 0 ? 'conflict' : 'upload';
+      const isConflict = inVersion && candidates.length > 0 && !replacePublished;
+      const action = same !== undefined ? 'keep' : isConflict ? 'conflict' : 'upload';
       planned.set(object, { object, action });
     },
   );
@@ -107,10 +110,11 @@ export async function planRelease(
   return { plan, released, configs };
 }
 
-/** Whether the next release would differ from the current one. */
+/** Whether the next release would differ from the current one, or is the first one. */
 export const needsRelease = ({ models, remove }: Plan, { current }: AgentSnapshot): boolean =>
+  current === undefined ||
   remove.length > 0 ||
-  models.some((planned) => isChanged(planned) || isGoldenChanged(planned.model, current?.models[planned.model.name]));
+  models.some((planned) => isChanged(planned) || isGoldenChanged(planned.model, current.models[planned.model.name]));
 
 function isNeeded({ served, name }: DesiredModel, { key }: DesiredObject): boolean {
   const version = getVersion(key);

@@ -25,6 +25,8 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
+  /** Time for the pods to go back after a failure. Default: `timeoutMs`. */
+  endMs?: number;
   /** Whether a replica gets no requests while it loads, so that only one may do so at a time. Default: false. */
   drain?: boolean;
   /** Whether each replica sends the models their golden requests before it reports the release as served. */
@@ -254,7 +256,7 @@ export class Trials {
     const late = await this.waitFor(
       [...this.asked.keys()],
       (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
-      this.options.signal,
+      { signal: this.options.signal },
     );
     if (late.length > 0) throw new UserError(`this is not confirmed by ${late.join(', ')}`);
   }
@@ -288,6 +290,7 @@ export class Trials {
     const late = await this.waitFor(
       uids,
       (state) => state.trial?.release !== id && state.release !== id && state.release !== null,
+      { timeoutMs: this.options.endMs },
     );
     if (this.options.drain === true) {
       for (const uid of uids) await this.untilReady(uid).catch(() => undefined);
@@ -304,9 +307,12 @@ export class Trials {
   private async waitFor(
     uids: readonly string[],
     check: (state: AgentState) => boolean,
-    signal?: AbortSignal,
+    {
+      timeoutMs = this.options.timeoutMs,
+      signal,
+    }: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
   ): Promise<string[]> {
-    const deadline = Date.now() + this.options.timeoutMs;
+    const deadline = Date.now() + timeoutMs;
     const passed = new Set<Asked>();
     for (;;) {
       signal?.throwIfAborted();

@@ -6,7 +6,7 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { Progress } from '../../../src/cli/progress';
-import { KEY_FILE } from '../../../src/agent/main';
+import { KEY_FILE } from '../../../src/agent/key-file';
 import { requestRestart } from '../../../src/agent/restart-request';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
