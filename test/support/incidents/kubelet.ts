@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubernetesObject, V1Container, V1ContainerStatus, V1Pod } from '@kubernetes/client-node';
 import { agentProgram } from '../../../infra/triton/agent/program';
-import { KEY_FILE } from '../../../src/agent/main';
+import { KEY_FILE } from '../../../src/agent/key-file';
 import { freePorts } from '../../../src/local/process/ports';
 import type { ControlPlane } from '../control-plane';
 import { onSmallDisk } from '../small-disk';
