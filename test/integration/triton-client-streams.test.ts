@@ -1,10 +1,9 @@
 import { join } from 'node:path';
 import { TritonGrpcClient, TritonHttpClient, TritonModel, type Tensor, type TritonError } from '../../src/triton';
-import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { startProxy } from '../support/proxy';
-import { testTriton } from '../support/triton';
+import { testTriton, type TestTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -84,12 +83,29 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
   'summing/1/model.py': SUMMING,
 });
 
-let server: TritonProcess;
+let server: TestTriton;
+let hasEnded = false;
 let grpc: TritonGrpcClient;
 let http: TritonHttpClient;
 
+// Triton 2.51 sometimes crashes when a stream is cancelled while its model sends answers. Then a test runs again, on a new
+// server.
+jest.retryTimes(2, { logErrorsBeforeRetry: true });
+
+function watch(): void {
+  hasEnded = false;
+  void server.ended.then(() => (hasEnded = true));
+}
+
+beforeEach(async () => {
+  if (!hasEnded) return;
+  server = await server.startAgain();
+  watch();
+});
+
 beforeAll(async () => {
   server = await testTriton(scratch, repository);
+  watch();
   grpc = new TritonGrpcClient(server.grpcAddress);
   http = new TritonHttpClient(server.httpUrl);
   scratch.defer(() => grpc.close());
