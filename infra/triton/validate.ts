@@ -247,7 +247,7 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
   }
   if (watched.runbookUrl !== DEFAULTS.runbookUrl && !/^https?:\/\/[^\s#]+$/.test(watched.runbookUrl)) {
     problems.add('monitoring.runbookUrl', `is ${describe(watched.runbookUrl)}`, {
-      allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/operations.md',
+      allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md',
     });
   }
   const { failureShare, memoryShare, capacityShare } = watched.alertThresholds;

@@ -1,4 +1,4 @@
-/** The names of all alerts, which docs/operations.md explains in this order. */
+/** The names of all alerts, which docs/runbook.md explains in this order. */
 export const ALERT_NAMES = [
   'TritonDown',
   'TritonCapacityLow',

@@ -38,7 +38,7 @@ export interface AlertLimits {
   thresholds: Required<AlertThresholds>;
 }
 
-/** One alert; docs/operations.md has a section with its name. */
+/** One alert; docs/runbook.md has a section with its name. */
 export interface Alert {
   name: AlertName;
   /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
