@@ -2,6 +2,7 @@
 #
 #   server    contains no models: serves a mounted folder or a bucket     docker build .
 #   bundled   contains build/repository, which `npm run export` writes    docker build --target bundled .
+#   agent     the release agent, for compose.yaml                         docker build --target agent .
 
 # The Triton release, set only here. NVIDIA's release page of Triton 2.75.0 (17 November 2026), then the latest release,
 # calls it "corresponding to NGC container 26.11". docs/docker.md describes how to change it.
@@ -52,6 +53,21 @@ CMD ["--model-repository=/models"]
 FROM base AS bundled
 # Owned by root, so that the server can read its models but not change them.
 COPY build/repository /models
+
+# The image of the agent in the pods of a stack (infra/triton/image.ts).
+FROM public.ecr.aws/docker/library/node:24.20.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6 AS node
+
+FROM node AS agent-program
+WORKDIR /package
+COPY package.json package-lock.json tsconfig.json ./
+COPY infra infra
+COPY scripts scripts
+COPY src src
+# Installs the modules of the package, and writes build/agent.cjs.
+RUN --mount=type=cache,target=/root/.npm node scripts/run.mjs export --agent
+
+FROM node AS agent
+COPY --from=agent-program /package/build/agent.cjs /package/infra/triton/agent/supervise.sh /opt/agent/
 
 # The last stage, which makes it the default of `docker build .`.
 FROM base AS server

@@ -1,5 +1,5 @@
-import { renameSync, writeFileSync } from 'node:fs';
-import { basename, join, relative, resolve, sep } from 'node:path';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
@@ -82,9 +82,8 @@ async function exportAgent(flags: Record<string, unknown>): Promise<number> {
   }
   // Loaded on demand, because it loads a compiler.
   const { agentProgram } = await import('../infra/triton/agent/program');
-  // Renamed into place, because a container may start the program at any time.
-  writeFileSync(`${AGENT_FILE}.partial`, agentProgram()['agent.cjs']);
-  renameSync(`${AGENT_FILE}.partial`, AGENT_FILE);
+  mkdirSync(dirname(AGENT_FILE), { recursive: true });
+  writeFileSync(AGENT_FILE, agentProgram()['agent.cjs']);
   process.stdout.write(`Exported the agent to ${displayPath(AGENT_FILE)}\n`);
   return EXIT.ok;
 }

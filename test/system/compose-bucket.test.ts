@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
+import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensurePython, type PythonEnvironment } from '../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../src/install/triton';
@@ -14,7 +15,7 @@ import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
-import { readCompose } from '../unit/docker/read';
+import { readCompose, readStage } from '../unit/docker/read';
 
 jest.setTimeout(300_000);
 
@@ -25,6 +26,8 @@ const repository = join(scratch.directory, 'repository');
 /** The volume `releases`. */
 const volume = join(scratch.directory, 'releases');
 const backends = join(scratch.directory, 'backends');
+/** /opt/agent in the image of the agent. */
+const image = join(scratch.directory, 'image');
 
 let python: PythonEnvironment;
 let installation: TritonInstallation;
@@ -51,8 +54,7 @@ function run(
       .replaceAll('${AGENT_GPUS:-0}', '0')
       .replaceAll('${MODEL_REPOSITORY:-}', `s3://${BUCKET}/models`)
       .replaceAll('$$', '$')
-      .replaceAll('/opt/agent', join(paths.root, 'infra', 'triton', 'agent'))
-      .replaceAll('/build', join(paths.root, 'build'))
+      .replaceAll('/opt/agent', name === 'agent' ? image : join(paths.root, 'infra', 'triton', 'agent'))
       .replace(/^(\/var\/cache\/triton|\/home\/node)/, volume)
       .replace('=/var/cache/triton', `=${volume}`);
   const [command = '', ...args] = [...(service.entrypoint ?? []), ...program, ...more].map(here);
@@ -73,6 +75,25 @@ function run(
   });
   scratch.defer(() => started.stop(0));
   return started;
+}
+
+/** Runs the instructions of the Dockerfile for this image. Its node modules are those of this machine. */
+async function buildAgentImage(): Promise<void> {
+  const source = join(scratch.directory, 'source');
+  for (const directory of [source, image]) mkdirSync(directory);
+  symlinkSync(join(paths.root, 'node_modules'), join(source, 'node_modules'));
+  for (const { name, value } of [...readStage('agent-program'), ...readStage('agent')]) {
+    const words = value.split(' ').filter((word) => !word.startsWith('--'));
+    if (name === 'COPY') {
+      const from = value.startsWith('--from=agent-program') ? source : paths.root;
+      for (const path of words.slice(0, -1))
+        cpSync(join(from, path.replace('/package/', '')), join(from === source ? image : source, basename(path)), {
+          recursive: true,
+        });
+    } else if (name === 'RUN') {
+      await exec('sh', ['-c', value.replace(/^--mount=\S+ /, '')], { cwd: source });
+    }
+  }
 }
 
 const runAgent = (): ManagedProcess =>
@@ -119,7 +140,7 @@ beforeAll(async () => {
   ports = { http, grpc, metrics, control, read };
   mkdirSync(volume);
   assembleBackends(installation, backends);
-  expect(await runCommandLine('export', ['--agent'])).toMatchObject({ code: 0 });
+  await buildAgentImage();
   writeRepository(repository, addingModel('adds', { 1: 10 }));
   const direct = ['--bucket', `s3://${BUCKET}/models`, '--endpoint-url', endpoint, '--repo', repository];
   expect(await runCommandLine('sync-models', direct, S3_ENVIRONMENT)).toMatchObject({ code: 0 });

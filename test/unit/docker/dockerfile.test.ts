@@ -1,17 +1,12 @@
 import { spawnSync } from 'node:child_process';
+import { AGENT_IMAGE } from '../../../infra/triton/image';
 import { paths } from '../../../src/core/paths';
 import { guardFlags } from '../../../src/triton/control-key';
 import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../src/triton/serving';
 import { describeUnless } from '../../support/describe-unless';
-import { type Instruction, parseDockerfile, readDockerfile, readText } from './read';
+import { type Instruction, parseDockerfile, readDockerfile, readStage, readText } from './read';
 
 const instructions = readDockerfile();
-
-function stage(name: string): Instruction[] {
-  const start = instructions.findIndex((one) => one.name === 'FROM' && one.value.endsWith(` AS ${name}`));
-  const end = instructions.findIndex((one, index) => index > start && one.name === 'FROM');
-  return instructions.slice(start, end === -1 ? undefined : end);
-}
 
 function only(name: string, instructionsOfStage: Instruction[]): string {
   const found = instructionsOfStage.filter((one) => one.name === name).map(({ value }) => value);
@@ -19,7 +14,7 @@ function only(name: string, instructionsOfStage: Instruction[]): string {
   return found[0] as string;
 }
 
-const base = stage('base');
+const base = readStage('base');
 const entryPoint = JSON.parse(only('ENTRYPOINT', base)) as string[];
 
 test('the parser joins lines and drops comments', () => {
@@ -33,14 +28,17 @@ test('"docker build ." builds the server without models', () => {
   expect(instructions.filter(({ name }) => name === 'FROM').map(({ value }) => value)).toEqual([
     'nvcr.io/nvidia/tritonserver:${TRITON_RELEASE}-py3 AS base',
     'base AS bundled',
+    `${AGENT_IMAGE} AS node`,
+    'node AS agent-program',
+    'node AS agent',
     'base AS server',
   ]);
-  expect(stage('server')).toHaveLength(1);
+  expect(readStage('server')).toHaveLength(1);
 });
 
 test('the server does not run as root', () => {
   expect(only('USER', base)).toBe('1000:1000');
-  expect([...stage('bundled'), ...stage('server')].map(({ name }) => name)).not.toContain('USER');
+  expect([...readStage('bundled'), ...readStage('server')].map(({ name }) => name)).not.toContain('USER');
 });
 
 test('the image serves HTTP, gRPC and metrics', () => {
@@ -113,14 +111,17 @@ test('the folder for models from S3 is created before the user changes, and belo
 });
 
 test('the bundled image holds the export in the folder from which the server loads models', () => {
-  expect(only('COPY', stage('bundled'))).toBe('build/repository /models');
+  expect(only('COPY', readStage('bundled'))).toBe('build/repository /models');
 });
 
 test('no other file of the checkout is sent to the builder', () => {
   const rules = readText('.dockerignore')
     .split('\n')
     .filter((line) => !/^(#|$)/.test(line));
-  expect(rules).toEqual(['*', '!build/repository']);
+  const copied = [...readStage('bundled'), ...readStage('agent-program')]
+    .filter(({ name }) => name === 'COPY')
+    .flatMap(({ value }) => value.split(' ').slice(0, -1));
+  expect(rules).toEqual(['*', ...copied.map((path) => `!${path}`).sort()]);
 });
 
 const noLinter =

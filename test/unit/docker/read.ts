@@ -26,8 +26,18 @@ export function readDockerfile(): Instruction[] {
   return parseDockerfile(readText('Dockerfile'));
 }
 
+/** The instructions of one stage of the Dockerfile, beginning with FROM. */
+export function readStage(name: string): Instruction[] {
+  const instructions = readDockerfile();
+  const start = instructions.findIndex((one) => one.name === 'FROM' && one.value.endsWith(` AS ${name}`));
+  if (start === -1) throw new Error(`the Dockerfile has no stage ${name}`);
+  const end = instructions.findIndex((one, index) => index > start && one.name === 'FROM');
+  return instructions.slice(start, end === -1 ? undefined : end);
+}
+
 /** What of compose.yaml the tests look at, with its merge keys (`<<`) resolved. */
 export interface Service {
+  build: { context: string; target: string };
   image: string;
   entrypoint?: string[];
   command: string[];
