@@ -2,3 +2,19 @@
 const { runTypeScript } = require('../src/launch/typescript.cjs');
 
 runTypeScript(module, __dirname, 'components.ts');
+
+// Node reads the names for `import` from this text. The line itself does nothing.
+/* eslint no-constant-binary-expression: off, no-undef: off */
+0 &&
+  (module.exports = {
+    Cluster,
+    EncryptionKey,
+    GpuNodePool,
+    GpuNodes,
+    ModelRepository,
+    Network,
+    PublisherRole,
+    TritonAccess,
+    TritonServer,
+    cloudWatchLogsStatement,
+  });

@@ -22,6 +22,7 @@ Your own models in model-repo/ are excluded; npm run validate checks them.
 Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
 `;
 
+const ATTW = '@arethetypeswrong/cli/dist/index.js';
 const UNIT_TESTS = 'unit tests';
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -87,8 +88,9 @@ async function check(argv: readonly string[]): Promise<number> {
     ),
     script('npm package (build)', 'src/launch/build-package.mjs'),
     node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
+    node('npm package (types)', ATTW, '--pack', '.', '--format=ascii', '--entrypoints', 'components'),
     // Builds the package too, because it packs it with its scripts.
-    node('client package (types)', '@arethetypeswrong/cli/dist/index.js', '--pack', 'client', '--format=ascii'),
+    node('client package (types)', ATTW, '--pack', 'client', '--format=ascii'),
     node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),

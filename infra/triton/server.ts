@@ -79,7 +79,7 @@ export class TritonServer extends pulumi.ComponentResource {
  * an agent therefore must not have.
  * @returns the name of the one that the pods use
  */
-export function createServiceAccounts({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
+function createServiceAccounts({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
   const { agent, credentials } = settings;
   const names = serviceAccounts(settings.name);
   const create = (name: string, annotations?: Record<string, pulumi.Input<string>>): pulumi.Output<string> => {
@@ -132,7 +132,7 @@ function gateGroup(exposure: ResolvedTritonArgs['exposure']): string | undefined
 }
 
 /** Creates the namespace of the pods if required. Returns its name. */
-export function createNamespace(
+function createNamespace(
   settings: ResolvedTritonArgs,
   options: pulumi.CustomResourceOptions,
 ): pulumi.Output<string> {
@@ -149,7 +149,7 @@ export function createNamespace(
  * Limits how many pods are unavailable while nodes are drained, replaced or consolidated. Sets maxUnavailable instead
  * of minAvailable, because a single replica would otherwise block the replacement of its node.
  */
-export function createDisruptionBudget({ settings, namespace, options }: ComponentContext): void {
+function createDisruptionBudget({ settings, namespace, options }: ComponentContext): void {
   const { name, rollout } = settings;
   new PodDisruptionBudget(
     name,
@@ -167,7 +167,7 @@ export function createDisruptionBudget({ settings, namespace, options }: Compone
 }
 
 /** Creates the load balancer or Ingress for clients outside the cluster. Returns its address. */
-export function createExposure(part: ComponentContext): pulumi.Output<string | undefined> {
+function createExposure(part: ComponentContext): pulumi.Output<string | undefined> {
   const { exposure } = part.settings;
   switch (exposure.kind) {
     case 'cluster':

@@ -1,7 +1,9 @@
 // Runs before `npm pack`: compiles the commands for projects that install this package.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join } from 'node:path';
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { BUNDLE } from './build.mjs';
@@ -47,6 +49,8 @@ await build({
 });
 cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));
 
+writeTypes('infra/components.d.ts');
+
 const program = join(out, 'triton-serving.mjs');
 const help = (...args) => execFileSync(process.execPath, [program, ...args, '--help'], { encoding: 'utf8' });
 const described = [...help().matchAll(/^ {2}([a-z-]+) {2,}(.+)$/gm)].map(([, name, text]) => ({
@@ -56,3 +60,32 @@ const described = [...help().matchAll(/^ {2}([a-z-]+) {2,}(.+)$/gm)].map(([, nam
 }));
 mkdirSync(join(out, 'completion'));
 for (const shell of SHELLS) writeFileSync(join(out, 'completion', shell), completionScript(shell, described));
+
+/** Writes the type declarations of a file of this package, and of the files that they name, into dist/types. */
+function writeTypes(entry) {
+  const all = mkdtempSync(join(tmpdir(), 'triton-serving-types-'));
+  try {
+    const configuration = {
+      extends: join(root, 'tsconfig.json'),
+      compilerOptions: {
+        ...{ declaration: true, emitDeclarationOnly: true, noEmit: false },
+        ...{ outDir: all, rootDir: root, types: ['node'], typeRoots: [join(root, 'node_modules', '@types')] },
+      },
+      include: [],
+      files: [join(root, entry.replace('.d.ts', '.ts'))],
+    };
+    writeFileSync(join(all, 'tsconfig.json'), JSON.stringify(configuration));
+    const compiler = createRequire(import.meta.url).resolve('typescript/lib/tsc.js');
+    execFileSync(process.execPath, [compiler, '--project', all], { stdio: 'inherit' });
+    const named = new Set([join(all, entry)]);
+    for (const path of named) {
+      const text = readFileSync(path, 'utf8');
+      cpSync(path, join(out, 'types', relative(all, path)));
+      for (const [, from] of text.matchAll(/(?:from |import\()['"](\.[^'"]+)['"]/g)) {
+        named.add(`${join(dirname(path), from)}.d.ts`);
+      }
+    }
+  } finally {
+    rmSync(all, { recursive: true, force: true });
+  }
+}

@@ -74,9 +74,15 @@ test('a project that installs this package registers the same resources, by the 
   const resources = inRepository.trim().split('\n');
   expect(resources.length).toBeGreaterThan(10);
   expect(inPackage.trim().split('\n').slice(-resources.length)).toEqual(resources);
-  const script = "console.log(Object.keys(require('triton-serving/components')).join())";
-  const { stdout: names } = await exec('node', ['-e', script], { cwd: folder });
-  expect(names.trim().split(',')).toEqual(expect.arrayContaining(Object.keys(components)));
+  for (const [type, load] of [
+    ['commonjs', "require('triton-serving/components')"],
+    ['module', "await import('triton-serving/components')"],
+  ] as const) {
+    const script = `console.log(Object.keys(${load}).join())`;
+    const { stdout: names } = await exec('node', [`--input-type=${type}`, '-e', script], { cwd: folder });
+    const found = names.split(/[,\n]/).filter((name) => !['', 'default', 'module.exports'].includes(name));
+    expect([type, ...found.sort()]).toEqual([type, ...Object.keys(components).sort()]);
+  }
   // The plugin of the package for other languages prints the port on which it serves.
   const plugin =
     "const { log } = console; console.log = (port) => (log(port), process.exit()); require('./infra/package')";

@@ -65,7 +65,7 @@ export class NpmRegistry {
   }
 
   /** Runs a program of npm: `npm publish`, `npx triton-serving local`. */
-  run(folder: string, program: 'npm' | 'npx', ...args: string[]): Promise<Output> {
+  run(folder: string, program: string, ...args: string[]): Promise<Output> {
     return exec(program, args, { cwd: folder, env: this.env });
   }
 }

@@ -96,3 +96,33 @@ test('the program of Pulumi and the client are found', async () => {
   const { stdout } = await registry.run(project, 'npx', '--yes', 'node', 'script.cjs');
   expect(stdout.split('\n')).toEqual(expect.arrayContaining(['function function', 'function']));
 });
+
+// Those of `pulumi new typescript`, and those of a program with ES modules.
+test.each([
+  ['commonjs', 'node10'],
+  ['nodenext', 'nodenext'],
+])('a program in TypeScript for %s finds the types of the components', async (module, moduleResolution) => {
+  const program = `import { TritonServer } from 'triton-serving/components';
+const server = new TritonServer('faces', {
+  modelRepository: 's3://models-bucket/faces',
+  region: 'eu-west-1',
+  credentials: { kind: 'role', roleArn: 'arn:aws:iam::111122223333:role/faces' },
+});
+export const url = server.serviceUrl;
+// @ts-expect-error
+new TritonServer('faces', { replicas: 'two' });
+`;
+  const file = join(project, `program-${module}.ts`);
+  writeFileSync(file, program);
+  const flags = {
+    module,
+    moduleResolution,
+    target: 'es2022',
+    types: 'node',
+    typeRoots: join(paths.root, 'node_modules/@types'),
+  };
+  const compiler = join(paths.root, 'node_modules', 'typescript', 'bin', 'tsc');
+  const args = Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value]);
+  const { stdout } = await registry.run(project, process.execPath, compiler, '--strict', '--noEmit', ...args, file);
+  expect(stdout).toBe('');
+});
