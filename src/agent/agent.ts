@@ -228,11 +228,18 @@ export class Agent {
   /** Reads head.json. An older generation than one that was read is ignored. */
   private async readHead(): Promise<void> {
     const { generation, release, manifestSha256 } = await this.downloads.releases.readHead();
+    if (this.head === undefined || generation > this.head.generation) {
+      this.takeHead({ generation, release, manifestSha256 });
+    }
     this.headReadAt = Date.now();
+  }
+
+  /** @throws if it cannot be noted on the disk */
+  private takeHead(head: Pick<Head, 'generation' | 'release' | 'manifestSha256'>): void {
+    const { generation, release } = head;
     const { notes } = this.noteFile;
-    const { head: before } = notes;
-    if (before !== undefined && generation <= before.generation) return;
-    notes.head = { generation, release, manifestSha256 };
+    const before = notes.head;
+    notes.head = head;
     this.followAt = new Deadline(Math.random() * (this.options.spreadMs ?? 60_000));
     this.refused = undefined;
     if (this.serving.isWhole && this.serving.release?.id === release) this.setHome(release);
@@ -281,7 +288,7 @@ export class Agent {
       await this.alarm.wait(early, signal);
       return true;
     }
-    if (target === this.head?.release) this.problem = undefined;
+    if (target !== undefined && target === this.head?.release) this.problem = undefined;
     // The files of other releases are not needed any more.
     if (serving.isWhole && serving.release !== undefined && this.desk.current === undefined && target === this.home) {
       await this.downloads.keepOnly(serving.release);

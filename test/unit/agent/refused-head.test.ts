@@ -1,4 +1,4 @@
-import { existsSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { TritonError } from '../../../src/triton/client';
 import { ReleaseWriter, type TestModel, type WrittenRelease } from '../../support/agent';
@@ -60,4 +60,22 @@ test('a pod whose home is damaged on its disk follows the current release', asyn
   rmSync(manifest);
   const next = await commit({ a: model('A4') });
   await until('the current release', serves(next));
+});
+
+test('a current release that cannot be noted on the disk does not count as read', async () => {
+  const { release } = pod.state;
+  // A folder in the place of the file that the agent writes.
+  const blocked = join(pod.directory, 'notes.json.unfinished');
+  mkdirSync(join(blocked, 'folder'), { recursive: true });
+  const next = await commit({ a: model('A5') });
+  const readAt = (): number => pod.agent.getCounts().headReadAt;
+  const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 500));
+  await pause(); // For a request that began before the commit.
+  const last = readAt();
+  await pause();
+  expect(readAt()).toBe(last);
+  expect(pod.state.release).toBe(release);
+  rmSync(blocked, { recursive: true });
+  await until('the next release', serves(next));
+  expect(readAt()).toBeGreaterThan(last);
 });
