@@ -184,15 +184,16 @@ async function releaseBefore(
       { hint: 'choose the release yourself: npm run rollback -- ID; "npm run releases" lists the ids' },
     );
   }
-  const { previous } = release;
-  const before = previous === undefined ? undefined : await archive.read(previous);
-  const isEmpty = before !== undefined && Object.keys(before.models).length === 0;
-  if (previous === undefined || (isEmpty && before.previous === undefined)) {
-    throw new UserError(`cannot roll back ${where}: there is no release before ${release.id}`, {
-      hint: 'name a release: npm run rollback -- ID; "npm run releases" lists the ids',
-    });
+  let { previous } = release;
+  while (previous !== undefined) {
+    const before: Release | undefined = await archive.read(previous);
+    // Releases without models begin a repository (npm run local -- --agent), so they are no state to go back to.
+    if (before === undefined || Object.keys(before.models).length > 0) return previous;
+    ({ previous } = before);
   }
-  return isEmpty ? releaseBefore(store, location, before, archive) : previous;
+  throw new UserError(`cannot roll back ${where}: there is no release before ${release.id}`, {
+    hint: 'name a release: npm run rollback -- ID; "npm run releases" lists the ids',
+  });
 }
 
 /**

@@ -71,3 +71,14 @@ test('a rollback without an id skips releases without models', async () => {
   const { release } = await rollBack(undefined, bucket);
   expect(release?.restores).toBe(first?.id);
 });
+
+test('a rollback without an id skips a release without models that was restored', async () => {
+  const bucket = emptyBucket();
+  const repository = writeRepository(join(scratch.directory, 'restored'), ONE_MODEL);
+  const { release: empty } = await publishNothing(bucket);
+  const { release: first } = await publish({ ...bucket, repository });
+  await rollBack(empty?.id, bucket);
+  await publish({ ...bucket, repository: writeRepository(repository, TWO_MODELS) });
+  const { release } = await rollBack(undefined, bucket);
+  expect(release?.restores).toBe(first?.id);
+});
