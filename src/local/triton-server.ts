@@ -1,5 +1,6 @@
 import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { UserError } from '../core/errors';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
@@ -111,8 +112,15 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   const httpUrl = `http://127.0.0.1:${ports.http}`;
   const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
   // The metrics port opens last. A server that cannot open one of its ports reports ready before it ends.
-  const isReady = async (): Promise<boolean> =>
-    (await isHealthy(`${httpUrl}/v2/health/ready`)) && (await isHealthy(metricsUrl, isTriton));
+  const isReady = async (): Promise<boolean> => {
+    // Its supervisor would start it again and again.
+    if (options.wrapper !== undefined && ENDED.test(server.lastLines())) {
+      const lines = server.lastLines();
+      await stop();
+      throw new UserError(`tritonserver ended:\n${lines}`, { hint: `read the log: ${server.logFile}` });
+    }
+    return (await isHealthy(`${httpUrl}/v2/health/ready`)) && (await isHealthy(metricsUrl, isTriton));
+  };
   await server.untilReady(isReady, options.startTimeoutMs, stop);
   const grpcAddress = `127.0.0.1:${ports.grpc}`;
   return {
@@ -128,6 +136,9 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     stop,
   };
 }
+
+/** A line of supervise.sh. */
+const ENDED = /"event":"tritonserver ended"/;
 
 const isTriton = async (metrics: Response): Promise<boolean> => (await metrics.text()).includes('nv_');
 

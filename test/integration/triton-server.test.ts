@@ -5,6 +5,7 @@ import { getEntries } from '../../src/local/process/temp-file-registry';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
+import { paths } from '../../src/core/paths';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
@@ -13,9 +14,17 @@ import { testTriton } from '../support/triton';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test.each(['http', 'grpc', 'metrics'] as const)(
-  'startTriton fails if another program uses the %s port and accepts every request',
-  async (taken) => {
+/** What starts a program again each time that it ends. */
+const SUPERVISOR = ['sh', join(paths.root, 'infra', 'triton', 'agent', 'supervise.sh')];
+
+test.each([
+  ['http', 'alone', undefined],
+  ['grpc', 'alone', undefined],
+  ['metrics', 'alone', undefined],
+  ['grpc', 'with a supervisor', SUPERVISOR],
+] as const)(
+  'startTriton fails if another program uses the %s port and accepts every request: %s',
+  async (taken, title, wrapper) => {
     const other: Server = createServer((_, response) => response.end('ok'));
     await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
     scratch.defer(() => void other.close());
@@ -24,11 +33,13 @@ test.each(['http', 'grpc', 'metrics'] as const)(
       installation: await ensureTriton(environment),
       environment,
       repository: writeRepository(join(scratch.directory, taken, 'repository'), {}),
-      directory: join(scratch.directory, taken),
+      directory: join(scratch.directory, `${taken} ${title}`),
+      wrapper,
+      variables: { SUPERVISED: 'tritonserver' },
       ports: { ...(await freeTritonPorts()), [taken]: (other.address() as AddressInfo).port },
       startTimeoutMs: 60_000,
     });
-    await expect(starts).rejects.toThrow(/^tritonserver ended \(exit code 1\):[^]*already in use/);
+    await expect(starts).rejects.toThrow(/^tritonserver ended( \(exit code 1\))?:[^]*already in use/);
   },
 );
 
