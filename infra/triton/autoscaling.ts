@@ -13,6 +13,9 @@ type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 /** How often KEDA queries Prometheus. */
 const POLLING_SECONDS = 15;
 
+/** Lets an update take back the limits that a person on call has set with "kubectl patch" (docs/runbook.md). */
+const TAKES_BACK = { 'pulumi.com/patchForce': 'true' };
+
 /** @param target the name of the Deployment */
 export function createAutoscaling(part: ComponentContext, target: pulumi.Input<string>): void {
   const { autoscaling } = part.settings;
@@ -56,7 +59,7 @@ function createScaledObject(
     {
       apiVersion: 'keda.sh/v1alpha1',
       kind: 'ScaledObject',
-      metadata: { name, namespace, labels: labels(name) },
+      metadata: { name, namespace, labels: labels(name), annotations: TAKES_BACK },
       spec: {
         scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: target },
         minReplicaCount: autoscaling.minReplicas,
@@ -96,7 +99,7 @@ function createAutoscaler(
         namespace,
         labels: labels(name),
         // Without this annotation, KEDA rejects a ScaledObject while this object exists, so the kind could not change.
-        annotations: { 'validations.keda.sh/hpa-ownership': 'false' },
+        annotations: { 'validations.keda.sh/hpa-ownership': 'false', ...TAKES_BACK },
       },
       spec: {
         scaleTargetRef: { apiVersion: 'apps/v1', kind: 'Deployment', name: target },

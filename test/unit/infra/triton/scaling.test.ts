@@ -5,6 +5,8 @@ import { LABELS, render } from '../../../support/render';
 const signals = (queueMilliseconds: number, instancesPerReplica: number): LoadSignal[] =>
   loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, instancesPerReplica });
 
+/** For the limits that people on call set by hand. */
+const TAKES_BACK = { 'pulumi.com/patchForce': 'true' };
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
 
@@ -34,7 +36,7 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
   expect(only('ScaledObject')).toEqual({
     apiVersion: 'keda.sh/v1alpha1',
     kind: 'ScaledObject',
-    metadata: METADATA,
+    metadata: { ...METADATA, annotations: TAKES_BACK },
     spec: {
       scaleTargetRef: TARGET,
       minReplicaCount: 2,
@@ -90,7 +92,7 @@ test('custom-metrics creates a HorizontalPodAutoscaler on the metrics of the rec
   expect(only('HorizontalPodAutoscaler')).toEqual({
     apiVersion: 'autoscaling/v2',
     kind: 'HorizontalPodAutoscaler',
-    metadata: { ...METADATA, annotations: { 'validations.keda.sh/hpa-ownership': 'false' } },
+    metadata: { ...METADATA, annotations: { 'validations.keda.sh/hpa-ownership': 'false', ...TAKES_BACK } },
     spec: {
       scaleTargetRef: TARGET,
       minReplicas: 2,
