@@ -12,7 +12,10 @@ import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 
-/** Twelve incidents: the alert fires, the commands of its section show the cause, the cure works, and the alert ends. */
+/**
+ * Incidents: the alert fires, the commands of its section show the cause, which they did not show before, and the alert ends
+ * after the cure: commands of the section, and what people outside of the cluster do.
+ */
 
 const BUILD_MS = 60 * 60_000;
 const INCIDENT_MS = 15 * 60_000;
@@ -66,8 +69,10 @@ interface Incident {
   name: string;
   alert: string;
   make: (world: World) => Promise<unknown>;
-  /** What the three commands of the section print. */
+  /** What the three commands of the section print in the incident, and not on an ordinary day. */
   finds: RegExp;
+  /** Whether they show that the replicas are well, so that the cause is outside of them. */
+  isUsual?: boolean;
   /** Commands of the section that end the incident, in this order. */
   cure?: readonly string[];
   /** What people outside of the cluster do. */
@@ -85,6 +90,8 @@ const send = async ({ kubelet }: World, value: number): Promise<void> => {
   void pod?.triton.client.infer('adds', [x]).catch(() => undefined);
 };
 
+const CORDON = 'kubectl --context prod cordon NODE';
+
 const deletePod = async (world: World): Promise<void> => {
   const [pod] = world.kubelet.serving;
   await world.run(DELETE_POD.replace('POD', pod?.name ?? ''));
@@ -96,6 +103,7 @@ const INCIDENTS: Incident[] = [
     alert: 'TritonDown',
     make: async (world) => (world.isHidden = true),
     finds: /triton-\S+\s+2\/2\s+Running/,
+    isUsual: true,
     repair: async (world) => (world.isHidden = false),
     isQuick: true,
   },
@@ -150,28 +158,29 @@ const INCIDENTS: Incident[] = [
     name: 'a pod starts on a disk that is full',
     alert: 'TritonDownloadFailing',
     make: async (world) => {
+      const before = world.kubelet.running;
       world.kubelet.diskBytes = 8192;
       await deletePod(world);
+      await until('its successor runs', () => world.kubelet.running.some((pod) => !before.includes(pod)));
+      world.kubelet.diskBytes = undefined;
     },
     finds: /"failed".*disk of this pod/,
-    repair: async (world) => {
-      const [pod] = world.kubelet.running.filter(({ isReady }) => !isReady);
-      world.kubelet.diskBytes = undefined;
-      await world.run(DELETE_POD.replace('POD', pod?.name ?? ''));
-    },
+    cure: [CORDON, DELETE_POD],
+    // Karpenter starts another node for the pod.
+    repair: async ({ plane }) => plane.addGpuNode('gpu-disk'),
   },
   {
     name: 'a release lacks a model that clients use',
     alert: 'TritonModelGone',
     make: (world) => world.publish(repository(world, 'without', model('adds', 1)), '--prune', '--yes'),
-    finds: /other/,
+    finds: /removed other/,
     cure: [ROLLBACK],
   },
   {
     name: 'a model keeps memory of a request',
     alert: 'TritonMemoryHigh',
     make: (world) => send(world, KEEPS),
-    finds: /VmRSS:\s+[12]\d{6} kB/,
+    finds: /(\/proc\/\d+\/status):Name:\s+triton_python\S*\s+\1:VmRSS:\s+[12]\d{6} kB/,
     cure: [DELETE_POD],
   },
   {
@@ -179,7 +188,7 @@ const INCIDENTS: Incident[] = [
     alert: 'TritonGpuMissing',
     make: async (world) => world.loseDriver(world.kubelet.serving[0]?.node ?? ''),
     finds: /couldn't communicate with the NVIDIA driver/,
-    cure: ['kubectl --context prod cordon NODE', DELETE_POD],
+    cure: [CORDON, DELETE_POD],
     // The node is replaced.
     repair: async ({ plane }) => plane.addGpuNode('gpu-new'),
   },
@@ -194,6 +203,18 @@ const INCIDENTS: Incident[] = [
     repair: async ({ plane }) => {
       for (const index of [3, 4]) await plane.addGpuNode(`gpu-${index}`);
     },
+  },
+  {
+    name: 'a release that does not load is committed untried, and every pod is new',
+    alert: 'TritonNotServing',
+    make: async (world) => {
+      const files = { ...model('adds', 3), ...model('other', 1) };
+      files['adds/3/model.py'] = 'raise RuntimeError("a library is missing")\n';
+      await world.publish(repository(world, 'unloadable', files), '--untried');
+      await world.run('kubectl --namespace triton delete pods --all');
+    },
+    finds: /a library is missing/,
+    cure: [`${ROLLBACK} --untried`],
   },
   {
     name: 'there is no GPU for another replica',
@@ -254,14 +275,24 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
 
   test.each(INCIDENTS.filter(({ isQuick }) => isQuick === true || IS_LONG))(
     '$name: $alert',
-    async ({ name, alert, make, finds, cure = [], repair }) => {
+    async ({ name, alert, make, finds, isUsual, cure = [], repair }) => {
       const { prometheus, kubelet } = world;
       const firing = async (): Promise<Record<string, string>[]> =>
         (await prometheus.alerts())
           .filter(({ labels, state }) => state === 'firing' && labels['alertname'] === alert)
           .map(({ labels }) => labels);
-      const begun = Date.now();
+      const text = section(alert);
+      const printAll = async (fill: (command: string) => string): Promise<string> => {
+        let printed = '';
+        for (const command of firstCommands(text)) printed += (await world.run(fill(command))).printed;
+        return printed;
+      };
+      const [usual] = kubelet.serving;
+      if (isUsual !== true)
+        expect(await printAll((command) => command.replace('POD', usual?.name ?? ''))).not.toMatch(finds);
+
       await make(world);
+      const begun = Date.now();
       await until(`${alert} fires`, async () => (await firing()).length > 0, INCIDENT_MS);
       minutes.set(name, ((Date.now() - begun) * FACTOR) / 60_000);
 
@@ -270,11 +301,9 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
       const NODE = kubelet.running.find(({ name }) => name === POD)?.node ?? '';
       const fill = (command: string): string =>
         command.replace('POD', POD).replace('NODE', NODE).replace(/\bN$/, String(REPLICAS));
-      const text = section(alert);
       let printed = '';
       await until('the commands show the cause', async () => {
-        printed = '';
-        for (const command of firstCommands(text)) printed += (await world.run(fill(command))).printed;
+        printed = await printAll(fill);
         return finds.test(printed);
       }).catch(() => undefined);
       expect(printed).toMatch(finds);

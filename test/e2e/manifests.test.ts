@@ -203,7 +203,8 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
       const file = join(scratch.directory, 'kubeconfig.json');
       writeFileSync(file, access.kubeconfig());
       const stack = { name: 'prod', directory: scratch.directory, env: { ...process.env, KUBECONFIG: file } };
-      const printed = await runBlock('runbook.md', stack, 'kubectl --namespace triton scale deployment triton');
+      const first = 'kubectl --context prod --namespace triton scale deployment triton';
+      const printed = await runBlock('runbook.md', stack, first, { replace: { '--context prod ': '' } });
       expect(printed.match(/\S+ (scaled|patched)$/gm)).toEqual([
         'deployment.apps/triton scaled',
         'scaledobject.keda.sh/triton patched',

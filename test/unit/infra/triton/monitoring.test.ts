@@ -176,6 +176,10 @@ describe('alerts', () => {
     for (const command of commands) expect(command).toMatch(COMMAND);
   });
 
+  test('each kubectl of the runbook names its cluster', () => {
+    expect(RUNBOOK.match(/kubectl (?!--context prod ).*/g)).toBeNull();
+  });
+
   test('can be disabled one by one, unless the name is unknown', async () => {
     const disabled = await alerts({ monitoring: { disabledAlerts: ['TritonQueueLong', 'TritonHeadUnread'] } });
     expect(names(disabled)).toEqual(names(await alerts()).filter((name) => name !== 'TritonQueueLong'));
