@@ -199,7 +199,7 @@ const INCIDENTS: Incident[] = [
       const lost = kubelet.serving.slice(0, 2).map(({ node }) => node);
       for (const name of lost) await plane.client.core.deleteNode({ name });
     },
-    finds: /FailedScheduling/,
+    finds: /\s0\/2\s+Pending\s/,
     repair: async ({ plane }) => {
       for (const index of [3, 4]) await plane.addGpuNode(`gpu-${index}`);
     },
@@ -220,7 +220,7 @@ const INCIDENTS: Incident[] = [
     name: 'there is no GPU for another replica',
     alert: 'TritonUnschedulable',
     make: (world) => world.run(`kubectl --namespace triton scale deployment triton --replicas ${REPLICAS + 1}`),
-    finds: /Insufficient nvidia\.com\/gpu/,
+    finds: /^Status:\s+Pending$[^]*Insufficient nvidia\.com\/gpu/m,
     cure: ['kubectl --context prod --namespace triton scale deployment triton --replicas N'],
   },
 ];
