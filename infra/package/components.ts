@@ -64,8 +64,9 @@ const tritonServer = component({
   },
   prepare: ({ name, values, late, secret }, problems) => {
     const credentials = getCredentials(late, problems);
+    const { namespace = name, protect } = values;
     const settings = tritonSettings(
-      { ...DEFAULTS, ...values, namespace: values.namespace ?? name, cluster: 'existing' },
+      { ...DEFAULTS, ...values, namespace, protect, cluster: 'existing' },
       secret,
       problems,
       name,
@@ -113,7 +114,7 @@ const modelRepository = component({
   },
   prepare: ({ name, values }, problems) => {
     const { modelRepositoryPrefix: prefix, bucketReaders: readers, bucketForceDestroy: forceDestroy } = values;
-    if (values.protect && forceDestroy) {
+    if (values.protect === true && forceDestroy) {
       problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
     }
     return async (options) => {

@@ -22,7 +22,7 @@ export interface ModelRepositoryArgs {
   readers?: string[];
   /** Deleting the stack deletes the models too. Default: false. */
   forceDestroy?: boolean;
-  /** Pulumi refuses to delete the bucket and the key. Default: false. */
+  /** Pulumi refuses to delete the bucket and the key. Default: the option of the component. */
   protect?: boolean;
 }
 

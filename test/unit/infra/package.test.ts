@@ -38,9 +38,13 @@ const SERVER = {
 };
 
 /** What a component of the package registers. */
-const make = (kind: string, inputs: pulumi.Inputs): Promise<RegisteredStack> =>
+const make = (
+  kind: string,
+  inputs: pulumi.Inputs,
+  options: pulumi.ComponentResourceOptions = {},
+): Promise<RegisteredStack> =>
   registered(() => {
-    const made = construct('faces', token(kind), inputs, {});
+    const made = construct('faces', token(kind), inputs, options);
     return { state: pulumi.output(made.then(({ state }) => state)) };
   }, 'other');
 
@@ -224,6 +228,30 @@ test.each([
   [{ a: 1 }, { a: { b: null, c: 1 } }, { a: { c: 1 } }],
 ])('a merge patch of %j by %j makes %j', (target, patch, merged) => {
   expect(merge(target, patch)).toEqual(merged);
+});
+
+test('the option protect reaches what holds data, unless the argument protect is false', async () => {
+  const types = ['kubernetes:core/v1:Namespace', 'aws:s3/bucket:Bucket', 'aws:kms/key:Key'];
+  const protection = async (kind: string, inputs: pulumi.Inputs, options: pulumi.ComponentResourceOptions) => {
+    const { resources: all } = await make(kind, inputs, options);
+    return all.filter(({ type }) => types.includes(type)).map(({ type, protect }) => [type.split(':').at(-1), protect]);
+  };
+  const isProtected = { protect: true };
+  for (const [argument, options, expected] of [
+    [{}, isProtected, true],
+    [isProtected, {}, true],
+    [{ protect: false }, isProtected, false],
+    [{}, {}, false],
+  ] as const) {
+    expect(await protection('TritonServer', { ...SERVER, ...argument }, options)).toEqual([['Namespace', expected]]);
+    const ofRepository = await protection('ModelRepository', { modelRepositoryPrefix: 'faces', ...argument }, options);
+    // One bucket has the models, the other the logs of their accesses.
+    expect(ofRepository.sort()).toEqual([
+      ['Bucket', expected],
+      ['Bucket', expected],
+      ['Key', expected],
+    ]);
+  }
 });
 
 test('a repository, the role for it and a pool of nodes need no account, region and placement', async () => {
