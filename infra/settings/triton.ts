@@ -11,8 +11,13 @@ import type { TritonSettings } from './types';
 /** Name of the Deployment and its Service. */
 export const COMPONENT_NAME = 'triton';
 
-/** What decides about TritonServer in a stack file or in a program. */
-type TritonValues = Omit<ConfigValues, 'protect'> & { protect?: boolean };
+/** What decides about TritonServer in a stack file, or in a program, whose values may be outputs. */
+type TritonValues = Omit<ConfigValues, 'environment' | 'protect' | 'modelControlKey' | 'ingressOidcClientSecret'> & {
+  environment: Record<string, pulumi.Input<string>>;
+  modelControlKey?: pulumi.Input<string>;
+  ingressOidcClientSecret?: pulumi.Input<string>;
+  protect?: boolean;
+};
 
 /**
  * Reads the settings of TritonServer.
