@@ -4,10 +4,10 @@ import * as pulumi from '@pulumi/pulumi';
 export interface PolicyStatement {
   Sid: string;
   Effect: 'Allow' | 'Deny';
-  Principal?: '*' | Record<string, pulumi.Input<string> | string[]>;
+  Principal?: '*' | Record<string, pulumi.Input<string> | pulumi.Input<string>[]>;
   Action: string | string[];
   Resource: pulumi.Input<string> | pulumi.Input<string>[];
-  Condition?: Record<string, Record<string, pulumi.Input<string | string[]>> | undefined>;
+  Condition?: Record<string, Record<string, pulumi.Input<string | string[]> | pulumi.Input<string>[]> | undefined>;
 }
 
 /** A policy in AWS's JSON format. */

@@ -167,7 +167,7 @@ const versionFiles = ({ bucketArn, prefix }: RepositoryRef): pulumi.Output<strin
  * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.
  * @param readers ARNs of roles
  */
-export function readerStatements(place: RepositoryRef, readers: string[]): PolicyStatement[] {
+export function readerStatements(place: RepositoryRef, readers: pulumi.Input<string>[]): PolicyStatement[] {
   const prefixes = withReleases(place);
   const allowed: PolicyStatement[] = [
     listing(place, prefixes),
@@ -182,7 +182,7 @@ export function readerStatements(place: RepositoryRef, readers: string[]): Polic
 }
 
 /** The same for the policy of the bucket's key: allows only decryption that S3 does on behalf of the readers. */
-export const readerKeyStatement = (region: string, readers: string[]): PolicyStatement => ({
+export const readerKeyStatement = (region: string, readers: pulumi.Input<string>[]): PolicyStatement => ({
   Sid: 'Readers',
   Effect: 'Allow',
   Principal: { AWS: readers },

@@ -14,6 +14,8 @@ const optionalText = (description: string) => ({ kind: 'string', optional: true,
 
 const PREFIX = { modelRepositoryPrefix: STACK_FIELDS.modelRepositoryPrefix } as const satisfies Fields;
 
+const LIKE_COMPONENT = "Default: Pulumi's option protect of the component.";
+
 /** Settings of a stack file that only a whole stack can have: their objects are of other components. */
 const OF_STACKS = ['mirrorImages'] as const;
 
@@ -63,9 +65,8 @@ export const TRITON_SERVER_FIELDS = {
   publisherGroup: optionalText(TRITON_FIELDS.publisherGroup.description),
   protect: {
     kind: 'boolean',
-    default: false,
-    description:
-      'Whether Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too.',
+    optional: true,
+    description: `Whether Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. ${LIKE_COMPONENT}`,
   },
 } as const satisfies Fields;
 
@@ -77,8 +78,8 @@ export const MODEL_REPOSITORY_FIELDS = {
   accessLogDays: STACK_FIELDS.accessLogDays,
   protect: {
     kind: 'boolean',
-    default: false,
-    description: 'Whether Pulumi refuses to delete the bucket, the bucket of its access logs and the KMS key.',
+    optional: true,
+    description: `Whether Pulumi refuses to delete the bucket, the bucket of its access logs and the KMS key. ${LIKE_COMPONENT}`,
   },
 } as const satisfies Fields;
 

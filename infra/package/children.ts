@@ -1,7 +1,23 @@
 import * as pulumi from '@pulumi/pulumi';
+import { fieldPath, type ProblemList } from '../../src/core/problems';
+import { isMapping } from './inputs';
+
+/** Name of the argument that changes children. */
+export const TRANSFORM = 'transform';
 
 /** Kind -> what is merged into the arguments of each child of this kind: { Deployment: { metadata: {...} } } */
 export type Transform = Readonly<Record<string, unknown>>;
+
+/** Adds a problem for what is no mapping. */
+export function checkTransform(given: unknown, problems: ProblemList): void {
+  const allowed = 'KIND: { ARGUMENT: VALUE }, such as Deployment: { metadata: { annotations: { team: vision } } }';
+  const kinds = Object.entries(isMapping(given) ? given : {});
+  const parts = new Map([
+    [TRANSFORM, given],
+    ...kinds.map(([kind, part]) => [fieldPath(TRANSFORM, kind), part] as const),
+  ]);
+  for (const [path, part] of parts) if (!isMapping(part)) problems.add(path, 'is not a mapping', { allowed });
+}
 
 /** How the types of components of this package begin. They have no arguments and no id. */
 const COMPONENT = 'triton-serving:';
@@ -43,9 +59,6 @@ export class Children {
     return [...this.kinds].sort();
   }
 }
-
-const isMapping = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) && !pulumi.Output.isInstance(value);
 
 /** A JSON merge patch (RFC 7386): mappings are merged, null removes, and all other values replace. */
 export function merge(target: unknown, patch: unknown): unknown {

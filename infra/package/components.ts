@@ -18,31 +18,38 @@ import { GPU_NODE_POOL_FIELDS, MODEL_REPOSITORY_FIELDS, TRITON_ACCESS_FIELDS, TR
 /** Creates the objects, and returns the outputs. */
 type Build = (options: { parent: pulumi.Resource }) => Record<string, unknown> | Promise<Record<string, unknown>>;
 
+/** A text, or the texts in a list or mapping, as outputs. */
+type Late<V> = V extends string ? pulumi.Output<string> : { [K in keyof V]: pulumi.Output<string> };
+
 /** The arguments of one component, read by the rules of its fields. */
-export interface Given<T extends Fields> {
+export interface Given<T extends Fields, L extends keyof T> {
   /** Name of the component. */
   name: string;
-  values: Values<T>;
-  /** The arguments that a preview need not know, as outputs; undefined if they were not given. */
-  late: Readonly<Record<string, pulumi.Output<string> | undefined>>;
+  values: Omit<Values<T>, L>;
+  /** The arguments that a preview need not know; undefined if they were not given. */
+  late: { readonly [K in L]?: Late<NonNullable<Values<T>[K & keyof Values<T>]>> };
   /** Names of the arguments that are secret. */
   secret: ReadonlySet<string>;
 }
 
 /** A component of the package, which creates a component of this program. */
-export interface PackageComponent<T extends Fields = Fields> {
+export interface PackageComponent<T extends Fields = Fields, L extends keyof T = keyof T> {
   description: string;
   fields: T;
-  /** Texts that only occur in the contents of objects, so that a preview need not know them. */
-  late: readonly string[];
+  /**
+   * Arguments whose texts only occur in the contents of objects, so that they can stay secret, and a preview need not
+   * know them. Of lists and mappings, a preview must know the length and the names.
+   */
+  late: readonly L[];
   outputs: Readonly<Record<string, { type: 'string'; description: string; optional?: true; secret?: true }>>;
   /** Applies the rules between arguments, whose problems are added to `problems`. Creates nothing yet. */
-  prepare: (given: Given<T>, problems: ProblemList) => Build;
+  prepare: (given: Given<T, L>, problems: ProblemList) => Build;
 }
 
 /** Fields that the type of a table cannot express are checked where the table is written. */
-const component = <const T extends Fields>(of: PackageComponent<T>): PackageComponent =>
-  of as unknown as PackageComponent;
+const component = <const T extends Fields, const L extends keyof T = never>(
+  of: PackageComponent<T, L>,
+): PackageComponent => of as unknown as PackageComponent;
 
 const output = (description: string) => ({ type: 'string', description }) as const;
 
@@ -53,7 +60,17 @@ const tritonServer = component({
   description:
     'A Triton Deployment that serves a model repository in S3, with its Service, probes, policies and monitoring.',
   fields: TRITON_SERVER_FIELDS,
-  late: ['modelRepository', 'region', 'roleArn', 's3Endpoint', 's3AccessKeyId', 's3SecretAccessKey'],
+  late: [
+    'modelRepository',
+    'region',
+    'roleArn',
+    's3Endpoint',
+    's3AccessKeyId',
+    's3SecretAccessKey',
+    'environment',
+    'modelControlKey',
+    'ingressOidcClientSecret',
+  ],
   outputs: {
     namespace: output('Namespace of the replicas.'),
     podSelector: output('Label selector of the pods, in the format of kubectl.'),
@@ -64,13 +81,16 @@ const tritonServer = component({
   },
   prepare: ({ name, values, late, secret }, problems) => {
     const credentials = getCredentials(late, problems);
+    const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
+    const { modelControlKey, ingressOidcClientSecret } = late;
+    const { namespace = name, protect } = values;
+    const secrets = { environment, modelControlKey, ingressOidcClientSecret };
     const settings = tritonSettings(
-      { ...DEFAULTS, ...values, namespace: values.namespace ?? name, cluster: 'existing' },
+      { ...DEFAULTS, ...values, ...secrets, namespace, protect, cluster: 'existing' },
       secret,
       problems,
       name,
     );
-    const { modelRepository = '', region = '', s3Endpoint: endpointUrl } = late;
     return (options) => {
       const { publisherGroup } = values;
       const where = { modelRepository, region, endpointUrl, credentials };
@@ -82,9 +102,10 @@ const tritonServer = component({
 });
 
 function getCredentials(
-  { roleArn, s3AccessKeyId: accessKeyId, s3SecretAccessKey }: Given<Fields>['late'],
+  late: Partial<Record<'roleArn' | 's3AccessKeyId' | 's3SecretAccessKey', pulumi.Output<string>>>,
   problems: ProblemList,
 ): RepositoryCredentials {
+  const { roleArn, s3AccessKeyId: accessKeyId, s3SecretAccessKey } = late;
   if ((accessKeyId === undefined) !== (s3SecretAccessKey === undefined)) {
     problems.add(accessKeyId === undefined ? 's3AccessKeyId' : 's3SecretAccessKey', 'is missing', {
       allowed: 's3AccessKeyId and s3SecretAccessKey together, or neither',
@@ -103,7 +124,7 @@ const modelRepository = component({
   description:
     'The bucket of the models: versioned, encrypted, accessible only to this account and named readers, and never empty.',
   fields: MODEL_REPOSITORY_FIELDS,
-  late: [],
+  late: ['bucketReaders'],
   outputs: {
     url: output('Location of the models, which TritonServer takes as modelRepository.'),
     region: output('AWS region of the bucket.'),
@@ -111,9 +132,9 @@ const modelRepository = component({
     bucketArn: output('ARN of the bucket.'),
     keyArn: output('ARN of the KMS key that encrypts the models.'),
   },
-  prepare: ({ name, values }, problems) => {
-    const { modelRepositoryPrefix: prefix, bucketReaders: readers, bucketForceDestroy: forceDestroy } = values;
-    if (values.protect && forceDestroy) {
+  prepare: ({ name, values, late: { bucketReaders: readers } }, problems) => {
+    const { modelRepositoryPrefix: prefix, bucketForceDestroy: forceDestroy } = values;
+    if (values.protect === true && forceDestroy) {
       problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
     }
     return async (options) => {

@@ -1,11 +1,9 @@
 import * as pulumi from '@pulumi/pulumi';
-import { UserError, type Problem } from '../../src/core/errors';
-import { formatList, ProblemList } from '../../src/core/problems';
-import type { Fields } from '../settings/fields';
-import { readFields } from '../settings/reader';
-import { Children, type Transform } from './children';
+import { fieldPath, formatList, ProblemList } from '../../src/core/problems';
+import { check, explained } from './check';
+import { Children, TRANSFORM, type Transform } from './children';
 import { COMPONENTS, type PackageComponent } from './components';
-import { readInputs, type Inputs } from './inputs';
+import { readInputs } from './inputs';
 
 /** The component itself. Its child is the component of this program, with all objects. */
 class Component extends pulumi.ComponentResource {
@@ -34,11 +32,11 @@ export async function construct(
   const kind = type.slice(type.lastIndexOf(':') + 1);
   const component = COMPONENTS[kind];
   if (component === undefined) throw new Error(`unknown component ${type}: ${formatList(Object.keys(COMPONENTS))}`);
-  const { transform, ...rest } = given as Record<string, unknown>;
-  const [inputs, { values, unknown: hidden }] = [await readInputs(rest), await readInputs({ transform })];
-  const early = [...inputs.unknown.filter((input) => !component.late.includes(input)), ...hidden];
-  const build = early.length > 0 ? undefined : check(component, { name, kind, inputs });
-  const children = new Children(values['transform'] as Transform | undefined);
+  const inputs = await readInputs(given);
+  const early = inputs.unknown.filter((input) => !isLate(component, input, inputs.parts[input]));
+  const problems = new ProblemList(`${kind} ${name}`);
+  const build = early.length > 0 ? undefined : check(component, { name, inputs, problems });
+  const children = new Children(inputs.parts[TRANSFORM] as Transform | undefined);
   const resource = new Component(type, name, {
     ...options,
     dependsOn: [...((options.dependsOn ?? []) as pulumi.Resource[]), ...inputs.dependencies],
@@ -46,59 +44,33 @@ export async function construct(
   });
   const { urn } = resource;
   if (build === undefined) {
-    const missing = `the preview leaves out the objects of ${name}, because ${early.join(', ')} is not known yet`;
-    await pulumi.log.warn(missing, resource);
+    await pulumi.log.warn(leftOut(name, early), resource);
     return { urn, state: resource.end({}) };
   }
   const outputs = await build({ parent: resource });
-  const [kinds] = children.unused;
-  if (kinds !== undefined) {
-    const reason = `is set, but ${name} has no child resource of this kind; allowed: ${formatList(children.all)}`;
-    throw new pulumi.InputPropertyError({ propertyPath: `transform.${kinds}`, reason });
-  }
+  explained(component, inputs, problems, () => {
+    for (const unused of children.unused) {
+      const message = `is set, but ${name} has no child resource of this kind`;
+      problems.add(fieldPath(TRANSFORM, unused), message, { allowed: formatList(children.all) });
+    }
+  });
   return { urn, state: resource.end({ ...outputs, nodes: children.nodes }) };
 }
 
-/** Reads the arguments, and returns the function that creates the objects. */
-function check(
-  { fields, late, prepare }: PackageComponent,
-  { name, kind, inputs }: { name: string; kind: string; inputs: Inputs },
-): ReturnType<PackageComponent['prepare']> {
-  const problems = new ProblemList(`${kind} ${name}`);
-  const isSecret = (field: string): boolean => {
-    const of = fields[field];
-    return inputs.secret.has(field) || (of !== undefined && 'secret' in of && of.secret === true);
-  };
-  const isUnknown = (field: string): boolean => inputs.unknown.includes(field);
-  const known: Fields = Object.fromEntries(Object.entries(fields).filter(([field]) => !isUnknown(field)));
-  try {
-    const values = readFields(known, inputs.values, problems);
-    const texts = late.map((field) => [field, inputs.outputs[field] as pulumi.Output<string> | undefined]);
-    const given = { name, values, late: Object.fromEntries(texts) as Record<string, undefined>, secret: inputs.secret };
-    const refuse = (): void => problems.refuse(`${problems.file} has invalid arguments`);
-    // Contradictions between values can be checked only if each value is valid by itself.
-    refuse();
-    const build = prepare(given, problems);
-    refuse();
-    return build;
-  } catch (error) {
-    if (!(error instanceof UserError) || error.problems.length === 0) throw error;
-    throw new pulumi.InputPropertiesError({
-      message: error.message,
-      errors: error.problems.map((problem) => explain(problem, isSecret)),
-    });
-  }
+/** Whether a preview can show the objects without the values in an argument. */
+function isLate({ fields, late }: PackageComponent, name: string, part: unknown): boolean {
+  if (name === TRANSFORM) return hasNames(part, 2);
+  return late.includes(name) && hasNames(part, fields[name]?.kind === 'string' ? 0 : 1);
 }
 
-/** The engine prints the value of each property that it finds by its path. */
-function explain(
-  { field = 'arguments', message, allowed, hint }: Problem,
-  isSecret: (field: string) => boolean,
-): { propertyPath: string; reason: string } {
-  const hidden = isSecret(field.split(/[.[]/)[0] ?? '');
-  const parts = [hidden ? 'is wrong' : message, allowed && `allowed: ${allowed}`, hidden ? undefined : hint];
-  return {
-    propertyPath: hidden ? `${field} (secret)` : field,
-    reason: parts.filter((part) => part !== undefined).join('; '),
-  };
-}
+/** @param levels of lists and mappings whose lengths and names must be known */
+const hasNames = (part: unknown, levels: number): boolean =>
+  levels === 0 ||
+  (!pulumi.Output.isInstance(part) && Object.values(part ?? {}).every((member) => hasNames(member, levels - 1)));
+
+/** The warning of a preview without the objects of a component. */
+const leftOut = (name: string, early: string[]): string =>
+  `the preview leaves out the objects of ${name}, because ${early.join(', ')} is not known yet. ` +
+  'Where they exist, the preview lists them as deleted, but "pulumi up" keeps them. ' +
+  'If the preview fails because they are protected, keep the protection, and first create what gives the value: ' +
+  '"pulumi up --target URN"';

@@ -11,12 +11,20 @@ import type { TritonSettings } from './types';
 /** Name of the Deployment and its Service. */
 export const COMPONENT_NAME = 'triton';
 
+/** What decides about TritonServer in a stack file, or in a program, whose values may be outputs. */
+type TritonValues = Omit<ConfigValues, 'environment' | 'protect' | 'modelControlKey' | 'ingressOidcClientSecret'> & {
+  environment: Record<string, pulumi.Input<string>>;
+  modelControlKey?: pulumi.Input<string>;
+  ingressOidcClientSecret?: pulumi.Input<string>;
+  protect?: boolean;
+};
+
 /**
  * Reads the settings of TritonServer.
  * @param name of the component
  */
 export function tritonSettings(
-  values: ConfigValues,
+  values: TritonValues,
   encrypted: ReadonlySet<string>,
   problems: ProblemList,
   name = COMPONENT_NAME,
@@ -83,7 +91,7 @@ function checkOptions(name: string, settings: TritonSettings, problems: ProblemL
   }
 }
 
-function agent({ agent: isOn, agentImage: image }: ConfigValues, problems: ProblemList): AgentArgs | undefined {
+function agent({ agent: isOn, agentImage: image }: TritonValues, problems: ProblemList): AgentArgs | undefined {
   if (isOn) return { image };
   if (image !== undefined) {
     problems.add('agentImage', `is ${describe(image)}, but agent is false`, {
@@ -102,7 +110,7 @@ function loadBalancerSubnets({
   availabilityZones,
   subnetRanges: order,
   ingress: asked,
-}: ConfigValues): string[] {
+}: TritonValues): string[] {
   try {
     const ranges = subnetRanges(vpcCidr, availabilityZones, order);
     return asked?.scheme === 'internet-facing' && asked.annotations === undefined ? ranges.public : ranges.private;
@@ -115,7 +123,7 @@ function loadBalancerSubnets({
 /** An empty list in a stack file stands for the default of TritonServer. */
 const orUndefined = <T>(list: T[]): T[] | undefined => (list.length === 0 ? undefined : list);
 
-function exposure(values: ConfigValues, problems: ProblemList): Exposure {
+function exposure(values: TritonValues, problems: ProblemList): Exposure {
   const clientCidrs = values.clientCidrs;
   const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : loadBalancerSubnets(values);
   const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
@@ -147,7 +155,7 @@ function exposure(values: ConfigValues, problems: ProblemList): Exposure {
   }
 }
 
-function ingress(values: ConfigValues, controllerCidrs: string[], problems: ProblemList): Exposure {
+function ingress(values: TritonValues, controllerCidrs: string[], problems: ProblemList): Exposure {
   const { ingress: asked, clientCidrs } = values;
   if (asked === undefined) {
     problems.add('ingress', 'is missing, but exposure is ingress', {
@@ -188,7 +196,7 @@ function ingress(values: ConfigValues, controllerCidrs: string[], problems: Prob
   };
 }
 
-function waysToAuthenticate(values: ConfigValues, problems: ProblemList): IngressAuthentication[] {
+function waysToAuthenticate(values: TritonValues, problems: ProblemList): IngressAuthentication[] {
   const { trustStoreArn, jwt, oidc, annotations } = values.ingress ?? {};
   const secret = values.ingressOidcClientSecret;
   if ((oidc === undefined) !== (secret === undefined)) {

@@ -2,7 +2,8 @@ import type * as pulumi from '@pulumi/pulumi';
 import type { SupportType } from '../cluster/eks-versions';
 import type { PoolOfTypes } from '../gpu/gpu-instance-types';
 import type { RangeOrder } from '../network/cidr';
-import type { NamespaceArgs, TritonOptions } from '../triton/args';
+import type { TritonOptions } from '../triton/args';
+import type { CompleteOptions } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
@@ -104,7 +105,7 @@ export interface PublisherSettings {
  */
 export type TritonSettings = TritonOptions &
   Required<Pick<TritonOptions, 'replicas' | 'gpusPerPod' | 'exposure' | 'publisherGroup'>> & {
-    namespace: Required<NamespaceArgs>;
+    namespace: CompleteOptions['namespace'];
   };
 
 /** All settings of a stack. */

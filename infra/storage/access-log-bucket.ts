@@ -11,7 +11,7 @@ export interface AccessLogBucketArgs {
   days: number;
   /** Deleting the bucket deletes the logs too. Default: false. */
   forceDestroy?: boolean;
-  /** Pulumi refuses to delete the bucket. Default: false. */
+  /** Pulumi refuses to delete the bucket. Default: the option of the component. */
   protect?: boolean;
 }
 

@@ -10,7 +10,7 @@ export interface EncryptionKeyArgs {
   region: string;
   /** Further statements of the key policy, for AWS services that use the key themselves. Default: none. */
   statements?: PolicyStatement[];
-  /** Pulumi refuses to delete the key, because the data that it encrypted would be lost. Default: false. */
+  /** Pulumi refuses to delete the key, because the data that it encrypted would be lost. Default: the option of the component. */
   protect?: boolean;
 }
 

@@ -19,10 +19,10 @@ export interface ModelRepositoryArgs {
   /** Days to keep access logs. */
   accessLogDays: number;
   /** ARNs of existing roles, of any account, that may read the repository to promote from it. Default: none. */
-  readers?: string[];
+  readers?: pulumi.Input<string>[];
   /** Deleting the stack deletes the models too. Default: false. */
   forceDestroy?: boolean;
-  /** Pulumi refuses to delete the bucket and the key. Default: false. */
+  /** Pulumi refuses to delete the bucket and the key. Default: the option of the component. */
   protect?: boolean;
 }
 

@@ -26,7 +26,10 @@ export interface NamespaceArgs {
   name?: string;
   /** False for an existing namespace, whose labels are then left unchanged. Default: true. */
   create?: boolean;
-  /** Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. Default: false. */
+  /**
+   * Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. Default: the option of
+   * the component.
+   */
   protect?: boolean;
 }
 

@@ -21,7 +21,7 @@ import { AGENT_IMAGE, defaultImage } from './image';
 export interface CompleteOptions extends TritonOptions {
   /** Name of the component, its Deployment, Service and so on. */
   name: string;
-  namespace: Required<NamespaceArgs>;
+  namespace: Required<Omit<NamespaceArgs, 'protect'>> & Pick<NamespaceArgs, 'protect'>;
   image: string;
   replicas: number;
   gpusPerPod: number;
@@ -72,7 +72,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
   return {
     ...rest,
     name,
-    namespace: { name, create: true, protect: false, ...defined(namespace) },
+    namespace: { name, create: true, ...defined(namespace) },
     image: options.image ?? defaultImage(),
     replicas: options.replicas ?? DEFAULTS.replicas,
     gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,

@@ -158,20 +158,20 @@ describeUnless(
     });
 
     test(
-      'a preview leaves out what depends on a value that it does not know yet, and says so',
+      'a preview leaves out the objects that depend on a value that it does not know yet, and says so',
       async () => {
         const program = await PackageProgram.copy('yaml', 'yaml', folder('unknown'), env);
         const { version } = await ensureKubernetesPlugin();
+        const addNamespace = (text: string, name: string): string =>
+          text.replace(
+            'resources:\n',
+            `resources:\n  ${name}:\n    type: kubernetes:core/v1:Namespace\n    properties:\n      metadata:\n        name: ${name}\n    options:\n      version: ${version}\n`,
+          );
         program.edit((text) =>
-          text
-            .replace(
-              '      replicas: 2',
-              '      replicas: 0\n      namespace: ${source.id}\n      createNamespace: false',
-            )
-            .replace(
-              'resources:\n  faces:',
-              `resources:\n  source:\n    type: kubernetes:core/v1:Namespace\n    properties:\n      metadata:\n        name: platform\n    options:\n      version: ${version}\n  faces:`,
-            ),
+          addNamespace(text, 'platform').replace(
+            '      replicas: 2',
+            '      replicas: 0\n      namespace: ${platform.id}\n      createNamespace: false',
+          ),
         );
         expect(await program.pulumi('preview', '--stack', program.stack)).toContain(
           'the preview leaves out the objects of faces, because namespace is not known yet',
@@ -179,6 +179,28 @@ describeUnless(
         await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview');
         const { items } = await plane.client.apps.listDeploymentForAllNamespaces();
         expect(items.map(({ metadata }) => metadata?.name)).toEqual(['faces']);
+
+        // Texts in the contents of objects need not be known, and may be secret.
+        program.edit((text) =>
+          addNamespace(text, 'other')
+            .replace('      replicas: 0', '      replicas: 0\n      environment: { OTHER: "${other.id}" }')
+            .replace('team: vision', 'other: ${other.id}\n              token: { "fn::secret": of-a-test }'),
+        );
+        const preview = await program.pulumi('preview', '--stack', program.stack);
+        expect(preview).toMatch(/\+ 1 to create\n\s*~ 1 to update\n\s*2 changes\./);
+        await program.pulumi('up', '--stack', program.stack, '--yes');
+        expect(await program.pulumi('stack', 'export', '--stack', program.stack)).not.toContain('of-a-test');
+        const [changed] = (await plane.client.apps.listDeploymentForAllNamespaces()).items;
+        expect(changed?.metadata?.annotations).toMatchObject({ other: 'other', token: 'of-a-test' });
+
+        // Other arguments hide the objects, until what gives the value was created.
+        program.edit((text) =>
+          addNamespace(text, 'clients').replace('clientNamespaces: [web]', 'clientNamespaces: ["${clients.id}"]'),
+        );
+        expect(await program.pulumi('preview', '--stack', program.stack)).toMatch(/- \d+ to delete/);
+        const urn = `urn:pulumi:${program.stack}::faces::kubernetes:core/v1:Namespace::clients`;
+        await program.pulumi('up', '--stack', program.stack, '--yes', '--target', urn);
+        expect(await program.pulumi('preview', '--stack', program.stack)).toMatch(/~ 1 to update\n\s*\d+ unchanged/);
         await program.pulumi('destroy', '--stack', program.stack, '--yes');
       },
       BUILD_MS,

@@ -98,8 +98,11 @@ export function registeredStack(
   return registered(() => program(readSettings({ ...getConfig(stack, values), ...source })), stack);
 }
 
-/** Like registeredStack, for any program. Its result may contain Pulumi outputs. */
-export async function registered(run: () => object, stack: string): Promise<RegisteredStack> {
+/**
+ * Like registeredStack, for any program. Its result may contain Pulumi outputs.
+ * @param isPreview whether outputs that `mockedState` does not have are unknown
+ */
+export async function registered(run: () => object, stack: string, isPreview = false): Promise<RegisteredStack> {
   const made = new Map<string, Pick<RegisteredResource, 'inputs' | 'marked' | 'state'>>();
   await pulumi.runtime.setMocks(
     {
@@ -117,6 +120,7 @@ export async function registered(run: () => object, stack: string): Promise<Regi
     },
     PROJECT,
     stack,
+    isPreview,
   );
   const registrations = recordRegistrations();
   const outputs = await plainOutputs(run());

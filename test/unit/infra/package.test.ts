@@ -38,9 +38,13 @@ const SERVER = {
 };
 
 /** What a component of the package registers. */
-const make = (kind: string, inputs: pulumi.Inputs): Promise<RegisteredStack> =>
+const make = (
+  kind: string,
+  inputs: pulumi.Inputs,
+  options: pulumi.ComponentResourceOptions = {},
+): Promise<RegisteredStack> =>
   registered(() => {
-    const made = construct('faces', token(kind), inputs, {});
+    const made = construct('faces', token(kind), inputs, options);
     return { state: pulumi.output(made.then(({ state }) => state)) };
   }, 'other');
 
@@ -51,6 +55,18 @@ const wrong = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> => 
   const { errors } = refused as { errors: pulumi.InputPropertyErrorDetails[] };
   return errors.map(({ propertyPath, reason }) => `${propertyPath}: ${reason}`).sort();
 };
+
+/** What a component registers in a preview, if it gets a text that the preview does not know. */
+const preview = (kind: string, inputs: (unknown: pulumi.Output<string>) => pulumi.Inputs): Promise<RegisteredStack> =>
+  registered(
+    () => {
+      const unknown = new Bucket('created-later').bucketDomainName;
+      const made = construct('faces', token(kind), inputs(unknown), {});
+      return { isDone: pulumi.output(made.then(() => true)) };
+    },
+    'other',
+    true,
+  );
 
 describe('the schema', () => {
   test('has these components, arguments, types and outputs, of which programs of users depend', () => {
@@ -98,6 +114,8 @@ describe('the schema', () => {
     }
   });
 });
+
+afterEach(() => jest.restoreAllMocks());
 
 describe('programs of users', () => {
   const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
@@ -189,6 +207,7 @@ describe('TritonServer', () => {
     const secret = { replicas: pulumi.secret('of-a-test'), s3SecretAccessKey: 7, environment: pulumi.secret({ A: 7 }) };
     expect(await wrong('TritonServer', { ...SERVER, ...secret })).toEqual([
       'environment (secret): is wrong; allowed: a mapping of text to text',
+      expect.stringMatching(/^replicas \(secret\): is wrong; allowed: a value that is not secret/),
       'replicas (secret): is wrong; allowed: a whole number from 0 to 1000',
       's3SecretAccessKey (secret): is wrong; allowed: text',
     ]);
@@ -203,18 +222,109 @@ describe('TritonServer', () => {
     expect(metadata).toMatchObject({ name: 'faces', namespace: 'faces', annotations: { team: 'vision' } });
     expect(spec).toHaveProperty('template');
     const { outputs } = await registered(() => {
-      const unused = construct('faces', token('TritonServer'), { ...SERVER, transform: { Deploymnt: {} } }, {});
-      return {
-        refused: pulumi.output(
-          unused.catch(
-            (error: unknown) => `${(error as pulumi.InputPropertyError).propertyPath}: ${(error as Error).message}`,
-          ),
-        ),
-      };
+      const unused = { Deploymnt: {}, Ingress: {} };
+      const [shown, hidden] = [unused, pulumi.secret(unused)].map((transform) =>
+        wrong('TritonServer', { ...SERVER, transform }),
+      );
+      return { shown: pulumi.output(shown), hidden: pulumi.output(hidden) };
     }, 'other');
-    expect(outputs['refused']).toMatch(
-      /^transform.Deploymnt: is set, but faces has no child resource of this kind; allowed: Deployment, Namespace/,
-    );
+    expect(outputs['shown']).toEqual([
+      expect.stringMatching(
+        /^transform.Deploymnt: is set, but faces has no child resource of this kind; allowed: Deployment, Namespace/,
+      ),
+      expect.stringMatching(/^transform.Ingress: is set/),
+    ]);
+    expect(outputs['hidden']).toContainEqual(expect.stringMatching(/^transform.Deploymnt \(secret\): is wrong/));
+  });
+
+  test('refuses a transform that is no mapping of mappings', async () => {
+    for (const [transform, path] of [
+      ['text', 'transform'],
+      [{ Deployment: null }, 'transform.Deployment'],
+      [{ Deployment: ['text'] }, 'transform.Deployment'],
+    ] as const) {
+      expect(await wrong('TritonServer', { ...SERVER, transform })).toEqual([
+        expect.stringContaining(`${path}: is not a mapping; allowed: KIND: { ARGUMENT: VALUE }`),
+      ]);
+    }
+  });
+
+  test('transform keeps secrets, and waits for resources whose outputs it contains', async () => {
+    const made = await registered(() => {
+      const { arn } = new Bucket('bucket');
+      const annotations = { bucket: arn, token: pulumi.secret('of-a-test') };
+      const transform = {
+        Deployment: { metadata: { annotations } },
+        Service: pulumi.secret({ spec: { type: 'of-a-test' } }),
+      };
+      const inputs = { ...SERVER, transform };
+      return { state: pulumi.output(construct('faces', token('TritonServer'), inputs, {}).then(({ state }) => state)) };
+    }, 'other');
+    // The mocks mark the whole property.
+    expect(made.only('kubernetes:apps/v1:Deployment').marked['metadata']).toMatchObject({
+      secret: { annotations: { token: 'of-a-test' } },
+    });
+    expect(made.only('kubernetes:core/v1:Service', 'faces').marked['spec']).toMatchObject({
+      secret: { type: 'of-a-test' },
+    });
+    expect(made.only(token('TritonServer')).dependencies).toEqual([made.only('aws:s3/bucket:Bucket').urn]);
+  });
+
+  test('a secret is refused where its value would be stored as clear text', async () => {
+    const secret = { extraArguments: [pulumi.secret('--of=a-test')], nodeSelector: pulumi.secret({}) };
+    expect(await wrong('TritonServer', { ...SERVER, ...secret })).toEqual([
+      expect.stringMatching(
+        /^extraArguments \(secret\): is wrong; allowed: a value that is not secret, .* secrets can be in modelRepository, .*environment, .*transform$/,
+      ),
+      expect.stringMatching(/^nodeSelector \(secret\): is wrong/),
+    ]);
+    const made = await make('TritonServer', { ...SERVER, roleArn: pulumi.secret(SERVER.roleArn) });
+    expect(made.only('kubernetes:core/v1:ServiceAccount', 'faces').marked['metadata']).toMatchObject({
+      secret: { annotations: { 'eks.amazonaws.com/role-arn': SERVER.roleArn } },
+    });
+  });
+
+  test('a preview has all objects, also if it does not know keys and texts in environment and transform yet', async () => {
+    const known = await make('TritonServer', SERVER);
+    const previewed = await preview('TritonServer', (host) => ({
+      ...SERVER,
+      modelControlKey: host,
+      environment: { DB_HOST: host, LEVEL: 'debug' },
+      transform: { Deployment: { metadata: { annotations: { host, team: 'vision' } } } },
+    }));
+    const names = (made: RegisteredStack): string[] =>
+      made.resources.map(({ type, name }) => `${type} ${name}`).filter((one) => !one.includes('created-later'));
+    expect(names(previewed)).toEqual(names(known));
+    const { inputs } = previewed.only('kubernetes:apps/v1:Deployment');
+    expect(inputs['metadata']).toMatchObject({ name: 'faces', annotations: { team: 'vision' } });
+    expect(JSON.stringify(inputs['spec'])).toContain('{"name":"LEVEL","value":"debug"}');
+    expect(JSON.stringify(inputs['spec'])).toContain('"name":"DB_HOST"');
+  });
+
+  test.each([
+    ['namespace', (text: pulumi.Output<string>) => ({ namespace: text })],
+    ['environment', (text: pulumi.Output<string>) => ({ environment: text.apply((DB_HOST) => ({ DB_HOST })) })],
+    ['transform', (text: pulumi.Output<string>) => ({ transform: { Deployment: text.apply(() => ({})) } })],
+  ])('a preview that does not know %s warns that it leaves out the objects', async (name, inputs) => {
+    const warn = jest.spyOn(pulumi.log, 'warn').mockResolvedValue();
+    const made = await preview('TritonServer', (text) => ({ ...SERVER, ...inputs(text) }));
+    expect(warn.mock.calls).toEqual([
+      [
+        expect.stringMatching(new RegExp(`because ${name} is not known yet.*"pulumi up" keeps them`)),
+        expect.anything(),
+      ],
+    ]);
+    expect(made.resources.map(({ type }) => type)).not.toContain('kubernetes:apps/v1:Deployment');
+  });
+
+  test('an empty text counts as missing', async () => {
+    expect(await wrong('TritonServer', { ...SERVER, roleArn: '' })).toEqual([
+      expect.stringMatching(/^roleArn: is missing/),
+    ]);
+    const made = await make('TritonServer', { ...SERVER, s3AccessKeyId: '', s3SecretAccessKey: pulumi.secret('') });
+    expect(made.only('kubernetes:core/v1:ServiceAccount', 'faces').inputs['metadata']).toMatchObject({
+      annotations: { 'eks.amazonaws.com/role-arn': SERVER.roleArn },
+    });
   });
 });
 
@@ -224,6 +334,38 @@ test.each([
   [{ a: 1 }, { a: { b: null, c: 1 } }, { a: { c: 1 } }],
 ])('a merge patch of %j by %j makes %j', (target, patch, merged) => {
   expect(merge(target, patch)).toEqual(merged);
+});
+
+test('the option protect reaches what holds data, unless the argument protect is false', async () => {
+  const types = ['kubernetes:core/v1:Namespace', 'aws:s3/bucket:Bucket', 'aws:kms/key:Key'];
+  const protection = async (kind: string, inputs: pulumi.Inputs, options: pulumi.ComponentResourceOptions) => {
+    const { resources: all } = await make(kind, inputs, options);
+    return all.filter(({ type }) => types.includes(type)).map(({ type, protect }) => [type.split(':').at(-1), protect]);
+  };
+  const isProtected = { protect: true };
+  for (const [argument, options, expected] of [
+    [{}, isProtected, true],
+    [isProtected, {}, true],
+    [{ protect: false }, isProtected, false],
+    [{}, {}, false],
+  ] as const) {
+    expect(await protection('TritonServer', { ...SERVER, ...argument }, options)).toEqual([['Namespace', expected]]);
+    const ofRepository = await protection('ModelRepository', { modelRepositoryPrefix: 'faces', ...argument }, options);
+    // One bucket has the models, the other the logs of their accesses.
+    expect(ofRepository.sort()).toEqual([
+      ['Bucket', expected],
+      ['Bucket', expected],
+      ['Key', expected],
+    ]);
+  }
+});
+
+test('a preview has the repository whose readers it does not know yet', async () => {
+  const made = await preview('ModelRepository', (text) => ({ modelRepositoryPrefix: 'faces', bucketReaders: [text] }));
+  expect(made.all('aws:s3/bucketPolicy:BucketPolicy')).toHaveLength(2);
+  const reader = 'arn:aws:iam::111122223333:role/deploy';
+  const known = await make('ModelRepository', { modelRepositoryPrefix: 'faces', bucketReaders: [reader] });
+  expect(known.only('aws:s3/bucketPolicy:BucketPolicy', 'faces').inputs['policy']).toContain(reader);
 });
 
 test('a repository, the role for it and a pool of nodes need no account, region and placement', async () => {
