@@ -6,15 +6,23 @@ import type { KubernetesObject } from '@kubernetes/client-node';
 import { packageSchema } from '../../infra/package/schema';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureKubernetesPlugin, ensureOtherHost, OTHER_LANGUAGES } from '../../tools/toolchain/pulumi';
+import {
+  ensureKubernetesPlugin,
+  ensureOtherHost,
+  OTHER_LANGUAGES,
+  USUAL_LANGUAGES,
+} from '../../tools/toolchain/pulumi';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { whyNoEngines } from '../support/local-stack';
-import { PackageProgram, PLUGIN } from '../support/package-program';
+import { endPlugins, PackageProgram, PLUGIN } from '../support/package-program';
 import { programEnvironment } from '../support/pulumi';
+import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
+
+const LANGUAGES = IS_LONG ? OTHER_LANGUAGES : USUAL_LANGUAGES;
 
 /** Kinds of the objects that a TritonServer without monitoring and autoscaling has. */
 const KINDS = [
@@ -40,9 +48,10 @@ describeUnless(
       const kubeconfig = { KUBECONFIG: plane.access.kubeconfigFile() };
       const pulumi = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()], env: kubeconfig });
       const hosts: string[] = [];
-      for (const language of OTHER_LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
+      for (const language of LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
       const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
       env = { ...pulumi.env, PATH: [...folders, pulumi.env['PATH']].join(delimiter) };
+      scratch.defer(() => endPlugins(`PULUMI_HOME=${env['PULUMI_HOME']}`));
     }, BUILD_MS);
     afterAll(() => scratch.clean());
 
@@ -229,18 +238,21 @@ describeUnless(
         expect(Object.keys(read.types)).toEqual(expect.arrayContaining(Object.keys(types ?? {})));
       });
 
-      test.each(['nodejs', 'python', 'go', 'dotnet', 'java'])('the CLI generates the one for %s', async (language) => {
-        const out = folder('sdk');
-        await exec('pulumi', ['package', 'gen-sdk', schema, '--language', language, '--out', out], {
-          cwd: scratch.directory,
-          env,
-        });
-        const text = textBelow(join(out, language));
-        for (const name of ['TritonServer', 'ModelRepository', 'TritonAccess', 'GpuNodePool']) {
-          expect(text).toContain(`triton-serving:index:${name}`);
-        }
-        expect(text).toContain('Number of replicas if autoscaling is empty');
-      });
+      test.each(['nodejs', ...LANGUAGES.filter((language) => language !== 'yaml')])(
+        'the CLI generates the one for %s',
+        async (language) => {
+          const out = folder('sdk');
+          await exec('pulumi', ['package', 'gen-sdk', schema, '--language', language, '--out', out], {
+            cwd: scratch.directory,
+            env,
+          });
+          const text = textBelow(join(out, language));
+          for (const name of ['TritonServer', 'ModelRepository', 'TritonAccess', 'GpuNodePool']) {
+            expect(text).toContain(`triton-serving:index:${name}`);
+          }
+          expect(text).toContain('Number of replicas if autoscaling is empty');
+        },
+      );
 
       test(
         'the one for Go compiles',

@@ -2,6 +2,7 @@ import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from
 import { basename, join } from 'node:path';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
+import { processIds, readProcess } from '../../src/local/process/proc';
 
 /** Folder with PulumiPlugin.yaml. */
 export const PLUGIN = join(paths.root, 'infra', 'package');
@@ -25,12 +26,30 @@ const LINKS: Readonly<Record<string, (program: PackageProgram) => Promise<void>>
   yaml: () => Promise.resolve(),
 };
 
+/** Variable by which the processes of a program are found. */
+const MARK = 'TEST_PROGRAM';
+
+/**
+ * Ends processes that Pulumi started with a variable. The language hosts of 2025 leave the process of a plugin that is a
+ * program; the newer hosts do not.
+ * @param variable `NAME=VALUE`
+ */
+export function endPlugins(variable: string): void {
+  for (const pid of processIds()) {
+    if (readProcess(pid, 'environ')?.split('\0').includes(variable) === true) process.kill(pid, 'SIGKILL');
+  }
+}
+
 /** A Pulumi program that uses the package of this repository. */
 export class PackageProgram {
   private constructor(
     readonly directory: string,
-    private readonly env: NodeJS.ProcessEnv,
-  ) {}
+    env: NodeJS.ProcessEnv,
+  ) {
+    this.env = { ...env, [MARK]: directory };
+  }
+
+  private readonly env: NodeJS.ProcessEnv;
 
   /**
    * Copies an example to `directory`, and installs what it imports.
@@ -65,7 +84,9 @@ export class PackageProgram {
 
   /** @returns what Pulumi printed */
   async pulumi(...args: string[]): Promise<string> {
-    return this.run('pulumi', '--non-interactive', '--color', 'never', ...args);
+    return this.run('pulumi', '--non-interactive', '--color', 'never', ...args).finally(() =>
+      endPlugins(`${MARK}=${this.directory}`),
+    );
   }
 
   async run(command: string, ...args: string[]): Promise<string> {

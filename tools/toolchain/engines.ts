@@ -2,13 +2,13 @@ import type { Step } from '../../src/cli/progress';
 import { ensureControlPlane, ensureKarpenter } from './kubernetes';
 import { ensureCollector } from './otelcol';
 import { ensurePrometheus, ensurePromtool } from './promtool';
-import { ensureKubernetesPlugin, ensureLanguageHost, ensureOtherHost, ensurePulumi, OTHER_LANGUAGES } from './pulumi';
+import { ensureKubernetesPlugin, ensureLanguageHost, ensureOtherHost, ensurePulumi, USUAL_LANGUAGES } from './pulumi';
 import { ensureKubeconform, ensureKubeScore } from './scanners';
 
-/** The Go programs that the tests of e2e run, except those of the long autoscaling loop. */
+/** The Go programs that the tests of e2e run, except those of their long form. */
 const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
   async (step) => ensureLanguageHost(await ensurePulumi(step), step),
-  ...OTHER_LANGUAGES.map(
+  ...USUAL_LANGUAGES.map(
     (language) => async (step?: Step) => ensureOtherHost(await ensurePulumi(step), language, step),
   ),
   ensureKubernetesPlugin,

@@ -52,6 +52,9 @@ export type OtherLanguage = keyof typeof OTHER_HOSTS;
 
 export const OTHER_LANGUAGES = Object.keys(OTHER_HOSTS) as OtherLanguage[];
 
+/** Those that each run of the tests needs. The others take minutes to build, and only the long form generates their SDKs. */
+export const USUAL_LANGUAGES: readonly OtherLanguage[] = ['python', 'go', 'yaml'];
+
 /** The language host of another language, for the tests of the package. An installed Pulumi includes them. */
 export async function ensureOtherHost(pulumi: string, language: OtherLanguage, step?: Step): Promise<string> {
   const name = `pulumi-language-${language}`;
