@@ -132,10 +132,7 @@ function gateGroup(exposure: ResolvedTritonArgs['exposure']): string | undefined
 }
 
 /** Creates the namespace of the pods if required. Returns its name. */
-function createNamespace(
-  settings: ResolvedTritonArgs,
-  options: pulumi.CustomResourceOptions,
-): pulumi.Output<string> {
+function createNamespace(settings: ResolvedTritonArgs, options: pulumi.CustomResourceOptions): pulumi.Output<string> {
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);
   const metadata = {
