@@ -363,7 +363,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
       const { stdout } = await run();
       expect(stdout).toMatch(/^ok {7}GPU nodes {6}gpu-0 \(g5\.xlarge\) is Ready, with 1 GPU$/m);
       expect(stdout).toMatch(
-        /^error {4}models on GPU {2}triton-\d+: Triton sees 0 of 1 GPU.*\n {2}-> docs\/operations\.md/m,
+        /^error {4}models on GPU {2}triton-\d+: Triton sees 0 of 1 GPU.*\n {2}-> docs\/runbook\.md/m,
       );
     },
     STATE_MS,

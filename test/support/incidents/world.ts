@@ -227,7 +227,7 @@ export class World {
       return { succeeds: code === 0, printed: stdout + stderr };
     }
     try {
-      const { stdout, stderr } = await exec('bash', ['-euo', 'pipefail', '-c', command], { env: this.env });
+      const { stdout, stderr } = await exec('bash', ['-c', command], { env: this.env });
       return { succeeds: true, printed: stdout + stderr };
     } catch (error) {
       if (!(error instanceof CommandError)) throw error;
