@@ -5,7 +5,6 @@ import type { KubernetesObject } from '@kubernetes/client-node';
 import sharp from 'sharp';
 import { SUMMARY_FLAGS } from '../../infra/triton/monitoring/latency';
 import { TritonServer } from '../../infra/triton/server';
-import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { freePorts } from '../../src/local/process/ports';
 import { whyNoGo } from '../../tools/toolchain/go';
@@ -14,7 +13,6 @@ import { launchBrowser, openFile } from '../support/browser';
 import { serveClusterMetrics } from '../support/cluster-metrics';
 import { ControlPlane, isServing } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { whyMissing } from '../support/doc-commands';
 import { aggregationFlags, startKeda } from '../support/keda';
 import { getManifests, type Manifest } from '../support/manifests';
 import { panelPage, type DrawnPanel } from '../support/panel-picture';
@@ -51,8 +49,6 @@ const REPOSITORY = {
   [`${MODEL}/1/model.py`]: `import time\n${answeringProgram('x', 'y', `(time.sleep(${REQUEST_MS / 1000}), x)[1]`)}`,
 };
 
-const WHY_NOT = whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']) ?? whyMissing('kubectl');
-
 /** Counters of failures, so that more than one lost request in a row shows. KEDA falls back after four. */
 const FAILURES = 8;
 
@@ -73,7 +69,7 @@ const RANGES: Readonly<Record<string, readonly [least: number, most: number]>> =
   'Autoscaler: what it read, share of the goal': [0, 4],
 };
 
-describeUnless(WHY_NOT, 'the autoscaling loop', () => {
+describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autoscaling loop', () => {
   const scratch = new Scratch();
   afterAll(() => scratch.clean());
   let plane: ControlPlane;
@@ -225,12 +221,6 @@ describeUnless(WHY_NOT, 'the autoscaling loop', () => {
         LONG_MS,
       );
       expect(fleet.desired).toEqual([1, 2, 3]);
-      // Commands of docs/runbook.md.
-      const env = { ...process.env, KUBECONFIG: plane.access.kubeconfigFile() };
-      for (const described of ['horizontalpodautoscaler', `scaledobject ${NAME}`]) {
-        const args = ['--namespace', NAME, 'describe', ...described.split(' ')];
-        expect((await exec('kubectl', args, { env })).stdout).toMatch(/(Fallback|ScalingActive) +True|Type: +Fallback/);
-      }
       await prometheus.stop();
       await prometheus.start();
     },
