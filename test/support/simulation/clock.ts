@@ -90,7 +90,12 @@ export class Clock {
       this.now = entry.at;
       this.current = entry.program;
       this.events += 1;
-      entry.run();
+      try {
+        entry.run();
+      } catch (error) {
+        // A program may die in the first step of its start, where no promise takes the error.
+        if (!entry.program.isDead) throw error;
+      }
       // All that follows from this event runs before the next event.
       await new Promise<void>((resolve) => realSetImmediate(resolve));
       this.current = this.outside;
