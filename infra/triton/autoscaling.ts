@@ -3,7 +3,7 @@ import { HorizontalPodAutoscaler } from '@pulumi/kubernetes/autoscaling/v2';
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import type { AutoscalingArgs } from './args';
-import { labels } from './names';
+import { labels, TAKES_BACK } from './names';
 import type { ComponentContext } from './names';
 import { loadSignals, scalingQuery } from './monitoring/load-signals';
 import { seriesSelector } from './monitoring/monitoring';
@@ -12,9 +12,6 @@ type Behavior = input.autoscaling.v2.HorizontalPodAutoscalerBehavior;
 
 /** How often KEDA queries Prometheus. */
 const POLLING_SECONDS = 15;
-
-/** Lets an update take back the limits that a person on call has set with "kubectl patch" (docs/runbook.md). */
-const TAKES_BACK = { 'pulumi.com/patchForce': 'true' };
 
 /** @param target the name of the Deployment */
 export function createAutoscaling(part: ComponentContext, target: pulumi.Input<string>): void {

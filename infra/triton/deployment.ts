@@ -11,7 +11,16 @@ import {
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
-import { AGENT_PORT, PORTS, TRITON_CONTAINER, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
+import {
+  AGENT_PORT,
+  PORTS,
+  TAKES_BACK,
+  TRITON_CONTAINER,
+  type ComponentContext,
+  USER_ID,
+  labels,
+  selectorLabels,
+} from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
@@ -49,9 +58,7 @@ export function createDeployment(part: ComponentContext, needs: DeploymentNeeds)
         name,
         namespace,
         labels: labels(name),
-        // Takes back fields that an autoscaler or "kubectl scale", "edit" or "rollout undo" changed. Without this
-        // annotation, Kubernetes rejects the next change of such a field.
-        annotations: { 'pulumi.com/patchForce': 'true' },
+        annotations: TAKES_BACK,
       },
       spec: {
         replicas:

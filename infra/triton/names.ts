@@ -41,6 +41,12 @@ export function labels(name: string): Record<string, string> {
   };
 }
 
+/**
+ * Annotation with which an update takes back fields that an autoscaler or a person on call ("kubectl scale", "edit", "patch",
+ * "rollout undo") changed. Without it, Kubernetes rejects the next change of such a field.
+ */
+export const TAKES_BACK = { 'pulumi.com/patchForce': 'true' };
+
 /** Label selector of the pods of one component, in the format of kubectl. */
 export function podSelector(name: string): string {
   return Object.entries(selectorLabels(name))
