@@ -44,12 +44,11 @@ async function check(argv: readonly string[]): Promise<number> {
   const { python, bin } = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true }),
   );
-  const script = (name: string, path: string, ...args: string[]): Check => ({
+  const node = (name: string, path: string, ...args: string[]): Check => ({
     name,
     command: process.execPath,
-    args: [join(paths.root, ...path.split('/')), ...args],
+    args: [join(paths.root, 'node_modules', ...path.split('/')), ...args],
   });
-  const node = (name: string, path: string, ...args: string[]): Check => script(name, `node_modules/${path}`, ...args);
   const py = (name: string, ...args: string[]): Check => ({ name, command: python, args: ['-m', ...args] });
   const own = ownModels().map((name) => `model-repo/${name}`);
   const checks = [
@@ -86,10 +85,9 @@ async function check(argv: readonly string[]): Promise<number> {
       '.',
       ...own.flatMap((folder) => ['--exclude', folder]),
     ),
-    script('npm package (build)', 'src/launch/build-package.mjs'),
-    node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
+    // The checks of types build the packages too, because they pack them with their scripts.
     node('npm package (types)', ATTW, '--pack', '.', '--format=ascii', '--entrypoints', 'components'),
-    // Builds the package too, because it packs it with its scripts.
+    node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
     node('client package (types)', ATTW, '--pack', 'client', '--format=ascii'),
     node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
