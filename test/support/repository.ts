@@ -32,6 +32,16 @@ export function addingModel(name: string, versions: Record<number, number>): Rec
   return files;
 }
 
+/** The answer of a model of `addingModel` to 1, or the error, from a server at an HTTP address. */
+export async function askOne(server: string, model = 'adds'): Promise<unknown> {
+  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] });
+  const answer = (await (await fetch(`${server}/v2/models/${model}/infer`, { method: 'POST', body })).json()) as {
+    outputs?: { data: number[] }[];
+    error?: string;
+  };
+  return answer.outputs?.[0]?.data[0] ?? answer.error;
+}
+
 /**
  * A `model.py` for Triton's python backend.
  * @param answer a NumPy expression of `x`, the array of `input`

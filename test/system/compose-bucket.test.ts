@@ -10,7 +10,7 @@ import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import type { AgentState } from '../../src/release/agent-api';
-import { addingModel, writeRepository } from '../support/repository';
+import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
@@ -178,11 +178,7 @@ const command = (name: string, ...flags: string[]): Promise<Finished> =>
 const sync = (): Promise<Finished> => command('sync-models', '--repo', repository, '--json');
 
 /** The answer of the model `adds` to 1. */
-async function ask(): Promise<unknown> {
-  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] });
-  const answer = await fetch(`http://127.0.0.1:${ports.http}/v2/models/adds/infer`, { method: 'POST', body });
-  return ((await answer.json()) as { outputs?: { data: number[] }[] }).outputs?.[0]?.data[0];
-}
+const ask = (): Promise<unknown> => askOne(`http://127.0.0.1:${ports.http}`);
 
 /** Processes of the agent's program, without the shell that restarts it. */
 const getAgents = (): number[] =>

@@ -2,7 +2,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingModel, writeRepository } from '../support/repository';
+import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -21,12 +21,7 @@ const BROKEN = 'raise RuntimeError("no weights")\n';
 let local: RunningLocal;
 
 /** The answer of the model `adds` to 1. */
-async function ask(): Promise<unknown> {
-  const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] });
-  const url = `${getAddress(local, 'Triton HTTP')}/v2/models/adds/infer`;
-  const answer = (await (await fetch(url, { method: 'POST', body })).json()) as { outputs?: { data: number[] }[] };
-  return answer.outputs?.[0]?.data[0];
-}
+const ask = (): Promise<unknown> => askOne(getAddress(local, 'Triton HTTP'));
 
 const withLocal = (name: string, ...flags: string[]): Promise<Finished> =>
   runCommandLine(name, ['--local', '--repo', repository, ...flags]);

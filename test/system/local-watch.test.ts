@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -29,15 +29,7 @@ const REFUSES_ZEROS = `        responses = []
             raise ValueError("x must not be zero")`;
 
 /** A model's answer to 1. */
-async function ask(local: RunningLocal, model: string): Promise<unknown> {
-  const body = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] };
-  const url = `${getAddress(local, 'Triton HTTP')}/v2/models/${model}/infer`;
-  const answer = (await (await fetch(url, { method: 'POST', body: JSON.stringify(body) })).json()) as {
-    outputs?: { data: number[] }[];
-    error?: string;
-  };
-  return answer.outputs?.[0]?.data[0] ?? answer.error;
-}
+const ask = (local: RunningLocal, model: string): Promise<unknown> => askOne(getAddress(local, 'Triton HTTP'), model);
 
 /** A model whose program waits forever in one of its methods. */
 const hanging = (
