@@ -237,9 +237,9 @@ export class World {
 
   /** Publishes a folder with models. */
   async publish(repository: string, ...flags: string[]): Promise<void> {
-    const args = ['--repo', repository, '--stack', STACK, '--stack-dir', this.pulumi.directory, ...flags];
-    const { code, stdout, stderr } = await runCommandLine('sync-models', args, this.env);
-    if (code !== 0) throw new Error(`sync-models ended with ${code}:\n${stdout}\n${stderr}`);
+    const command = ['npm run sync-models -- --stack', STACK, '--repo', repository, ...flags].join(' ');
+    const { succeeds, printed } = await this.run(command);
+    if (!succeeds) throw new Error(`${command}: ${printed}`);
   }
 
   /** Waits until every replica serves, and no alert is active. */
