@@ -1,12 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
-import { paths } from '../../src/core/paths';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing } from '../support/doc-commands';
 import { FACTOR, MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
 import { writeRepository } from '../support/repository';
+import { firstCommands, RUNBOOK, section } from '../support/runbook';
 import { whyNoSmallDisk } from '../support/small-disk';
 import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
@@ -19,7 +19,6 @@ import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
 const INCIDENT_MS = 15 * 60_000;
-const RUNBOOK = join(paths.root, 'docs', 'runbook.md');
 
 /** Inputs on which the model `adds` misbehaves. Agents ask it with zeros. */
 const HANGS = -1;
@@ -234,14 +233,6 @@ function repository({ scratch }: World, name: string, files: Record<string, stri
   return writeRepository(join(scratch.directory, `repository-${name}-${(repositories += 1)}`), files);
 }
 
-/** The section of an alert. */
-function section(alert: string): string {
-  const [, found = ''] = readFileSync(RUNBOOK, 'utf8').split(`\n## ${alert}\n`);
-  return found.split('\n## ')[0] ?? '';
-}
-
-const firstCommands = (text: string): string[] => (/^```sh\n([^]*?)\n```$/m.exec(text)?.[1] ?? '').split('\n');
-
 const rows = (): string[][] =>
   readFileSync(RUNBOOK, 'utf8')
     .split('\n## Incidents that were made\n')[1]
@@ -284,7 +275,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
       const text = section(alert);
       const printAll = async (fill: (command: string) => string): Promise<string> => {
         let printed = '';
-        for (const command of firstCommands(text)) printed += (await world.run(fill(command))).printed;
+        for (const command of firstCommands(alert)) printed += (await world.run(fill(command))).printed;
         return printed;
       };
       const [usual] = kubelet.serving;
@@ -324,7 +315,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
     'the first commands of every section run',
     async () => {
       const [pod] = world.kubelet.serving;
-      for (const command of new Set(ALERT_NAMES.flatMap((alert) => firstCommands(section(alert))))) {
+      for (const command of new Set(ALERT_NAMES.flatMap((alert) => firstCommands(alert)))) {
         const { succeeds, printed } = await world.run(command.replace('POD', pod?.name ?? ''));
         const mayFail = WITHOUT_KEDA.some((part) => command.includes(part));
         if (!succeeds && !mayFail) throw new Error(`${command}: ${printed}`);

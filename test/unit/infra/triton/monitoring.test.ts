@@ -1,15 +1,14 @@
 import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { paths } from '../../../../src/core/paths';
 import type { AlertThresholds, MonitoringArgs } from '../../../../infra/triton/args';
 import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert-names';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { getProblems } from '../settings-problems';
 import { LABELS, SELECTOR, render } from '../../../support/render';
+import { firstCommands, RUNBOOK, section } from '../../../support/runbook';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 
-const RUNBOOK = readFileSync(join(paths.root, 'docs', 'runbook.md'), 'utf8');
+const TEXT = readFileSync(RUNBOOK, 'utf8');
 
 /** Begins of the parts of a section about an alert. */
 const ANSWERS = [
@@ -150,7 +149,7 @@ describe('alerts', () => {
   test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
     const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, agent: {}, slo: { p99Milliseconds: 100, errorRate: 0.001 } });
-    const sections = [...RUNBOOK.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
+    const sections = [...TEXT.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({
         severity: expect.stringMatching(/^(critical|warning)$/) as string,
@@ -168,16 +167,15 @@ describe('alerts', () => {
   });
 
   test.each(ALERT_NAMES)('the runbook has three commands and five answers about %s, in this order', (name) => {
-    const [, section = ''] = RUNBOOK.split(`\n## ${name}\n`).map((text) => text.split('\n## ')[0]);
-    expect(section.match(/^\*\*[A-Z][^*]*:\*\*|^```sh$/gm)?.slice(0, ANSWERS.length)).toEqual(ANSWERS);
-    const [, block = ''] = /^```sh\n([^]*?)\n```$/m.exec(section) ?? [];
-    const commands = block.split('\n');
+    const answers = section(name).match(/^\*\*[A-Z][^*]*:\*\*|^```sh$/gm);
+    expect(answers?.slice(0, ANSWERS.length)).toEqual(ANSWERS);
+    const commands = firstCommands(name);
     expect(commands).toHaveLength(3);
     for (const command of commands) expect(command).toMatch(COMMAND);
   });
 
   test('each kubectl of the runbook names its cluster', () => {
-    expect(RUNBOOK.match(/kubectl (?!--context prod ).*/g)).toBeNull();
+    expect(TEXT.match(/kubectl (?!--context prod ).*/g)).toBeNull();
   });
 
   test('can be disabled one by one, unless the name is unknown', async () => {
