@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
+import { stripVTControlCharacters } from 'node:util';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
@@ -187,7 +188,7 @@ function soakEnvironment(): Record<string, string> {
 /** CI sets it to 1: its machines have everything, so a skipped test is a failure. */
 const REQUIRE_ALL = 'REQUIRE_ALL_TESTS';
 
-/** Numbers of tests, and the names of those that failed. */
+/** Numbers of tests, and the names of those that failed with the start of the reason. */
 export interface Results {
   passed: number;
   failed: number;
@@ -243,7 +244,13 @@ async function runSuite(command: string, args: readonly string[], env: NodeJS.Pr
 
 interface JestReport {
   numPassedTests: number;
-  testResults: { name: string; status: string; assertionResults: { fullName: string; status: string }[] }[];
+  testResults: { name: string; status: string; assertionResults: JestTest[] }[];
+}
+
+interface JestTest {
+  fullName: string;
+  status: string;
+  failureMessages?: string[];
 }
 
 /** @param json output of `jest --json`, in which a file that could not be loaded failed without a failed test */
@@ -256,10 +263,26 @@ export function jestResults(json: string): Results {
   );
   const names = report.testResults.flatMap((file) => {
     const failed = file.assertionResults.filter(({ status }) => status === 'failed');
-    const tests = failed.length > 0 || file.status !== 'failed' ? failed : [{ fullName: 'could not run' }];
-    return tests.map(({ fullName }) => `${relative(paths.root, file.name)}: ${fullName}`);
+    const tests =
+      failed.length > 0 || file.status !== 'failed' ? failed : [{ fullName: 'could not run', failureMessages: [] }];
+    return tests.map(
+      ({ fullName, failureMessages = [] }) =>
+        `${relative(paths.root, file.name)}: ${fullName}${startOfReason(failureMessages)}`,
+    );
   });
   return { passed: report.numPassedTests, failed: names.length, skipped: skippedNames.length, names, skippedNames };
+}
+
+/** CI keeps only the last lines of its output, so they have the reason of a failure that does not happen again. */
+const REASON_LINES = 12;
+
+/** The first lines of a failure, and those about errors, because a program's own output comes before its errors. */
+function startOfReason(messages: readonly string[]): string {
+  const lines = stripVTControlCharacters(messages.join('\n'))
+    .split('\n')
+    .filter((line) => line.trim() !== '' && !/^ +at /.test(line));
+  const errors = lines.slice(REASON_LINES).filter((line) => /error|fail/i.test(line));
+  return [...lines.slice(0, REASON_LINES), ...errors.slice(0, REASON_LINES)].map((line) => `\n    ${line}`).join('');
 }
 
 /** The comparison with PyPI's GFPGAN takes 6 GB of memory, every other test less than 2. */
