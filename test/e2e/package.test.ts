@@ -1,22 +1,16 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { delimiter, dirname, isAbsolute, join } from 'node:path';
+import { join } from 'node:path';
 import type { KubernetesObject } from '@kubernetes/client-node';
 import { packageSchema } from '../../infra/package/schema';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import {
-  ensureKubernetesPlugin,
-  ensureOtherHost,
-  OTHER_LANGUAGES,
-  USUAL_LANGUAGES,
-} from '../../tools/toolchain/pulumi';
+import { ensureKubernetesPlugin, OTHER_LANGUAGES, USUAL_LANGUAGES } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { whyNoEngines } from '../support/local-stack';
-import { endPlugins, PackageProgram, PLUGIN } from '../support/package-program';
-import { programEnvironment } from '../support/pulumi';
+import { packageEnvironment, PackageProgram, PLUGIN } from '../support/package-program';
 import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 
@@ -46,12 +40,8 @@ describeUnless(
       plane = await ControlPlane.start(scratch);
       for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
       const kubeconfig = { KUBECONFIG: plane.access.kubeconfigFile() };
-      const pulumi = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()], env: kubeconfig });
-      const hosts: string[] = [];
-      for (const language of LANGUAGES) hosts.push(await ensureOtherHost(pulumi.program, language));
-      const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
-      env = { ...pulumi.env, PATH: [...folders, pulumi.env['PATH']].join(delimiter) };
-      scratch.defer(() => endPlugins(`PULUMI_HOME=${env['PULUMI_HOME']}`));
+      const plugins = [await ensureKubernetesPlugin()];
+      env = await packageEnvironment(scratch, LANGUAGES, { plugins, env: kubeconfig });
     }, BUILD_MS);
     afterAll(() => scratch.clean());
 

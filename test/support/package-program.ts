@@ -1,8 +1,11 @@
 import { appendFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { basename, join } from 'node:path';
+import { basename, delimiter, dirname, isAbsolute, join } from 'node:path';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { processIds, readProcess } from '../../src/local/process/proc';
+import { ensureOtherHost, type OtherLanguage } from '../../tools/toolchain/pulumi';
+import { programEnvironment } from './pulumi';
+import type { Scratch } from './temp-dir';
 
 /** Folder with PulumiPlugin.yaml. */
 export const PLUGIN = join(paths.root, 'infra', 'package');
@@ -34,10 +37,24 @@ const MARK = 'TEST_PROGRAM';
  * program; the newer hosts do not.
  * @param variable `NAME=VALUE`
  */
-export function endPlugins(variable: string): void {
+function endPlugins(variable: string): void {
   for (const pid of processIds()) {
     if (readProcess(pid, 'environ')?.split('\0').includes(variable) === true) process.kill(pid, 'SIGKILL');
   }
+}
+
+/** The environment of `programEnvironment`, with the hosts of other languages. */
+export async function packageEnvironment(
+  scratch: Scratch,
+  languages: readonly OtherLanguage[],
+  options: Parameters<typeof programEnvironment>[1],
+): Promise<NodeJS.ProcessEnv> {
+  const { program, env } = await programEnvironment(scratch, options);
+  const hosts: string[] = [];
+  for (const language of languages) hosts.push(await ensureOtherHost(program, language));
+  const folders = hosts.filter((path) => isAbsolute(path)).map((path) => dirname(path));
+  scratch.defer(() => endPlugins(`PULUMI_HOME=${env['PULUMI_HOME']}`));
+  return { ...env, PATH: [...folders, env['PATH']].join(delimiter) };
 }
 
 /** A Pulumi program that uses the package of this repository. */
@@ -76,9 +93,9 @@ export class PackageProgram {
     return basename(this.directory);
   }
 
-  /** Changes Pulumi.yaml. */
-  edit(change: (text: string) => string): void {
-    const file = join(this.directory, 'Pulumi.yaml');
+  /** Changes Pulumi.yaml or another file. */
+  edit(change: (text: string) => string, name = 'Pulumi.yaml'): void {
+    const file = join(this.directory, name);
     writeFileSync(file, change(readFileSync(file, 'utf8')));
   }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { localDirectory } from '../../src/local/stack';
 import { FREE_PORTS, getAddress, untilUp, watchLocal } from '../support/local-command';
+import { fences } from '../support/markdown';
 import { NpmRegistry } from '../support/npm-registry';
 import { Scratch } from '../support/temp-dir';
 
@@ -102,18 +103,11 @@ test.each([
   ['commonjs', 'node10'],
   ['nodenext', 'nodenext'],
 ])('a program in TypeScript for %s finds the types of the components', async (module, moduleResolution) => {
-  const program = `import { TritonServer } from 'triton-serving/components';
-const server = new TritonServer('faces', {
-  modelRepository: 's3://models-bucket/faces',
-  region: 'eu-west-1',
-  credentials: { kind: 'role', roleArn: 'arn:aws:iam::111122223333:role/faces' },
-});
-export const url = server.serviceUrl;
-// @ts-expect-error
-new TritonServer('faces', { replicas: 'two' });
-`;
+  const documented = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md'), 'utf8'));
+  const program = documented.find(({ text }) => text.includes(`from 'triton-serving/components'`))?.text ?? '';
+  expect(program).toContain('new TritonServer(');
   const file = join(project, `program-${module}.ts`);
-  writeFileSync(file, program);
+  writeFileSync(file, `${program}\n// @ts-expect-error\nnew TritonServer('faces', { replicas: 'two' });\n`);
   const flags = {
     module,
     moduleResolution,

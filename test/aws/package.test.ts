@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { exec } from '../../src/core/exec';
+import { paths } from '../../src/core/paths';
+import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
+import { whyNoAwsStack } from '../support/aws-stack';
+import { ControlPlane } from '../support/control-plane';
+import { describeUnless } from '../support/describe-unless';
+import { defineKarpenterKinds } from '../support/karpenter';
+import { fences } from '../support/markdown';
+import { testMoto } from '../support/moto';
+import { packageEnvironment, PackageProgram } from '../support/package-program';
+import type { StateResource } from '../support/stack';
+import { Scratch } from '../support/temp-dir';
+
+const BUILD_MS = 60 * 60_000;
+
+const PROVIDER = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/ABCD';
+
+/** The program of docs/infrastructure.md. */
+const PYTHON = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md'), 'utf8')).find(({ text }) =>
+  text.startsWith('from pulumi_triton_serving'),
+)?.text;
+
+const TYPESCRIPT = `
+import { GpuNodePool, ModelRepository, TritonAccess, TritonServer } from '@pulumi/triton-serving';
+
+const models = new ModelRepository('faces', { modelRepositoryPrefix: 'faces' });
+const access = new TritonAccess('faces', {
+  bucketArn: models.bucketArn,
+  keyArn: models.keyArn,
+  modelRepositoryPrefix: 'faces',
+  oidcProviderArn: '${PROVIDER}',
+  server: 'faces',
+});
+new TritonServer('faces', { modelRepository: models.url, region: models.region, roleArn: access.roleArn });
+new GpuNodePool('pool', { instanceTypes: ['g6.xlarge'], nodeClass: { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' } });
+`;
+
+const YAML = `
+  models:
+    type: triton-serving:ModelRepository
+    name: faces
+    properties: { modelRepositoryPrefix: faces }
+  access:
+    type: triton-serving:TritonAccess
+    name: faces
+    properties:
+      bucketArn: \${models.bucketArn}
+      keyArn: \${models.keyArn}
+      modelRepositoryPrefix: faces
+      oidcProviderArn: ${PROVIDER}
+      server: faces
+  faces:
+    type: triton-serving:TritonServer
+    properties: { modelRepository: "\${models.url}", region: "\${models.region}", roleArn: "\${access.roleArn}" }
+  pool:
+    type: triton-serving:GpuNodePool
+    properties:
+      instanceTypes: [g6.xlarge]
+      nodeClass: { group: karpenter.k8s.aws, kind: EC2NodeClass, name: default }
+`;
+
+/** Example, its runtime in Pulumi's words, its file, and what that becomes. */
+const PROGRAMS = [
+  { example: 'typescript', runtime: 'nodejs', file: 'index.ts', change: () => TYPESCRIPT },
+  {
+    example: 'python',
+    runtime: 'python',
+    file: '__main__.py',
+    change: () =>
+      `oidc_provider_arn = "${PROVIDER}"\n${PYTHON}
+from pulumi_triton_serving import GpuNodePool
+node_class = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
+GpuNodePool("pool", instance_types=["g6.xlarge"], node_class=node_class)
+`,
+  },
+  {
+    example: 'yaml',
+    runtime: 'yaml',
+    file: 'Pulumi.yaml',
+    change: (text: string) => text.replace(/^resources:\n.*/ms, `resources:\n${YAML}`),
+  },
+] as const;
+
+describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AWS', () => {
+  const scratch = new Scratch();
+  let env: NodeJS.ProcessEnv;
+
+  beforeAll(async () => {
+    const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
+    const plane = await ControlPlane.start(scratch);
+    await defineKarpenterKinds(plane);
+    for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
+    const moto = await testMoto(scratch, plane.access);
+    const plugins = [...(aws === undefined ? [] : [aws]), await ensureKubernetesPlugin()];
+    const more = { ...moto.env, KUBECONFIG: plane.access.kubeconfigFile() };
+    env = await packageEnvironment(scratch, ['python', 'yaml'], { plugins, env: more });
+  }, BUILD_MS);
+  afterAll(() => scratch.clean());
+
+  /** Type, name and inputs of each object, without the parts of names that are random. */
+  const objects = async (program: PackageProgram): Promise<string[]> => {
+    const { stdout } = await exec('pulumi', ['stack', 'export', '--stack', program.stack], {
+      cwd: program.directory,
+      env,
+    });
+    const { deployment } = JSON.parse(stdout) as { deployment: { resources: StateResource[] } };
+    return deployment.resources
+      .filter(({ id, type }) => id !== undefined && !type.startsWith('pulumi:'))
+      .map(({ type, urn, inputs }) => `${type} ${urn.split('::').at(-1)} ${JSON.stringify(inputs)}`)
+      .map((text) => text.replace(/\b(faces\S*?|model-control)-[0-9a-f]{7,8}\b/g, '$1-RANDOM'))
+      .sort();
+  };
+
+  test(
+    'programs in TypeScript, Python and YAML create the same objects in AWS and Kubernetes, and then change nothing',
+    async () => {
+      const results: string[][] = [];
+      for (const { example, runtime, file, change } of PROGRAMS) {
+        const program = await PackageProgram.copy(example, runtime, join(scratch.directory, example), env);
+        program.edit(change, file);
+        await program.pulumi('up', '--stack', program.stack, '--yes');
+        await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview', '--expect-no-changes');
+        results.push(await objects(program));
+        await program.pulumi('destroy', '--stack', program.stack, '--yes');
+      }
+      const [first = [], ...others] = results;
+      const types = new Set(first.map((text) => text.split(' ')[0]));
+      expect([...types]).toEqual(
+        expect.arrayContaining(['aws:s3/bucket:Bucket', 'aws:kms/key:Key', 'aws:iam/role:Role']),
+      );
+      expect([...types]).toEqual(
+        expect.arrayContaining(['kubernetes:apps/v1:Deployment', 'kubernetes:karpenter.sh/v1:NodePool']),
+      );
+      for (const other of others) expect(other).toEqual(first);
+    },
+    BUILD_MS,
+  );
+});
