@@ -3,11 +3,10 @@ import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { describeUnless } from '../support/describe-unless';
-import { whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { askMoto, testMoto } from '../support/moto';
 import { programEnvironment } from '../support/pulumi';
 import { Scratch } from '../support/temp-dir';
-import { findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 
 const TEST_MS = 15 * 60_000;
 const LINKED = ['docs', 'node_modules', 'package.json', 'src', 'infra/iam', 'infra/storage', 'infra/trust-subject.ts'];
@@ -25,9 +24,8 @@ describeUnless(whyNoAwsStack(), 'the bootstrap stack', () => {
       cpSync(join(paths.root, 'infra', 'bootstrap'), directory, { recursive: true });
       for (const path of LINKED) symlinkSync(join(paths.root, path), join(project, path));
       const moto = await testMoto(scratch);
-      const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
       const { program, env } = await programEnvironment(scratch, {
-        plugins: aws === undefined ? [] : [aws],
+        plugins: await awsPlugins(),
         env: { ...moto.env, AWS_REGION: 'us-east-1' },
       });
       const pulumi = async (line: string, cwd = directory, changes: NodeJS.ProcessEnv = {}): Promise<string> => {

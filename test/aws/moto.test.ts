@@ -50,6 +50,22 @@ describe('the mock of EKS', () => {
     accessConfig: { authenticationMode: 'API' },
   };
 
+  test('creates nothing twice if an SDK lost the answer and sends its request again', async () => {
+    const send = (invocation: string, action: string): Promise<string> => {
+      const headers = { 'content-type': 'application/x-www-form-urlencoded', 'amz-sdk-invocation-id': invocation };
+      return askMoto(moto, 'iam', '/', headers, `Action=${action}&Version=2010-05-08&RoleName=repeated`);
+    };
+    const create = (id: string): Promise<string> => send(id, 'CreateRole&AssumeRolePolicyDocument=%7B%7D');
+    const first = await create('one');
+    expect(first).toContain('<RoleName>repeated</RoleName>');
+    expect(await create('one')).toBe(first);
+    await expect(create('two')).rejects.toThrow('EntityAlreadyExists');
+    await send('three', 'DeleteRole');
+    // A refused request may succeed later.
+    expect(await create('two')).toContain('<RoleName>repeated</RoleName>');
+    await send('four', 'DeleteRole');
+  });
+
   test('keeps the settings of Auto Mode', async () => {
     expect(await leftovers(moto)).toEqual([]);
     expect(await ask('POST', '/clusters', cluster('auto', AUTO_MODE))).toMatchObject({ status: 200 });
@@ -97,17 +113,6 @@ describe('the mock of EKS', () => {
     });
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'metrics-server' })).status).toBe(200);
     expect((await ask('POST', '/clusters/auto/addons', { addonName: 'no-such' })).status).toBe(400);
-  });
-
-  test.each([
-    ['access-entries', { principalArn: 'arn:aws:iam::123456789012:role/repeated' }],
-    ['addons', { addonName: 'coredns' }],
-  ])('creates %s once for a request that is repeated because its answer was lost', async (path, body) => {
-    const post = (clientRequestToken: string) => ask('POST', `/clusters/auto/${path}`, { ...body, clientRequestToken });
-    const first = await post('one');
-    expect(first.status).toBe(200);
-    expect(await post('one')).toEqual(first);
-    expect((await post('other')).status).toBe(409);
   });
 
   test('creates the desired number of nodes within the bounds of a node group', async () => {

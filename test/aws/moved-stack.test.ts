@@ -1,12 +1,11 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { runBlock } from '../support/doc-commands';
 import { askMoto, testMoto, type Moto } from '../support/moto';
 import { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
-import { findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 5 * 60_000;
@@ -31,10 +30,9 @@ describeUnless(whyNoAwsStack(), 'a stack that moves', () => {
     (await stack.resources()).find(({ type }) => type === 'aws:iam/role:Role')?.id;
 
   beforeAll(async () => {
-    const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
     moto = await testMoto(scratch);
     stack = await TestStack.create(scratch, 'prod', {
-      plugins: aws === undefined ? [] : [aws],
+      plugins: await awsPlugins(),
       env: { ...moto.env, AWS_REGION: 'us-east-1' },
       secrets: { modelControlKey: 'a-key-that-only-this-stack-has-1234' },
     });

@@ -2,11 +2,10 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
-import { whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { defineKarpenterKinds } from '../support/karpenter';
+import { defineKarpenterKinds, keepPoolsReady } from '../support/karpenter';
 import { fences } from '../support/markdown';
 import { testMoto } from '../support/moto';
 import { packageEnvironment, PackageProgram } from '../support/package-program';
@@ -25,7 +24,7 @@ const PYTHON = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md')
 const TYPESCRIPT = `
 import { GpuNodePool, ModelRepository, TritonAccess, TritonServer } from '@pulumi/triton-serving';
 
-const models = new ModelRepository('faces', { modelRepositoryPrefix: 'faces' });
+const models = new ModelRepository('faces', { modelRepositoryPrefix: 'faces', bucketForceDestroy: true });
 const access = new TritonAccess('faces', {
   bucketArn: models.bucketArn,
   keyArn: models.keyArn,
@@ -41,7 +40,7 @@ const YAML = `
   models:
     type: triton-serving:ModelRepository
     name: faces
-    properties: { modelRepositoryPrefix: faces }
+    properties: { modelRepositoryPrefix: faces, bucketForceDestroy: true }
   access:
     type: triton-serving:TritonAccess
     name: faces
@@ -69,7 +68,7 @@ const PROGRAMS = [
     runtime: 'python',
     file: '__main__.py',
     change: () =>
-      `oidc_provider_arn = "${PROVIDER}"\n${PYTHON}
+      `oidc_provider_arn = "${PROVIDER}"\n${PYTHON?.replace('"faces")', '"faces", bucket_force_destroy=True)')}
 from pulumi_triton_serving import GpuNodePool
 node_class = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 GpuNodePool("pool", instance_types=["g6.xlarge"], node_class=node_class)
@@ -88,14 +87,13 @@ describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AW
   let env: NodeJS.ProcessEnv;
 
   beforeAll(async () => {
-    const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
     const plane = await ControlPlane.start(scratch);
     await defineKarpenterKinds(plane);
+    keepPoolsReady(plane, scratch);
     for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
     const moto = await testMoto(scratch, plane.access);
-    const plugins = [...(aws === undefined ? [] : [aws]), await ensureKubernetesPlugin()];
     const more = { ...moto.env, KUBECONFIG: plane.access.kubeconfigFile() };
-    env = await packageEnvironment(scratch, ['python', 'yaml'], { plugins, env: more });
+    env = await packageEnvironment(scratch, ['python', 'yaml'], { plugins: await awsPlugins(), env: more });
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
@@ -120,6 +118,7 @@ describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AW
       for (const { example, runtime, file, change } of PROGRAMS) {
         const program = await PackageProgram.copy(example, runtime, join(scratch.directory, example), env);
         program.edit(change, file);
+        await program.pulumi('config', 'set', '--stack', program.stack, 'aws:region', 'us-east-1');
         await program.pulumi('up', '--stack', program.stack, '--yes');
         await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview', '--expect-no-changes');
         results.push(await objects(program));

@@ -1,13 +1,12 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { askMoto, leftovers, testMoto, type Moto } from '../support/moto';
 import { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
-import { findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 5 * 60_000;
@@ -32,9 +31,8 @@ describeUnless(whyNoAwsStack(), 'a stack with a pending create', () => {
   };
 
   beforeAll(async () => {
-    const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
     moto = await testMoto(scratch);
-    stack = await TestStack.create(scratch, 'prod', { plugins: aws === undefined ? [] : [aws], env: moto.env });
+    stack = await TestStack.create(scratch, 'prod', { plugins: await awsPlugins(), env: moto.env });
     writeFileSync(join(stack.directory, 'Pulumi.yaml'), 'name: triton-serving\nruntime: nodejs\nmain: role.cjs\n');
     writeFileSync(join(stack.directory, 'Pulumi.prod.yaml'), 'config:\n  aws:region: us-east-1\n');
   }, BUILD_MS);

@@ -1,10 +1,9 @@
-import { whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto, testMoto } from '../support/moto';
 import { PUBLISHER } from '../support/publisher-settings';
 import { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 
 const ISSUER = 'https://token.actions.githubusercontent.com';
 const TEST_MS = 10 * 60_000;
@@ -16,11 +15,9 @@ describeUnless(whyNoAwsStack(), 'the IAM provider of publisherIssuer', () => {
   test(
     'is looked up: the preview names the settings if the account has none, and creates none',
     async () => {
-      const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
       const moto = await testMoto(scratch);
-      const plugins = [...(aws === undefined ? [] : [aws]), await ensureKubernetesPlugin()];
       const config = { publisherSubjects: PUBLISHER.publisherSubjects };
-      const stack = await TestStack.create(scratch, 'staging', { plugins, config, env: moto.env });
+      const stack = await TestStack.create(scratch, 'staging', { plugins: await awsPlugins(), config, env: moto.env });
       const refusal = await stack.preview().catch((error: unknown) => String(error));
       expect(refusal).toContain(`cannot find the IAM provider of ${ISSUER} in this account`);
       expect(refusal).toContain('set createPublisherOidcProvider to true');

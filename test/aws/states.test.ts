@@ -1,13 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import { awsStack, HERE, ONE_NODE_GROUP, whyNoAwsStack } from '../support/aws-stack';
+import { awsPlugins, awsStack, HERE, ONE_NODE_GROUP, whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { LOCAL_KEYS } from '../support/local-stack';
 import { loadState, saveState, unreleased } from '../support/stack-states';
 import { Scratch } from '../support/temp-dir';
 import { TestStack, type StackConfig } from '../support/stack';
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
 import { testMoto } from '../support/moto';
 
 const BUILD_MS = 60 * 60_000;
@@ -97,10 +96,8 @@ describeUnless(whyNoAwsStack(), 'a stack of the last release', () => {
     test(
       'up deletes and replaces nothing but what the changelog names',
       async () => {
-        const aws = findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
         const { env } = await testMoto(scratch);
-        const plugins = [...(aws === undefined ? [] : [aws]), await ensureKubernetesPlugin()];
-        const stack = await TestStack.create(scratch, stackName, { plugins, config, env });
+        const stack = await TestStack.create(scratch, stackName, { plugins: await awsPlugins(), config, env });
         await setSecrets(stack, SERVER, CERTIFICATE);
         await loadState(stack, name);
         const named = unreleased();

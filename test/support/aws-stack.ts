@@ -1,4 +1,9 @@
-import { ensureKubernetesPlugin, findInstalledPlugin, packageVersion } from '../../tools/toolchain/pulumi';
+import {
+  ensureKubernetesPlugin,
+  findInstalledPlugin,
+  packageVersion,
+  type ResourcePlugin,
+} from '../../tools/toolchain/pulumi';
 import { ControlPlane } from './control-plane';
 import { defineStubCrds } from './stub-crds';
 import { startConditionalProxy } from './conditional-proxy';
@@ -20,6 +25,13 @@ const awsPlugin = () => findInstalledPlugin('aws', packageVersion('@pulumi/aws')
 export function whyNoAwsStack(): string | undefined {
   if (awsPlugin() !== undefined) return whyNoEngines('karpenter');
   return `Pulumi's AWS plugin is not installed: pulumi plugin install resource aws ${packageVersion('@pulumi/aws')}`;
+}
+
+/** The providers of AWS and Kubernetes. */
+export async function awsPlugins(): Promise<ResourcePlugin[]> {
+  const aws = awsPlugin();
+  if (aws === undefined) throw new Error('tests are to ask whyNoAwsStack first');
+  return [aws, await ensureKubernetesPlugin()];
 }
 
 export interface AwsStackOptions {
@@ -51,8 +63,6 @@ export async function awsStack(
   name: string,
   { config = {}, nodeLabels = {} }: AwsStackOptions = {},
 ): Promise<AwsStack> {
-  const aws = awsPlugin();
-  if (aws === undefined) throw new Error('tests are to ask whyNoAwsStack first');
   const plane = await ControlPlane.start(scratch);
   // EKS Auto Mode has both.
   await defineKarpenterKinds(plane);
@@ -70,8 +80,8 @@ export async function awsStack(
   };
   const gate = await startConditionalProxy(scratch, Number(new URL(plane.access.server).port), isPublic);
   const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
-  const plugins = [aws, await ensureKubernetesPlugin()];
-  return { plane, moto, stack: await TestStack.create(scratch, name, { plugins, config, env: moto.env }) };
+  const options = { plugins: await awsPlugins(), config, env: moto.env };
+  return { plane, moto, stack: await TestStack.create(scratch, name, options) };
 }
 
 /** Expects that the output of a preview or an update reports a policy pack without violations. */

@@ -8,10 +8,11 @@ os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
 
 from moto.server import main
 
-from moto_server import eks, gaps, quotas, targets
+from moto_server import eks, gaps, quotas, repeats, targets
 
 eks.install()
 gaps.install()
 quotas.install()
+repeats.install()
 targets.install()
 main(sys.argv[1:])

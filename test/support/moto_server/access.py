@@ -7,7 +7,7 @@ from urllib.parse import unquote
 from moto.core.responses import ActionResult, EmptyResult
 from moto.eks.exceptions import InvalidParameterException, ResourceInUseException
 
-from moto_server.base import Base, not_found, now, once
+from moto_server.base import Base, not_found, now
 
 POLICIES = [
     "AmazonEKSAdminPolicy",
@@ -20,7 +20,6 @@ POLICIES = [
 
 
 class AccessEntries(Base):
-    @once
     def create_access_entry(self) -> ActionResult:
         cluster = self._cluster()
         if getattr(cluster, "access_config", {}).get("authenticationMode") == "CONFIG_MAP":

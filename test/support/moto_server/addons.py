@@ -6,7 +6,7 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.eks.exceptions import InvalidParameterException, ResourceInUseException
 
-from moto_server.base import KUBERNETES_VERSIONS, Base, not_found, now, once
+from moto_server.base import KUBERNETES_VERSIONS, Base, not_found, now
 
 # Offered versions, the newest first. Other versions are accepted without a check.
 ADDONS = {
@@ -21,7 +21,6 @@ ADDONS = {
 
 
 class Addons(Base):
-    @once
     def create_addon(self) -> ActionResult:
         cluster = self._cluster()
         name = self._get_param("addonName")

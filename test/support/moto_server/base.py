@@ -1,9 +1,7 @@
 """Base class and helpers for the parts of the EKS API."""
 
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timezone
-from functools import wraps
 from typing import Any
 
 from moto.core.responses import ActionResult
@@ -22,27 +20,6 @@ def not_found(message: str) -> Exception:
     return ResourceNotFoundException(message=message)
 
 
-def once(create: Callable[[Any], ActionResult]) -> Callable[[Any], ActionResult]:
-    """
-    Answer a repeated request as the first one: clients repeat one whose answer was lost, with the same token.
-
-    https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html (2026-11-25): clientRequestToken
-    """
-
-    @wraps(create)
-    def answer(self: Any) -> ActionResult:
-        token = self._get_param("clientRequestToken")
-        if token is None:
-            return create(self)
-        created = self._cluster().kept.created
-        key = (create.__name__, token)
-        if key not in created:
-            created[key] = create(self)
-        return created[key]
-
-    return answer
-
-
 class Kept:
     """State of one cluster that moto does not store."""
 
@@ -50,8 +27,6 @@ class Kept:
         self.addons: dict[str, dict[str, Any]] = {}
         self.entries: dict[str, dict[str, Any]] = {}
         self.updates: dict[str, dict[str, Any]] = {}
-        # Answers to requests that create something, by method and token.
-        self.created: dict[tuple[str, str], ActionResult] = {}
 
 
 class Base(EKSResponse):

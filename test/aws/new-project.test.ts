@@ -3,10 +3,9 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
+import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { whyNoEngines } from '../support/local-stack';
 import { NpmRegistry } from '../support/npm-registry';
 import { programEnvironment } from '../support/pulumi';
 import { Scratch } from '../support/temp-dir';
@@ -21,7 +20,7 @@ const CONFIG = {
   roleArn: 'arn:aws:iam::111122223333:role/voices',
 };
 
-describeUnless(whyNoEngines(), 'a project that "pulumi new" makes', () => {
+describeUnless(whyNoAwsStack(), 'a project that "pulumi new" makes', () => {
   const scratch = new Scratch();
   const project = join(scratch.directory, 'voices');
   let plane: ControlPlane;
@@ -33,7 +32,8 @@ describeUnless(whyNoEngines(), 'a project that "pulumi new" makes', () => {
     const registry = await NpmRegistry.start(scratch);
     await registry.run(paths.root, 'npm', 'publish');
     const { program, env } = await programEnvironment(scratch, {
-      plugins: [await ensureKubernetesPlugin()],
+      // Pulumi installs the plugins of all npm packages, here also the one of AWS.
+      plugins: await awsPlugins(),
       env: { ...registry.env, KUBECONFIG: plane.access.kubeconfigFile() },
     });
     mkdirSync(project);
