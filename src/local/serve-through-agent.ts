@@ -48,8 +48,9 @@ export async function serveThroughAgent(
     progress.run('tritonserver and its release agent', () => start(isFresh)),
   );
   const replicas = replicasOf(pod);
-  await timings.measure('release of the earlier run', () =>
-    progress.run('the agent has Triton serve the release of the earlier run', async () => {
+  const which = isFresh ? 'an empty release' : 'the release of the earlier run';
+  await timings.measure('release at the start', () =>
+    progress.run(`the agent has Triton serve ${which}`, async () => {
       if (!(await servesRelease(pod))) await commitNothing(bucket, loadTimeoutMs);
     }),
   );
