@@ -120,12 +120,17 @@ afterEach(() => jest.restoreAllMocks());
 describe('programs of users', () => {
   const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 
-  test('the examples have the version of Pulumi that this package has', () => {
-    const version = (text: string): unknown =>
-      (JSON.parse(text) as { dependencies: Record<string, string> }).dependencies['@pulumi/pulumi'];
-    const ours = version(read('package.json'));
-    expect(version(read('examples', 'typescript', 'package.json'))).toBe(ours);
-    expect(read('examples', 'python', 'requirements.txt')).toBe(`pulumi==${String(ours)}\n`);
+  test('the examples have the version of this package, and the version of Pulumi that it has', () => {
+    type Package = { version: string; dependencies: Record<string, string> };
+    const parsed = (...path: string[]): Package => JSON.parse(read(...path, 'package.json')) as Package;
+    const { version, dependencies } = parsed();
+    const pulumi = dependencies['@pulumi/pulumi'];
+    expect(parsed('examples', 'typescript').dependencies).toEqual({ '@pulumi/pulumi': pulumi });
+    expect(parsed('examples', 'new-project').dependencies).toEqual({
+      '@pulumi/pulumi': pulumi,
+      'triton-serving': version,
+    });
+    expect(read('examples', 'python', 'requirements.txt')).toBe(`pulumi==${String(pulumi)}\n`);
   });
 
   test('the program in docs/infrastructure.md has arguments and outputs of the schema', () => {
