@@ -16,8 +16,8 @@ ${TARGET_HELP}  --repo DIR                 model repository to publish (default:
   --models A,B               publish only these models, and the models that their ensembles use
   --exclude A,B              publish all models except these
   --prune                    delete versions and files from the bucket that the model repository does not have; without
-                             --models also models. With agents only models are removed from the release; "npm run
-                             releases -- --prune" deletes
+                             --models also models. With agents only models are removed from the release;
+                             "npm run releases -- --prune" deletes
   --yes                      do not ask for confirmation before --prune deletes
   --migrate                  publish nothing, but prepare the repository of a stack for replicas with an agent, before
                              "agent" is set; what is served stays the same

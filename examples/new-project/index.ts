@@ -3,11 +3,15 @@ import { TritonServer } from 'triton-serving/components';
 
 const config = new Config();
 
+// `triton-serving sync-models` reads these two outputs and the key.
+export const modelRepository = config.require('modelRepository');
+export const region = config.require('region');
+
 const triton = new TritonServer('triton', {
-  modelRepository: config.require('modelRepository'),
-  region: config.require('region'),
+  modelRepository,
+  region,
   credentials: { kind: 'role', roleArn: config.require('roleArn') },
   replicas: config.requireNumber('replicas'),
 });
 
-export const url = triton.serviceUrl;
+export const { modelControlKey, serviceUrl } = triton;

@@ -72,6 +72,8 @@ const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
   'agent.image': 'agentImage',
   'modelControl.secretName': 'modelControlSecret',
+  'network.clientNamespaces': 'clientNamespaces',
+  'network.monitoringNamespace': 'monitoringNamespace',
   'network.egressCidrs': 'egressCidrs',
   'network.egressPorts': 'egressPorts',
   'exposure.clientCidrs': 'clientCidrs',

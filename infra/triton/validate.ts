@@ -24,6 +24,8 @@ type Rule = (options: CompleteOptions, problems: ProblemList) => void;
  */
 export function checkArguments(settings: ResolvedTritonArgs): ResolvedTritonArgs {
   const problems = new ProblemList(`TritonServer ${settings.name}`);
+  models(settings, problems);
+  kinds(settings, problems);
   addProblems(settings, problems);
   problems.refuse(`${problems.file} has invalid arguments`);
   return settings;
@@ -53,6 +55,43 @@ const RULES: readonly Rule[] = [
   environment,
 ];
 
+const ROLE_ARN = /^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/;
+
+/** The arguments about the models, which no stack file has. Outputs of other resources are unknown here and not checked. */
+function models({ modelRepository, region, credentials }: ResolvedTritonArgs, problems: ProblemList): void {
+  const check = (field: string, value: unknown, pattern: RegExp, allowed: string): void => {
+    if (value === undefined) problems.add(field, 'is missing', { allowed });
+    else if (typeof value === 'string' && !pattern.test(value)) {
+      problems.add(field, `is ${describe(value)}`, { allowed });
+    }
+  };
+  check('modelRepository', modelRepository, /^s3:\/\/[^/\s]+\/\S+$/, 's3://BUCKET/PREFIX');
+  check('region', region, /^[a-z0-9-]+$/, 'a region such as eu-central-1');
+  // Missing in programs whose types were not checked.
+  const given = credentials as typeof credentials | undefined;
+  if (given?.kind === 'role') check('credentials.roleArn', given.roleArn, ROLE_ARN, 'the ARN of an IAM role');
+}
+
+/** Forms of arguments, for programs whose types were not checked. */
+const KINDS = {
+  credentials: ['role', 'static-keys'],
+  exposure: ['cluster', 'internal-load-balancer', 'ingress'],
+  autoscaling: ['keda', 'custom-metrics'],
+} as const satisfies {
+  [K in keyof ResolvedTritonArgs]?: NonNullable<ResolvedTritonArgs[K]> extends { kind: infer T } ? readonly T[] : never;
+};
+
+function kinds(settings: ResolvedTritonArgs, problems: ProblemList): void {
+  for (const [field, allowed] of Object.entries(KINDS)) {
+    const given = settings[field as keyof typeof KINDS] as { kind: string } | undefined;
+    if (given === undefined && field === 'autoscaling') continue;
+    if (given !== undefined && (allowed as readonly string[]).includes(given.kind)) continue;
+    problems.add(`${field}.kind`, given === undefined ? 'is missing' : `is ${describe(given.kind)}`, {
+      allowed: formatList(allowed.map(describe)),
+    });
+  }
+}
+
 function modelControl({ modelControl: given }: CompleteOptions, problems: ProblemList): void {
   if (given?.key === undefined || given.secretName === undefined) return;
   problems.add('modelControl.secretName', 'is set, and a key too', {
@@ -66,16 +105,21 @@ const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
 /** Leaves room for suffixes of other objects' names within the 63 characters of a label. */
 const LONGEST_NAME = 40;
 
-function names({ name, namespace }: CompleteOptions, problems: ProblemList): void {
+function names({ name, namespace, network }: CompleteOptions, problems: ProblemList): void {
   if (!DNS_LABEL.test(name) || !/^[a-z]/.test(name) || name.length > LONGEST_NAME) {
     problems.add('name', `is ${describe(name)}`, {
       allowed: `at most ${LONGEST_NAME} lower-case letters, digits and -, beginning with a letter`,
     });
   }
-  if (!DNS_LABEL.test(namespace.name) || namespace.name.length > 63) {
-    problems.add('namespace.name', `is ${describe(namespace.name)}`, {
-      allowed: 'at most 63 lower-case letters, digits and -',
-    });
+  const { clientNamespaces, monitoringNamespace } = network;
+  for (const [field, given] of [
+    ['namespace.name', namespace.name],
+    ['network.monitoringNamespace', monitoringNamespace],
+    ...clientNamespaces.map((client) => ['network.clientNamespaces', client] as const),
+  ] as const) {
+    if (DNS_LABEL.test(given) && given.length <= 63) continue;
+    const verb = field === 'network.clientNamespaces' ? 'has' : 'is';
+    problems.add(field, `${verb} ${describe(given)}`, { allowed: 'at most 63 lower-case letters, digits and -' });
   }
 }
 

@@ -50,7 +50,7 @@ function hintFor(message: string, argv: readonly string[], flags: readonly strin
   if (argument !== undefined) {
     const flag = flagFor(argument, argv, flags);
     // npm keeps a flag that is not after "--", and passes on only the value of the flag.
-    const lost = 'write flags after "--": npm run NAME -- --FLAG';
+    const lost = 'write flags as in "npm run NAME -- --FLAG"';
     return flag === undefined ? `${lost}; ${all}` : `did you mean --${flag} ${argument}? ${lost}`;
   }
   const unknown = /'--([\w-]+)/.exec(message)?.[1];
@@ -98,7 +98,7 @@ function refuseLostFlags(argv: readonly string[], names: readonly string[]): voi
     const given = argv.some((one) => isFlag(one, name));
     if (FLAGS_OF_NPM.has(name) || ['', 'false'].includes(kept) || given) continue;
     throw new UsageError(`npm took --${name} for itself`, {
-      hint: `write it after "--": npm run NAME -- --${name}`,
+      hint: `write "npm run NAME -- --${name}"`,
     });
   }
 }

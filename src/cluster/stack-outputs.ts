@@ -134,7 +134,7 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
   if (problems.length > 0) {
     throw new UserError(`stack ${stack} does not have the outputs that publishing needs`, {
       problems,
-      hint: 'update the stack with "pulumi up", or check that it is the stack with the replicas',
+      hint: 'update the stack with "pulumi up", or check that it is the stack with the replicas; a program of your own has to export them',
     });
   }
   const text = (name: OutputName): string => outputs[name] as string;

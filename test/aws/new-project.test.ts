@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { exec } from '../../src/core/exec';
+import { parseStackOutputs } from '../../src/cluster/stack-outputs';
 import { paths } from '../../src/core/paths';
 import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
@@ -53,7 +54,13 @@ describeUnless(whyNoAwsStack(), 'a project that "pulumi new" makes', () => {
       expect(await pulumi('preview', '--stack', 'dev')).toMatch(/kubernetes:apps\/v1:Deployment +triton +create/);
       await pulumi('up', '--stack', 'dev', '--yes', '--skip-preview');
       expect(await plane.readyPods('triton')).toHaveLength(2);
-      expect(await pulumi('stack', 'output', 'url', '--stack', 'dev')).toBe('http://triton.triton.svc:8000\n');
+      const outputs = JSON.parse(await pulumi('stack', 'output', '--json', '--show-secrets', '--stack', 'dev')) as object;
+      expect(outputs).toMatchObject({ serviceUrl: 'http://triton.triton.svc:8000' });
+      const { roleArn, ...location } = CONFIG;
+      expect(parseStackOutputs('dev', { ...outputs })).toMatchObject({
+        ...location,
+        modelControlKey: expect.stringMatching(/.{16}/) as string,
+      });
       await pulumi('up', '--stack', 'dev', '--yes', '--skip-preview', '--expect-no-changes');
       await pulumi('destroy', '--stack', 'dev', '--yes');
     },

@@ -121,6 +121,7 @@ describe('another program', () => {
     expect(said).toBeInstanceOf(RunError);
     expect((said as Error).message.split('\n')).toEqual([
       'TritonServer faces has invalid arguments',
+      '  TritonServer faces: credentials.roleArn: is "arn"; allowed: the ARN of an IAM role',
       expect.stringMatching(/^ {2}TritonServer faces: image: is "triton"/),
       '  TritonServer faces: replicas: is -1; allowed: a whole number from 0 to 1000',
     ]);

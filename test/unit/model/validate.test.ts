@@ -126,7 +126,7 @@ describe('validate', () => {
     [['--bad'], "error: Unknown option '--bad'"],
     [
       ['extra'],
-      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? write flags after "--": npm run NAME -- --FLAG\n',
+      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? write flags as in "npm run NAME -- --FLAG"\n',
     ],
     [
       ['--models'],
@@ -143,7 +143,7 @@ describe('validate', () => {
   });
 
   it.each([
-    ['models', 'm', 2, 'error: npm took --models for itself\n  -> write it after "--": npm run NAME -- --models\n'],
+    ['models', 'm', 2, 'error: npm took --models for itself\n  -> write "npm run NAME -- --models"\n'],
     ['json', 'true', 0, HINT], // npm's own flag, which its settings may hold
     ['models', 'false', 0, HINT],
   ])('refuses flags that npm took for itself: npm_config_%s=%s', async (name, value, code, err) => {

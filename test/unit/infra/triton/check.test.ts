@@ -1,3 +1,4 @@
+import * as pulumi from '@pulumi/pulumi';
 import type { Exposure, TritonServerArgs } from '../../../../infra/triton/args';
 import { checkArguments } from '../../../../infra/triton/validate';
 import { withDefaults } from '../../../../infra/triton/settings';
@@ -38,6 +39,9 @@ test('checkArguments accepts valid arguments', () => {
   // A single replica must be evicted when its node is drained.
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
+  // Outputs are not known yet.
+  const credentials = { kind: 'role', roleArn: pulumi.output('faces') } as const;
+  expect(problems({ modelRepository: pulumi.output('faces'), region: pulumi.output(''), credentials })).toEqual([]);
 });
 
 test('withDefaults fills in defaults for arguments that are undefined', () => {
@@ -81,6 +85,30 @@ test.each<[string, Partial<TritonServerArgs>]>([
   [
     'namespace.name: is "My_Models"; allowed: at most 63 lower-case letters, digits and -',
     { namespace: { name: 'My_Models' } },
+  ],
+  [
+    'network.monitoringNamespace: is "Prom Stack"; allowed: at most 63 lower-case letters, digits and -',
+    { network: { monitoringNamespace: 'Prom Stack' } },
+  ],
+  [
+    'network.clientNamespaces: has "Web"; allowed: at most 63 lower-case letters, digits and -',
+    { network: { clientNamespaces: ['web', 'Web'] } },
+  ],
+  ['modelRepository: is "faces/models"; allowed: s3://BUCKET/PREFIX', { modelRepository: 'faces/models' }],
+  ['modelRepository: is missing; allowed: s3://BUCKET/PREFIX', { modelRepository: undefined }],
+  ['region: is ""; allowed: a region such as eu-central-1', { region: '' }],
+  [
+    'credentials.roleArn: is "faces"; allowed: the ARN of an IAM role',
+    { credentials: { kind: 'role', roleArn: 'faces' } },
+  ],
+  ['credentials.kind: is missing; allowed: "role", "static-keys"', { credentials: undefined }],
+  [
+    'exposure.kind: is "loadbalancer"; allowed: "cluster", "internal-load-balancer", "ingress"',
+    { exposure: { kind: 'loadbalancer' } as unknown as Exposure },
+  ],
+  [
+    'autoscaling.kind: is "hpa"; allowed: "keda", "custom-metrics"',
+    { autoscaling: { ...scaling, kind: 'hpa' } as unknown as typeof scaling },
   ],
   ['resources.cpu: is 0; allowed: more than 0', { resources: { cpu: 0, cpuLimit: 1 } }],
   ['resources.cpuLimit: is 1; allowed: at least cpu, 4', { resources: { cpu: 4, cpuLimit: 1 } }],

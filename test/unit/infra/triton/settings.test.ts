@@ -50,6 +50,8 @@ describe('readSettings of the replicas', () => {
     expect(
       getProblems({
         namespace: 'My_Models',
+        monitoringNamespace: 'Prom Stack',
+        clientNamespaces: ['Web'],
         image: 'triton:latest',
         resources: { cpu: 3, cpuLimit: 1, sharedMemoryGiB: 8 },
         startup: { downloadSeconds: 1, loadSeconds: 1, warmUpSeconds: 1 },
@@ -68,6 +70,8 @@ describe('readSettings of the replicas', () => {
     ).toEqual([
       'availabilityZones',
       'namespace',
+      'monitoringNamespace',
+      'clientNamespaces',
       'image',
       'resources.cpuLimit',
       'resources.sharedMemoryGiB',
