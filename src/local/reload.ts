@@ -26,6 +26,8 @@ export interface ReloadOptions {
   signal: AbortSignal;
   /** Serve models without asking them. */
   noAsk: boolean;
+  /** The last answers of the models. */
+  before: readonly SmokeTestResult[];
   /** Whether other reloads wait for this one. If so, a load or an answer that takes too long is not waited for. */
   isWaitedFor: () => boolean;
 }
@@ -129,8 +131,14 @@ async function askAll(names: readonly string[], { repository, stack }: ReloadOpt
   return askEachModel(stack.triton, models);
 }
 
-/** @throws UserError if the model answers wrongly, or does not answer while other reloads wait */
+/**
+ * @throws UserError if the model answers wrongly, refuses zeros that it answered before, or does not answer while other
+ * reloads wait
+ */
 async function ask(name: string, options: ReloadOptions): Promise<SmokeTestResult[]> {
+  const answeredZeros = options.before.some(
+    ({ model, isZeros, error }) => model === name && isZeros && error === undefined,
+  );
   const stop = new AbortController();
   const limit = setInterval(() => {
     if (performance.now() > deadline && options.isWaitedFor())
@@ -139,7 +147,7 @@ async function ask(name: string, options: ReloadOptions): Promise<SmokeTestResul
   const deadline = performance.now() + LOAD_LIMIT_MS;
   try {
     const answers = await abortable(askAll([name], options), stop.signal);
-    const wrong = answers.find(isWrong);
+    const wrong = answers.find((answer) => isWrong(answer) || (answeredZeros && isZerosRefused(answer)));
     if (wrong !== undefined) throw wrongAnswer(wrong);
     return answers;
   } finally {

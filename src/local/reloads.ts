@@ -16,7 +16,7 @@ export class Reloads {
    * @param show called after a model was reloaded
    */
   constructor(
-    private readonly options: Omit<ReloadOptions, 'isWaitedFor'>,
+    private readonly options: Omit<ReloadOptions, 'isWaitedFor' | 'before'>,
     private answers: readonly SmokeTestResult[],
     private readonly show: (answers: readonly SmokeTestResult[]) => Promise<void>,
   ) {
@@ -44,7 +44,8 @@ export class Reloads {
 
   private async run(): Promise<void> {
     for (let name = this.queue.shift(); name !== undefined; name = this.queue.shift()) {
-      const reloaded = await reloadModel(name, { ...this.options, isWaitedFor: () => this.queue.length > 0 });
+      const isWaitedFor = (): boolean => this.queue.length > 0;
+      const reloaded = await reloadModel(name, { ...this.options, before: this.answers, isWaitedFor });
       if (reloaded !== undefined) {
         const { models, answers } = reloaded;
         const waiting = this.options.stack.failed.filter(({ needs }) => needs !== undefined && models.includes(needs));

@@ -31,10 +31,13 @@ export const isZerosRefused = ({ error, isZeros }: SmokeTestResult): boolean => 
 export const isWrong = (answer: SmokeTestResult): boolean => answer.error !== undefined && !isZerosRefused(answer);
 
 /** The error of a wrong answer, with the next steps. */
-export const wrongAnswer = ({ model, error }: SmokeTestResult): UserError =>
-  new UserError(`${model} answers wrongly: ${error}`, {
-    hint: `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
-  });
+export const wrongAnswer = ({ model, error, isZeros }: SmokeTestResult): UserError =>
+  new UserError(
+    `${model} answers wrongly: ${isZeros === true ? 'zeros, which it answered before, fail: ' : ''}${error}`,
+    {
+      hint: `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
+    },
+  );
 
 interface Client {
   protocol: SmokeTestResult['protocol'];

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingEnsemble, addingModel, askOne, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, answeringProgram, askOne, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -126,6 +126,12 @@ test('watch keeps serving other models when some fail, and serves these once the
     local,
     () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage(local).replace(/picky[^<]*/g, '')),
   );
+
+  // An edit that fails at a request that the model answered before.
+  writeRepository(repository, { 'breaks/1/model.py': answeringProgram('x', 'y', '1 / 0') });
+  await untilLocal(local, () => /FAIL breaks: the previous version is served/.test(said()));
+  expect(said()).toMatch(/breaks answers wrongly: zeros, which it answered before, fail: .*division/);
+  expect(await ask(local, 'breaks')).toBe(6);
 
   // Change the files of a version, add a model, then break a model.
   writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
