@@ -58,7 +58,8 @@ const RULES: readonly Rule[] = [
 const ROLE_ARN = /^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/;
 
 /** The arguments about the models, which no stack file has. Outputs of other resources are unknown here and not checked. */
-function models({ modelRepository, region, credentials }: ResolvedTritonArgs, problems: ProblemList): void {
+function models(settings: ResolvedTritonArgs, problems: ProblemList): void {
+  const { modelRepository, region, credentials, endpointUrl } = settings;
   const check = (field: string, value: unknown, pattern: RegExp, allowed: string): void => {
     if (value === undefined) problems.add(field, 'is missing', { allowed });
     else if (typeof value === 'string' && !pattern.test(value)) {
@@ -66,7 +67,8 @@ function models({ modelRepository, region, credentials }: ResolvedTritonArgs, pr
     }
   };
   check('modelRepository', modelRepository, /^s3:\/\/[^/\s]+\/\S+$/, 's3://BUCKET/PREFIX');
-  check('region', region, /^[a-z0-9-]+$/, 'a region such as eu-central-1');
+  // Other S3 APIs have other names of regions.
+  check('region', region, endpointUrl === undefined ? /^[a-z0-9-]+$/ : /^\S+$/, 'a region such as eu-central-1');
   // Missing in programs whose types were not checked.
   const given = credentials as typeof credentials | undefined;
   if (given?.kind === 'role') check('credentials.roleArn', given.roleArn, ROLE_ARN, 'the ARN of an IAM role');

@@ -39,6 +39,7 @@ test('checkArguments accepts valid arguments', () => {
   // A single replica must be evicted when its node is drained.
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
+  expect(problems({ endpointUrl: 'https://s3.example.com', region: 'RegionOne' })).toEqual([]);
   // Outputs are not known yet.
   const credentials = { kind: 'role', roleArn: pulumi.output('faces') } as const;
   expect(problems({ modelRepository: pulumi.output('faces'), region: pulumi.output(''), credentials })).toEqual([]);
@@ -97,6 +98,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ['modelRepository: is "faces/models"; allowed: s3://BUCKET/PREFIX', { modelRepository: 'faces/models' }],
   ['modelRepository: is missing; allowed: s3://BUCKET/PREFIX', { modelRepository: undefined }],
   ['region: is ""; allowed: a region such as eu-central-1', { region: '' }],
+  ['region: is "Frankfurt"; allowed: a region such as eu-central-1', { region: 'Frankfurt' }],
   [
     'credentials.roleArn: is "faces"; allowed: the ARN of an IAM role',
     { credentials: { kind: 'role', roleArn: 'faces' } },
