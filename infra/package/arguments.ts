@@ -1,3 +1,4 @@
+import { LOCATION } from '../../src/release/location';
 import type { Fields } from '../settings/fields';
 import { INSTANCE_TYPE_FIELDS } from '../settings/instance-type-fields';
 import { POOL_FIELDS } from '../settings/pool-fields';
@@ -23,7 +24,7 @@ const OF_STACKS = ['mirrorImages'] as const;
 export const TRITON_SERVER_FIELDS = {
   modelRepository: {
     kind: 'string',
-    pattern: /^s3:\/\/[^/]+\/.+/,
+    pattern: LOCATION,
     allowed: 's3://BUCKET/PREFIX',
     description: 'Location of the models. At least one object must exist under the prefix, or Triton does not start.',
   },

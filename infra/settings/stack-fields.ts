@@ -2,11 +2,10 @@ import { cidrFault, RANGE_ORDERS } from '../network/cidr';
 import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
+import { iamArn } from '../iam/arn';
 import type { Fields, TextCheck, TextFault } from './fields';
 import { ARM_TYPE, INSTANCE_TYPE_FIELDS } from './instance-type-fields';
 import { POOL_FIELDS } from './pool-fields';
-
-const IAM_ARN = (kind: string): RegExp => new RegExp(String.raw`^arn:aws[a-z-]*:iam::\d{12}:${kind}/[^*?\s]+$`);
 
 /** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
@@ -140,7 +139,7 @@ const CLUSTER_FIELDS = {
   },
   clusterAdmins: {
     kind: 'stringArray',
-    pattern: IAM_ARN('(role|user)'),
+    pattern: iamArn('(role|user)'),
     allowed: 'the ARN of an IAM role or user',
     default: [],
     description:
@@ -148,7 +147,7 @@ const CLUSTER_FIELDS = {
   },
   clusterViewers: {
     kind: 'stringArray',
-    pattern: IAM_ARN('role'),
+    pattern: iamArn('role'),
     allowed: 'the ARN of an IAM role',
     default: [],
     description:
@@ -265,7 +264,7 @@ const REPOSITORY_FIELDS = {
   },
   bucketReaders: {
     kind: 'stringArray',
-    pattern: IAM_ARN('role'),
+    pattern: iamArn('role'),
     allowed: 'the ARN of an IAM role, "arn:aws:iam::111122223333:role/deploy"',
     default: [],
     description:

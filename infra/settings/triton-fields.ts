@@ -6,6 +6,7 @@ import {
   DEFAULTS,
   DRAIN_SECONDS,
   ERROR_RATE_LIMITS,
+  KINDS,
   LIMITS,
   PORT_LIMITS,
   SAMPLE_RATE_LIMITS,
@@ -156,7 +157,7 @@ export const TRITON_FIELDS = {
   },
   exposure: {
     kind: 'choice',
-    choices: ['cluster', 'internal-load-balancer', 'ingress'],
+    choices: KINDS.exposure,
     default: 'cluster',
     description:
       'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS and authentication. A change deletes the present load balancer or ingress, with its address.',
@@ -251,7 +252,7 @@ export const TRITON_FIELDS = {
     fields: {
       kind: {
         kind: 'choice',
-        choices: ['keda', 'custom-metrics'],
+        choices: KINDS.autoscaling,
         description:
           'Autoscaler: KEDA, or a HorizontalPodAutoscaler on custom metrics, which also requires monitoring.alerts.',
       },

@@ -1,4 +1,4 @@
-import type { TritonOptions } from './args';
+import type { TritonOptions, TritonServerArgs } from './args';
 import { ALERT_NAMES } from './monitoring/alert-names';
 
 /** The range of a whole number, in the unit of the setting. */
@@ -120,3 +120,12 @@ export const DEFAULTS = {
 
 /** Default destination of the pods. network-policy.ts excludes the link-local addresses of the node. */
 export const ANYWHERE = '0.0.0.0/0';
+
+/** The forms of arguments that have several. */
+export const KINDS = {
+  credentials: ['role', 'static-keys'],
+  exposure: ['cluster', 'internal-load-balancer', 'ingress'],
+  autoscaling: ['keda', 'custom-metrics'],
+} as const satisfies {
+  [K in keyof TritonServerArgs]?: NonNullable<TritonServerArgs[K]> extends { kind: infer T } ? readonly T[] : never;
+};

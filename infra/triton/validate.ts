@@ -1,5 +1,7 @@
 import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
+import { LOCATION } from '../../src/release/location';
+import { iamArn } from '../iam/arn';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from './image';
 import { findTagProblem } from './load-balancer-tags';
@@ -8,6 +10,7 @@ import {
   ALERT_SHARE_LIMITS,
   DEFAULTS,
   ERROR_RATE_LIMITS,
+  KINDS,
   LIMITS,
   PORT_LIMITS,
   SAMPLE_RATE_LIMITS,
@@ -55,8 +58,6 @@ const RULES: readonly Rule[] = [
   environment,
 ];
 
-const ROLE_ARN = /^arn:aws[a-z-]*:iam::\d{12}:role\/\S+$/;
-
 /** The arguments about the models, which no stack file has. Outputs of other resources are unknown here and not checked. */
 function models(settings: ResolvedTritonArgs, problems: ProblemList): void {
   const { modelRepository, region, credentials, endpointUrl } = settings;
@@ -66,23 +67,15 @@ function models(settings: ResolvedTritonArgs, problems: ProblemList): void {
       problems.add(field, `is ${describe(value)}`, { allowed });
     }
   };
-  check('modelRepository', modelRepository, /^s3:\/\/[^/\s]+\/\S+$/, 's3://BUCKET/PREFIX');
+  check('modelRepository', modelRepository, LOCATION, 's3://BUCKET/PREFIX');
   // Other S3 APIs have other names of regions.
   check('region', region, endpointUrl === undefined ? /^[a-z0-9-]+$/ : /^\S+$/, 'a region such as eu-central-1');
   // Missing in programs whose types were not checked.
   const given = credentials as typeof credentials | undefined;
-  if (given?.kind === 'role') check('credentials.roleArn', given.roleArn, ROLE_ARN, 'the ARN of an IAM role');
+  if (given?.kind === 'role') check('credentials.roleArn', given.roleArn, iamArn('role'), 'the ARN of an IAM role');
 }
 
-/** Forms of arguments, for programs whose types were not checked. */
-const KINDS = {
-  credentials: ['role', 'static-keys'],
-  exposure: ['cluster', 'internal-load-balancer', 'ingress'],
-  autoscaling: ['keda', 'custom-metrics'],
-} as const satisfies {
-  [K in keyof ResolvedTritonArgs]?: NonNullable<ResolvedTritonArgs[K]> extends { kind: infer T } ? readonly T[] : never;
-};
-
+/** Programs whose types were not checked may have other kinds. */
 function kinds(settings: ResolvedTritonArgs, problems: ProblemList): void {
   for (const [field, allowed] of Object.entries(KINDS)) {
     const given = settings[field as keyof typeof KINDS] as { kind: string } | undefined;
@@ -113,16 +106,13 @@ function names({ name, namespace, network }: CompleteOptions, problems: ProblemL
       allowed: `at most ${LONGEST_NAME} lower-case letters, digits and -, beginning with a letter`,
     });
   }
-  const { clientNamespaces, monitoringNamespace } = network;
-  for (const [field, given] of [
-    ['namespace.name', namespace.name],
-    ['network.monitoringNamespace', monitoringNamespace],
-    ...clientNamespaces.map((client) => ['network.clientNamespaces', client] as const),
-  ] as const) {
-    if (DNS_LABEL.test(given) && given.length <= 63) continue;
-    const verb = field === 'network.clientNamespaces' ? 'has' : 'is';
+  const checkNamespace = (field: string, verb: string, given: string): void => {
+    if (DNS_LABEL.test(given) && given.length <= 63) return;
     problems.add(field, `${verb} ${describe(given)}`, { allowed: 'at most 63 lower-case letters, digits and -' });
-  }
+  };
+  checkNamespace('namespace.name', 'is', namespace.name);
+  checkNamespace('network.monitoringNamespace', 'is', network.monitoringNamespace);
+  for (const client of network.clientNamespaces) checkNamespace('network.clientNamespaces', 'has', client);
 }
 
 function images({ image, agent }: CompleteOptions, problems: ProblemList): void {

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { UserError, type Problem } from '../core/errors';
 import { CommandError, exec } from '../core/exec';
+import { LOCATION } from '../release/location';
 import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../triton/control-key';
 
 /** The outputs of a deployed stack that a publisher needs. */
@@ -46,7 +47,7 @@ export const STACK_OUTPUTS = {
     part: 'required',
     secret: false,
     allowed: '"s3://BUCKET/PREFIX"',
-    accepts: (value) => isText(value) && /^s3:\/\/[^/\s]+\/[^/\s]\S*$/.test(value),
+    accepts: (value) => isText(value) && LOCATION.test(value),
   },
   region: {
     what: 'the AWS region of its bucket',

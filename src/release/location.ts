@@ -7,6 +7,9 @@ export interface RepositoryLocation {
   prefix: string;
 }
 
+/** The form `s3://BUCKET/PREFIX`, which `parseLocation` checks further. */
+export const LOCATION = /^s3:\/\/[^/\s]+\/[^/\s]\S*$/;
+
 /** Bucket names that S3 accepts: 3 to 63 lower-case letters, digits, dots and hyphens. */
 const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
