@@ -244,7 +244,7 @@ async function runSuite(command: string, args: readonly string[], env: NodeJS.Pr
 
 interface JestReport {
   numPassedTests: number;
-  testResults: { name: string; status: string; assertionResults: JestTest[] }[];
+  testResults: { name: string; status: string; message?: string; assertionResults: JestTest[] }[];
 }
 
 interface JestTest {
@@ -263,8 +263,8 @@ export function jestResults(json: string): Results {
   );
   const names = report.testResults.flatMap((file) => {
     const failed = file.assertionResults.filter(({ status }) => status === 'failed');
-    const tests =
-      failed.length > 0 || file.status !== 'failed' ? failed : [{ fullName: 'could not run', failureMessages: [] }];
+    const unread = { fullName: 'could not run', failureMessages: [file.message ?? ''] };
+    const tests = failed.length > 0 || file.status !== 'failed' ? failed : [unread];
     return tests.map(
       ({ fullName, failureMessages = [] }) =>
         `${relative(paths.root, file.name)}: ${fullName}${startOfReason(failureMessages)}`,
