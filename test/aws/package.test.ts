@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
@@ -99,11 +98,7 @@ describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AW
 
   /** Type, name and inputs of each object, without the name of the stack and what is random. */
   const objects = async (program: PackageProgram): Promise<string[]> => {
-    const { stdout } = await exec('pulumi', ['stack', 'export', '--stack', program.stack], {
-      cwd: program.directory,
-      env,
-    });
-    const { deployment } = JSON.parse(stdout) as { deployment: { resources: StateResource[] } };
+    const { deployment } = await program.json<{ deployment: { resources: StateResource[] } }>('stack', 'export');
     return deployment.resources
       .filter(({ id, type }) => id !== undefined && !type.startsWith('pulumi:'))
       .map(({ type, urn, inputs }) => `${type} ${urn.split('::').at(-1)} ${JSON.stringify(inputs)}`)

@@ -86,9 +86,7 @@ describeUnless(
           await program.pulumi('up', ...stack, '--yes');
           await program.pulumi('up', ...stack, '--yes', '--skip-preview', '--expect-no-changes');
           expect(await plane.readyPods('faces')).toHaveLength(2);
-          const outputs: unknown = JSON.parse(
-            (await exec('pulumi', ['stack', 'output', ...stack, '--json'], { cwd: program.directory, env })).stdout,
-          );
+          const outputs = await program.json('stack', 'output', '--json');
           results.push({ objects: await objects('faces'), outputs });
           await program.pulumi('destroy', ...stack, '--yes');
           expect((await plane.client.core.listNamespace()).items.map(({ metadata }) => metadata?.name)).not.toContain(
@@ -135,13 +133,9 @@ describeUnless(
         const pool = `  pool:\n    type: triton-serving:GpuNodePool\n    properties: { instanceTypes: [g6.xlarge], nodeClass: ${nodeClass} }\n`;
         return text.replace('outputs:', `${other}${pool}outputs:`);
       });
-      const { stdout } = await exec('pulumi', ['preview', '--stack', program.stack, '--json', '--non-interactive'], {
-        cwd: program.directory,
-        env,
-      });
-      const { steps } = JSON.parse(stdout) as {
+      const { steps } = await program.json<{
         steps: { urn: string; newState: { parent?: string; protect?: boolean } }[];
-      };
+      }>('preview', '--json');
       const children = (kind: string, name: string): unknown[] =>
         steps
           .filter(({ newState }) => newState.parent?.endsWith(`:infra:${kind}::${name}`))

@@ -106,6 +106,13 @@ export class PackageProgram {
     );
   }
 
+  /** The JSON that a command of Pulumi for the stack of this program prints. */
+  async json<T>(...args: string[]): Promise<T> {
+    const options = { cwd: this.directory, env: this.env };
+    const { stdout } = await exec('pulumi', ['--non-interactive', ...args, '--stack', this.stack], options);
+    return JSON.parse(stdout) as T;
+  }
+
   async run(command: string, ...args: string[]): Promise<string> {
     try {
       const { stdout, stderr } = await exec(command, args, { cwd: this.directory, env: this.env });
