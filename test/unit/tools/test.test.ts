@@ -36,9 +36,16 @@ test('a failed test of Jest has the first lines of its reason and the errors aft
     { fullName: 'a stack runs', status: 'failed', failureMessages: [`${message}\n    at run (stack.ts:1:1)`] },
   ];
   const { names } = jestResults(
-    JSON.stringify({ numPassedTests: 0, testResults: [{ name: 'a.test.ts', status: 'failed', assertionResults }] }),
+    JSON.stringify({
+      numPassedTests: 0,
+      testResults: [
+        { name: 'a.test.ts', status: 'failed', assertionResults },
+        { name: 'b.test.ts', status: 'failed', message: 'no such module', assertionResults: [] },
+      ],
+    }),
   );
-  const lines = names.join('\n').split('\n');
+  const lines = (names[0] ?? '').split('\n');
+  expect(names[1]).toMatch(/b\.test\.ts: could not run\n {4}no such module$/);
   expect(lines[0]).toMatch(/a\.test\.ts: a stack runs$/);
   expect(lines[1]).toBe('    Error: pulumi up: exit code 1');
   expect(lines.at(-1)).toBe('    error: no such role');
