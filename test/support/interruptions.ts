@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { ApiException, type KubernetesObject } from '@kubernetes/client-node';
@@ -25,12 +25,21 @@ const choose = (steps: number) => ({
   awayMs: AWAY_MS,
 });
 
-/** In a folder, unlike in S3, a killed engine can leave an empty state; the one before is beside it (docs/ci.md). */
-function restoreTornState({ name, env }: TestStack): void {
-  const folder = fileURLToPath(env['PULUMI_BACKEND_URL'] ?? '');
-  const file = join(folder, '.pulumi', 'stacks', 'triton-serving', `${name}.json`);
-  if (existsSync(file) && readFileSync(file, 'utf8') !== '') return;
-  copyFileSync(`${file}.bak`, file);
+/** The file beside a state in a folder with its content type and checksum, which Pulumi writes in place (docs/ci.md). */
+export function attributesFile({ name, env }: TestStack): string {
+  return join(
+    fileURLToPath(env['PULUMI_BACKEND_URL'] ?? ''),
+    '.pulumi',
+    'stacks',
+    'triton-serving',
+    `${name}.json.attrs`,
+  );
+}
+
+/** An engine that is killed while it writes this file leaves it empty. */
+export function removeTornAttributes(stack: TestStack): void {
+  const file = attributesFile(stack);
+  if (existsSync(file) && readFileSync(file, 'utf8') === '') rmSync(file);
 }
 
 /**
@@ -39,7 +48,7 @@ function restoreTornState({ name, env }: TestStack): void {
  */
 async function repair(stack: TestStack, plane: ControlPlane, command: 'up' | 'destroy'): Promise<void> {
   await providersEnded(stack);
-  restoreTornState(stack);
+  removeTornAttributes(stack);
   await stack.pulumi('cancel', '--stack', stack.name, '--yes');
   const pending = await stack.pendingCreates();
   for (const { inputs } of pending) {
