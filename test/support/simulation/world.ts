@@ -4,7 +4,7 @@ import { Program, Clock, hashText, useClock } from './clock';
 import { Checks, type Run } from './checks';
 import { disk } from './memory-disk';
 import { modelOf, writeFirstRelease } from './models';
-import { Network, TRITON_REQUESTS } from './network';
+import { Network, NoResponseError, TRITON_REQUESTS } from './network';
 import { freeze, Pod } from './pod';
 import { publish } from './publish';
 import { VersionedBucket } from '../versioned-store';
@@ -301,16 +301,21 @@ class World {
   }
 
   /** The pods, as the API of Kubernetes lists them. */
-  private list(): Promise<AgentAddress[]> {
+  private async list(): Promise<AgentAddress[]> {
     const by = this.clock.current.name;
-    return this.network.call({
-      request: 'pods',
-      to: () => this.s3,
-      apply: () => {
-        this.checks.recorder?.onList(by);
-        return this.pods.map(({ name, uid }) => ({ name, uid, url: `http://${uid}` }));
-      },
-      timeoutMs: 10_000,
-    });
+    try {
+      return await this.network.call({
+        request: 'pods',
+        to: () => this.s3,
+        apply: () => {
+          this.checks.recorder?.onList(by);
+          return this.pods.map(({ name, uid }) => ({ name, uid, url: `http://${uid}` }));
+        },
+        timeoutMs: 10_000,
+      });
+    } catch (error) {
+      // As src/cluster does.
+      throw error instanceof NoResponseError ? new UserError(error.message) : error;
+    }
   }
 }
