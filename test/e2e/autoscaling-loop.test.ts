@@ -1,10 +1,11 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubernetesObject } from '@kubernetes/client-node';
 import sharp from 'sharp';
 import { SUMMARY_FLAGS } from '../../infra/triton/monitoring/latency';
 import { TritonServer } from '../../infra/triton/server';
+import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { freePorts } from '../../src/local/process/ports';
 import { whyNoGo } from '../../tools/toolchain/go';
@@ -13,6 +14,7 @@ import { launchBrowser, openFile } from '../support/browser';
 import { serveClusterMetrics } from '../support/cluster-metrics';
 import { ControlPlane, isServing } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
+import { whyMissing } from '../support/doc-commands';
 import { aggregationFlags, startKeda } from '../support/keda';
 import { getManifests, type Manifest } from '../support/manifests';
 import { panelPage, type DrawnPanel } from '../support/panel-picture';
@@ -21,6 +23,7 @@ import { TestPrometheus, type RangeSeries } from '../support/prometheus';
 import { registered } from '../support/registered-stack';
 import { ARGS } from '../support/render';
 import { answeringProgram, writeRepository } from '../support/repository';
+import { firstCommands } from '../support/runbook';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/wait-for';
@@ -52,6 +55,9 @@ const REPOSITORY = {
 /** Counters of failures, so that more than one lost request in a row shows. KEDA falls back after four. */
 const FAILURES = 8;
 
+/** In the description of a ScaledObject that cannot read its signals. */
+const FALLS_BACK = /FallbackExists/;
+
 interface Panel {
   title: string;
   fieldConfig: { defaults: { unit: string } };
@@ -69,7 +75,9 @@ const RANGES: Readonly<Record<string, readonly [least: number, most: number]>> =
   'Autoscaler: what it read, share of the goal': [0, 4],
 };
 
-describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autoscaling loop', () => {
+const WHY_NOT = whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']) ?? whyMissing('kubectl');
+
+describeUnless(WHY_NOT, 'the autoscaling loop', () => {
   const scratch = new Scratch();
   afterAll(() => scratch.clean());
   let plane: ControlPlane;
@@ -83,6 +91,15 @@ describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autosca
     const found = manifests.filter((one) => one.kind === kind && one.metadata.name === name);
     expect([kind, found.length]).toEqual([kind, 1]);
     return found[0] as Manifest;
+  };
+
+  /** What the commands of the runbook print, except the log of KEDA's pod, which is a process here. */
+  const describeAutoscaler = async (): Promise<string> => {
+    const commands = firstCommands('TritonAutoscalerFailing').filter((command) => command.includes(' describe '));
+    expect(commands).toHaveLength(2);
+    const script = commands.join('\n').replaceAll('--context prod ', '');
+    const env = { ...process.env, KUBECONFIG: plane.access.kubeconfigFile() };
+    return (await exec('bash', ['-euc', script], { env })).stdout;
   };
 
   beforeAll(async () => {
@@ -138,6 +155,9 @@ describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autosca
       await until('all pods serve', () => fleet.serving.length === MOST_PODS, LONG_MS);
       expect(fleet.desired).toEqual([1, 2, 3]);
       expect(load.failures).toEqual([]);
+      const printed = await describeAutoscaler();
+      expect(printed).toMatch(/^ +ScalingActive +True/m);
+      expect(printed).not.toMatch(FALLS_BACK);
     },
     LONG_MS,
   );
@@ -203,6 +223,12 @@ describeUnless(whyNoGo(['kubernetes', 'kwok', 'promtool', 'keda']), 'the autosca
       );
       expect(fleet.desired).toEqual([1, 2, 3]);
       expect(fleet.serving).toHaveLength(MOST_PODS);
+      const printed = await describeAutoscaler();
+      expect(printed).toMatch(FALLS_BACK);
+      expect(printed).toMatch(/^ +ScalingActive +True/m);
+      expect(printed).toMatch(/^ +Status: +Failing$/m);
+      const log = readFileSync(join(plane.processes.directory, 'keda-operator.log'), 'utf8');
+      expect(log.split('\n').slice(-50).join('\n')).toMatch(/connection refused/);
     },
     LONG_MS,
   );
