@@ -38,10 +38,11 @@ export async function bundleAgent(file: string): Promise<string> {
     entry,
     `import { main } from ${main};\nmain(process.argv.slice(2)).then((code) => (process.exitCode = code));\n`,
   );
-  // As a program, because a command of this package is itself a bundle, which cannot contain esbuild.
+  // As a program, because a command of this package is itself a bundle, which cannot contain esbuild. Its installation
+  // replaces the script by the binary, so it is not run by Node.
   const program = join(paths.root, 'node_modules', 'esbuild', 'bin', 'esbuild');
   const flags = ['--bundle', '--minify', '--platform=node', '--target=node20', `--outfile=${file}`];
-  await exec(process.execPath, [program, entry, ...flags]);
+  await exec(program, [entry, ...flags]);
   return file;
 }
 
