@@ -9,6 +9,7 @@ import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
 import { providersEnded } from '../support/interrupted-update';
+import { removeTornAttributes } from '../support/interruptions';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { runBlock, whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
@@ -268,6 +269,7 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
       process.kill(-(child.pid as number), 'SIGKILL');
       await ended;
       await providersEnded(stack);
+      removeTornAttributes(stack);
       stack.configure({ priorityClassName: undefined });
       await expect(stack.up()).rejects.toThrow(/the stack is currently locked by 1 lock/);
       await stack.pulumi('cancel', '--stack', 'local', '--yes');
