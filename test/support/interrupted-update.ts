@@ -99,9 +99,16 @@ const commandLine = (pid: number): string => readProcess(pid, 'cmdline') ?? '';
 /** How long a provider may still work on requests of an engine that was killed. */
 const LINGER_MS = 20_000;
 
-/** Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. */
+/**
+ * Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. Kills the
+ * language host at once, which only notices after minutes that its engine has ended.
+ */
 export async function providersEnded(stack: TestStack): Promise<void> {
-  const plugins = `${stack.env['PULUMI_HOME'] ?? ''}/plugins/`;
+  const home = stack.env['PULUMI_HOME'] ?? '';
+  const isOfStack = (pid: number): boolean =>
+    (readProcess(pid, 'environ') ?? '').split('\0').includes(`PULUMI_HOME=${home}`);
+  kill(processIds().filter((pid) => commandLine(pid).includes('/pulumi-language-') && isOfStack(pid)));
+  const plugins = `${home}/plugins/`;
   for (const end = Date.now() + LINGER_MS; ;) {
     const pids = processIds().filter((pid) => commandLine(pid).startsWith(plugins));
     if (pids.length === 0) return;
