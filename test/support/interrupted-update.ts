@@ -100,15 +100,15 @@ const commandLine = (pid: number): string => readProcess(pid, 'cmdline') ?? '';
 const LINGER_MS = 20_000;
 
 /**
- * Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. Kills the
- * language host at once, which only notices after minutes that its engine has ended.
+ * Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. Kills at once
+ * the language host and the program, which notice only after minutes that their engine has ended.
  */
 export async function providersEnded(stack: TestStack): Promise<void> {
   const home = stack.env['PULUMI_HOME'] ?? '';
+  const plugins = `${home}/plugins/`;
   const isOfStack = (pid: number): boolean =>
     (readProcess(pid, 'environ') ?? '').split('\0').includes(`PULUMI_HOME=${home}`);
-  kill(processIds().filter((pid) => commandLine(pid).includes('/pulumi-language-') && isOfStack(pid)));
-  const plugins = `${home}/plugins/`;
+  kill(processIds().filter((pid) => isOfStack(pid) && !commandLine(pid).startsWith(plugins)));
   for (const end = Date.now() + LINGER_MS; ;) {
     const pids = processIds().filter((pid) => commandLine(pid).startsWith(plugins));
     if (pids.length === 0) return;
