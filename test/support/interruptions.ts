@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { ApiException, type KubernetesObject } from '@kubernetes/client-node';
 import type { ControlPlane } from './control-plane';
 import { comparable, interruptedRun, INTERRUPTIONS, providersEnded } from './interrupted-update';
+import { NAMESPACE } from './local-stack';
 import { IS_LONG, report, SeededRandom, SOAK_SEED } from './soak';
 import type { StackConfig, TestStack } from './stack';
 
@@ -42,6 +43,9 @@ export function removeTornAttributes(stack: TestStack): void {
   if (existsSync(file) && readFileSync(file, 'utf8') === '') rmSync(file);
 }
 
+/** An object that a provider created before it was killed: Pulumi records that its creation failed. */
+const TAKEN = /kubernetes:(\S+):(\w+) \S+ creating .*"([^"]+)" already exists/;
+
 /**
  * The steps of docs/ci.md after a job that was cut off: removes the lock, deletes objects whose creation was interrupted,
  * and completes the update.
@@ -56,7 +60,14 @@ async function repair(stack: TestStack, plane: ControlPlane, command: 'up' | 'de
       if (!(error instanceof ApiException && error.code === 404)) throw error;
     });
   }
-  await stack.pulumi(command, '--stack', stack.name, '--yes', '--skip-preview', '--refresh');
+  const complete = () => stack.pulumi(command, '--stack', stack.name, '--yes', '--skip-preview', '--refresh');
+  await complete().catch(async (error: unknown) => {
+    const [, version = '', kind, name] = TAKEN.exec((error as Error).message) ?? [];
+    if (name === undefined) throw error;
+    const object = { apiVersion: version.replace('core/', ''), kind, metadata: { namespace: NAMESPACE, name } };
+    await plane.client.objects.delete(object);
+    await complete();
+  });
   if (pending.length > 0 && command === 'up') {
     await stack.pulumi('refresh', '--stack', stack.name, '--yes', '--skip-preview', '--clear-pending-creates');
   }
