@@ -54,8 +54,6 @@ interface Cost extends Traffic {
   agentPeak?: number;
   /** From the start of the agent until the files were on its disk. */
   downloadSeconds?: number;
-  /** The server ended before it was READY, so it needs more than `seconds`. */
-  unfinished?: boolean;
 }
 
 const NO_COST: Cost = { seconds: 0, bytes: 0, requests: 0 };
@@ -242,29 +240,24 @@ async function startAlone({ directory, programs, takeTraffic }: Context, reposit
   takeTraffic();
   const folder = join(directory, 'alone');
   const started = performance.now();
-  // Triton 2.51 ends a load after 300 s.
-  const triton = await startServer(programs, folder, { repository }).catch((error: unknown) => {
-    process.stderr.write(`${(error as Error).message}\n`);
-  });
+  const triton = await startServer(programs, folder, { repository });
   const seconds = (performance.now() - started) / 1000;
-  const peak = triton === undefined ? {} : { tritonPeak: getPeak(triton.pid) };
-  await triton?.stop();
+  const tritonPeak = getPeak(triton.pid);
+  await triton.stop();
   rmSync(folder, { recursive: true, force: true });
-  return { seconds, ...takeTraffic(), ...peak, unfinished: triton === undefined };
+  return { seconds, ...takeTraffic(), tritonPeak };
 }
 
 function report(title: string, samples: Map<string, Cost[]>, release: WrittenRelease): void {
-  const column = (name: string, what: Exclude<keyof Cost, 'unfinished'>): number[] =>
+  const column = (name: string, what: keyof Cost): number[] =>
     (samples.get(name) ?? []).map((cost) => cost[what] ?? NaN);
-  const least = (name: string): string =>
-    samples.get(name)?.some(({ unfinished }) => unfinished === true) ? '> ' : '';
   const text = (value: number, show: (value: number) => string): string => (Number.isNaN(value) ? '' : show(value));
   print(
     title,
     ['start', 'time', 'download', 'requests', 'read, of what is served', 'peak of Triton', 'of the agent'],
     [...samples.keys()].map((name) => [
       name,
-      `${least(name)}${median(column(name, 'seconds')).toFixed(2)} s`,
+      `${median(column(name, 'seconds')).toFixed(2)} s`,
       text(median(column(name, 'downloadSeconds')), (value) => `${value.toFixed(2)} s`),
       String(median(column(name, 'requests'))),
       (median(column(name, 'bytes')) / release.servedBytes).toFixed(3),
@@ -276,10 +269,7 @@ function report(title: string, samples: Map<string, Cost[]>, release: WrittenRel
     'ratios',
     ['what', 'ratio'],
     [
-      [
-        'own loader / agent',
-        `${least(OWN_LOADER)}${medianRatio(column(OWN_LOADER, 'seconds'), column(AGENT, 'seconds')).toFixed(2)}`,
-      ],
+      ['own loader / agent', medianRatio(column(OWN_LOADER, 'seconds'), column(AGENT, 'seconds')).toFixed(2)],
       ['agent, download / s5cmd', medianRatio(column(BESIDE, 'downloadSeconds'), column(S5CMD, 'seconds')).toFixed(2)],
       [
         'Triton with agent / from its disk, peak',
