@@ -41,14 +41,13 @@ describeUnless(whyNoAwsStack(), 'a stack with a pending create', () => {
   /** Updates the stack, and changes its state as if Pulumi had ended before AWS answered. */
   const cutOff = async (): Promise<void> => {
     await stack.up();
-    const file = join(scratch.directory, 'pulumi', 'state', '.pulumi', 'stacks', 'triton-serving', 'prod.json');
-    const state = JSON.parse(readFileSync(file, 'utf8')) as Checkpoint;
+    const state = JSON.parse(readFileSync(stack.stateFile, 'utf8')) as Checkpoint;
     const { latest } = state.checkpoint;
     const role = latest.resources.find(({ urn }) => urn === URN);
     latest.resources = latest.resources.filter((resource) => resource !== role);
     latest.pending_operations = [{ type: 'creating', resource: { ...role, id: undefined, outputs: undefined } }];
-    writeFileSync(file, JSON.stringify(state));
-    rmSync(`${file}.attrs`, { force: true }); // Checksums.
+    writeFileSync(stack.stateFile, JSON.stringify(state));
+    rmSync(`${stack.stateFile}.attrs`, { force: true }); // Checksums.
   };
 
   /** The output of the command in docs/ci.md that lists pending creates. */

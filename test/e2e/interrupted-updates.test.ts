@@ -1,14 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import {
-  attributesFile,
-  DESTROYS,
-  interruptDestroy,
-  interruptUpdates,
-  removeTornAttributes,
-  UPDATES,
-} from '../support/interruptions';
+import { removeTornAttributes } from '../support/interrupted-update';
+import { DESTROYS, interruptDestroy, interruptUpdates, UPDATES } from '../support/interruptions';
 import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { defineStubCrds } from '../support/stub-crds';
 import type { TestStack } from '../support/stack';
@@ -48,7 +42,7 @@ describeUnless(whyNoEngines(), 'a stack whose updates are interrupted', () => {
   test('a state in a folder whose attributes are empty cannot be read until they are deleted', async () => {
     const list = () => stack.pulumi('stack', 'export', '--stack', stack.name);
     const state = await list();
-    writeFileSync(attributesFile(stack), '');
+    writeFileSync(`${stack.stateFile}.attrs`, '');
     await expect(list()).rejects.toThrow('failed to load checkpoint: EOF');
     removeTornAttributes(stack);
     expect(await list()).toBe(state);

@@ -1,5 +1,6 @@
 import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import type { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { getParent, processIds, readProcess } from '../../src/local/process/proc';
@@ -99,11 +100,18 @@ const commandLine = (pid: number): string => readProcess(pid, 'cmdline') ?? '';
 /** How long a provider may still work on requests of an engine that was killed. */
 const LINGER_MS = 20_000;
 
+/** An engine that is killed while it writes this file leaves it empty (docs/ci.md). */
+export function removeTornAttributes({ stateFile }: TestStack): void {
+  const file = `${stateFile}.attrs`;
+  if (existsSync(file) && readFileSync(file, 'utf8') === '') rmSync(file);
+}
+
 /**
- * Waits until no provider of an interrupted run works any more, and kills those that still wait for objects. Kills at once
- * the language host and the program, which notice only after minutes that their engine has ended.
+ * Ends what an interrupted run left: waits until no provider works any more, and kills those that still wait for objects.
+ * Kills at once the language host and the program, which notice only after minutes that their engine has ended. Then the
+ * state can be read.
  */
-export async function providersEnded(stack: TestStack): Promise<void> {
+export async function runEnded(stack: TestStack): Promise<void> {
   const home = stack.env['PULUMI_HOME'] ?? '';
   const plugins = `${home}/plugins/`;
   const isOfStack = (pid: number): boolean =>
@@ -111,10 +119,11 @@ export async function providersEnded(stack: TestStack): Promise<void> {
   kill(processIds().filter((pid) => isOfStack(pid) && !commandLine(pid).startsWith(plugins)));
   for (const end = Date.now() + LINGER_MS; ;) {
     const pids = processIds().filter((pid) => commandLine(pid).startsWith(plugins));
-    if (pids.length === 0) return;
+    if (pids.length === 0) break;
     if (Date.now() > end) kill(pids);
     await sleep(500);
   }
+  removeTornAttributes(stack);
 }
 
 function kill(pids: readonly number[]): void {

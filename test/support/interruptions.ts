@@ -1,9 +1,6 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { ApiException, type KubernetesObject } from '@kubernetes/client-node';
 import type { ControlPlane } from './control-plane';
-import { comparable, interruptedRun, INTERRUPTIONS, providersEnded } from './interrupted-update';
+import { comparable, interruptedRun, INTERRUPTIONS, runEnded, type Interruption } from './interrupted-update';
 import { NAMESPACE } from './local-stack';
 import { IS_LONG, report, SeededRandom, SOAK_SEED } from './soak';
 import type { StackConfig, TestStack } from './stack';
@@ -26,23 +23,6 @@ const choose = (steps: number) => ({
   awayMs: AWAY_MS,
 });
 
-/** The file beside a state in a folder with its content type and checksum, which Pulumi writes in place (docs/ci.md). */
-export function attributesFile({ name, env }: TestStack): string {
-  return join(
-    fileURLToPath(env['PULUMI_BACKEND_URL'] ?? ''),
-    '.pulumi',
-    'stacks',
-    'triton-serving',
-    `${name}.json.attrs`,
-  );
-}
-
-/** An engine that is killed while it writes this file leaves it empty. */
-export function removeTornAttributes(stack: TestStack): void {
-  const file = attributesFile(stack);
-  if (existsSync(file) && readFileSync(file, 'utf8') === '') rmSync(file);
-}
-
 /** An object that a provider created before it was killed: Pulumi records that its creation failed. */
 const TAKEN = /kubernetes:(\S+):(\w+) \S+ creating .*"([^"]+)" already exists/;
 
@@ -50,9 +30,13 @@ const TAKEN = /kubernetes:(\S+):(\w+) \S+ creating .*"([^"]+)" already exists/;
  * The steps of docs/ci.md after a job that was cut off: removes the lock, deletes objects whose creation was interrupted,
  * and completes the update.
  */
-async function repair(stack: TestStack, plane: ControlPlane, command: 'up' | 'destroy'): Promise<void> {
-  await providersEnded(stack);
-  removeTornAttributes(stack);
+async function repair(
+  stack: TestStack,
+  plane: ControlPlane,
+  command: 'up' | 'destroy',
+  interruption: Interruption,
+): Promise<void> {
+  await runEnded(stack);
   await stack.pulumi('cancel', '--stack', stack.name, '--yes');
   const pending = await stack.pendingCreates();
   for (const { inputs } of pending) {
@@ -62,8 +46,9 @@ async function repair(stack: TestStack, plane: ControlPlane, command: 'up' | 'de
   }
   const complete = () => stack.pulumi(command, '--stack', stack.name, '--yes', '--skip-preview', '--refresh');
   await complete().catch(async (error: unknown) => {
-    const [, version = '', kind, name] = TAKEN.exec((error as Error).message) ?? [];
-    if (name === undefined) throw error;
+    const taken = interruption === 'provider' ? TAKEN.exec((error as Error).message) : null;
+    if (taken === null) throw error;
+    const [, version = '', kind, name = ''] = taken;
     const object = { apiVersion: version.replace('core/', ''), kind, metadata: { namespace: NAMESPACE, name } };
     await plane.client.objects.delete(object);
     await complete();
@@ -103,7 +88,7 @@ export async function interruptUpdates(
     const how = choose(steps);
     const { exitCode, printed } = await interruptedRun(stack, plane, ['up'], how);
     const title = `update ${index + 1} of seed ${SOAK_SEED}: ${how.interruption} after ${how.afterSteps} of ${steps} steps, exit code ${exitCode}`;
-    await repair(stack, plane, 'up').catch((error: unknown) => {
+    await repair(stack, plane, 'up', how.interruption).catch((error: unknown) => {
       throw new Error(`${title}\n${printed}`, { cause: error });
     });
     expect({ title, resources: comparable(await stack.resources('--show-secrets')) }).toEqual({ title, resources });
@@ -118,7 +103,7 @@ export async function interruptDestroy(stack: TestStack, plane: ControlPlane, st
   const how = choose(steps);
   const { exitCode, printed } = await interruptedRun(stack, plane, ['destroy'], how);
   const title = `destroy of seed ${SOAK_SEED}: ${how.interruption} after ${how.afterSteps} of ${steps} steps, exit code ${exitCode}`;
-  await repair(stack, plane, 'destroy').catch((error: unknown) => {
+  await repair(stack, plane, 'destroy', how.interruption).catch((error: unknown) => {
     throw new Error(`${title}\n${printed}`, { cause: error });
   });
   expect({ title, resources: await stack.resources() }).toEqual({ title, resources: [] });

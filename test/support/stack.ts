@@ -1,5 +1,6 @@
 import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { dump, load } from 'js-yaml';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
@@ -72,6 +73,12 @@ export class TestStack {
 
   get name(): string {
     return this.stackName;
+  }
+
+  /** The state, in a folder. Beside it, Pulumi writes FILE.attrs, with content type and checksum, in place. */
+  get stateFile(): string {
+    const folder = fileURLToPath(this.env['PULUMI_BACKEND_URL'] ?? '');
+    return join(folder, '.pulumi', 'stacks', PROJECT, `${this.name}.json`);
   }
 
   /** Renames the stack and its file, as "pulumi stack rename" does. */
