@@ -2,6 +2,7 @@ import { promises as fs, type Stats } from 'node:fs';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { GOLDEN_FOLDER } from '../model/golden';
+import { readTraceRecord } from '../model/trace-record';
 
 /** A change is reported only if two checks find the same files, because an editor or a copy may still be writing. */
 const LOOK_MS = 700;
@@ -27,8 +28,15 @@ export async function fingerprints(repository: string): Promise<Fingerprints> {
 async function fingerprint(directory: string): Promise<string> {
   const files = await filesUnder(directory);
   const all = new Set(files.map(({ name }) => name));
+  const recorded = new Set(
+    files
+      .filter(({ name }) => name.endsWith('.trace.json'))
+      .map(({ name }) => readTraceRecord(path.join(directory, name)))
+      .flatMap((record) => [...(record?.dataFiles ?? []), ...(record?.otherFiles ?? [])])
+      .map((file) => file.path),
+  );
   return files
-    .filter(({ name }) => !isOfTools(name, all))
+    .filter(({ name }) => !recorded.has(name) && !isOfTools(name, all))
     .map(({ name, stat }) => `${name} ${stat.size} ${stat.mtimeMs}`)
     .sort()
     .join('\n');

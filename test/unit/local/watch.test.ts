@@ -12,11 +12,17 @@ writeRepository(repository, {
   'a/1/model.pt': 'traced',
   'a/1/model.pt.trace.json': '{}',
   'b/1/model.py': 'pass\n',
+  'd/1/model.onnx.trace.json': JSON.stringify({
+    data_files: [{ path: '1/model.onnx.data', bytes: 1 }],
+    extra_files: [{ path: '1/tokenizer.json', bytes: 1 }],
+  }),
 });
 
 const A_FILE = 'a file\n';
 test.each([
   ['a/1/model.pt', false],
+  ['d/1/model.onnx.data', false],
+  ['d/1/tokenizer.json', false],
   ['a/1/model.pt.trace.json', false],
   ['a/1/.gitignore', false],
   ['a/golden/1/traced-0.json', false],
