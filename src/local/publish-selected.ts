@@ -43,7 +43,7 @@ export async function publishSelected(
     models: names,
     replacePublished: true,
     removeOthers: true,
-    adapt: withShortWarmUp,
+    adaptToThisMachine: withShortWarmUp,
     lockTimeoutMs: LOCK_TIMEOUT_MS,
     signal: stop.signal,
     onBytes: (key, sent) => step.update(`${formatBytes((bytes += sent))}, last ${key}`),

@@ -88,7 +88,7 @@ export async function reloadModel(name: string, options: ReloadOptions): Promise
       ...stack.through,
       replacePublished: true,
       reload: true,
-      adapt: withShortWarmUp,
+      adaptToThisMachine: withShortWarmUp,
       noAsk: options.noAsk,
       ask: options.noAsk ? undefined : async (_, __, model) => void answers.push(...(await ask(model.name, options))),
       loadTimeoutMs: RELOAD_TIMEOUT_MS,

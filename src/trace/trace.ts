@@ -8,6 +8,7 @@ import { paths } from '../core/paths';
 import { ensureUv } from '../install/python';
 import { fetchFiles, fetchWeights } from './weights/fetch';
 import { readWeightsFile } from '../model/weights-file';
+import { CPU_VARIABLES } from '../triton/serving';
 
 export interface TraceOptions {
   python: string;
@@ -19,6 +20,10 @@ export interface TraceOptions {
   force?: boolean;
   /** Set dims in model.yaml if the weights need other dims. */
   fitConfig?: boolean;
+  /** Compare only the golden requests with PyTorch, before a model is served on this machine. */
+  quick?: boolean;
+  /** Leave the processors to other programs. */
+  background?: boolean;
   /** Only report why each model would be traced again, or not. */
   explain?: boolean;
   /** Numbers as on the command line; the tracing process checks them. */
@@ -53,6 +58,8 @@ export interface TraceResult {
   artifact: string;
   bytes: number;
   weights: { kind: 'pretrained' | 'random' | 'none'; description: string };
+  /** Quick: only the golden requests were compared with PyTorch. Only thoroughly checked artifacts go to a stack. */
+  checked: 'quick' | 'thorough';
   check: {
     tolerance: number;
     rtol: number;
@@ -86,7 +93,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
     if (options.fitConfig === true) args.push('--fit-config');
-    if (options.explain === true) args.push('--explain');
+    for (const flag of ['explain', 'quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];
       if (value !== undefined) args.push(`--${name}=${value}`);
@@ -94,6 +101,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     await exec(options.python, args, {
       cwd: paths.python,
       env: {
+        ...CPU_VARIABLES,
         ...process.env,
         PYTHONPATH: tracingPath(),
         // Installs the packages of a requirements.txt.
