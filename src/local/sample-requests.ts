@@ -30,8 +30,6 @@ export interface SampleRequest {
   show?(outputs: readonly Tensor[]): DisplayedResult;
   /** Request parameters of KServe v2. */
   parameters?: GoldenRequest['parameters'];
-  /** Whether the inputs are zeros, which a model may refuse. */
-  isZeros?: true;
 }
 
 /** A public-domain photograph of a face, 256 x 256. */
@@ -108,12 +106,15 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<SampleRequest>
   },
 };
 
-/** The request for a model: a known sample, otherwise its first golden request, otherwise zeros. */
-export async function sampleFor(model: RepositoryModel): Promise<SampleRequest> {
+/**
+ * The request for a model whose answer is shown: a known sample, otherwise its first golden request, otherwise zeros.
+ * @param loaded the configuration as the server completed it
+ */
+export async function sampleFor(model: RepositoryModel, loaded: object): Promise<SampleRequest> {
   // Own properties only, because a model may be named "constructor".
   const make = Object.hasOwn(SAMPLES, model.name) ? SAMPLES[model.name] : undefined;
-  const [golden] = goldenSamples(model);
-  const other = (): SampleRequest => golden ?? sampleOfZeros(model);
+  const [golden] = requestsFor(model.golden, model.served.at(-1) ?? 0);
+  const other = (): SampleRequest => (golden === undefined ? sampleOfZeros(loaded) : sampleOfGolden(golden));
   if (make === undefined) return other();
   try {
     const sample = await make(model);
@@ -125,9 +126,8 @@ export async function sampleFor(model: RepositoryModel): Promise<SampleRequest> 
   }
 }
 
-/** The golden requests of the newest version, which answers requests without a version. */
-export function goldenSamples({ golden, served }: RepositoryModel): SampleRequest[] {
-  return requestsFor(golden, served.at(-1) ?? 0).map((request) => ({
+function sampleOfGolden(request: GoldenRequest): SampleRequest {
+  return {
     inputs: request.inputs,
     parameters: request.parameters,
     read: (outputs) => {
@@ -136,7 +136,7 @@ export function goldenSamples({ golden, served }: RepositoryModel): SampleReques
       if (mismatch === undefined) return `golden request ${request.name}: as expected${empty}`;
       throw new UserError(`golden request ${request.name}: ${describeMismatch(mismatch)}`);
     },
-  }));
+  };
 }
 
 /** Whether the model's configuration accepts the request. */
@@ -155,10 +155,9 @@ function fits({ inputs }: SampleRequest, { config }: RepositoryModel): boolean {
 }
 
 /** The request for a model without golden requests and without a sample. */
-function sampleOfZeros({ config }: RepositoryModel): SampleRequest {
+function sampleOfZeros(config: object): SampleRequest {
   return {
     inputs: zeroInputs(config),
-    isZeros: true,
     read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
   };
 }

@@ -1,14 +1,13 @@
 import { UserError } from '../core/errors';
 import type { RepositoryModel } from '../model';
-import { contradiction } from '../model/golden';
-import { ASK_TIMEOUT_MS, isLost } from '../release/ask';
+import { askModel as askBeforeCommit, ASK_TIMEOUT_MS, isLost, type Answered } from '../release/ask';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { explainRequestFailure } from '../triton/load-failure';
 import { encodeTensor, type Tensor } from '../triton/tensor';
 import type { DisplayedResult } from './displayed-results';
-import { goldenSamples, toNumbers, sampleFor, type SampleRequest } from './sample-requests';
+import { toNumbers, sampleFor, type SampleRequest } from './sample-requests';
 
 /** The answer of one model to one request. */
 export interface SmokeTestResult {
@@ -48,8 +47,8 @@ interface Client {
 const SAME_WITHIN = 1e-3;
 
 /**
- * Sends one request to each model over HTTP and the same request over gRPC, and checks that both answers are equal.
- * All golden requests of a model are also sent, over HTTP.
+ * Asks each model as it is asked before a release counts, and sends one request whose answer is shown, over HTTP and over
+ * gRPC, whose answers must be equal.
  */
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
@@ -68,51 +67,42 @@ export async function askEachModel(
   }
 }
 
-/** Sends the requests of one model with each client. */
+/** Sends the requests of one model with each client, HTTP first. */
 export async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
+  const [http] = clients as [Client, ...Client[]];
+  const { name, golden } = model;
+  const own = { model: name, protocol: http.protocol, milliseconds: 0, result: '' };
+  const described = (error: unknown): string => explainRequestFailure(name, (error as Error).message);
+  let answered: Answered;
+  try {
+    answered = await askBeforeCommit(http.client, model, golden, { zerosWereAnswered: false });
+  } catch (error) {
+    return [{ ...own, error: described(error) }];
+  }
+  if (answered.asked === 'impossible') return [{ ...own, result: answered.text }];
+  if (answered.asked === 'zeros failed') return [{ ...own, error: answered.text, isZeros: true }];
   let sample: SampleRequest;
   try {
-    sample = await sampleFor(model);
+    sample = await sampleFor(model, await http.client.modelConfig(name));
   } catch (error) {
-    const message = `cannot create a request: ${(error as Error).message}`;
-    return clients.map(({ protocol }) => ({
-      model: model.name,
-      protocol,
-      milliseconds: 0,
-      result: '',
-      error: message,
-    }));
+    return [{ ...own, error: `cannot create a request: ${(error as Error).message}` }];
   }
   const answers: SmokeTestResult[] = [];
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const answer: SmokeTestResult = {
-      model: model.name,
-      protocol,
-      milliseconds: 0,
-      result: '',
-      isZeros: sample.isZeros,
-    };
+    const answer: SmokeTestResult = { ...own, protocol };
     answers.push(answer);
     try {
-      const { outputs } = await infer(client, model.name, sample);
+      const { outputs } = await infer(client, name, sample);
       answer.milliseconds = performance.now() - started;
-      const wrong = sample.isZeros === true ? contradiction(model.config, outputs) : undefined;
-      if (wrong !== undefined) {
-        delete answer.isZeros;
-        throw new Error(wrong);
-      }
-      if (first === undefined) await askGolden(client, model);
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
       if (first === undefined && sample.show !== undefined) answer.display = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
-      answer.error = explainRequestFailure(model.name, (error as Error).message);
-      if (!isLost(error)) continue;
-      delete answer.isZeros;
+      answer.error = described(error);
       // Another request would wait as long.
-      break;
+      if (isLost(error)) break;
     }
   }
   return answers;
@@ -120,11 +110,6 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
 
 const infer = (client: InferenceClient, model: string, { inputs, parameters }: SampleRequest): Promise<InferResult> =>
   client.infer(model, inputs, { parameters, timeoutMs: ASK_TIMEOUT_MS });
-
-/** @throws UserError for the first answer that differs from the expected one */
-async function askGolden(client: InferenceClient, model: RepositoryModel): Promise<void> {
-  for (const sample of goldenSamples(model)) sample.read((await infer(client, model.name, sample)).outputs);
-}
 
 function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: SampleRequest): string {
   sample.read(outputs);

@@ -2,11 +2,14 @@ import { abortable } from '../core/abort';
 import { UserError } from '../core/errors';
 import { formatCount } from '../core/format';
 import {
+  answeredRow,
   compareAnswer,
   comparesOnlyShapes,
   contradiction,
   describeMismatch,
+  isRounding,
   requestsFor,
+  rowProbes,
   zeroInputs,
   type GoldenRequest,
   type Mismatch,
@@ -14,7 +17,7 @@ import {
 import type { ModelConfig } from '../model';
 import { TritonError, type InferenceClient, type InferOptions } from '../triton/client';
 import { withoutFrames } from '../triton/load-failure';
-import type { Tensor } from '../triton/tensor';
+import { isFloat, type Tensor } from '../triton/tensor';
 
 /**
  * Timeout of one request, from its start to the complete answer. The first request may make the backend optimize the
@@ -39,7 +42,8 @@ export interface AskOptions {
   signal?: AbortSignal | undefined;
   timeoutMs?: number | undefined;
   /**
-   * Called with each answer to a golden request. With this callback all requests are sent, even after a wrong answer.
+   * Called with each answer to a golden request. With this callback all golden requests are sent, even after a wrong
+   * answer, and none is repeated.
    */
   onAnswer?: ((request: GoldenRequest, answer: readonly Tensor[]) => void) | undefined;
 }
@@ -67,10 +71,20 @@ export class WrongAnswerError extends UserError {
 /** The fields of a served configuration that matter to requests. */
 type ServedConfig = Pick<
   ModelConfig,
-  'max_batch_size' | 'input' | 'output' | 'batch_output' | 'sequence_batching' | 'model_transaction_policy'
+  | 'backend'
+  | 'max_batch_size'
+  | 'input'
+  | 'output'
+  | 'batch_input'
+  | 'batch_output'
+  | 'sequence_batching'
+  | 'model_transaction_policy'
 >;
 
-/** Sends each served version its golden requests, or the zero request if it has none. */
+/**
+ * Sends each served version its golden requests, or the zero request if it has none; the first request twice, because an
+ * answer must depend on the request alone; and a golden row beside another row, because it must not depend on other rows.
+ */
 export async function askModel(
   client: AskedClient,
   model: { name: string; served: readonly number[] },
@@ -90,7 +104,7 @@ export async function askModel(
     answered += requests.length;
     empty += requests.filter(comparesOnlyShapes).length;
     if (requests.length > 0) continue;
-    const result = await asker.askZeros();
+    const result = await asker.askZeros(options.onAnswer === undefined);
     // A version that fails overrides the results of the other versions.
     if (zeros === undefined || result.asked === 'zeros failed') zeros = result;
   }
@@ -133,14 +147,53 @@ class VersionAsker {
       }
     }
     if (wrong !== undefined) throw wrong;
+    const [first] = requests;
+    if (first === undefined || this.options.onAnswer !== undefined) return;
+    await this.askGolden(first, AGAIN);
+    await this.askRows(requests);
+  }
+
+  /**
+   * Sends a golden row beside other rows.
+   * @throws WrongAnswerError if its answer differs, or if the model refuses a batch of equal rows
+   */
+  private async askRows(requests: readonly GoldenRequest[]): Promise<void> {
+    const probes = rowProbes(requests, this.config);
+    for (const probe of probes) {
+      const { inputs, where, expected } = probe;
+      let answer: Tensor[];
+      try {
+        answer = await this.infer(inputs, {
+          outputs: expected.outputs.map(({ name }) => ({ name })),
+          parameters: expected.parameters,
+        });
+      } catch (cause) {
+        // The model may refuse zeros, but not a row that it answers alone.
+        if (probe !== probes.at(-1) && !isLost(cause)) continue;
+        const reason = withoutFrames(this.name, (cause as Error).message);
+        throw this.failed(
+          `${this.where} fails on a row of golden request ${expected.name} ${where}: ${reason}`,
+          cause,
+          ROWS,
+        );
+      }
+      const mismatch = compareAnswer(expected, answeredRow(probe, answer));
+      if (mismatch === undefined || isRounding(mismatch, expected)) continue;
+      throw new WrongAnswerError(
+        `${this.where} mixes the rows of a batch: a row of golden request ${expected.name} gets another answer ${where}: ` +
+          describeMismatch(mismatch),
+        { hint: ROWS, mismatch },
+      );
+    }
   }
 
   /** @throws WrongAnswerError */
-  private async askGolden(request: GoldenRequest): Promise<void> {
+  private async askGolden(request: GoldenRequest, hintAgain?: string): Promise<void> {
     const { inputs, outputs, parameters } = request;
     const hint =
+      hintAgain ??
       `fix ${this.name} and publish it again (the version number can be reused); if the answer is right, ` +
-      `correct ${this.name}/golden/${request.name}.json; --no-ask publishes without verifying answers`;
+        `correct ${this.name}/golden/${request.name}.json; --no-ask publishes without verifying answers`;
     let answer: Tensor[];
     try {
       answer = await this.infer(inputs, {
@@ -154,7 +207,8 @@ class VersionAsker {
     this.options.onAnswer?.(request, answer);
     const mismatch = compareAnswer(request, answer);
     if (mismatch === undefined) return;
-    const message = `${this.where} gives a wrong answer to golden request ${request.name}: ${describeMismatch(mismatch)}`;
+    const wrong = hintAgain === undefined ? 'a wrong answer' : 'another answer when it is asked again';
+    const message = `${this.where} gives ${wrong} to golden request ${request.name}: ${describeMismatch(mismatch)}`;
     throw new WrongAnswerError(message, { hint, mismatch });
   }
 
@@ -162,13 +216,23 @@ class VersionAsker {
    * @throws WrongAnswerError if the answer contradicts the configuration. Also if the request fails, when the server or the
    *   model's process ended or did not answer in time, or when zeros were answered before.
    */
-  async askZeros(): Promise<Answered> {
+  async askZeros(twice: boolean): Promise<Answered> {
     const { zerosWereAnswered } = this.options;
     const { name, version } = this;
     const golden = `add golden requests with valid input: ${name}/golden/CASE.json (for this version only: ${name}/golden/${version}/CASE.json)`;
     try {
-      const wrong = contradiction(this.config, await this.infer(zeroInputs(this.config), {}));
-      if (wrong === undefined) return { asked: 'zeros', text: 'answered zeros' };
+      const inputs = zeroInputs(this.config);
+      const answer = await this.infer(inputs, {});
+      const wrong = contradiction(this.config, answer);
+      if (wrong === undefined) {
+        const other = twice ? findDifference(answer, await this.infer(inputs, {})) : undefined;
+        if (other === undefined) return { asked: 'zeros', text: 'answered zeros' };
+        const text = `gives another answer when it is asked again: ${describeMismatch(other)}`;
+        // A program may draw random numbers on purpose.
+        if (!NETWORKS.includes(this.config.backend ?? ''))
+          return { asked: 'zeros', text: `answered zeros, but ${text}` };
+        throw new WrongAnswerError(`${this.where} ${text}`, { hint: AGAIN, mismatch: other });
+      }
       throw new WrongAnswerError(`${this.where} contradicts its configuration: ${wrong}`, {
         hint: `correct the output in the configuration of ${this.name}, or the model`,
       });
@@ -208,6 +272,26 @@ class VersionAsker {
     const { replica } = this.options;
     return `${replica === undefined ? '' : `${replica}: `}${this.name} version ${this.version}`;
   }
+}
+
+/** Backends of files that hold a network, whose answer depends on its inputs alone. */
+const NETWORKS: readonly string[] = ['pytorch', 'onnxruntime', 'tensorrt'];
+
+const AGAIN =
+  'a network that was saved in training mode answers so: call eval() before it is saved; remove random numbers and state that calls change';
+const ROWS =
+  'Triton joins requests of different clients into one batch: compute each row by itself (no softmax, mean or sort over the batch), or set max_batch_size: 0';
+
+/** How a second answer to the same request differs from the first; undefined if it does not, but for rounding. */
+function findDifference(first: readonly Tensor[], second: readonly Tensor[]): Mismatch | undefined {
+  const outputs = first.map((tensor) => {
+    const largest = isFloat(tensor.datatype)
+      ? (tensor.data as Float32Array).reduce((most, value) => (Math.abs(value) > most ? Math.abs(value) : most), 0)
+      : 0;
+    const absolute = Number.isFinite(largest) ? 1e-5 + 1e-4 * largest : 0;
+    return { name: tensor.name, tensor, tolerance: { absolute, relative: 0 } };
+  });
+  return compareAnswer({ outputs }, second);
 }
 
 /** Whether the message is that of a backend which compares answers with the configuration itself. */

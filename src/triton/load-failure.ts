@@ -17,13 +17,17 @@ export interface LoadFailure {
 /** The local folder to which Triton copies a model from S3. Its name differs in each load. */
 const COPY_OF_FOLDER = /(?:[^\s'"]*\/)?\bfolder\w{6}\//g;
 
+/** An error in a TorchScript file: a fixed sentence, several tracebacks, and the error. */
+const TORCHSCRIPT = /The following operation failed in the TorchScript interpreter\.[^]*\n(?:builtins\.)?(\S.*?)\s*$/;
+
 /**
- * Shortens a reason that the server gave. Of the stack frames after an exception in a model.py, keeps only the
+ * Shortens a reason that the server gave. Of tracebacks of TorchScript, keeps only the error at the end. Of the stack frames after an exception in a model.py, keeps only the
  * innermost one in the model's own files, with its path in the repository: `ValueError: no (resnet/1/model.py, line 4,
  * in execute)`.
  */
 export function withoutFrames(model: string, reason: string): string {
-  const [said = '', frames = ''] = reason.replaceAll(COPY_OF_FOLDER, `${model}/`).split(/\s*At:\s*\n/);
+  const shortened = reason.replaceAll(COPY_OF_FOLDER, `${model}/`).replace(TORCHSCRIPT, '$1');
+  const [said = '', frames = ''] = shortened.split(/\s*At:\s*\n/);
   for (const frame of frames.split('\n')) {
     const [, path = '', line, name] = /^\s*(\S+)\((\d+)\): (\S+)$/.exec(frame) ?? [];
     const at = `/${path}`.lastIndexOf(`/${model}/`);

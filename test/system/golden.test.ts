@@ -51,7 +51,7 @@ function write(files: Record<string, string>): void {
   writeRepository(repository, files);
 }
 
-const golden = (inputs: number[], outputs: number[], more: object = {}): string =>
+const golden = (inputs: unknown[], outputs: unknown[], more: object = {}): string =>
   JSON.stringify({ inputs: [{ name: 'x', data: inputs }], outputs: [{ name: 'y', data: outputs }], ...more });
 
 /** Publishes the folder to the second replica, without golden requests, because the fake server cannot answer them. */
@@ -267,6 +267,42 @@ test.each([
   ).outputs;
   expect(answered?.data).toEqual(Float32Array.of(1, 2));
   write(zeroModel(2, 'x'));
+});
+
+test.each([
+  [
+    'a softmax over the batch',
+    'np.exp(x) / np.exp(x).sum()',
+    [[0.26894143, 0.7310586]],
+    'beside a row of zeros: y\\[0, 0\\] is',
+  ],
+  [
+    'a row number',
+    'x + np.arange(len(x), dtype=np.float32)[:, None]',
+    [[1, 2]],
+    'beside a row of zeros: y\\[0, 0\\] is 2, expected 1',
+  ],
+])('publish rejects a model that mixes rows: %s', async (_, answer, outputs, message) => {
+  await settleSecond();
+  const before = await head();
+  const files = zeroModel(3, answer);
+  files['z/config.pbtxt'] = (files['z/config.pbtxt'] ?? '').replace('max_batch_size: 0', 'max_batch_size: 4');
+  write({ ...files, 'z/golden/one.json': golden([[1, 2]], outputs) });
+  await expect(publishOn([one.httpUrl, two.url])).rejects.toThrow(
+    new RegExp(`z version 3 mixes the rows of a batch: a row of golden request one gets another answer ${message}`),
+  );
+  expect(two.loads).toEqual([]);
+  expect(await head()).toEqual(before);
+  write(zeroModel(2, 'x'));
+});
+
+test('publish notes that a program answers otherwise when it is asked again', async () => {
+  write(zeroModel(4, 'x + np.random.rand(2).astype(np.float32)'));
+  expect(await publishReported()).toEqual([
+    expect.stringMatching(
+      /^z answered zeros, but gives another answer when it is asked again: y\[0\] is 0\.\d+, expected/,
+    ),
+  ]);
 });
 
 describe('mutants and re-traces', () => {

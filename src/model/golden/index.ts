@@ -10,4 +10,5 @@ export {
   type GoldenRequest,
   type Tolerance,
 } from './request';
+export { answeredRow, isRounding, rowProbes, type RowProbe } from './rows';
 export { contradiction, zeroInputs } from './zeros';

@@ -2,7 +2,9 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { GoldenRequest } from '../../../src/model/golden';
 import { askModel, WrongAnswerError, type Answered, type AskOptions } from '../../../src/release/ask';
+import { TritonError, type InferResult } from '../../../src/triton/client';
 import { TritonHttpClient } from '../../../src/triton/http';
+import type { Tensor } from '../../../src/triton/tensor';
 
 const undo: (() => void)[] = [];
 afterEach(() => {
@@ -77,7 +79,8 @@ test('askModel asks each served version by its number, with the outputs and para
   };
   const golden = [GOLDEN, { ...GOLDEN, name: '3/b', version: 3 }];
   expect(await ask(infer, golden, { served: [2, 3] })).toEqual({ asked: 'golden', text: 'answered 3 golden requests' });
-  expect(asked).toEqual([2, 3, 3].map((version) => `/v2/models/m/versions/${version}/infer`));
+  // The first request of each version is sent again.
+  expect(asked).toEqual([2, 2, 3, 3, 3].map((version) => `/v2/models/m/versions/${version}/infer`));
 });
 
 test('askModel sends zeros to a version that has no golden requests', async () => {
@@ -203,4 +206,136 @@ test.each([[[GOLDEN]], [[]]])('askModel ends with the reason of an interrupt', a
   const controller = new AbortController();
   const asking = ask(() => controller.abort(new Error('Ctrl-C')), golden, { signal: controller.signal });
   await expect(asking).rejects.toThrow(/^Ctrl-C$/);
+});
+
+/** Asks a model whose program is a function of its rows, each of two numbers. */
+async function askRows(
+  program: (rows: number[][]) => number[][],
+  golden: number[][][],
+  { backend = 'pytorch', type = 'FP32' }: { backend?: string; type?: 'FP32' | 'INT32' } = {},
+): Promise<Answered> {
+  const Type = type === 'FP32' ? Float32Array : Int32Array;
+  const toTensor = (name: string, rows: number[][]) =>
+    ({ name, datatype: type, shape: [rows.length, 2], data: Type.from(rows.flat()) }) as Tensor;
+  const described = [{ data_type: `TYPE_${type}`, dims: [2] }];
+  const config = {
+    ...{ backend, max_batch_size: 4 },
+    input: described.map((one) => ({ ...one, name: 'x' })),
+    output: described.map((one) => ({ ...one, name: 'y' })),
+  };
+  const client = {
+    modelConfig: () => Promise.resolve(config),
+    infer: (_: string, [input]: readonly Tensor[]) => {
+      const { data = [], shape = [] } = input ?? {};
+      const rows = Array.from({ length: shape[0] ?? 0 }, (__, row) => [
+        Number(data[2 * row]),
+        Number(data[2 * row + 1]),
+      ]);
+      return Promise.resolve({ outputs: [toTensor('y', program(rows))] } as unknown as InferResult);
+    },
+  };
+  const requests = golden.map((rows, number) => {
+    const outputs = [
+      {
+        name: 'y',
+        tensor: toTensor(
+          'y',
+          rows.flatMap((row) => program([row])),
+        ),
+        tolerance: { absolute: 1e-5, relative: 0 },
+      },
+    ];
+    return { name: `g${number}`, inputs: [toTensor('x', rows)], outputs, parameters: {} };
+  });
+  return askModel(client, { name: 'm', served: [1] }, requests, { zerosWereAnswered: false });
+}
+
+const sum = (rows: number[][]): number => rows.flat().reduce((total, value) => total + value, 0);
+const ONE = [[[1, 2]]];
+const TWO_ROWS = [
+  [
+    [1, 2],
+    [3, 4],
+  ],
+];
+const TWO_REQUESTS = [[[1, 2]], [[3, 4]]];
+
+test.each<[string, (rows: number[][]) => number[][], number[][][], string]>([
+  [
+    'a share of the whole batch',
+    (rows) => rows.map((row) => row.map((x) => x / sum(rows))),
+    ONE,
+    'beside the same row: y[0, 0]',
+  ],
+  [
+    'a copy of the first row',
+    (rows) => rows.map(() => rows[0] ?? []),
+    ONE,
+    'beside a row of zeros: y[0, 0] is 0, expected 1',
+  ],
+  [
+    'the size of the batch',
+    (rows) => rows.map((row) => row.map((x) => x * rows.length)),
+    TWO_REQUESTS,
+    'beside a row of g1: y[0, 0] is 2',
+  ],
+])('askModel refuses a network that mixes rows: %s', async (_, program, golden, message) => {
+  await expect(askRows(program, golden)).rejects.toThrow(
+    `m version 1 mixes the rows of a batch: a row of golden request g0 gets another answer ${message}`,
+  );
+});
+
+test.each<[string, (rows: number[][]) => number[][], number[][][]]>([
+  ['computes each row by itself', (rows) => rows, ONE],
+  ['does so for several rows', (rows) => rows, TWO_ROWS],
+  [
+    'rounds with another batch size',
+    (rows) => rows.map((row) => row.map((x) => x * (1 + rows.length * 1e-6))),
+    TWO_REQUESTS,
+  ],
+  [
+    'refuses a row of zeros',
+    (rows) => {
+      if (rows.some((row) => row[0] === 0)) throw new TritonError('zeros', { status: 'HTTP 400', answered: true });
+      return rows;
+    },
+    ONE,
+  ],
+])('askModel accepts a network that %s', async (_, program, golden) => {
+  expect(await askRows(program, golden)).toMatchObject({ asked: 'golden' });
+});
+
+test('askModel refuses a network that answers its own rows only one by one', async () => {
+  const program = (rows: number[][]): number[][] => {
+    if (rows.length > 1) throw new TritonError('one row only', { status: 'HTTP 400', answered: true });
+    return rows;
+  };
+  await expect(askRows(program, ONE)).rejects.toThrow(
+    'fails on a row of golden request g0 beside the same row: one row only',
+  );
+});
+
+test.each<[string, 'FP32' | 'INT32', number[][][], string]>([
+  ['of zeros', 'FP32', [], 'm version 1 gives another answer when it is asked again: y[0, 0] is'],
+  ['of zeros, with integers', 'INT32', [], 'm version 1 gives another answer when it is asked again: y[0, 0] is'],
+])(
+  'askModel refuses a network that answers a request %s otherwise when it is asked again',
+  async (_, type, golden, message) => {
+    let calls = 0;
+    const program = (rows: number[][]): number[][] => rows.map((row) => row.map((x) => x + ++calls));
+    await expect(askRows(program, golden, { type })).rejects.toThrow(message);
+    expect(await askRows(program, golden, { type, backend: 'python' })).toMatchObject({
+      asked: 'zeros',
+      text: expect.stringContaining('answered zeros, but gives another answer when it is asked again') as string,
+    });
+  },
+);
+
+test('askModel refuses a network that answers a golden request otherwise when it is asked again', async () => {
+  let calls = 0;
+  // The first call makes the expected answer.
+  const drifting = (rows: number[][]): number[][] => (++calls > 2 ? rows.map((row) => row.map((x) => x + 1)) : rows);
+  await expect(askRows(drifting, ONE)).rejects.toThrow(
+    'm version 1 gives another answer when it is asked again to golden request g0: y[0, 0] is 2, expected 1',
+  );
 });

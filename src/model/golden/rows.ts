@@ -1,0 +1,110 @@
+import { joinRows, sliceRows } from '../../triton/batches';
+import { isFloat, zeroTensor, type Tensor } from '../../triton/tensor';
+import type { ModelConfig } from '../model-config';
+import type { Mismatch } from './compare';
+import type { ExpectedOutput, GoldenRequest } from './request';
+
+/**
+ * Sums of floats depend on the batch size, by up to this part of the largest number of a row. So may rounding to integers:
+ * for this part of the integers. As in python/tracing/rows.py.
+ */
+const ROUNDING = 1e-4;
+
+/** A request of other rows than a golden request, with the known answer to one of its rows. */
+export interface RowProbe {
+  /** `beside another row`, for messages. */
+  where: string;
+  inputs: Tensor[];
+  /** The row of the answer that is compared. */
+  row: number;
+  expected: GoldenRequest;
+}
+
+/** Fields that decide whether a request may have other rows. */
+type BatchConfig = Pick<ModelConfig, 'max_batch_size' | 'input' | 'batch_input' | 'batch_output'>;
+
+/**
+ * Requests that show whether a model mixes the rows of a batch. Triton joins requests of different clients into one batch,
+ * so the answer to a row must not depend on other rows. Only the last one must be answered: zeros may be no valid input.
+ * @returns an empty list if the model has no batches, or no golden request with a row of its own
+ */
+export function rowProbes(requests: readonly GoldenRequest[], config: BatchConfig): RowProbe[] {
+  const { max_batch_size: most = 0, batch_input: joined = [], batch_output: split = [], input = [] } = config;
+  if (most < 2 || joined.length + split.length > 0 || input.some((one) => one.is_shape_tensor === true)) return [];
+  const [request, ...others] = requests.filter(hasRows);
+  if (request === undefined) return [];
+  const expected = expectedRow(request);
+  const own = request.inputs.map((tensor) => sliceRows(tensor, 0, 1));
+  const beside = (neighbour: readonly Tensor[], where: string): RowProbe => ({
+    where,
+    // Second, because a model that copies the first row to all others would answer it rightly.
+    inputs: own.map((tensor, i) => joinRows([neighbour[i] as Tensor, tensor])),
+    row: 1,
+    expected,
+  });
+  const other = others.find((one) => !isSame(one.inputs, request.inputs) && haveSameRows(one.inputs, request.inputs));
+  if (other !== undefined) {
+    return [
+      beside(
+        other.inputs.map((tensor) => sliceRows(tensor, 0, 1)),
+        `beside a row of ${other.name}`,
+      ),
+    ];
+  }
+  if ((request.inputs[0]?.shape[0] ?? 0) > 1) return [{ where: 'alone', inputs: own, row: 0, expected }];
+  const zeros = own.map(({ name, datatype, shape }) => zeroTensor(name, datatype, shape));
+  // Zeros leave a sum over the batch as it is, and the same row leaves a mean.
+  return [beside(zeros, 'beside a row of zeros'), beside(own, 'beside the same row')];
+}
+
+/** The row of the answer to a probe; undefined for outputs without rows. */
+export const answeredRow = ({ row }: RowProbe, answer: readonly Tensor[]): Tensor[] =>
+  answer.map((tensor) => ((tensor.shape[0] ?? 0) > row ? sliceRows(tensor, row, row + 1) : tensor));
+
+/** Whether integers differ only as rounding may make them differ. */
+export function isRounding(
+  { tensor: name, differing = Infinity, elements = 0 }: Mismatch,
+  { outputs }: GoldenRequest,
+): boolean {
+  const output = outputs.find((one) => one.name === name);
+  if (output === undefined || !('tensor' in output)) return false;
+  const { datatype } = output.tensor;
+  return !isFloat(datatype) && datatype !== 'BYTES' && datatype !== 'BOOL' && differing <= ROUNDING * elements;
+}
+
+function hasRows({ inputs, outputs }: GoldenRequest): boolean {
+  const [rows = 0] = inputs[0]?.shape ?? [];
+  return (
+    rows > 0 &&
+    inputs.every(({ shape }) => shape[0] === rows) &&
+    outputs.every((output) => ('tensor' in output ? output.tensor.shape[0] : output.classes.length) === rows)
+  );
+}
+
+/** The first row of the expected answer, with the tolerance for another batch size. */
+function expectedRow(request: GoldenRequest): GoldenRequest {
+  const outputs = request.outputs.map((output): ExpectedOutput => {
+    if (!('tensor' in output)) return { ...output, classes: output.classes.slice(0, 1) };
+    const tensor = sliceRows(output.tensor, 0, 1);
+    if (!isFloat(tensor.datatype)) return { ...output, tensor };
+    const { absolute, relative } = output.tolerance;
+    const finite = Array.from(tensor.data as Float32Array, Math.abs).filter(Number.isFinite);
+    const largest = finite.reduce((most, value) => Math.max(most, value), 0);
+    return {
+      ...output,
+      tensor,
+      tolerance: { absolute: Math.max(2 * absolute, 1e-5 + ROUNDING * largest), relative: 2 * relative },
+    };
+  });
+  return { ...request, outputs };
+}
+
+const isSame = (one: readonly Tensor[], other: readonly Tensor[]): boolean =>
+  one.every(({ name, data }) => other.some((tensor) => tensor.name === name && String(tensor.data) === String(data)));
+
+const haveSameRows = (one: readonly Tensor[], other: readonly Tensor[]): boolean =>
+  one.length === other.length &&
+  one.every((tensor, i) => {
+    const like = other[i];
+    return like?.name === tensor.name && String(like.shape.slice(1)) === String(tensor.shape.slice(1));
+  });
