@@ -70,6 +70,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
       );
       return EXIT.ok;
     }
+    requireSingleAnswers(model);
     const sources = command.inputs.map((input) =>
       readSource(
         input,
@@ -115,6 +116,14 @@ function connect({ address, headers }: Connection): InferenceClient {
   return 'url' in address
     ? new TritonHttpClient(address.url, { headers })
     : new TritonGrpcClient(address.grpc, { headers });
+}
+
+/** @throws UserError for a decoupled model, before anything is sent */
+function requireSingleAnswers({ name, config }: TritonModel): void {
+  if ((config['model_transaction_policy'] as { decoupled?: boolean } | undefined)?.decoupled !== true) return;
+  throw new UserError(`${name} is decoupled: it answers a request any number of times, over a gRPC stream`, {
+    hint: 'use the stream of tritonclient: docs/guides/python-client.md',
+  });
 }
 
 async function openModel(client: InferenceClient, command: InferCommand): Promise<TritonModel> {

@@ -2,6 +2,7 @@ import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { TritonGrpcClient, type DataType, type InferenceClient, type Tensor } from '../../src/triton';
+import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 import { testTriton, type TestTriton } from '../support/triton';
@@ -112,6 +113,11 @@ describe('models for the Python backend, on a real server', () => {
       else seen.push(result.outputs.map(({ data }) => String(data[0])).join(' '));
     }
     expect(seen.sort()).toEqual(['last 4', 'one 3', 'the text is empty', 'three 5', 'ünï 3'].sort());
+    const asked = await runCommandLine('infer', ['words', 'one', '--url', triton.httpUrl], {});
+    expect(asked).toMatchObject({ code: 1, stdout: '' });
+    expect(asked.stderr).toMatch(
+      /words is decoupled: .*\n +-> use the stream of tritonclient: docs\/guides\/python-client\.md/,
+    );
   });
 
   test('Triton calls initialize and finalize once each', async () => {

@@ -1,5 +1,12 @@
 /** Golden requests of a model folder and of a release: inference requests with their expected answers. */
-export { compareAnswer, describeMismatch, measureAnswer, type Difference, type Mismatch } from './compare';
+export {
+  compareAnswer,
+  describeMismatch,
+  measureAnswer,
+  withRounding,
+  type Difference,
+  type Mismatch,
+} from './compare';
 export { decodeGolden, encodeGolden, verifyGolden, type ReleasedGolden } from './object';
 export { readGolden, type ReadGolden } from './read';
 export {
@@ -10,5 +17,5 @@ export {
   type GoldenRequest,
   type Tolerance,
 } from './request';
-export { answeredRow, isRounding, rowProbes, type RowProbe } from './rows';
+export { answeredRow, rowProbes, type RowProbe } from './rows';
 export { contradiction, zeroInputs } from './zeros';

@@ -1,14 +1,8 @@
 import { joinRows, sliceRows } from '../../triton/batches';
-import { isFloat, zeroTensor, type Tensor } from '../../triton/tensor';
+import { zeroTensor, type Tensor } from '../../triton/tensor';
 import type { ModelConfig } from '../model-config';
-import type { Mismatch } from './compare';
+import { withRounding } from './compare';
 import type { ExpectedOutput, GoldenRequest } from './request';
-
-/**
- * Sums of floats depend on the batch size, by up to this part of the largest number of a row. So may rounding to integers:
- * for this part of the integers. As in python/tracing/rows.py.
- */
-const ROUNDING = 1e-4;
 
 /** A request of other rows than a golden request, with the known answer to one of its rows. */
 export interface RowProbe {
@@ -61,17 +55,6 @@ export function rowProbes(requests: readonly GoldenRequest[], config: BatchConfi
 export const answeredRow = ({ row }: RowProbe, answer: readonly Tensor[]): Tensor[] =>
   answer.map((tensor) => ((tensor.shape[0] ?? 0) > row ? sliceRows(tensor, row, row + 1) : tensor));
 
-/** Whether integers differ only as rounding may make them differ. */
-export function isRounding(
-  { tensor: name, differing = Infinity, elements = 0 }: Mismatch,
-  { outputs }: GoldenRequest,
-): boolean {
-  const output = outputs.find((one) => one.name === name);
-  if (output === undefined || !('tensor' in output)) return false;
-  const { datatype } = output.tensor;
-  return !isFloat(datatype) && datatype !== 'BYTES' && datatype !== 'BOOL' && differing <= ROUNDING * elements;
-}
-
 function hasRows({ inputs, outputs }: GoldenRequest): boolean {
   const [rows = 0] = inputs[0]?.shape ?? [];
   return (
@@ -81,22 +64,14 @@ function hasRows({ inputs, outputs }: GoldenRequest): boolean {
   );
 }
 
-/** The first row of the expected answer, with the tolerance for another batch size. */
+/** The first row of the expected answer. */
 function expectedRow(request: GoldenRequest): GoldenRequest {
-  const outputs = request.outputs.map((output): ExpectedOutput => {
-    if (!('tensor' in output)) return { ...output, classes: output.classes.slice(0, 1) };
-    const tensor = sliceRows(output.tensor, 0, 1);
-    if (!isFloat(tensor.datatype)) return { ...output, tensor };
-    const { absolute, relative } = output.tolerance;
-    const finite = Array.from(tensor.data as Float32Array, Math.abs).filter(Number.isFinite);
-    const largest = finite.reduce((most, value) => Math.max(most, value), 0);
-    return {
-      ...output,
-      tensor,
-      tolerance: { absolute: Math.max(2 * absolute, 1e-5 + ROUNDING * largest), relative: 2 * relative },
-    };
-  });
-  return { ...request, outputs };
+  const outputs = request.outputs.map((output): ExpectedOutput =>
+    'tensor' in output
+      ? { ...output, tensor: sliceRows(output.tensor, 0, 1) }
+      : { ...output, classes: output.classes.slice(0, 1) },
+  );
+  return { ...request, outputs: withRounding(outputs) };
 }
 
 const isSame = (one: readonly Tensor[], other: readonly Tensor[]): boolean =>
