@@ -126,7 +126,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
   );
   const [installation, weed] = await timings.measure('set-up: Triton and S3 server', () =>
     progress.run('Triton and S3 server programs', () =>
-      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
+      Promise.all([ensureTriton(environment), ensureSeaweedfs()]),
     ),
   );
   const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
