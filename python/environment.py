@@ -57,6 +57,8 @@ BYTECODE = (
 """Keeps the bytecode of what is imported also if PYTHONDONTWRITEBYTECODE is set, as many images do, but then inside the
 environment. Otherwise each process would compile PyTorch again, which takes a third of the time of a trace."""
 
+UV_PROGRESS = re.compile(r"\s*(Resolved|Downloading|Downloaded|Prepared|Installed) ")
+
 running: set[subprocess.Popen[str]] = set()
 
 
@@ -401,7 +403,7 @@ def run(command: list[str], env: dict[str, str] | None = None, on_line: Callable
     assert child.stderr is not None
     for line in child.stderr:
         lines.append(line)
-        if on_line is not None and line.strip():
+        if on_line is not None and UV_PROGRESS.match(line):
             on_line(line.strip())
     code = child.wait()
     running.discard(child)

@@ -16,6 +16,8 @@ const PYTHON = {
   test: ['--embeddable', '--programs', '--development'],
   check: ['--development'],
 };
+/** After these commands of README, the user runs pulumi, whose policy pack is a development package. */
+const BEFORE_PULUMI = ['cost', 'doctor'];
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [command, ...args] = process.argv.slice(2);
 
@@ -37,7 +39,7 @@ async function run() {
     return (python = startEarly(join(root, 'python'), PYTHON[command]));
   };
   try {
-    const development = getSource(root, command).startsWith('tools/');
+    const development = getSource(root, command).startsWith('tools/') || BEFORE_PULUMI.includes(command);
     const modules = await installedModules(root, { development, startPython });
     // Each step is imported only if needed, because most starts are up to date.
     const entry =

@@ -63,11 +63,14 @@ export const getUv = (python: string): string => join(dirname(python), 'uv');
  * @throws UserError if it has no file `program`
  */
 export async function ensureProgram(name: string, program: string): Promise<string> {
-  const version = new RegExp(`^${name}==(.+)$`, 'm').exec(readFileSync(join(paths.requirements, 'programs.txt'), 'utf8'))?.[1];
+  const version = new RegExp(`^${name}==(.+)$`, 'm').exec(
+    readFileSync(join(paths.requirements, 'programs.txt'), 'utf8'),
+  )?.[1];
   const folder = `${name}-${version}`;
   if (!isCached(folder)) await follow(takeSetup(paths.python, ['--programs']));
   const directory = join(cacheRoot(), folder);
-  if (!existsSync(join(directory, program))) throw new UserError(`${name} ${version} has no program at ${join(directory, program)}`);
+  if (!existsSync(join(directory, program)))
+    throw new UserError(`${name} ${version} has no program at ${join(directory, program)}`);
   return directory;
 }
 

@@ -1,12 +1,4 @@
-import {
-  chmodSync,
-  copyFileSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { shellWord } from '../core/format';
@@ -64,7 +56,8 @@ export async function ensureTriton(environment: PythonEnvironment): Promise<Trit
   const server = join(directory, 'pytriton', 'tritonserver');
   const stubs = join(server, 'python_backend_stubs');
   const binary = join(directory, program);
-  for (const path of [binary, ...readdirSync(stubs).map((version) => join(stubs, version, STUB))]) chmodSync(path, 0o755);
+  for (const path of [binary, ...readdirSync(stubs).map((version) => join(stubs, version, STUB))])
+    chmodSync(path, 0o755);
   return {
     binary,
     libraries: join(directory, 'nvidia_pytriton.libs'),

@@ -30,7 +30,7 @@ class PythonSetup {
    */
   constructor(directory, flags) {
     this.flags = flags.join(' ');
-    this.child = spawn('sh', ['-c', WITH_PYTHON, 'sh', join(directory, 'environment.py'), ...flags], {
+    this.child = spawn('/bin/sh', ['-c', WITH_PYTHON, 'sh', join(directory, 'environment.py'), ...flags], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     const stop = () => this.stop();

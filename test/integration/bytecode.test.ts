@@ -15,7 +15,10 @@ test('Python keeps bytecode also if PYTHONDONTWRITEBYTECODE is set, but then out
   const env = { ...process.env, PYTHONPATH: folder };
   const kept = join(dirname(bin), 'bytecode', folder);
   await exec(python, ['-c', 'import one_module'], { env: { ...env, PYTHONDONTWRITEBYTECODE: '1' } });
-  expect([readdirSync(kept), readdirSync(folder)]).toEqual([[expect.stringMatching('one_module.*pyc')], ['one_module.py']]);
+  expect([readdirSync(kept), readdirSync(folder)]).toEqual([
+    [expect.stringMatching('one_module.*pyc')],
+    ['one_module.py'],
+  ]);
   await exec(python, ['-c', 'import one_module'], { env: { ...env, PYTHONDONTWRITEBYTECODE: '' } });
   expect(existsSync(join(folder, '__pycache__'))).toBe(true);
 });
