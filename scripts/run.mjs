@@ -1,13 +1,23 @@
 // Entry point of every npm script. Requires only Node, because a fresh clone has nothing else. Checks the Node version,
-// installs node_modules when package-lock.json changed, compiles scripts/<command>.ts or tools/<command>.ts when its
+// installs node_modules when package-lock.json changed, meanwhile starts the set-up of Python, compiles scripts/<command>.ts or tools/<command>.ts when its
 // sources changed, and runs the command.
 import module from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { findBundle, getSource } from '../src/launch/bundle.mjs';
 import { installedModules } from '../src/launch/modules.mjs';
+import { startEarly } from '../src/launch/python.cjs';
 
 const MINIMUM_NODE = 20;
+/** Commands that need Python -> the flags of python/environment.py with which they call ensurePython. */
+const PYTHON = {
+  local: ['--embeddable', '--programs'],
+  trace: [],
+  test: ['--embeddable', '--programs', '--development'],
+  check: ['--development'],
+};
+/** After these commands of README, the user runs pulumi, whose policy pack is a development package. */
+const BEFORE_PULUMI = ['cost', 'doctor'];
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const [command, ...args] = process.argv.slice(2);
 
@@ -22,8 +32,15 @@ process.exitCode = await run();
 
 async function run() {
   let main;
+  let python;
+  const startPython = () => {
+    if (!Object.hasOwn(PYTHON, command) || args.includes('--help')) return undefined;
+    if (process.platform !== 'linux' || process.arch !== 'x64') return undefined; // Triton cannot run there.
+    return (python = startEarly(join(root, 'python'), PYTHON[command]));
+  };
   try {
-    const modules = await installedModules(root);
+    const development = getSource(root, command).startsWith('tools/') || BEFORE_PULUMI.includes(command);
+    const modules = await installedModules(root, { development, startPython });
     // Each step is imported only if needed, because most starts are up to date.
     const entry =
       findBundle(root, command, modules) ??
@@ -36,7 +53,11 @@ async function run() {
     if (error.name !== 'LaunchError') throw error;
     fail(error.message);
   }
-  return main(args);
+  try {
+    return await main(args);
+  } finally {
+    python?.stop(); // The command line was wrong, for example.
+  }
 }
 
 /** npm runs a script in its package's folder, but paths on the command line are relative to the user's folder. */

@@ -92,7 +92,7 @@ async function check(argv: readonly string[]): Promise<number> {
     node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
-    py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages'),
+    py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages', 'python/environment.py'),
     node(UNIT_TESTS, 'jest/bin/jest.js', '--selectProjects', 'unit', '--silent', '--reporters=default'),
   ];
   const chosen = checks.filter(

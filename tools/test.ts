@@ -92,9 +92,7 @@ async function test(argv: readonly string[]): Promise<number> {
   if (suites.includes('integration') || suites.includes('system')) await getBrowser(progress);
   // Otherwise the first tests that need them would wait for a download or a build.
   if (suites.some((suite) => !['unit', 'python', 'spec'].includes(suite))) {
-    await progress.run('Triton and S3 server', () =>
-      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
-    );
+    await progress.run('Triton and S3 server', () => Promise.all([ensureTriton(environment), ensureSeaweedfs()]));
   }
   if ((suites.includes('system') || suites.includes('soak')) && whyNoGo(['versitygw']) === undefined)
     await progress.run('versitygw', (step) => ensureVersitygw(step));

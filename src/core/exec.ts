@@ -42,6 +42,12 @@ export function stopCommands(): void {
   for (const child of running) child.kill('SIGTERM');
 }
 
+/** Lets stopCommands end a program that was started elsewhere. */
+export function endWithCommands(child: ChildProcess): void {
+  running.add(child);
+  child.once('close', () => running.delete(child));
+}
+
 /**
  * Runs a command to its end and returns its output.
  * @throws CommandError if it fails, with the last lines of its output
@@ -73,11 +79,8 @@ export async function exec(command: string, args: readonly string[], options: Ex
       output.stderr += text;
       stderr(text);
     });
-    running.add(child);
-    child.once('close', () => {
-      running.delete(child);
-      clearTimeout(timer);
-    });
+    endWithCommands(child);
+    child.once('close', () => clearTimeout(timer));
     child.once('error', (error) => reject(new CommandError(command, null, output, error.message)));
     child.once('close', (code, signal) => {
       if (code === 0) return resolve(output);

@@ -15,7 +15,7 @@ export function cacheRoot(): string {
 }
 
 /** Whether `name` was built completely. */
-function isCached(name: string): boolean {
+export function isCached(name: string): boolean {
   return existsSync(join(cacheRoot(), name, COMPLETE));
 }
 

@@ -1,20 +1,12 @@
-import {
-  chmodSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { shellWord } from '../core/format';
 import { paths } from '../core/paths';
-import { cached } from './cache';
-import { ensureUv, findModelPython, unpackPackage, type PythonEnvironment } from './python';
-import { MINIMUM_GLIBC, PYTHON_VERSIONS, VERSIONS } from './versions';
+import { ensureProgram, getUv, type PythonEnvironment } from './python';
+
+/** glibc version that the Triton binary requires (its wheel is tagged manylinux_2_35). */
+const MINIMUM_GLIBC = '2.35';
 
 /** The Triton server program with its libraries, backends and Python environments. */
 export interface TritonInstallation {
@@ -27,9 +19,6 @@ export interface TritonInstallation {
   stubs: string;
   /** Python environment of our own backends. */
   environment: PythonEnvironment;
-  /** Interpreter for the environments of Python-backend models; undefined if none was found. */
-  modelPython: string | undefined;
-  uv: string;
 }
 
 /** Describes why the server binary cannot run on this machine; undefined if it can. */
@@ -60,30 +49,21 @@ const STUB = 'triton_python_backend_stub';
 /** Variables that configure uv's package index. They may hold passwords, so model code does not receive them. */
 const INSTALL_VARIABLES = /^(UV_.*|PIP_.*|SSL_CERT_\w+|(HTTPS?|ALL|NO)_PROXY|NETRC)$/i;
 
-/** Unpacks the server of VERSIONS.pytriton into the cache. */
+/** Installs the server of nvidia-pytriton in the cache, unless the environment was created with it. */
 export async function ensureTriton(environment: PythonEnvironment): Promise<TritonInstallation> {
-  const directory = await cached(`pytriton-${VERSIONS.pytriton}`, (target) =>
-    unpackPackage(`nvidia-pytriton==${VERSIONS.pytriton}`, target, environment.python),
-  );
+  const program = join('pytriton', 'tritonserver', 'bin', 'tritonserver');
+  const directory = await ensureProgram('nvidia-pytriton', program);
   const server = join(directory, 'pytriton', 'tritonserver');
   const stubs = join(server, 'python_backend_stubs');
-  for (const version of PYTHON_VERSIONS) {
-    const stub = join(stubs, version, STUB);
-    if (!existsSync(stub))
-      throw new UserError(`nvidia-pytriton ${VERSIONS.pytriton} has no python backend stub for Python ${version}`);
-    chmodSync(stub, 0o755);
-  }
-  const binary = join(server, 'bin', 'tritonserver');
-  chmodSync(binary, 0o755);
-  const [uv, modelPython] = await Promise.all([ensureUv(environment.python), findModelPython(environment)]);
+  const binary = join(directory, program);
+  for (const path of [binary, ...readdirSync(stubs).map((version) => join(stubs, version, STUB))])
+    chmodSync(path, 0o755);
   return {
     binary,
     libraries: join(directory, 'nvidia_pytriton.libs'),
     pythonBackend: join(server, 'backends', 'python'),
     stubs,
     environment,
-    modelPython,
-    uv,
   };
 }
 
@@ -92,7 +72,7 @@ export async function ensureTriton(environment: PythonEnvironment): Promise<Trit
  * backends run in their environment, and a user's model.py in its own environment (python/model_packages).
  */
 export function assembleBackends(installation: TritonInstallation, directory: string): void {
-  const { pythonBackend, stubs, environment, modelPython, uv } = installation;
+  const { pythonBackend, stubs, environment } = installation;
   rmSync(directory, { recursive: true, force: true });
   const python = join(directory, 'python');
   mkdirSync(python, { recursive: true });
@@ -109,8 +89,8 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     JSON.stringify({
       stubs,
       server_python: environment.python,
-      model_python: modelPython ?? null,
-      uv,
+      model_python: environment.modelPython ?? null,
+      uv: getUv(environment.python),
       install_variables: Object.fromEntries(install),
     }),
     { mode: 0o600 },

@@ -5,6 +5,7 @@ import { CommandError, exec } from '../core/exec';
 import { REQUIREMENTS_FILE } from '../model/requirements';
 import { paths } from '../core/paths';
 import type { Progress } from '../cli/progress';
+import { getUv } from '../install/python';
 import type { TritonInstallation } from '../install/triton';
 
 /**
@@ -12,7 +13,7 @@ import type { TritonInstallation } from '../install/triton';
  * models, but without progress, and it would report an invalid line only after everything else has started.
  */
 export async function installModelPackages(
-  { environment, modelPython, uv }: TritonInstallation,
+  { environment }: TritonInstallation,
   repository: string,
   models: readonly string[],
   progress: Progress,
@@ -23,11 +24,12 @@ export async function installModelPackages(
     .filter((folder) => !existsSync(join(folder, 'trace.py')))
     .map((folder) => join(folder, REQUIREMENTS_FILE))
     .filter((file) => existsSync(file));
+  const { python, modelPython } = environment;
   if (files.length === 0 || modelPython === undefined) return;
   await progress.run('packages of Python-backend models', async () => {
     try {
       const program = join(paths.python, 'model_packages', 'install.py');
-      await exec(environment.python, ['-I', program, modelPython, uv, ...files]);
+      await exec(python, ['-I', program, modelPython, getUv(python), ...files]);
     } catch (error) {
       if (!(error instanceof CommandError) || error.output.stderr.trim() === '') throw error;
       throw new UserError(error.output.stderr.trim(), {

@@ -125,9 +125,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     progress.run('Python environment', (step) => ensurePython(step, { embeddable: true })),
   );
   const [installation, weed] = await timings.measure('set-up: Triton and S3 server', () =>
-    progress.run('Triton and S3 server programs', () =>
-      Promise.all([ensureTriton(environment), ensureSeaweedfs(environment.python)]),
-    ),
+    progress.run('Triton and S3 server programs', () => Promise.all([ensureTriton(environment), ensureSeaweedfs()])),
   );
   const unpackaged = await timings.measure('set-up: packages of models', () => installPackages(installation, options));
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');

@@ -5,7 +5,7 @@ import { CommandError, exec } from '../core/exec';
 import { formatBytes } from '../core/format';
 import { ignoreMadeFiles } from './made-files';
 import { paths } from '../core/paths';
-import { ensureUv } from '../install/python';
+import { getUv } from '../install/python';
 import { fetchFiles, fetchWeights } from './weights/fetch';
 import { readWeightsFile } from '../model/weights-file';
 import { CPU_VARIABLES } from '../triton/serving';
@@ -105,7 +105,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
         ...process.env,
         PYTHONPATH: tracingPath(),
         // Installs the packages of a requirements.txt.
-        TRITON_SERVING_UV: await ensureUv(options.python),
+        TRITON_SERVING_UV: getUv(options.python),
       },
       onStdoutLine: (line) => {
         const event = parseEvent(line);

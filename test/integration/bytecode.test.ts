@@ -1,28 +1,24 @@
-import { readdirSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { existsSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
-import { ensureLockedPackages, ensurePython, ensureUv } from '../../src/install/python';
+import { exec } from '../../src/core/exec';
+import { ensurePython } from '../../src/install/python';
 import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
-afterEach(() => jest.restoreAllMocks());
 afterAll(() => scratch.clean());
 
-test.each([
-  ['are compiled if Python may not keep bytecode', '1', true],
-  ['are not compiled otherwise, because Python keeps what it imports', '', false],
-])('packages %s', async (_, value, isCompiled) => {
-  const python = await ensurePython(new Progress(process.stderr, true).step(''));
-  const { env } = process;
-  jest.replaceProperty(process, 'env', {
-    ...env,
-    // In the other cache is no uv.
-    PATH: [dirname(await ensureUv(python.python)), env['PATH']].join(delimiter),
-    PYTHONDONTWRITEBYTECODE: value,
-    XDG_CACHE_HOME: join(scratch.directory, `cache-${value}`),
-  });
-  const packages = await ensureLockedPackages('weights', python);
-  const files = readdirSync(packages, { recursive: true }).map(String);
-  expect(files.some((file) => file.endsWith('.py'))).toBe(true);
-  expect(files.some((file) => file.endsWith('.pyc'))).toBe(isCompiled);
+test('Python keeps bytecode also if PYTHONDONTWRITEBYTECODE is set, but then outside the folders of the sources', async () => {
+  const { python, bin } = await ensurePython(new Progress(process.stderr, true).step(''));
+  const folder = scratch.directory;
+  writeFileSync(join(folder, 'one_module.py'), '');
+  const env = { ...process.env, PYTHONPATH: folder };
+  const kept = join(dirname(bin), 'bytecode', folder);
+  await exec(python, ['-c', 'import one_module'], { env: { ...env, PYTHONDONTWRITEBYTECODE: '1' } });
+  expect([readdirSync(kept), readdirSync(folder)]).toEqual([
+    [expect.stringMatching('one_module.*pyc')],
+    ['one_module.py'],
+  ]);
+  await exec(python, ['-c', 'import one_module'], { env: { ...env, PYTHONDONTWRITEBYTECODE: '' } });
+  expect(existsSync(join(folder, '__pycache__'))).toBe(true);
 });

@@ -1,8 +1,20 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { cpSync, mkdirSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { paths } from '../../src/core/paths';
+import { isAlive } from '../../src/launch/lock.cjs';
 import { ended, type Ended } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -91,34 +103,143 @@ test('run.mjs writes all output to a pipe before it exits', async () => {
 });
 
 const LOCKED = { a: { version: '1.0.0', integrity: 'sha512-a' } };
+const FOR_TESTS = { t: { version: '1.0.0', integrity: 'sha512-t', dev: true } };
 const OTHER_PLATFORM = { b: { version: '1.0.0', integrity: 'sha512-b', optional: true } };
-const NPM = 'npm was started';
+const WITHOUT_DEVELOPMENT = 'ci --omit=dev';
+const ALL = 'ci --include=dev';
 
-test.each<[string, Record<string, object>, Partial<Ended>]>([
-  ['keeps modules that npm ci installed without it', LOCKED, success('one')],
-  ['keeps such modules of every platform', { ...LOCKED, ...OTHER_PLATFORM }, success('one')],
-  [
-    'replaces another version',
-    { a: { ...LOCKED.a, version: '2.0.0' } },
-    { code: 1, stderr: expect.stringContaining(NPM) as string },
-  ],
-  ['replaces modules if one is missing', {}, { code: 1, stderr: expect.stringContaining(NPM) as string }],
-  [
-    'replaces modules with one more',
-    { ...LOCKED, c: LOCKED.a },
-    { code: 1, stderr: expect.stringContaining(NPM) as string },
-  ],
-])('run.mjs %s', async (title, installed, expected) => {
-  const hello = Package.create(title.replaceAll(' ', '-'), HELLO);
-  writeFileSync(
-    hello.path('package-lock.json'),
-    JSON.stringify({ packages: { '': {}, ...LOCKED, ...OTHER_PLATFORM } }),
-  );
-  writeFileSync(hello.path('node_modules', '.package-lock.json'), JSON.stringify({ packages: installed }));
+/** Commands that print "one", and a fake npm, which writes its arguments to the file npm-runs and then runs `script`. */
+function createWithNpm(name: string, script = ''): { hello: Package; env: NodeJS.ProcessEnv; npmRuns: () => string[] } {
+  const hello = Package.create(name, { ...HELLO, '../tools/tool.ts': `export { main } from '../scripts/hello';` });
+  const lock = { packages: { '': {}, ...LOCKED, ...FOR_TESTS, ...OTHER_PLATFORM } };
+  writeFileSync(hello.path('package-lock.json'), JSON.stringify(lock));
   rmSync(hello.path('node_modules', '.installed-lock'));
-  writeFileSync(hello.path('npm'), `#!/bin/sh\necho '${NPM}' >&2\nexit 1\n`, { mode: 0o755 });
-  const PATH = `${hello.folder}:${process.env['PATH'] ?? ''}`;
-  expect(await hello.run(['hello'], undefined, { PATH })).toMatchObject(expected);
+  writeFileSync(hello.path('npm'), `#!/bin/sh\necho "$@" >> npm-runs\n${script}\n`, { mode: 0o755 });
+  const npmRuns = (): string[] =>
+    existsSync(hello.path('npm-runs'))
+      ? readFileSync(hello.path('npm-runs'), 'utf8')
+          .trim()
+          .split('\n')
+          .map((line) => line.replace(/ --ignore-scripts.*/, ''))
+      : [];
+  return { hello, env: { PATH: `${hello.folder}:${process.env['PATH'] ?? ''}` }, npmRuns };
+}
+
+test.each<[string, Record<string, object>, string, string[]]>([
+  ['keeps modules that npm ci installed without it', { ...LOCKED, ...FOR_TESTS }, 'tool', []],
+  ['keeps such modules of every platform', { ...LOCKED, ...FOR_TESTS, ...OTHER_PLATFORM }, 'tool', []],
+  ['keeps modules without the development packages for a command', LOCKED, 'hello', []],
+  ['installs the development packages for a tool', LOCKED, 'tool', [ALL]],
+  ['replaces another version', { a: { ...LOCKED.a, version: '2.0.0' } }, 'hello', [WITHOUT_DEVELOPMENT]],
+  ['replaces modules if one is missing', {}, 'hello', [WITHOUT_DEVELOPMENT]],
+  ['replaces modules with one more', { ...LOCKED, c: LOCKED.a }, 'hello', [WITHOUT_DEVELOPMENT]],
+])('run.mjs %s', async (title, installed, command, runs) => {
+  const { hello, env, npmRuns } = createWithNpm(title.replaceAll(' ', '-'));
+  writeFileSync(hello.path('node_modules', '.package-lock.json'), JSON.stringify({ packages: installed }));
+  expect(await hello.run([command], undefined, env)).toMatchObject({ code: 3, stdout: 'one' });
+  expect(npmRuns()).toEqual(runs);
+});
+
+test('a tool completes the modules of a command without deleting them, and no later command installs any', async () => {
+  const { hello, env, npmRuns } = createWithNpm('completed');
+  for (const command of ['hello', 'hello', 'tool', 'hello', 'tool']) {
+    expect(await hello.run([command], undefined, env)).toMatchObject({ code: 3, stdout: 'one' });
+  }
+  expect(npmRuns()).toEqual([WITHOUT_DEVELOPMENT, 'install --no-save --include=dev']);
+});
+
+/** Part of a fake npm and of a fake environment.py: each waits until the other has started. */
+const MEETS_PYTHON = 'echo $$ > npm-started; until [ -s python-started ]; do sleep 0.05; done';
+const MEETS_NPM = `import os, time
+root = os.path.dirname(os.path.dirname(__file__))
+def wait_for(name):
+    while not os.path.exists(os.path.join(root, name)) or not os.path.getsize(os.path.join(root, name)):
+        time.sleep(0.05)
+with open(os.path.join(root, "python-started"), "w") as file:
+    file.write(str(os.getpid()))
+wait_for("npm-started")
+`;
+
+/** Like createWithNpm, with the command "trace", which prints what environment.py made. */
+function createWithPython(
+  name: string,
+  npm: string,
+  python: string,
+): ReturnType<typeof createWithNpm> & { pids: () => number[] } {
+  const created = createWithNpm(name, `${MEETS_PYTHON}; ${npm}`);
+  const { hello } = created;
+  hello.write('../python/environment.py', MEETS_NPM + python);
+  hello.write(
+    'trace.ts',
+    `import { takeSetup } from '../src/launch/python.cjs';
+export async function main() { process.stdout.write(JSON.stringify(await takeSetup('none', []).finished)); return 3; }
+`,
+  );
+  const pids = (): number[] =>
+    ['npm-started', 'python-started'].map((file) => Number(readFileSync(hello.path(file), 'utf8')));
+  return { ...created, pids };
+}
+
+const PRINTS_RESULT = `print('{"detail": "installs"}'); print('{"result": "made"}')`;
+const WAITS = 'time.sleep(600)';
+
+test('npm and the set-up of Python run at the same time, and the command takes over the set-up', async () => {
+  // The set-up ends after npm.
+  const slow = `wait_for("npm-ended"); ${PRINTS_RESULT}`;
+  const { hello, env } = createWithPython('parallel', 'echo 1 > npm-ended', slow);
+  const { code, stdout, stderr } = await hello.run(['trace'], undefined, env);
+  expect({ code, stdout }).toEqual({ code: 3, stdout: '"made"' });
+  expect(stderr).toContain('Installing node modules (npm ci) | Python environment');
+});
+
+test('a second command waits for the installation of the first', async () => {
+  const { hello, env, npmRuns } = createWithNpm('twice', 'sleep 0.5');
+  const runs = await Promise.all([1, 2].map(() => hello.run(['hello'], undefined, env)));
+  expect(runs.map(({ stdout }) => stdout)).toEqual(['one', 'one']);
+  expect(runs.map(({ stderr }) => stderr).join('')).toMatch(/Waiting for process \d+, which installs node modules/);
+  expect(npmRuns()).toEqual([WITHOUT_DEVELOPMENT]);
+});
+
+test.each([
+  [
+    'npm',
+    'exit 1',
+    WAITS,
+    'error: npm ci failed (see above). Check the network, and the registry and proxy settings of npm, and try again.\n',
+  ],
+  [
+    'the set-up of Python',
+    'exec sleep 600',
+    `print('{"error": "no disk", "hint": "free some"}'); raise SystemExit(1)`,
+    'error: no disk\n  -> free some\n',
+  ],
+])('if %s fails, run.mjs reports it once and ends the other', async (name, npm, python, error) => {
+  const { hello, env, pids } = createWithPython(`failed-${name.replaceAll(' ', '-')}`, npm, python);
+  const { code, stderr } = await hello.run(['trace'], undefined, env);
+  expect(code).toBe(1);
+  expect(stderr.split('error: ')).toHaveLength(2);
+  expect(stderr.endsWith(error)).toBe(true);
+  expect(pids().map(isAlive)).toEqual([false, false]);
+});
+
+test.each(['SIGINT', 'SIGTERM'] as const)('%s during the set-up ends npm and Python', async (signal) => {
+  const { hello, env, pids } = createWithPython(`set-up-${signal}`, 'exec sleep 600', WAITS);
+  const child = spawn(process.execPath, [hello.path('scripts', 'run.mjs'), 'trace'], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...process.env, ...env },
+  });
+  const end = ended(child);
+  while (!['npm-started', 'python-started'].every((file) => existsSync(hello.path(file)))) await sleep(20);
+  child.kill(signal);
+  expect(await end).toMatchObject({ code: null, signal });
+  expect(pids().map(isAlive)).toEqual([false, false]);
+});
+
+test('a wrong command line ends a set-up of Python that still runs', async () => {
+  const { hello, env, pids } = createWithPython('wrong', '', WAITS);
+  hello.write('trace.ts', 'export async function main() { return 2; }');
+  expect(await hello.run(['trace'], undefined, env)).toMatchObject({ code: 2 });
+  expect(isAlive(pids()[1] as number)).toBe(false);
 });
 
 test.each([

@@ -20,7 +20,7 @@ export const S3_ENVIRONMENT = {
 export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   const server = await startS3Server({
-    weed: await ensureSeaweedfs(python),
+    weed: await ensureSeaweedfs(),
     python,
     directory: join(scratch.directory, name),
     logFile: join(scratch.directory, `${name}.log`),

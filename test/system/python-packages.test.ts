@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython, getUv } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
@@ -54,7 +54,8 @@ describe('packages of Python-backend models, on a real server', () => {
   afterAll(() => scratch.clean());
   beforeAll(async () => {
     const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-    const { uv } = await ensureTriton(environment);
+    await ensureTriton(environment);
+    const uv = getUv(environment.python);
     for (const [name, numpy] of [
       ['packed', 'numpy<2'],
       ['newer', 'numpy>=2'],

@@ -111,7 +111,7 @@ async function open(
   };
   const [port = 0] = await freePorts(1);
   const server = await startS3Server({
-    weed: await ensureSeaweedfs(python),
+    weed: await ensureSeaweedfs(),
     python,
     directory: join(scratch, 's3'),
     logFile: join(scratch, 's3.log'),

