@@ -18,14 +18,13 @@ export const LOAD_ALL_FLAG = '--load-model=*';
 
 /**
  * Shell text before the start of tritonserver: lets threads have stacks of 3/4 of the machine's memory, at most 16 GiB.
- * Triton's HTTP library puts two arrays of a body's length on the stack of a thread if the Content-Type is curl's default,
- * and ends the server if they do not fit. Pages of a stack that are not written take no memory (docs/decisions.md).
+ * If the Content-Type is curl's default, Triton's HTTP library puts two arrays of the body's length on the stack of a
+ * thread, and the server ends if they do not fit. Unwritten pages of a stack take no memory (docs/decisions.md).
  */
 export const RAISE_STACK_LIMIT =
-  'read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); [ "$stack" -lt 16777216 ] || stack=16777216; ' +
-  'ulimit -S -s "$stack" || { echo "Cannot raise the stack limit (ulimit -s) to $stack KiB because the hard limit is ' +
-  '$(ulimit -H -s). An HTTP body with Content-Type application/x-www-form-urlencoded of more than half of the limit ends ' +
-  'tritonserver. Raise the hard limit." >&2; ulimit -S -s "$(ulimit -H -s)"; }; ';
+  'read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); test "$stack" -lt 16777216 || stack=16777216; ' +
+  'ulimit -S -s "$stack" || { ulimit -S -s "$(ulimit -H -s)"; ' +
+  'echo "The stack limit is only $(ulimit -s) KiB, not $stack: see docs/troubleshooting.md" >&2; }; ';
 
 /** Environment variables for models that compute on a CPU, also beside a GPU. Measurements: docs/decisions.md. */
 export const CPU_VARIABLES = {
