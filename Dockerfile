@@ -35,10 +35,14 @@ STOPSIGNAL SIGTERM
 # --load-model=* loads every model after a restart; explicit mode lets a publisher reload models. With the next two
 # flags, a model that fails to load or is still loading does not take the other models out of service. A load request
 # can contain a model, which is a program; without the key Triton therefore answers only inference, metadata and health
-# requests. If no key is set, a random one is generated.
+# requests. If no key is set, a random one is generated. The stack limit is that of
+# RAISE_STACK_LIMIT (src/triton/serving.ts).
 ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "/bin/sh", "-c", \
     "key=${TRITON_MODEL_CONTROL_KEY:-$(od -An -N24 -tx1 /dev/urandom | tr -dc 0-9a-f)}; \
 unset TRITON_MODEL_CONTROL_KEY; \
+read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); test \"$stack\" -lt 16777216 || stack=16777216; \
+ulimit -S -s \"$stack\" || { ulimit -S -s \"$(ulimit -H -s)\"; \
+echo \"The stack limit is only $(ulimit -s) KiB, not $stack: see docs/troubleshooting.md\" >&2; }; \
 guard=model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$key; \
 exec \"$@\" --http-restricted-api=\"$guard\" --grpc-restricted-protocol=\"$guard\"", "start", "tritonserver", \
     "--model-control-mode=explicit", \

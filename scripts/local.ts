@@ -184,7 +184,12 @@ async function local(argv: readonly string[]): Promise<number> {
       await Promise.race([reloads.idle(), sleep(END_OF_RELOAD_MS)]);
     });
     const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
-      ended.then((how) => new UserError(`${name} ended unexpectedly (${how})`, { hint: `see its log, ${logFile}` }));
+      ended.then(
+        (how) =>
+          new UserError(`${name} ended unexpectedly (${how})`, {
+            hint: `${how.includes('SIGSEGV') ? 'native code of a model or of the server crashed: ' : ''}see its log, ${logFile}`,
+          }),
+      );
     const early = await Promise.race([
       ended('tritonserver', stack.triton),
       ended('the S3 server', stack.s3),

@@ -2,7 +2,7 @@ import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { withEndpoint } from '../../src/release/location';
 import { guardFlags } from '../../src/triton/control-key';
-import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../../src/triton/serving';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
 import { SUMMARY_FLAGS } from './monitoring/latency';
 import type { ResolvedTritonArgs } from './settings';
@@ -82,10 +82,10 @@ const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
  * predecessor in the pod. `exec`, so that the stop signal reaches the server.
  */
 export function startCommand(settings: ResolvedTritonArgs): string[] {
-  const check = gpuCheck(settings);
+  const before = `${gpuCheck(settings)}${RAISE_STACK_LIMIT}`;
   return settings.agent === undefined
-    ? ['/bin/sh', '-c', `${check}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`, 'start']
-    : ['/bin/sh', '-c', `${check}${readScript('start-triton.sh')}`, SCRATCH_DIRECTORY];
+    ? ['/bin/sh', '-c', `${before}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`, 'start']
+    : ['/bin/sh', '-c', `${before}\n${readScript('start-triton.sh')}`, SCRATCH_DIRECTORY];
 }
 
 /**

@@ -9,7 +9,7 @@ import type { PythonEnvironment } from '../install/python';
 import { assembleBackends, type TritonInstallation } from '../install/triton';
 import type { ControlAddress } from '../triton/control-client';
 import { generateControlKey, guardFlags } from '../triton/control-key';
-import { CPU_VARIABLES, LOAD_ALL_FLAG, SERVING_FLAGS } from '../triton/serving';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../triton/serving';
 
 /** Time for requests in flight when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
@@ -88,6 +88,7 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   tempFiles.note(SHARED_MEMORY, sharedMemory);
   const [command = '', ...args] = [
     ...(options.wrapper ?? []),
+    ...['sh', '-c', `${RAISE_STACK_LIMIT}exec "$@"`, 'start'],
     installation.binary,
     ...serverArguments(options, backends, sharedMemory),
     ...guardFlags(modelControlKey),

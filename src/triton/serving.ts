@@ -16,6 +16,16 @@ export const SERVING_FLAGS = [
 /** Loads all models of the repository at start. Without it a restarted server serves no models. */
 export const LOAD_ALL_FLAG = '--load-model=*';
 
+/**
+ * Shell text before the start of tritonserver: lets threads have stacks of 3/4 of the machine's memory, at most 16 GiB.
+ * If the Content-Type is curl's default, Triton's HTTP library puts two arrays of the body's length on the stack of a
+ * thread, and the server ends if they do not fit. Unwritten pages of a stack take no memory (docs/decisions.md).
+ */
+export const RAISE_STACK_LIMIT =
+  'read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); test "$stack" -lt 16777216 || stack=16777216; ' +
+  'ulimit -S -s "$stack" || { ulimit -S -s "$(ulimit -H -s)"; ' +
+  'echo "The stack limit is only $(ulimit -s) KiB, not $stack: see docs/troubleshooting.md" >&2; }; ';
+
 /** Environment variables for models that compute on a CPU, also beside a GPU, and for traces. Measurements: docs/decisions.md. */
 export const CPU_VARIABLES = {
   // A spinning thread takes a core from a working thread.

@@ -7,7 +7,7 @@ import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
 import { paths } from '../../src/core/paths';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
-import { addingModel, writeRepository } from '../support/repository';
+import { addingModel, askAfterForms, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
@@ -60,3 +60,10 @@ test('stop deletes the shared memory of a killed server', async () => {
   await server.stop();
   expect(shared()).toEqual([]);
 });
+
+test('a server answers after large bodies with the Content-Type of curl -d', async () => {
+  const repository = writeRepository(join(scratch.directory, 'forms'), addingModel('adds', { 1: 1 }));
+  const server = await testTriton(scratch, repository, { name: 'with-forms' });
+  expect(await askAfterForms(server.httpUrl, 5)).toBe(2);
+  expect(await askAfterForms(server.httpUrl, 100)).toBe(2);
+}, 120_000);

@@ -89,3 +89,16 @@ export function addingEnsemble(name: string, step: string): Record<string, strin
     [`${name}/1/.keep`]: 'An ensemble has no file.\n',
   };
 }
+
+/**
+ * Sends bodies of `mib` MiB with curl's default Content-Type, more at once than a server has HTTP threads, and then
+ * returns what askOne does.
+ */
+export async function askAfterForms(server: string, mib: number, model = 'adds'): Promise<unknown> {
+  const body = Buffer.alloc(mib * 2 ** 20, 'k');
+  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const send = (): Promise<unknown> =>
+    fetch(`${server}/v2/models/${model}/infer`, { method: 'POST', headers, body }).then((answer) => answer.text());
+  await Promise.all(Array.from({ length: 10 }, send));
+  return askOne(server, model);
+}

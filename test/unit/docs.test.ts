@@ -92,6 +92,15 @@ describe.each(PAGES)('%s', (page) => {
     expect(files.filter((file) => !isThere(file) && !isThere(join('src', file)))).toEqual([]);
   });
 
+  test('every curl command with a body names its Content-Type', () => {
+    // Triton's HTTP library treats curl's default type in a special way (docs/decisions.md).
+    const commands = read(page)
+      .replaceAll('\\\n', ' ')
+      .split('\n')
+      .filter((line) => /\bcurl\b.* (-d|--data[a-z-]*) /.test(line));
+    expect(commands.filter((line) => !/content-type:/i.test(line))).toEqual([]);
+  });
+
   test('every command that the page names is in package.json', () => {
     const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
     const commands = [...read(page).matchAll(/npm run ([a-z][a-z0-9:-]*)/g)].map(([, name = '']) => name);

@@ -14,6 +14,7 @@ import type { AgentState } from '../../../src/release/agent-api';
 import { TritonHttpClient } from '../../../src/triton/http';
 import { ReleaseWriter, type TestModel } from '../../support/agent';
 import { emptyBackend } from '../../support/empty-backend';
+import { askAfterForms } from '../../support/repository';
 import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
@@ -139,6 +140,8 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   async function readyWithModel(): Promise<void> {
     await until('the pod is Ready', isReady);
     expect(await isServed('a')).toBe(true);
+    // Fails if such bodies end the server.
+    await askAfterForms(`http://127.0.0.1:${ports.http}`, 5, 'a');
   }
 
   const getState = async (): Promise<AgentState> =>

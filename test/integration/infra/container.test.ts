@@ -15,7 +15,7 @@ import { ensurePython, type PythonEnvironment } from '../../../src/install/pytho
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import { TritonHttpClient } from '../../../src/triton/http';
 import { OF, settingsOf } from '../../support/series';
-import { addingModel, writeRepository } from '../../support/repository';
+import { addingModel, askAfterForms, writeRepository } from '../../support/repository';
 import { runCommandLine } from '../../support/run';
 import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/temp-dir';
@@ -158,6 +158,10 @@ describe('the container that the Deployment describes, with a real tritonserver 
       const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
       const { outputs } = await running.client.infer('adds', [x]);
       expect(outputs[0]?.data).toEqual(new Float32Array([11]));
+    });
+
+    test('answers after large bodies with the Content-Type of curl -d', async () => {
+      expect(await askAfterForms(running.url, 64)).toBe(11);
     });
 
     test.each([

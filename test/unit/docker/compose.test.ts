@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { guardFlags } from '../../../src/triton/control-key';
-import { SERVING_FLAGS } from '../../../src/triton/serving';
+import { RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../../src/triton/serving';
 import { describeUnless } from '../../support/describe-unless';
 import { readCompose, readDockerfile, readStage } from './read';
 
@@ -18,7 +18,7 @@ const TRITON = {
   healthcheck: { start_interval: '2s' },
   stop_grace_period: '45s',
   shm_size: '1gb',
-  ulimits: { memlock: -1, stack: 64 * 1024 * 1024 },
+  ulimits: { memlock: -1 },
 };
 const FOLDER = {
   ...TRITON,
@@ -28,7 +28,12 @@ const FOLDER = {
 };
 const BUCKET = {
   ...TRITON,
-  entrypoint: ['/bin/sh', '-c', 'eval "$$(cat /opt/agent/start-triton.sh)"', '/var/cache/triton'],
+  entrypoint: [
+    '/bin/sh',
+    '-c',
+    `${RAISE_STACK_LIMIT.replaceAll('$', '$$$$')}eval "$$(cat /opt/agent/start-triton.sh)"`,
+    '/var/cache/triton',
+  ],
   command: [
     '/opt/nvidia/nvidia_entrypoint.sh',
     'tritonserver',

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { AGENT_IMAGE } from '../../../infra/triton/image';
 import { paths } from '../../../src/core/paths';
 import { guardFlags } from '../../../src/triton/control-key';
-import { LOAD_ALL_FLAG, SERVING_FLAGS } from '../../../src/triton/serving';
+import { LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../../src/triton/serving';
 import { describeUnless } from '../../support/describe-unless';
 import { type Instruction, parseDockerfile, readDockerfile, readStage, readText } from './read';
 
@@ -71,6 +71,10 @@ describe('the shell of the image', () => {
     const [own, args, left] = JSON.parse(stdout) as [number, string[], string | null];
     return { pid, own, args, key: left ?? undefined };
   }
+
+  test('raises the stack limit as all our servers do', () => {
+    expect(script).toContain(RAISE_STACK_LIMIT);
+  });
 
   test('is replaced by the program, so that it gets the stop signal', () => {
     const { pid, own } = start();

@@ -1,3 +1,4 @@
+import { RAISE_STACK_LIMIT } from '../../../../src/triton/serving';
 import { LABELS, SELECTOR, render, type Registered } from '../../../support/render';
 
 const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
@@ -203,7 +204,7 @@ describe('resources', () => {
   test('gpusPerPod 0 requests and tolerates no GPU', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
     expect(pod['tolerations']).toEqual([]);
-    const script = 'find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"';
+    const script = `${RAISE_STACK_LIMIT}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`;
     expect(container['command']).toEqual(['/bin/sh', '-c', script, 'start']);
     expect(container['resources']).toEqual({
       requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
