@@ -8,7 +8,7 @@ const MINIMUM_NODE = 20;
 
 /** Name -> what it does, in the order of a project's life. */
 const COMMANDS = {
-  init: 'make a folder with a first model, and stacks for staging and prod',
+  init: 'make a model from an ONNX or TorchScript file, or a project with a first model',
   local: 'serve the models of a folder on this machine, and ask them',
   trace: 'create model.pt or model.onnx from each trace.py, and compare it with PyTorch',
   validate: 'check the models without a server',
