@@ -50,11 +50,10 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
     return result;
   });
   const name = described.platform === 'onnxruntime_onnx' ? 'model.onnx' : 'model.pt';
-  // Triton finds weights in files of their own only if the artifact is a folder.
-  const artifact = join(folder, '1', described.external.length === 0 ? '' : name);
+  const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
-  const parts = described.external.map((part) => [resolve(dirname(file), part), join(artifact, part)] as const);
-  for (const [from, to] of [[file, join(artifact, name)] as const, ...parts]) {
+  const parts = described.external.map((part) => [resolve(dirname(file), part), join(version, part)] as const);
+  for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
     if (from === to) continue;
     mkdirSync(dirname(to), { recursive: true });
     put(from, to);

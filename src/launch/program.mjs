@@ -22,6 +22,7 @@ const COMMANDS = {
   doctor: 'check whether an AWS account fits a stack, or whether a stack works',
   export: 'write the models to a folder that any Triton can read',
   'mirror-image': 'copy the images of a stack to ECR repositories',
+  clean: 'delete downloads and buckets of this machine that are not in use',
   completion: 'print a script with which bash, zsh or fish completes commands and flags',
 };
 
