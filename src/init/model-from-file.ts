@@ -61,7 +61,7 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   writeFileSync(join(folder, YAML_FILE), modelYaml(described, folder));
 }
 
-function modelYaml({ external: _, ...fields }: Description, folder: string): string {
+function modelYaml(fields: Description, folder: string): string {
   const schema = relative(folder, join(paths.modelRepository, 'model.schema.json'));
   const batch = fields.max_batch_size > 0;
   const tensors = (list: readonly Tensor[]): string[] =>

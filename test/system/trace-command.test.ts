@@ -256,14 +256,14 @@ describe('npm run init -- --from', () => {
     runCommandLine(command, [...args, '--repo', repository]);
 
   test('writes the model.yaml of a file in a model folder, as validate proposes', async () => {
-    writeRepository(repository, { 'scorer/README': '' });
-    copyFileSync(join(paths.root, 'test', 'data', 'onnx', 'sound.onnx'), join(repository, 'scorer', 'best.onnx'));
+    writeRepository(repository, { 'scorer/1/README': '' });
+    copyFileSync(join(paths.root, 'test', 'data', 'onnx', 'sound.onnx'), join(repository, 'scorer', '1', 'best.onnx'));
     const { stderr } = await run('validate');
     const [, from = '', name = ''] = /npm run init -- --from (\S+) (\S+) --repo/.exec(stderr) ?? [];
     const { code, stdout } = await run('init', '--from', from, name);
     expect(stdout).toContain('1 model, 0 problems');
     expect(code).toBe(0);
-    expect(existsSync(join(repository, 'scorer', 'best.onnx'))).toBe(false);
+    expect(existsSync(join(repository, 'scorer', '1', 'best.onnx'))).toBe(false);
     expect(existsSync(join(repository, 'scorer', '1', 'model.onnx'))).toBe(true);
   });
 
