@@ -1,63 +1,93 @@
-import { join, relative, resolve } from 'node:path';
+import { basename, extname, join, relative, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
+import { nextCommand, repoFlag } from '../src/core/next-command';
 import { paths } from '../src/core/paths';
 import { displayPath } from '../src/model/paths';
-import { createProject, MODEL_KINDS, type ModelKind } from '../src/init/create-project';
+import { createProject } from '../src/init/create-project';
+import { createModelFromFile } from '../src/init/model-from-file';
+import { main as validate } from './validate';
 
 const FLAGS = {
-  kind: { type: 'string', default: 'torchscript' },
+  from: { type: 'string' },
+  input: { type: 'string', multiple: true, default: [] as string[] },
+  repo: { type: 'string', default: paths.modelRepository },
   help: { type: 'boolean', default: false },
 } as const;
 
-const HELP = `Makes a folder for models of your own: a first model, Pulumi stacks for staging and prod, and a workflow.
+const HELP = `Makes a folder for a model from an ONNX or TorchScript file, or a project for models of your own.
 
-  npm run init -- FOLDER [options]
+  npm run init -- --from FILE [NAME] [options]
+  npm run init -- FOLDER
 
-  --kind KIND  the first model: ${MODEL_KINDS.join(', ')} (default: ${FLAGS.kind.default})
-  --help       print this text
+  --from FILE        model.onnx or model.pt, which is copied into the folder of the model; model.yaml is written for it
+  NAME               name of the model (default: the name of the file)
+  --input TYPE:DIMS  an input of a TorchScript file, which has no data types and dims: without the batch axis, -1 for an axis
+                     of any size; repeat the flag for several inputs, in their order
+  --repo DIR         model repository in which the model is made (default: ${basename(paths.modelRepository)})
+  FOLDER             new folder for a project: a first model that converts degrees Fahrenheit to degrees Celsius, Pulumi
+                     stacks for staging and prod, and a workflow
+  --help             print this text
 
-The model converts degrees Fahrenheit to degrees Celsius. Nothing is installed, and nothing is created in the cloud.
+A TorchScript file is run with zeros to find its outputs. With --from, the model is then validated. For a project, nothing
+is installed, and nothing is created in the cloud.
 
 Examples:
+  npm run init -- --from ~/downloads/detector.onnx
+  npm run init -- --from encoder.pt encoder --input INT64:-1 --input INT64:-1
   npm run init -- my-models
-  npm run init -- my-models --kind python
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
 
 export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => Promise.resolve(init(argv)));
+  return runCommand(() => init(argv));
 }
 
-function init(argv: readonly string[]): number {
-  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, 1, ['FOLDER']);
+async function init(argv: readonly string[]): Promise<number> {
+  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, 1, ['NAME']);
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const [folder] = positionals;
-  if (folder === undefined) throw new UsageError('the folder is missing', { hint: 'npm run init -- my-models' });
-  const kind = MODEL_KINDS.find((name) => name === flags.kind);
-  if (kind === undefined) throw wrongKind(flags.kind);
-  const files = createProject(resolve(folder), kind);
-  process.stdout.write(`${[`${displayPath(resolve(folder))}:`, ...files.map((file) => `  ${file}`)].join('\n')}
+  const [name] = positionals;
+  if (flags.from !== undefined) return initModel(resolve(flags.from), resolve(flags.repo), name, flags.input);
+  if (name === undefined) {
+    throw new UsageError('the model file or the folder is missing', {
+      hint: 'a model: npm run init -- --from model.onnx; a project: npm run init -- my-models',
+    });
+  }
+  const files = createProject(resolve(name));
+  process.stdout.write(`${[`${displayPath(resolve(name))}:`, ...files.map((file) => `  ${file}`)].join('\n')}
 
-${nextSteps(kind, relative('', resolve(folder)))}
+${nextSteps(relative('', resolve(name)))}
 `);
   return EXIT.ok;
 }
 
-const wrongKind = (kind: string): UsageError =>
-  new UsageError(`--kind ${kind}: no such kind`, { hint: `kinds: ${MODEL_KINDS.join(', ')}` });
+async function initModel(file: string, repository: string, given: string | undefined, inputs: readonly string[]) {
+  const name = given ?? basename(file, extname(file));
+  if (/[^\w.-]|^\./.test(name)) {
+    throw new UsageError(`"${name}" cannot be the name of a model`, {
+      hint: 'use letters, digits, "_", "-" and ".": npm run init -- --from FILE NAME',
+    });
+  }
+  const folder = join(repository, name);
+  await createModelFromFile(file, folder, inputs);
+  process.stdout.write(`${displayPath(folder)} has the file and a model.yaml that describes it.\n\n`);
+  const selected = ['--models', name, ...repoFlag(repository)];
+  const code = await validate(['--models', name, '--repo', repository]);
+  process.stdout.write(`\nNext: ${nextCommand('validate', ...selected)}    after each change of model.yaml
+      ${nextCommand('local', ...selected)}    serves the model on this machine\n`);
+  return code;
+}
 
-function nextSteps(kind: ModelKind, folder: string): string {
-  const trace = kind === 'python' ? '' : ', after it has been traced';
+function nextSteps(folder: string): string {
   // The project of a clone cannot use npx until the package is published.
   if (!paths.isInstalled) {
-    return `Next: npm run local -- --repo ${join(folder, 'model-repo')} serves the model on this machine${trace}`;
+    return `Next: npm run local -- --repo ${join(folder, 'model-repo')} serves the model on this machine, after it has been traced`;
   }
   return `Next, in ${folder || 'this folder'}:
-  npx triton-serving local    serves the model on this machine${trace}
+  npx triton-serving local    serves the model on this machine, after it has been traced
   npm install                 for Pulumi: README.md describes the way to the cloud`;
 }

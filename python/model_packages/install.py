@@ -98,6 +98,7 @@ def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path
     folder = cache_root() / f"{kind}-{key}"
     complete = folder / ".complete"
     if complete.exists():
+        complete.touch()  # `npm run clean` deletes what was not used.
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _locked(folder.with_name(f"{folder.name}.lock")):

@@ -19,16 +19,29 @@ export async function confirmDeletion(
   progress: Progress,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const what = formatCount(keys.length, 'object');
+  const question = `Delete ${formatCount(keys.length, 'object')} from the bucket permanently?`;
+  return isConfirmed(question, 'list the objects with --dry-run, then confirm with --yes', signal, () => {
+    progress.erase();
+    process.stderr.write(`${[indentedList(keys), ...warnings].join('\n')}\n`);
+  });
+}
+
+/**
+ * Asks a question on the terminal that can be answered with yes.
+ * @param hint the next step if there is no terminal
+ * @param before prints what the user needs to know
+ * @throws UsageError without a terminal
+ */
+export async function isConfirmed(
+  question: string,
+  hint: string,
+  signal?: AbortSignal,
+  before?: () => void,
+): Promise<boolean> {
   if (!process.stdin.isTTY) {
-    throw new UsageError(
-      `${what} would be deleted, but stdin is not a terminal, so the command cannot ask for confirmation`,
-      {
-        hint: 'list the objects with --dry-run, then confirm with --yes',
-      },
-    );
+    throw new UsageError(`stdin is not a terminal, so the command cannot ask: ${question}`, { hint });
   }
-  progress.erase();
+  before?.();
   const { createInterface } = await import('node:readline/promises');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const closed = new Promise<string>((resolve) => terminal.once('close', () => resolve('no')));
@@ -38,8 +51,7 @@ export async function confirmDeletion(
   });
   interrupted.catch(() => undefined);
   try {
-    process.stderr.write(`${[indentedList(keys), ...warnings].join('\n')}\n`);
-    const asked = terminal.question(`Delete ${what} from the bucket permanently? (yes/no) `, { signal });
+    const asked = terminal.question(`${question} (yes/no) `, signal === undefined ? {} : { signal });
     return /^y(es)?$/i.test((await Promise.race([asked, closed, interrupted])).trim());
   } catch (error) {
     if ((error as Error).name === 'AbortError') throw new InterruptedError('interrupted');

@@ -3,11 +3,7 @@ import { join, relative } from 'node:path';
 import { UserError } from '../core/errors';
 import { paths } from '../core/paths';
 
-/** What the first model of a project is. */
-export const MODEL_KINDS = ['torchscript', 'onnx', 'python'] as const;
-export type ModelKind = (typeof MODEL_KINDS)[number];
-
-const TEMPLATES = join(paths.source, 'init', 'project');
+const TEMPLATE = join(paths.source, 'init', 'project');
 /** npm leaves files with these names out of packages. */
 const HIDDEN = { gitignore: '.gitignore', github: '.github' };
 
@@ -16,14 +12,14 @@ const HIDDEN = { gitignore: '.gitignore', github: '.github' };
  * @returns the paths of the files, relative to the folder
  * @throws UserError if the folder has files, or cannot be made
  */
-export function createProject(folder: string, kind: ModelKind): string[] {
+export function createProject(folder: string): string[] {
   try {
     mkdirSync(folder, { recursive: true });
   } catch (cause) {
     throw new UserError(`cannot make the folder ${folder}: ${(cause as Error).message}`, { cause });
   }
   if (readdirSync(folder).length > 0) throw new UserError(`${folder} is not empty`, { hint: 'name a new folder' });
-  for (const template of ['common', kind]) cpSync(join(TEMPLATES, template), folder, { recursive: true });
+  cpSync(TEMPLATE, folder, { recursive: true });
   for (const [name, hidden] of Object.entries(HIDDEN)) renameSync(join(folder, name), join(folder, hidden));
   writeFileSync(join(folder, 'package.json'), `${JSON.stringify(packageFile(), null, 2)}\n`);
   writeFileSync(join(folder, 'Pulumi.yaml'), pulumiFile());

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, statfsSync, utimesSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,10 @@ export function cacheRoot(): string {
 
 /** Whether `name` was built completely. */
 export function isCached(name: string): boolean {
-  return existsSync(join(cacheRoot(), name, COMPLETE));
+  const mark = join(cacheRoot(), name, COMPLETE);
+  if (!existsSync(mark)) return false;
+  utimesSync(mark, new Date(), new Date()); // "npm run clean" deletes what was not used.
+  return true;
 }
 
 /**

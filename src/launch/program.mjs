@@ -8,7 +8,7 @@ const MINIMUM_NODE = 20;
 
 /** Name -> what it does, in the order of a project's life. */
 const COMMANDS = {
-  init: 'make a folder with a first model, and stacks for staging and prod',
+  init: 'make a model from an ONNX or TorchScript file, or a project with a first model',
   local: 'serve the models of a folder on this machine, and ask them',
   trace: 'create model.pt or model.onnx from each trace.py, and compare it with PyTorch',
   validate: 'check the models without a server',
@@ -22,6 +22,7 @@ const COMMANDS = {
   doctor: 'check whether an AWS account fits a stack, or whether a stack works',
   export: 'write the models to a folder that any Triton can read',
   'mirror-image': 'copy the images of a stack to ECR repositories',
+  clean: 'delete downloads and buckets of this machine that are not in use',
   completion: 'print a script with which bash, zsh or fish completes commands and flags',
 };
 

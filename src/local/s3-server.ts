@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { formatBytes } from '../core/format';
+import { diskUsage } from '../install/disk-usage';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
@@ -39,6 +41,24 @@ export interface S3ServerOptions {
   port: number;
   /** Required because writers to the bucket decide which code models execute, and web pages can reach loopback. */
   credentials: { accessKeyId: string; secretAccessKey: string };
+}
+
+/** A bucket of this size is emptied if it also takes more than four times the disk of its repository. */
+const LARGE_BYTES = 5e9;
+
+/** Deletes the objects of earlier runs if they take too much disk, because a bucket stores the former files of each edit. */
+export function emptyLargeBucket(
+  directory: string,
+  repository: string,
+  report: (text: string) => void,
+  large = LARGE_BYTES,
+): void {
+  const bytes = diskUsage(directory);
+  if (bytes < large || bytes < 4 * diskUsage(repository)) return;
+  rmSync(directory, { recursive: true });
+  report(
+    `     the local bucket took ${formatBytes(bytes)} and was emptied; earlier local releases cannot be rolled back`,
+  );
 }
 
 /** Random keys for one run of a server. */

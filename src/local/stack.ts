@@ -29,7 +29,14 @@ import { ModelLoads, type Loaded } from './load-models';
 import { installModelPackages } from './model-packages';
 import { startPod, type Pod, type PodPrograms } from './pod';
 import { publishSelected } from './publish-selected';
-import { generateCredentials, LOCAL_REGION, startS3Server, type S3Server, type S3ServerOptions } from './s3-server';
+import {
+  emptyLargeBucket,
+  generateCredentials,
+  LOCAL_REGION,
+  startS3Server,
+  type S3Server,
+  type S3ServerOptions,
+} from './s3-server';
 import { askEachModel, isWrong, wrongAnswer, type SmokeTestResult } from './smoke-test';
 import {
   failedBecause,
@@ -119,6 +126,7 @@ export async function startStack(options: StackOptions): Promise<LocalStack> {
     `Bucket and logs of "npm run local" for ${options.repository}. You can delete this folder.\n`,
   );
   defer(await acquireLock(join(directory, 'lock'), `the local stack of ${options.repository}`, { wait: false }));
+  emptyLargeBucket(join(directory, 's3'), options.repository, (text) => progress.line(text));
   const ports = await claimPorts(options.ports);
 
   const environment = await timings.measure('set-up: Python environment', () =>

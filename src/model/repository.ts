@@ -9,6 +9,7 @@ import { configText } from './config-text';
 import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from '../core/nearest';
+import { nextCommand, repoFlag } from '../core/next-command';
 import { dropCascading } from './cascading-problems';
 import { CONFIG_FILE, displayPath, getReason, TRACE_FILE } from './paths';
 import { platformFacts } from './platforms';
@@ -216,7 +217,7 @@ class RepositoryReader {
       }
       const loaded = await loadConfig(directory);
       if (loaded === undefined) {
-        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'create one of them')];
+        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, await missingConfigHint(directory))];
       }
       if (loaded.config === undefined) return loaded.problems.problems;
       return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);
@@ -274,6 +275,16 @@ const FILES_OF_MODELS = [YAML_FILE, CONFIG_FILE, TRACE_FILE, WEIGHTS_FILE];
 async function isModel(directory: string): Promise<boolean> {
   const names = await fs.readdir(directory).catch(() => []);
   return names.some((name) => FILES_OF_MODELS.includes(name) || /^\d+$/.test(name));
+}
+
+/** The next step for a folder without configuration: if it has a model file, the configuration can be written from it. */
+async function missingConfigHint(directory: string): Promise<string> {
+  const entries = await fs.readdir(directory, { withFileTypes: true, recursive: true });
+  const file = entries.find((entry) => entry.isFile() && /\.(onnx|pt)$/.test(entry.name));
+  if (file === undefined) return 'create one of them';
+  const from = displayPath(path.join(file.parentPath, file.name));
+  const command = nextCommand('init', '--from', from, path.basename(directory), ...repoFlag(path.dirname(directory)));
+  return `${command} writes ${YAML_FILE}`;
 }
 
 async function readFolder(

@@ -1,5 +1,5 @@
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { localDirectory } from '../../src/local/stack';
@@ -32,7 +32,7 @@ const tritonServing = (folder: string, ...args: string[]): ReturnType<NpmRegistr
 
 test('npx makes a project in an empty folder', async () => {
   expect((await tritonServing(home, '--version')).stdout.trim()).toBe(version);
-  const { stdout } = await tritonServing(home, 'init', 'my-models', '--kind', 'python');
+  const { stdout } = await tritonServing(home, 'init', 'my-models');
   expect(stdout).toContain('npx triton-serving local');
   await expect(tritonServing(home, 'init', 'my-models')).rejects.toThrow('my-models is not empty');
 });
@@ -48,7 +48,7 @@ test('bash completes commands, flags and files', async () => {
   };
   expect(complete('triton-serving', 'st')).toEqual(['status']);
   expect(complete('triton-serving', 'sync-models', '--dr')).toEqual(['--drain', '--dry-run']);
-  expect(complete('triton-serving', 'init', '--k')).toEqual(['--kind']);
+  expect(complete('triton-serving', 'init', '--f')).toEqual(['--from']);
   // Of these, bash then proposes files.
   expect(complete('triton-serving', 'validate', '--repo', 'my')).toEqual(['']);
   for (const shell of ['zsh', 'fish']) {
@@ -74,8 +74,7 @@ test('the project serves its model, publishes a version and shows it', async () 
   });
   await untilUp(local);
   const folder = join(project, 'model-repo', 'celsius');
-  mkdirSync(join(folder, '2'));
-  writeFileSync(join(folder, '2', 'model.py'), readFileSync(join(folder, '1', 'model.py')));
+  cpSync(join(folder, '1'), join(folder, '2'), { recursive: true });
   const config = readFileSync(join(folder, 'model.yaml'), 'utf8');
   writeFileSync(join(folder, 'model.yaml'), config.replace('versions: [1]', 'versions: [2]'));
   expect((await tritonServing(project, 'sync-models', '--local')).stdout).toContain('serves celsius 2');

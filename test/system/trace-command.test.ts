@@ -249,3 +249,39 @@ describe('with a weights.yaml', () => {
     expect(record()).toMatchObject({ given_weights: { name: 'second.bin' } });
   });
 });
+
+describe('npm run init -- --from', () => {
+  const repository = join(scratch.directory, 'from');
+  const run = (command: string, ...args: string[]): Promise<Finished> =>
+    runCommandLine(command, [...args, '--repo', repository]);
+
+  test('writes the model.yaml of a file in a model folder, as validate proposes', async () => {
+    writeRepository(repository, { 'scorer/1/README': '' });
+    copyFileSync(join(paths.root, 'test', 'data', 'onnx', 'sound.onnx'), join(repository, 'scorer', '1', 'best.onnx'));
+    const { stderr } = await run('validate');
+    const [, from = '', name = ''] = /npm run init -- --from (\S+) (\S+) --repo/.exec(stderr) ?? [];
+    const { code, stdout } = await run('init', '--from', from, name);
+    expect(stdout).toContain('1 model, 0 problems');
+    expect(code).toBe(0);
+    expect(existsSync(join(repository, 'scorer', '1', 'best.onnx'))).toBe(false);
+    expect(existsSync(join(repository, 'scorer', '1', 'model.onnx'))).toBe(true);
+  });
+
+  test('copies a TorchScript file and refuses a model that exists', async () => {
+    const file = join(repository, 'scale', '1', 'model.pt');
+    writeRepository(repository, TRACED);
+    expect(await trace(repository, '--models', 'scale')).toMatchObject({ code: 0 });
+    expect(await run('init', '--from', file, 'copy', '--input', 'FP32:3')).toMatchObject({ code: 0 });
+    expect(readFileSync(join(repository, 'copy', '1', 'model.pt'))).toEqual(readFileSync(file));
+    const { code, stderr } = await run('init', '--from', file, 'copy', '--input', 'FP32:3');
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/copy\/model\.yaml exists already\n.*-> choose another name/);
+  });
+
+  test('reports the inputs of a TorchScript file that were not given', async () => {
+    const { code, stderr } = await run('init', '--from', join(repository, 'scale', '1', 'model.pt'), 'other');
+    expect(code).toBe(1);
+    expect(stderr).toContain('model.pt takes x: Tensor: 1 --input needed, 0 given');
+    expect(existsSync(join(repository, 'other'))).toBe(false);
+  });
+});

@@ -3,8 +3,13 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';
 import ts from 'typescript';
+import { Progress } from '../../src/cli/progress';
+import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
+import { cached } from '../../src/install/cache';
+import { ensurePython, unpackPackage } from '../../src/install/python';
 import type { TritonProcess } from '../../src/local/triton-server';
+import { fences } from '../support/markdown';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
@@ -53,6 +58,16 @@ class TritonPythonModel:
         return None
 `;
 
+/** The model of the tutorial, without PyTorch. */
+const CELSIUS = `import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        values = [(request.inputs()[0].as_numpy() - 32) * 5 / 9 for request in requests]
+        return [pb_utils.InferenceResponse([pb_utils.Tensor("output__0", celsius)]) for celsius in values]
+`;
+
 const repository = writeRepository(join(scratch.directory, 'repository'), {
   ...addingModel('adds', { 1: 10 }),
   'bert/config.pbtxt': [
@@ -64,6 +79,14 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
     'instance_group { count: 1 kind: KIND_CPU }',
   ].join('\n'),
   'bert/1/model.py': BERT,
+  'celsius/config.pbtxt': [
+    'backend: "python"',
+    'max_batch_size: 8',
+    'input { name: "input__0" data_type: TYPE_FP32 dims: 1 }',
+    'output { name: "output__0" data_type: TYPE_FP32 dims: 1 }',
+    'instance_group { count: 1 kind: KIND_CPU }',
+  ].join('\n'),
+  'celsius/1/model.py': CELSIUS,
   'counter/config.pbtxt': [
     'backend: "python"',
     'model_transaction_policy { decoupled: true }',
@@ -137,3 +160,25 @@ test('every example passes the type check', () => {
   });
   expect(problems).toEqual([]);
 });
+
+const PYTHON_PAGE = readFileSync(join(paths.root, 'docs', 'guides', 'python-client.md'), 'utf8');
+/** The programs of the page, and what they print. */
+const PROGRAMS = fences(PYTHON_PAGE).filter(({ language }) => language === 'python');
+const PYTHON_PRINTED = ['[[  0.]\n [100.]]\n', '[[  0.]\n [100.]]\n', '[0]\n[1]\n[2]\n'];
+
+test('the Python programs of the guide print the expected output with tritonclient from PyPI', async () => {
+  const requirement = /pip install "(.*?)"/.exec(PYTHON_PAGE)?.[1] ?? '';
+  const { python, version } = await new Progress(process.stderr).run('Python', (step) => ensurePython(step));
+  const packages = await cached(`${requirement.replace(/\W+/g, '-')}-python${version}`, (target) =>
+    unpackPackage(requirement, target, python, { dependencies: true }),
+  );
+  const printed: string[] = [];
+  for (const { text } of PROGRAMS) {
+    const here = text
+      .replace('127.0.0.1:8000', server.httpUrl.replace('http://', ''))
+      .replace('127.0.0.1:8001', server.grpcAddress);
+    const env = { ...process.env, PYTHONPATH: packages };
+    printed.push((await exec(python, ['-c', here], { env, timeoutMs: 60_000 })).stdout);
+  }
+  expect(printed).toEqual(PYTHON_PRINTED);
+}, 300_000);

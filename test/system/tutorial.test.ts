@@ -8,5 +8,5 @@ afterAll(() => scratch.clean());
 
 test('the commands of the tutorial work in order', async () => {
   const blocks = await walkThrough(scratch, 'tutorial.md');
-  expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(8);
+  expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(9);
 });

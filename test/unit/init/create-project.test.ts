@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
-import { createProject, MODEL_KINDS } from '../../../src/init/create-project';
+import { createProject } from '../../../src/init/create-project';
 import { readValidRepository } from '../../../src/model';
 import { stackFile } from '../../../infra/settings/stack-file';
 import { readSettings } from '../../../infra/settings';
@@ -11,9 +11,9 @@ import { Scratch } from '../../support/temp-dir';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-describe.each(MODEL_KINDS)('a project with a %s model', (kind) => {
-  const folder = join(scratch.directory, kind);
-  const files = createProject(folder, kind);
+describe('a project', () => {
+  const folder = join(scratch.directory, 'project');
+  const files = createProject(folder);
 
   test('has a valid model', async () => {
     const { models } = await readValidRepository(join(folder, 'model-repo'), { artifacts: false }, 'served');
@@ -64,9 +64,15 @@ describe('npm run init', () => {
     expect(error).toContain(`cannot make the folder ${file}: EEXIST`);
   });
 
+  test('reports a model file that does not exist', async () => {
+    const { code, error } = await run('--from', join(scratch.directory, 'none.onnx'));
+    expect(code).toBe(1);
+    expect(error).toContain('none.onnx is not a file');
+  });
+
   test.each([
-    [[], 'the folder is missing'],
-    [['models', '--kind', 'keras'], '--kind keras: no such kind\n  -> kinds: torchscript, onnx, python'],
+    [[], 'the model file or the folder is missing'],
+    [['--from', 'model.onnx', 'a b'], '"a b" cannot be the name of a model'],
   ])('refuses the command line %j', async (args, message) => {
     const { code, error } = await run(...args);
     expect(code).toBe(2);

@@ -104,7 +104,9 @@ describe('configuration files that cannot be read', () => {
 
   it('requires a configuration beside version folders', async () => {
     const root = folder({ 'm/1/model.onnx': 'x' });
-    expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> create one of them']);
+    expect((await read(root)).texts).toEqual([
+      'm: has neither model.yaml nor config.pbtxt\n    -> npm run init -- --from m/1/model.onnx m --repo . writes model.yaml',
+    ]);
   });
 });
 

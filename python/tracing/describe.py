@@ -1,0 +1,169 @@
+"""Describes the inputs and outputs of a model file, for `npm run init -- --from FILE`.
+
+`python -m tracing.describe FILE [TYPE:DIMS...]` prints one JSON object: the fields of a model.yaml and the names of the
+files that hold the weights of an ONNX file, or `error` and `hint`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from tracing.contract import TraceError
+
+MAX_BATCH_SIZE = 8
+
+
+def main(file: str, *given: str) -> None:
+    """Print the description."""
+    path = Path(file)
+    try:
+        result = describe_onnx(path) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
+    except TraceError as error:
+        result = {"error": error.message, "hint": error.hint}
+    print(json.dumps(result))
+
+
+def describe_onnx(path: Path) -> dict[str, Any]:
+    """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
+    import onnx  # noqa: PLC0415
+    import onnxruntime  # noqa: PLC0415
+    from onnx.external_data_helper import _get_all_tensors, uses_external_data  # noqa: PLC0415
+
+    try:
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise TraceError(f"ONNX Runtime cannot load {path}: {error}", "export the model to ONNX again") from error
+    graph = onnx.load(path, load_external_data=False)
+    external = {
+        entry.value
+        for tensor in _get_all_tensors(graph)
+        if uses_external_data(tensor)
+        for entry in tensor.external_data
+        if entry.key == "location"
+    }
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    first = [tensor.shape[0] if len(tensor.shape) > 1 else 0 for tensor in [*inputs, *outputs]]
+    symbols = {size for size in first[: len(inputs)] if isinstance(size, str)}
+    batched = len(inputs) > 0 and len(symbols) <= 1 and not any(isinstance(size, int) for size in first)
+    tensors = [
+        [(tensor.name, _onnx_type(tensor), [n if isinstance(n, int) else -1 for n in tensor.shape]) for tensor in side]
+        for side in (inputs, outputs)
+    ]
+    return {**_fields("onnxruntime_onnx", batched, *tensors), "external": sorted(external)}
+
+
+def _onnx_type(tensor: Any) -> str:
+    element = tensor.type.removeprefix("tensor(").removesuffix(")")
+    if "(" in element:
+        raise TraceError(
+            f"{tensor.name} is a {tensor.type}, but Triton serves only tensors",
+            "export the model with tensors; skl2onnx does so with options={'zipmap': False}",
+        )
+    names = {"float": "FP32", "double": "FP64", "float16": "FP16", "bfloat16": "BF16"}
+    return f"TYPE_{names.get(element, element.upper())}"
+
+
+def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
+    """Describe a TorchScript file, which has no shapes: it is run with zeros."""
+    import torch  # noqa: PLC0415
+
+    try:
+        network = torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
+    except Exception as error:
+        raise TraceError(
+            f"PyTorch cannot load {path} as TorchScript: {_last_line(error).split('. ')[0]}",
+            "save it with torch.jit.trace(model, inputs).save(path) or torch.jit.script(model).save(path)",
+        ) from error
+    arguments = network.forward.schema.arguments[1:]
+    names = ", ".join(f"{argument.name}: {argument.type}" for argument in arguments)
+    takes = f"forward() of {path} takes {names}"
+    if any(str(argument.type) != "Tensor" for argument in arguments):
+        raise TraceError(f"{takes}, but Triton passes only tensors", "wrap the module: let forward() take only tensors")
+    if len(given) != len(arguments):
+        raise TraceError(
+            f"{takes}: {len(arguments)} --input needed, {len(given)} given; the file has no data types and dims",
+            "give TYPE:DIMS of each in this order, without the batch axis, -1 for any size: --input FP32:3,224,224",
+        )
+    inputs = [(f"input__{i}", *_parse(text)) for i, text in enumerate(given)]
+    reasons = []
+    for batched in (True, False):
+        try:
+            outputs = _outputs(network, inputs, batched)
+        except TraceError:
+            raise
+        except Exception as error:
+            reasons.append(_last_line(error))
+            continue
+        if not batched or all(shape[:1] == [-1] for _, _, shape in outputs):
+            shapes = [(name, kind, [-1, *shape] if batched else shape) for name, kind, shape in inputs]
+            return {**_fields("pytorch_libtorch", batched, shapes, outputs), "external": []}
+    raise TraceError(
+        f"{path} refuses zeros of {', '.join(given)}: {'; without a batch axis: '.join(reasons)}",
+        "give the data types and dims that the model takes, without the batch axis",
+    )
+
+
+def _parse(text: str) -> tuple[str, list[int]]:
+    """Parse TYPE:DIMS, or DIMS for FP32."""
+    from tracing.interface import DATA_TYPES  # noqa: PLC0415
+
+    kind, _, dims = text.rpartition(":")
+    name = f"TYPE_{kind or 'FP32'}"
+    shape = [int(size) for size in dims.split(",") if re.fullmatch(r"-1|[1-9]\d*", size)]
+    if name not in DATA_TYPES.values() or len(shape) != len(dims.split(",")):
+        types = ", ".join(known.removeprefix("TYPE_") for known in DATA_TYPES.values())
+        raise TraceError(f"--input {text}: is not TYPE:DIMS", f"write for example INT64:-1; types: {types}")
+    return name, shape
+
+
+def _outputs(network: Any, inputs: list[tuple[str, str, list[int]]], batched: bool) -> list[tuple[str, str, list[int]]]:
+    """Run the network with two batch sizes and two free sizes. Axes of outputs that differ have any size."""
+    import torch  # noqa: PLC0415
+
+    from tracing.interface import DATA_TYPES  # noqa: PLC0415
+
+    types = {name: kind for kind, name in DATA_TYPES.items()}
+    runs = []
+    for batch, free in ((2, 64), (3, 96)):
+        sizes = [[*([batch] if batched else []), *(free if n == -1 else n for n in dims)] for _, _, dims in inputs]
+        with torch.inference_mode():
+            result = network(
+                *(torch.zeros(size, dtype=types[kind]) for size, (_, kind, _) in zip(sizes, inputs, strict=True))
+            )
+        tensors = [result] if isinstance(result, torch.Tensor) else result
+        if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
+            raise TraceError(
+                f"the model returns a {type(result).__name__}", "wrap it: return a tensor or a flat tuple of tensors"
+            )
+        runs.append(tensors)
+    return [
+        (
+            f"output__{i}",
+            DATA_TYPES[one.dtype],
+            [a if a == b else -1 for a, b in zip(one.shape, two.shape, strict=True)],
+        )
+        for i, (one, two) in enumerate(zip(*runs, strict=True))
+    ]
+
+
+def _fields(platform: str, batched: bool, *sides: list[tuple[str, str, list[int]]]) -> dict[str, Any]:
+    """Return the fields of model.yaml. Triton has no tensor without axes: dims [1] is a scalar."""
+    start = 1 if batched else 0
+    inputs, outputs = (
+        [{"name": name, "data_type": kind, "dims": shape[start:] or [1]} for name, kind, shape in side]
+        for side in sides
+    )
+    batching = {"max_batch_size": MAX_BATCH_SIZE, "dynamic_batching": {}} if batched else {"max_batch_size": 0}
+    return {"platform": platform, **batching, "input": inputs, "output": outputs}
+
+
+def _last_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[-1].strip() if str(error).strip() else type(error).__name__
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

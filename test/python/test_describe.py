@@ -1,0 +1,133 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from onnx import TensorProto, helper, save
+from torch import Tensor, nn
+
+from tracing.describe import main
+
+
+def described(capsys: pytest.CaptureFixture[str], *args: object) -> dict[str, Any]:
+    main(*map(str, args))
+    result: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return result
+
+
+def tensors(side: list[dict[str, Any]]) -> list[tuple[str, str, list[int]]]:
+    return [(one["name"], one["data_type"], one["dims"]) for one in side]
+
+
+def onnx_file(folder: Path, x: list[int | str], *, external: bool = False) -> Path:
+    """Write a file that adds 1 to x."""
+    value = helper.make_tensor_value_info
+    one = helper.make_tensor("one", TensorProto.INT64, [1], b"\1" + b"\0" * 7, raw=True)
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "one"], ["y"])],
+        "adds",
+        [value("x", TensorProto.INT64, x)],
+        [value("y", TensorProto.INT64, None)],
+        [one],
+    )
+    path = folder / "adds.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    save(model, path, save_as_external_data=external, location="adds.bin", size_threshold=0)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("x", "batch", "dims"),
+    [
+        (["batch", 3], 8, [3]),
+        (["batch", 3, "width"], 8, [3, -1]),
+        ([2, "width"], 0, [2, -1]),
+        (["length"], 0, [-1]),
+        ([1], 0, [1]),
+    ],
+)
+def test_onnx_dims_come_from_the_file_and_a_free_first_axis_is_the_batch(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    x: list[int | str],
+    batch: int,
+    dims: list[int],
+) -> None:
+    found = described(capsys, onnx_file(tmp_path, x))
+    assert tensors(found["input"]) == [("x", "TYPE_INT64", dims)]
+    assert tensors(found["output"]) == [("y", "TYPE_INT64", dims)]
+    assert found["max_batch_size"] == batch
+    assert ("dynamic_batching" in found) == (batch > 0)
+    assert found["external"] == []
+
+
+def test_onnx_weights_outside_the_file_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert described(capsys, onnx_file(tmp_path, ["n", 3], external=True))["external"] == ["adds.bin"]
+
+
+class Two(nn.Module):
+    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        return a.float() + b, a.sum(dim=-1)
+
+
+class Mean(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean()
+
+
+class Rate(nn.Module):
+    def forward(self, x: Tensor, rate: int) -> Tensor:
+        return x * rate
+
+
+class Named(nn.Module):
+    def forward(self, x: Tensor) -> dict[str, Tensor]:
+        return {"x": x}
+
+
+def torch_script(folder: Path, module: nn.Module) -> Path:
+    path = folder / "model.pt"
+    torch.jit.script(module).save(path)
+    return path
+
+
+def test_torchscript_is_run_to_find_outputs_and_their_free_axes(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = described(capsys, torch_script(tmp_path, Two()), "INT64:2,-1", "2,1")
+    assert tensors(found["input"]) == [("input__0", "TYPE_INT64", [2, -1]), ("input__1", "TYPE_FP32", [2, 1])]
+    assert tensors(found["output"]) == [("output__0", "TYPE_FP32", [2, -1]), ("output__1", "TYPE_INT64", [2])]
+    assert found["max_batch_size"] == 8
+
+
+def test_torchscript_whose_output_has_no_batch_axis_is_not_batched(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = described(capsys, torch_script(tmp_path, Mean()), "FP32:-1,3")
+    assert (found["max_batch_size"], tensors(found["output"])) == (0, [("output__0", "TYPE_FP32", [1])])
+
+
+@pytest.mark.parametrize(
+    ("module", "given", "message"),
+    [
+        (Two(), [], "takes a: Tensor, b: Tensor: 2 --input needed, 0 given"),
+        (Mean(), ["FP31:3"], "--input FP31:3: is not TYPE:DIMS"),
+        (Mean(), ["FP32:3,0"], "--input FP32:3,0: is not TYPE:DIMS"),
+        (nn.Linear(3, 1), ["4"], "refuses zeros of 4: RuntimeError: addmm: mat1 and mat2 shapes cannot be multiplied"),
+        (Rate(), ["3", "1"], "takes x: Tensor, rate: int, but Triton passes only tensors"),
+        (Named(), ["3"], "the model returns a dict"),
+    ],
+)
+def test_torchscript_that_cannot_be_described_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: nn.Module, given: list[str], message: str
+) -> None:
+    assert message in described(capsys, torch_script(tmp_path, module), *given)["error"]
+
+
+def test_a_file_that_is_neither_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("model.pt", "model.onnx"):
+        (tmp_path / name).write_text("weights")
+        assert "cannot load" in described(capsys, tmp_path / name)["error"]
