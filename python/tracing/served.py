@@ -193,7 +193,12 @@ def _written(module: Any) -> dict[str, str]:
     digests = {}
     for path, part in module.named_modules():
         for name in names:
-            value = getattr(part, name, None)
+            try:
+                value = getattr(part, name, None)
+            except RuntimeError:
+                # An object of a TorchScript class, such as torchvision's BoxCoder, which Python cannot read. Its state
+                # is in the saved file.
+                value = _saved(module)
             if isinstance(value, torch.nn.Module | torch._C.ScriptObject):
                 continue
             # PyTorch counts the writes to a tensor in _version. A tensor without writes need not be read.
@@ -204,14 +209,21 @@ def _written(module: Any) -> dict[str, str]:
     return digests
 
 
+def _saved(module: Any) -> bytes:
+    data = io.BytesIO()
+    torch.jit.save(module, data)
+    return data.getvalue()
+
+
 def _onnx(path: Path) -> tuple[Run, Signature, State]:
     import onnxruntime  # noqa: PLC0415 - not needed for TorchScript
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    signature = Signature([one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()])
+    names = [one.name for one in session.get_inputs()]
+    signature = Signature(names, [one.name for one in session.get_outputs()])
 
     def run(inputs: Tensors) -> Tensors:
-        feed = {name: tensor.numpy() for name, tensor in zip(signature.inputs, inputs, strict=True)}
+        feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
         return tuple(torch.from_numpy(output) for output in session.run(None, feed))
 
     return run, signature, dict  # an ONNX graph has no state
