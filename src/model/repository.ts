@@ -1,4 +1,4 @@
-import { promises as fs } from 'node:fs';
+import { existsSync, promises as fs } from 'node:fs';
 import path from 'node:path';
 import { UserError, type Problem } from '../core/errors';
 import { readGolden } from './golden/read';
@@ -216,7 +216,10 @@ class RepositoryReader {
       }
       const loaded = await loadConfig(directory);
       if (loaded === undefined) {
-        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, 'create one of them')];
+        const inner = (await fs.readdir(directory)).map((folder) => `${folder}/${CONFIG_FILE}`);
+        const misplaced = inner.find((file) => isInVersion(file) && existsSync(path.join(directory, file)));
+        const hint = misplaced === undefined ? 'create one of them' : `move ${name}/${misplaced} to ${name}/${CONFIG_FILE}`;
+        return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, hint)];
       }
       if (loaded.config === undefined) return loaded.problems.problems;
       return await readFolder(directory, { ...loaded, config: loaded.config }, artifacts);

@@ -16,7 +16,7 @@ from tracing.check import Tensors
 from tracing.contract import TraceError
 from tracing.interface import Signature
 from tracing.rows import make_probes
-from tracing.served import Served, _main, require_stateless
+from tracing.served import Served, _main, ask, require_stateless
 
 
 def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors] = ()) -> Served:
@@ -153,6 +153,39 @@ def test_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors], err
     with pytest.raises(TraceError, match=error) as raised:
         check(tmp_path, torch.jit.script(module.eval()), inputs)
     assert "An answer must depend on its inputs alone" in (raised.value.hint or "")
+
+
+@torch.jit.script
+class Coder:
+    """Like BoxCoder of torchvision's detectors."""
+
+    def __init__(self, counts: bool) -> None:
+        self.counts = counts
+        self.calls = 0
+
+    def encode(self, x: Tensor) -> Tensor:
+        if self.counts:
+            self.calls += 1
+        return x * 2
+
+
+class Coded(nn.Module):
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.coder = Coder(counts)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.coder.encode(x)
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_state_of_an_object_that_python_cannot_read(tmp_path: Path, counts: bool) -> None:
+    artifact = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(Coded(counts).eval()), str(artifact))
+    inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
+    answer = ask(artifact, "model.pt", inputs, [], tmp_path)  # another process, which does not know the class
+    assert answer.written == (["coder"] if counts else [])
+    assert torch.equal(answer.outputs[0][0], inputs[0][0] * 2)
 
 
 def test_state_that_only_an_unusual_request_leaves(tmp_path: Path) -> None:

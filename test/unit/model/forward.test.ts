@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { forwardFault, readForward } from '../../../src/model/forward';
+import { forwardFaults, readForward } from '../../../src/model/forward';
 import { torchScript, getTorchScript, zip64 } from '../../support/model-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'forward-'));
@@ -31,7 +31,7 @@ test.each([
 ])('readForward returns undefined for %s', async (_, content) => {
   writeFileSync(file, content);
   expect(await readForward(file)).toBeUndefined();
-  expect(await forwardFault(file, { name: 'm', input: [{ name: 'x' }] })).toBeUndefined();
+  expect(await forwardFaults(file, { name: 'm', input: [{ name: 'x' }] })).toEqual([]);
 });
 
 function damaged(): Buffer {
@@ -45,10 +45,10 @@ test.each([
   ['one dictionary of any number of inputs', 'x: Dict[str, Tensor]', 3],
   ['texts', 'x: List[str]', 1],
   ['as many tensors as inputs', 'x: Tensor,\n    y: Tensor', 2],
-])('forwardFault allows %s', async (_, list, count) => {
+])('forwardFaults allows %s', async (_, list, count) => {
   writeFileSync(file, getTorchScript(list));
   const input = Array.from({ length: count }, (__, index) => ({ name: `input__${index}` }));
-  expect(await forwardFault(file, { name: 'm', input })).toBeUndefined();
+  expect(await forwardFaults(file, { name: 'm', input })).toEqual([]);
 });
 
 const FLAT = 'return a tensor or a flat tuple of tensors';
@@ -77,10 +77,10 @@ test.each<[returns: string, outputs: string[], message: string | undefined]>([
     `forward() returns Tuple[Tensor, Tuple[Tensor, Tensor]], ${UNSUPPORTED}`,
   ],
   ['NoneType', ['y__0'], `forward() returns NoneType, ${UNSUPPORTED}`],
-])('forwardFault checks a forward() that returns %s against the outputs %j', async (returns, outputs, message) => {
+])('forwardFaults checks a forward() that returns %s against the outputs %j', async (returns, outputs, message) => {
   writeFileSync(file, getTorchScript('x: Tensor', returns));
   const output = outputs.map((name) => ({ name }));
-  const fault = await forwardFault(file, { name: 'm', input: [{ name: 'x' }], output });
+  const [fault] = await forwardFaults(file, { name: 'm', input: [{ name: 'x' }], output });
   expect(fault?.message).toBe(message);
   if (message?.includes(UNSUPPORTED)) expect(fault?.hint).toBe(FLAT);
 });

@@ -102,9 +102,12 @@ describe('configuration files that cannot be read', () => {
     expect(texts).toEqual([`m/${name.replace('/', '')}: ${problem}`]);
   });
 
-  it('requires a configuration beside version folders', async () => {
-    const root = folder({ 'm/1/model.onnx': 'x' });
-    expect((await read(root)).texts).toEqual(['m: has neither model.yaml nor config.pbtxt\n    -> create one of them']);
+  it.each([
+    ['m/1/model.onnx', 'create one of them'],
+    ['m/1/config.pbtxt', 'move m/1/config.pbtxt to m/config.pbtxt'],
+  ])('requires a configuration beside version folders, with %s', async (file, hint) => {
+    const root = folder({ [file]: 'x' });
+    expect((await read(root)).texts).toEqual([`m: has neither model.yaml nor config.pbtxt\n    -> ${hint}`]);
   });
 });
 
