@@ -157,7 +157,7 @@ def compare_with_config(
             found = [
                 _first_problems(kind, replace(slot, position=at), cases, inputs, config, artifact) for at in places
             ]
-            problems.found += min(found, key=len)
+            problems.found += min((len(some), at, some) for at, some in enumerate(found))[2]
     problems.raise_all()
     return Interface(named["input"], named["output"], 1 if max_batch_size > 0 else 0)
 

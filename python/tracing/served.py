@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -188,7 +189,10 @@ def _written(module: Any) -> dict[str, str]:
     Values are compared, not the graph, so a module may fill a cache in the first call or use a buffer as scratch.
     """
     graph = module.inlined_graph
-    assigned = {node.s("name") for node in graph.findAllNodes("prim::SetAttr")}
+    assignments = graph.findAllNodes("prim::SetAttr")
+    assigned = {node.s("name") for node in assignments}
+    objects = [node.inputsAt(0).node() for node in assignments]
+    owners = {node.s("name") for node in objects if node.kind() == "prim::GetAttr"}
     names = assigned | {node.s("name") for node in graph.findAllNodes("prim::GetAttr")}
     digests = {}
     for path, part in module.named_modules():
@@ -196,9 +200,11 @@ def _written(module: Any) -> dict[str, str]:
             try:
                 value = getattr(part, name, None)
             except RuntimeError:
-                # An object of a TorchScript class, such as torchvision's BoxCoder, which Python cannot read. Its state
-                # is in the saved file.
-                value = _saved(module)
+                # Python cannot read an object of a TorchScript class, such as torchvision's BoxCoder. If `forward`
+                # assigns to its attributes, each call counts as a change.
+                if name in owners:
+                    digests[f"{path}.{name}".lstrip(".")] = os.urandom(8).hex()
+                continue
             if isinstance(value, torch.nn.Module | torch._C.ScriptObject):
                 continue
             # PyTorch counts the writes to a tensor in _version. A tensor without writes need not be read.
@@ -207,12 +213,6 @@ def _written(module: Any) -> dict[str, str]:
                 torch.save(value, data)
                 digests[f"{path}.{name}".lstrip(".")] = hashlib.sha256(data.getvalue()).hexdigest()
     return digests
-
-
-def _saved(module: Any) -> bytes:
-    data = io.BytesIO()
-    torch.jit.save(module, data)
-    return data.getvalue()
 
 
 def _onnx(path: Path) -> tuple[Run, Signature, State]:

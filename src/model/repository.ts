@@ -218,7 +218,8 @@ class RepositoryReader {
       if (loaded === undefined) {
         const inner = (await fs.readdir(directory)).map((folder) => `${folder}/${CONFIG_FILE}`);
         const misplaced = inner.find((file) => isInVersion(file) && existsSync(path.join(directory, file)));
-        const hint = misplaced === undefined ? 'create one of them' : `move ${name}/${misplaced} to ${name}/${CONFIG_FILE}`;
+        const hint =
+          misplaced === undefined ? 'create one of them' : `move ${name}/${misplaced} to ${name}/${CONFIG_FILE}`;
         return [this.problem(name, `has neither ${YAML_FILE} nor ${CONFIG_FILE}`, hint)];
       }
       if (loaded.config === undefined) return loaded.problems.problems;

@@ -34,6 +34,25 @@ test.each([
   expect(await forwardFaults(file, { name: 'm', input: [{ name: 'x' }] })).toEqual([]);
 });
 
+/** As torch.jit.save writes them: the attribute `training` of the module and of its two parts, of the same class. */
+function trained(whole: boolean, first: boolean, second: boolean): string {
+  const flag = (value: boolean): string => (value ? '\x88' : '\x89');
+  const part = (value: boolean): string => `)\x81}(h\x01${flag(value)}X\x04\0\0\0sizeK\x88ubq\x07`;
+  const start = `(X\x08\0\0\0trainingq\x01${flag(whole)}X\x03\0\0\0oneq\x02(K\x01\x88tX\x06\0\0\0layersc__torch__.m\nPart\nq\x03`;
+  return `${start}${part(first)}X\x01\0\0\x001h\x03${part(second)}ub.`;
+}
+
+test.each<[name: string, flags: [boolean, boolean, boolean], where: string | undefined]>([
+  ['no module', [false, false, false], undefined],
+  ['the whole module', [true, true, true], 'was saved with the whole module in training mode'],
+  ['the first part', [false, true, false], 'was saved with its module layers in training mode'],
+  ['the second part', [false, false, true], 'was saved with its module 1 in training mode'],
+])('forwardFaults reports %s in training mode', async (_, flags, where) => {
+  writeFileSync(file, getTorchScript('x: Tensor', 'Tensor', trained(...flags)));
+  const faults = await forwardFaults(file, { name: 'm', input: [{ name: 'x' }], output: [{ name: 'y' }] });
+  expect(faults.map(({ message }) => message.split(', in which')[0])).toEqual(where === undefined ? [] : [where]);
+});
+
 function damaged(): Buffer {
   const whole = getTorchScript('x: Tensor');
   const at = whole.indexOf('model/code/__torch__/m.py') + 'model/code/__torch__/m.py'.length;

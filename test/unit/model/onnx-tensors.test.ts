@@ -162,7 +162,12 @@ test.each<[what: string, file: string, fields: object, says: string]>([
 
 test('onnxFaults reports all that differs', async () => {
   const input = [tensor('x', [4], { data_type: 'TYPE_FP64' }), tensor('mask', [1])];
-  const faults = await onnxFaults(join(DATA, 'batched.onnx'), { name: 'm', ...BATCHED, input, output: [tensor('y', [4])] });
+  const faults = await onnxFaults(join(DATA, 'batched.onnx'), {
+    name: 'm',
+    ...BATCHED,
+    input,
+    output: [tensor('y', [4])],
+  });
   expect(faults.map(({ message }) => message)).toEqual([
     'has an input that the configuration lacks: "flag" TYPE_FP32 [-1, 1]',
     'has TYPE_FP32 for the input "x", but the configuration has TYPE_FP64',
