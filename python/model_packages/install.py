@@ -25,6 +25,10 @@ NUMPY = "numpy<2"
 """Triton 2.51 is built for the memory layout of NumPy 1. With NumPy 2, tensors are empty or have wrong values."""
 
 
+OLDEST_TORCH = (2, 3)
+"""The first PyTorch with unsigned integers of 16 to 64 bits, which the check of a trace compares."""
+
+
 class InstallError(Exception):
     """Packages cannot be installed. The message is for the person who wrote requirements.txt."""
 
@@ -76,16 +80,34 @@ def tracing_packages(requirements: Path, python: str, uv: Uv) -> Path:
         lock = target / ".lock.txt"
         # uv prefers the versions in an existing output file.
         lock.write_text(installed, encoding="utf-8")
-        quiet = ["--quiet", "--no-header", "--no-annotate", "--python", python]
+        quiet = ["--quiet", "--no-header", "--annotation-style", "line", "--python", python]
         uv.run(["pip", "compile", *quiet, str(requirements), "--output-file", str(lock)], requirements)
+        resolved = lock.read_text(encoding="utf-8").splitlines()
+        _require_torch(resolved, requirements)
         present = set(installed.splitlines())
-        missing = [line for line in lock.read_text(encoding="utf-8").splitlines() if line not in present]
+        missing = [line for line in resolved if line.partition(" ")[0] not in present]
         if missing:
             lock.write_text("\n".join(missing) + "\n", encoding="utf-8")
             where = ["--quiet", "--python", python, "--target", str(target)]
             uv.run(["pip", "install", *where, "--no-deps", "-r", str(lock)], requirements)
 
     return _once("trace-packages", [python, installed, *_content(requirements)], build)
+
+
+def _require_torch(resolved: list[str], requirements: Path) -> None:
+    """Raise InstallError if `resolved`, lines of NAME==VERSION # via NAME, ..., have a PyTorch older than ours allows.
+
+    Called before the download, which is several gigabytes.
+    """
+    matches = (re.match(r"torch==((\d+)\.(\d+)[^\s+]*)\S*(?: *# via (.*))?", line) for line in resolved)
+    found = next(filter(None, matches), None)
+    if found is None or (int(found[2]), int(found[3])) >= OLDEST_TORCH:
+        return
+    versions = dict(line.partition(" ")[0].split("==", 1) for line in resolved if "==" in line)
+    users = [f"{name} {versions[name]}" for name in (found[4] or "").split(", ") if name in versions]
+    why = f", required by {' and '.join(users)}" if users else ""
+    oldest = ".".join(map(str, OLDEST_TORCH))
+    raise InstallError(f"{_name(requirements)} brings PyTorch {found[1]}{why}; tracing needs {oldest} or newer")
 
 
 def _content(requirements: Path) -> list[str]:

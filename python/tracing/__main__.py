@@ -351,7 +351,8 @@ def _make_in_new_process(model: Model, options: Options, emit: Report, children:
 
 def _fail(model: Model, error: Exception, emit: Report, hint: str | None = None) -> bool:
     if isinstance(error, TraceError):
-        emit(report.failed(model.name, error.message, error.hint))
+        for one in (error, *error.others):
+            emit(report.failed(model.name, one.message, one.hint))
     else:
         if not isinstance(error, OSError):
             traceback.print_exception(error)

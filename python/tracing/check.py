@@ -87,7 +87,7 @@ def compare(
     """Compare the outputs of the artifact (`received`) with those of the eager module (`expected`) for all inputs.
 
     Raises TraceError if outputs differ in number, dtype or shape, in the places of NaN or infinity, or by more than
-    `tolerance`, and if no output has an element that can be compared. Booleans must be equal.
+    `tolerance`. Booleans must be equal. `require_content` verifies that the comparison meant something.
     """
     max_abs_diff = 0.0
     exceeding = 0
@@ -121,10 +121,6 @@ def compare(
             if want.numel() > 0:
                 with_elements.add(index)
             not_finite += int((~torch.isfinite(want)).sum())
-    if elements == 0:
-        raise TraceError("no output has an element for any of the fresh_inputs, so nothing was compared", RESULTS)
-    if elements == not_finite:
-        raise TraceError("every number of every output is NaN or infinite, so nothing was compared")
     return Check(
         tolerance=tolerance,
         rtol=RTOL,
@@ -135,6 +131,49 @@ def compare(
         not_finite=not_finite,
         empty_outputs=[index for index in range(len(expected[0])) if index not in with_elements],
         shapes=[[list(tensor.shape) for tensor in case] for case in inputs],
+    )
+
+
+def require_content(expected: Sequence[Tensors], tolerance: float) -> list[str]:
+    """Raise TraceError if the answers of the eager module are too small or too few for a comparison to find anything.
+
+    expected: for all fresh inputs. tolerance: the largest that any check of the model uses. Returns warnings.
+    """
+    warnings: list[str] = []
+    meaningless = 0
+    for index, answered in enumerate(zip(*expected, strict=True)):
+        numbers = [output.double().abs() for output in answered]
+        largest = max(maximum(of_case[of_case.isfinite()]) for of_case in numbers)
+        if not any(output.numel() for output in answered):
+            warnings.append(f"output {index} has no elements for any of the fresh_inputs")
+        elif largest == 0:
+            warnings.append(f"output {index} has only 0, NaN or infinity for all of the fresh_inputs")
+        else:
+            if _is_constant(answered):
+                warnings.append(f"output {index} is the same for all rows of all fresh_inputs")
+            if tolerance >= largest and answered[0].dtype != torch.bool:
+                raise TraceError(
+                    f"the tolerance {tolerance:g} allows every answer in output {index}, whose largest number for the "
+                    f"fresh_inputs is {largest:.3g}, so nothing was compared",
+                    f"Set tolerance and serving_tolerance in trace.py to about {largest * ATOL:.1g}, a hundred-"
+                    "thousandth of the largest number, or give fresh_inputs with larger answers.",
+                )
+            continue
+        meaningless += 1
+    if meaningless == len(expected[0]):
+        raise TraceError(f"nothing was compared: {'; '.join(warnings)}", RESULTS)
+    return [f"{text}, so a wrong answer may not be noticed. {RESULTS}" for text in warnings]
+
+
+def _is_constant(answered: Sequence[Tensor]) -> bool:
+    """Return whether all answers, or all rows of all answers, are equal. A single answer with one row is not."""
+    first, *others = filled = [output for output in answered if output.numel() > 0]
+    if others and all(torch.equal(first, other) for other in others):
+        return True
+    several = len(others) > 0 or (first.ndim > 0 and len(first) > 1)
+    return several and all(
+        output.ndim > 0 and output.shape[1:] == first.shape[1:] and bool((output == first[:1]).all())
+        for output in filled
     )
 
 

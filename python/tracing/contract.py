@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -16,12 +17,34 @@ Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
 
 
 class TraceError(Exception):
-    """A problem that the user has to fix: `message` is the problem, `hint` the next step."""
+    """A problem that the user has to fix: `message` is the problem, `hint` the next step, `others` more problems."""
 
-    def __init__(self, message: str, hint: str | None = None) -> None:
+    def __init__(self, message: str, hint: str | None = None, others: Sequence[TraceError] = ()) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.others = others
+
+
+@dataclass
+class Problems:
+    """Collects problems, so that the user sees all of them at once."""
+
+    found: list[TraceError] = field(default_factory=list)
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Keep a TraceError of the block, and continue after the block."""
+        try:
+            yield
+        except TraceError as error:
+            self.found += [TraceError(error.message, error.hint), *error.others]
+
+    def raise_all(self) -> None:
+        """Raise one TraceError with all problems, if there are any."""
+        if self.found:
+            first, *others = self.found
+            raise TraceError(first.message, first.hint, others)
 
 
 # The path of a field in model.yaml, such as ("input", 0, "dims"), and the value of a field with a shape.

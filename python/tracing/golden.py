@@ -70,7 +70,7 @@ def write(folder: Path, interface: Interface, cases: Sequence[tuple[Tensors, Ten
         def tensor(slot: Slot, value: Tensor, stem: str = stem) -> dict[str, Any]:
             path = _unused(folder, f"{stem}.{re.sub(r'[^A-Za-z0-9_.-]', '_', slot.name)}")
             shape = slot.request_shape(value.shape, interface.batch_axes)
-            np.save(path, _array(value).reshape(shape), allow_pickle=False)
+            np.save(path, value.contiguous().numpy().reshape(shape), allow_pickle=False)
             written.append(path)
             data_type = DATA_TYPES[value.dtype].removeprefix("TYPE_")
             return {"name": slot.name, "datatype": data_type, "shape": shape, "file": path.name}
@@ -103,8 +103,3 @@ def _unused(folder: Path, stem: str) -> Path:
         number += 1
         path = folder / f"{stem}-{number}.npy"
     return path
-
-
-def _array(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """Convert to a NumPy array in C order. bfloat16, which NumPy lacks, becomes float32, which holds all its values."""
-    return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).contiguous().numpy()

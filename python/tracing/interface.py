@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from tracing.check import Tensors
-from tracing.contract import TraceError
+from tracing.check import Tensors, answers
+from tracing.contract import Export, Problems, TorchScriptExport, TraceError
 
 Kind: TypeAlias = Literal["input", "output"]
 
@@ -30,6 +31,8 @@ DATA_TYPES = {
     torch.float32: "TYPE_FP32",
     torch.float64: "TYPE_FP64",
 }
+# Types that Triton's libtorch backend does not convert; src/model/rules/tensors.ts lists those that it converts.
+NOT_IN_LIBTORCH = {torch.uint16, torch.uint32, torch.uint64, torch.bfloat16}
 # The number follows the first "__", as in Triton's PyTorch backend.
 _NUMBERED = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
 
@@ -38,7 +41,7 @@ _NUMBERED = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
 class Signature:
     """Names in an artifact. TorchScript stores the names of forward's arguments, but no names of outputs (None)."""
 
-    inputs: list[str]
+    inputs: list[str] | None
     outputs: list[str] | None
 
 
@@ -84,6 +87,38 @@ def is_comparable(config: Mapping[str, Any]) -> bool:
     return all(config.get(field) is None for field in ("sequence_batching", "batch_input", "batch_output"))
 
 
+def require_fit(config: Mapping[str, Any], export: Export) -> None:
+    """Compare model.yaml with the inputs in trace.py and with one answer of the eager module.
+
+    Called before the trace, which may take minutes. Raises one TraceError with all problems.
+    """
+    cases = [tuple(case) for case in export.fresh_inputs]
+    cases.sort(key=lambda case: sum(tensor.numel() for tensor in case))
+    artifact, example = "model.onnx", None
+    if isinstance(export, TorchScriptExport):
+        artifact, example = "model.pt", export.example_inputs
+    problems = Problems()
+    outputs: list[Tensors] = []
+    with problems.collect():
+        outputs = answers(export.eager.eval(), cases[:1])
+    if is_comparable(config):
+        # The names in an ONNX file are known only after the export.
+        names = None if artifact == "model.onnx" else _argument_names(export.eager)
+        given = cases if example is None else [*cases, example]
+        with problems.collect():
+            compare_with_config(config, Signature(names, None), artifact, given, outputs)
+    problems.raise_all()
+
+
+def _argument_names(module: nn.Module) -> list[str]:
+    """Return the names of forward's arguments, as TorchScript stores them."""
+    schema = getattr(module.forward, "schema", None)  # of a scripted module
+    if schema is not None:
+        return [argument.name for argument in schema.arguments[1:]]
+    parameters = inspect.signature(module.forward).parameters.values()
+    return [one.name for one in parameters if one.kind == one.POSITIONAL_OR_KEYWORD]
+
+
 def compare_with_config(
     config: Mapping[str, Any],
     signature: Signature,
@@ -93,33 +128,56 @@ def compare_with_config(
 ) -> Interface:
     """Match the tensors of model.yaml with those of the network.
 
-    inputs: sets of inputs; outputs: the answers to the first of these sets. Raises TraceError for the first tensor
-    whose name, data type or shape differs from model.yaml.
+    inputs: sets of inputs; outputs: the answers to the first of these sets, not compared if there are none. Raises one
+    TraceError for all tensors whose name, data type or shape differs from model.yaml.
     """
     max_batch_size = int(config.get("max_batch_size") or 0)
-    named: list[list[Slot]] = []
+    named: dict[Kind, list[Slot]] = {"input": [], "output": []}
+    problems = Problems()
     kinds: tuple[tuple[Kind, list[str] | None, Sequence[Tensors]], ...] = (
         ("input", signature.inputs, inputs),
         ("output", signature.outputs, outputs),
     )
     for kind, names, cases in kinds:
         declared = config.get(kind) or []
-        if declared:
-            slots = _paired(kind, declared, names, len(cases[0]), artifact)
-        elif artifact.endswith(".onnx") and names is not None:
-            slots = [Slot(position, name) for position, name in enumerate(names)]  # Triton completes their fields
-        else:
-            raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
-        named.append(slots)
-        for given, case in zip(inputs, cases, strict=False):
-            for slot in slots:
-                if kind == "output" and artifact == "model.pt" and case[slot.position].ndim == 0:
-                    raise TraceError(
-                        f"output '{slot.name}' is a scalar, which Triton's PyTorch backend cannot serve",
-                        f"Return a tensor with one axis, x.reshape(1), and set dims of '{slot.name}' to [1].",
-                    )
-                _compare(kind, slot, case[slot.position], given, max_batch_size)
-    return Interface(named[0], named[1], 1 if max_batch_size > 0 else 0)
+        if not cases:
+            continue
+        with problems.collect():
+            if declared:
+                named[kind] = _paired(kind, declared, names, len(cases[0]), artifact)
+            elif artifact.endswith(".onnx"):
+                # Triton completes their fields.
+                named[kind] = [Slot(position, name) for position, name in enumerate(names or [])]
+            else:
+                raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
+        for slot in named[kind]:
+            # Before the export, a tensor of an ONNX model may be any of the network's.
+            unknown = artifact.endswith(".onnx") and names is None
+            places = [slot.position, *(range(len(cases[0])) if unknown else [])]
+            found = [
+                _first_problems(kind, replace(slot, position=at), cases, inputs, config, artifact) for at in places
+            ]
+            problems.found += min((len(some), at, some) for at, some in enumerate(found))[2]
+    problems.raise_all()
+    return Interface(named["input"], named["output"], 1 if max_batch_size > 0 else 0)
+
+
+def _first_problems(  # noqa: PLR0917
+    kind: Kind,
+    slot: Slot,
+    cases: Sequence[Tensors],
+    inputs: Sequence[Tensors],
+    config: Mapping[str, Any],
+    artifact: str,
+) -> list[TraceError]:
+    """Return the problems of a tensor in the first of `cases` that has some; `inputs` are the inputs of each case."""
+    for given, case in zip(inputs, cases, strict=False):
+        problems = list(
+            _compare(kind, slot, case[slot.position], given, int(config.get("max_batch_size") or 0), artifact)
+        )
+        if problems:
+            return problems
+    return []
 
 
 def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None:
@@ -179,8 +237,7 @@ def _paired(
     """Return each declared tensor with its position, matched like in the backend: by name, by number, or by order."""
     mine = [str(tensor.get("name")) for tensor in declared]
     numbers = [_NUMBERED.fullmatch(name) for name in mine]
-    by_name = artifact.endswith(".onnx") or (names is not None and set(mine) <= set(names))
-    if by_name and names is not None:
+    if names is not None and (artifact.endswith(".onnx") or set(mine) <= set(names)):
         for name in mine:
             if name not in names:
                 raise TraceError(
@@ -188,6 +245,8 @@ def _paired(
                     "Use the same names in model.yaml and in trace.py.",
                 )
         positions = [names.index(name) for name in mine]
+    elif artifact.endswith(".onnx"):
+        positions = list(range(len(mine)))
     elif all(numbers):
         positions = [int(number.group(1)) for number in numbers if number is not None]
     elif kind == "output" or any(numbers):
@@ -222,18 +281,30 @@ def _paired(
     ]
 
 
-def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int) -> None:
-    """Raise TraceError if `tensor`, an input or an output for `inputs`, differs from model.yaml."""
+def _compare(  # noqa: PLR0917
+    kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int, artifact: str
+) -> Iterator[TraceError]:
+    """Yield the differences of `tensor`, an input or an output for `inputs`, from model.yaml."""
     where = f"model.yaml: {kind} '{slot.name}'"
     verb = "takes" if kind == "input" else "gives"
     data_type = DATA_TYPES.get(tensor.dtype)
-    if data_type is None:
-        raise TraceError(f"{where}: the network {verb} {tensor.dtype}, which Triton does not support")
-    if slot.data_type is not None and slot.data_type != data_type:
-        raise TraceError(
+    if data_type is None or (artifact == "model.pt" and tensor.dtype in NOT_IN_LIBTORCH):
+        by = "Triton" if data_type is None else "Triton's libtorch backend"
+        yield TraceError(
+            f"{where}: the network {verb} {tensor.dtype}, which {by} does not support",
+            "Convert it in forward(), such as x.float(), and set data_type to the type that clients see.",
+        )
+    elif slot.data_type is not None and slot.data_type != data_type:
+        yield TraceError(
             f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
             f"Set data_type of '{slot.name}' to {data_type}, or change the type in trace.py.",
         )
+    if kind == "output" and artifact == "model.pt" and tensor.ndim == 0:
+        yield TraceError(
+            f"output '{slot.name}' is a scalar, which Triton's PyTorch backend cannot serve",
+            f"Return a tensor with one axis, x.reshape(1), and set dims of '{slot.name}' to [1].",
+        )
+        return
     shape = list(tensor.shape)
     batch = 1 if max_batch_size > 0 else 0
     dims = slot.network_dims
@@ -241,14 +312,14 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
         field = "dims" if slot.reshape is None else "reshape"
         axis = f", after a batch axis (max_batch_size is {max_batch_size})" if batch else ""
         on = "" if kind == "input" else f" on inputs of shape {shapes_of(inputs)}"
-        raise TraceError(
+        yield TraceError(
             f"{where} has {field} {dims}{axis}, but the network {verb} shape {shape}{on}",
             f"Set {field} of '{slot.name}' to the shape after the batch axis, {shape[1:]}; -1 is any size."
             if batch and shape
             else f"Set {field} of '{slot.name}' to {shape}; -1 is any size.",
         )
-    if batch and not (shape and 1 <= shape[0] <= max_batch_size and shape[0] == inputs[0].shape[0]):
-        raise TraceError(
+    elif batch and not (shape and 1 <= shape[0] <= max_batch_size and shape[0] == inputs[0].shape[0]):
+        yield TraceError(
             f"model.yaml: max_batch_size is {max_batch_size}, so the first axis of each tensor is a batch of 1 to "
             f"{max_batch_size}; '{slot.name}' has shape {shape} with inputs of shape {shapes_of(inputs)}",
             "Give inputs a batch axis in trace.py, or set max_batch_size to fit.",

@@ -23,7 +23,7 @@ from torch.jit._trace import TracerWarning, TracingCheckError
 from model_packages.install import REQUIREMENTS
 from tracing import golden
 from tracing.activations import measured
-from tracing.check import RESULTS, Tensors, answers, compare, require_repeatable
+from tracing.check import Tensors, answers, compare, require_content, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import replace_file, replace_matching, scratch, sha256_of
 from tracing.interface import (
@@ -32,6 +32,7 @@ from tracing.interface import (
     compare_with_config,
     is_comparable,
     require_batches,
+    require_fit,
     require_variety,
 )
 from tracing.precision import in_precision
@@ -163,8 +164,8 @@ def _check(
     for text in require_stateless(served, made.name, inputs, export.allowed):
         warn(text)
     comparison = compare(inputs, expected, served.outputs, export.allowed)
-    for index in comparison.empty_outputs:
-        warn(f"output {index} has no elements for any of the fresh_inputs, so no value was compared. {RESULTS}")
+    for text in require_content(expected, export.allowed_served) if thorough else []:
+        warn(text)
     interface = _interface(context, export, served.signature, inputs, expected)
     requests = []
     if interface is not None:
@@ -260,6 +261,7 @@ def _validate(export: Export, context: TraceContext, kind: str, artifact: Path) 
     if is_comparable(context.config):
         require_batches(context.config, [tuple(case) for case in export.fresh_inputs])
     _require_free(export, context, artifact)
+    require_fit(context.config, export)
 
 
 def _require_tensors(export: Export) -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from tracing.record import Record
 from tracing.repository import Model
+from tracing.user_lines import shortened
 
 Event: TypeAlias = dict[str, Any]
 Report: TypeAlias = Callable[[Event], None]
@@ -34,7 +35,7 @@ def progressed(model: Model, step: str) -> Event:
 
 def warned(model: Model, text: str) -> Event:
     """A possible mistake that does not stop the trace."""
-    return {"event": "warning", "model": model.name, "text": text}
+    return {"event": "warning", "model": model.name, "text": shortened(text)}
 
 
 def done(model: Model, record: Record, seconds: float) -> Event:
@@ -72,7 +73,7 @@ def nothing(model: str, own: str | None) -> Event:
 
 
 def failed(model: str, error: str, hint: str | None) -> Event:
-    return {"event": "failed", "model": model, "error": error, "hint": hint}
+    return {"event": "failed", "model": model, "error": shortened(error), "hint": hint}
 
 
 @contextmanager

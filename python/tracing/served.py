@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -210,12 +211,22 @@ def _written(module: Any) -> dict[str, str]:
     Values are compared, not the graph, so a module may fill a cache in the first call or use a buffer as scratch.
     """
     graph = module.inlined_graph
-    assigned = {node.s("name") for node in graph.findAllNodes("prim::SetAttr")}
+    assignments = graph.findAllNodes("prim::SetAttr")
+    assigned = {node.s("name") for node in assignments}
+    objects = [node.inputsAt(0).node() for node in assignments]
+    owners = {node.s("name") for node in objects if node.kind() == "prim::GetAttr"}
     names = assigned | {node.s("name") for node in graph.findAllNodes("prim::GetAttr")}
     digests = {}
     for path, part in module.named_modules():
         for name in names:
-            value = getattr(part, name, None)
+            try:
+                value = getattr(part, name, None)
+            except RuntimeError:
+                # Python cannot read an object of a TorchScript class, such as torchvision's BoxCoder. If `forward`
+                # assigns to its attributes, each call counts as a change.
+                if name in owners:
+                    digests[f"{path}.{name}".lstrip(".")] = os.urandom(8).hex()
+                continue
             if isinstance(value, torch.nn.Module | torch._C.ScriptObject):
                 continue
             # PyTorch counts the writes to a tensor in _version. A tensor without writes need not be read.
@@ -230,10 +241,11 @@ def _onnx(path: Path) -> tuple[Run, Signature, State]:
     import onnxruntime  # noqa: PLC0415 - not needed for TorchScript
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    signature = Signature([one.name for one in session.get_inputs()], [one.name for one in session.get_outputs()])
+    names = [one.name for one in session.get_inputs()]
+    signature = Signature(names, [one.name for one in session.get_outputs()])
 
     def run(inputs: Tensors) -> Tensors:
-        feed = {name: tensor.numpy() for name, tensor in zip(signature.inputs, inputs, strict=True)}
+        feed = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
         return tuple(torch.from_numpy(output) for output in session.run(None, feed))
 
     return run, signature, dict  # an ONNX graph has no state

@@ -1,7 +1,8 @@
-"""Finds lines of the user's files for messages."""
+"""Finds lines of the user's files for messages, and shortens messages of libraries."""
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 import traceback
 from pathlib import Path
@@ -26,3 +27,16 @@ def deepest_user_line(model: Model, error: BaseException) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
     lines = (user_line(model, frame.filename, frame.lineno) for frame in reversed(frames))
     return next((found for found in lines if found is not None), None)
+
+
+MOST_LINES = 20
+
+
+def shortened(text: str) -> str:
+    """Return at most 20 lines: the first ones, and the last ones, which often have the cause. stderr gets all."""
+    lines = text.strip().splitlines()
+    if len(lines) <= MOST_LINES:
+        return text.strip()
+    print(text, file=sys.stderr)
+    first, last = lines[: MOST_LINES // 2], lines[-(MOST_LINES // 2 - 1) :]
+    return "\n".join([*first, f"... ({len(lines) - len(first) - len(last)} lines omitted)", *last])

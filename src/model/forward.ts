@@ -8,8 +8,6 @@ import { centralDirectory, read, type ArtifactFault } from './torch-script';
 
 /** Code of large models has about 100 KB. The limit bounds what we read of a damaged file. */
 const MOST_CODE_BYTES = 16 * 2 ** 20;
-/** The first word of the module's pickle is the class of the whole module. */
-const PICKLE_BYTES = 4096;
 
 interface Argument {
   name: string;
@@ -29,6 +27,8 @@ export interface Forward {
   arguments: Argument[];
   /** The return type, as TorchScript writes it: `Tuple[Tensor, List[str]]`. */
   returns: string;
+  /** The first module in training mode: its path from the root, such as `layers.1`, and `` for the root. */
+  training: string | undefined;
 }
 
 /** Reads the declaration of `forward` from the code in a TorchScript file; undefined if it cannot be determined. */
@@ -39,21 +39,34 @@ export async function readForward(path: string): Promise<Forward | undefined> {
     const entries = getEntries(directory ?? Buffer.alloc(0));
     const pickle = [...entries].find(([name]) => /^[^/]*\/data\.pkl$/.test(name));
     if (pickle === undefined) return undefined;
-    const head = (await content(file, pickle[1], PICKLE_BYTES))?.toString('latin1') ?? '';
-    const [, module, name] = /^..c(__torch__[\w.]*)\n(\w+)\n/s.exec(head) ?? [];
+    const objects = (await content(file, pickle[1], MOST_CODE_BYTES)) ?? Buffer.alloc(0);
+    // The first word is the class of the whole module.
+    const [, module, name] = /^..c(__torch__[\w.]*)\n(\w+)\n/s.exec(objects.toString('latin1', 0, 4096)) ?? [];
     if (module === undefined || name === undefined) return undefined;
     const code = entries.get(`${pickle[0].slice(0, -'data.pkl'.length)}code/${module.replaceAll('.', '/')}.py`);
     const text = code === undefined ? undefined : await content(file, code, MOST_CODE_BYTES);
-    return text === undefined ? undefined : signature(text.toString('utf8'), name);
+    const declared = text === undefined ? undefined : signature(text.toString('utf8'), name);
+    return declared === undefined ? undefined : { ...declared, training: trainingModule(objects) };
   } finally {
     await file.close();
   }
 }
 
-/** Returns what Triton's libtorch backend refuses of `forward`. */
-export async function forwardFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
+/** Returns all that Triton's libtorch backend refuses of `forward`, or answers wrongly. */
+export async function forwardFaults(path: string, config: ModelConfig): Promise<ArtifactFault[]> {
   const forward = await readForward(path);
-  return forward === undefined ? undefined : (argumentFault(forward, config) ?? returnFault(forward, config));
+  if (forward === undefined) return [];
+  const faults = [argumentFault(forward, config), returnFault(forward, config), trainingFault(forward)];
+  return faults.filter((fault) => fault !== undefined);
+}
+
+/** Triton does not call eval(), so dropout would be random and batch norm would mix the rows of a batch. */
+function trainingFault({ training }: Forward): ArtifactFault | undefined {
+  if (training === undefined) return undefined;
+  return {
+    message: `was saved with ${training === '' ? 'the whole module' : `its module ${training}`} in training mode, in which dropout is random and batch norm mixes the requests of a batch`,
+    hint: 'call model.eval() before torch.jit.script or torch.jit.trace, and save the file again',
+  };
 }
 
 /** pt :1347 and :1362, as in docs/testing.md. */
@@ -158,8 +171,45 @@ async function content(file: fs.FileHandle, entry: Entry, most: number): Promise
   }
 }
 
+/** Opcode of a pickle -> bytes of its argument, for the opcodes that torch.jit.save writes and that are not below. */
+const ARGUMENT_BYTES: Readonly<Record<string, number>> = Object.fromEntries(
+  ['().NQRabestu]}\x81\x85\x86\x87\x88\x89', 'Khq\x80', 'M', '', 'Jjr', '', '', '', 'G'].flatMap((opcodes, bytes) =>
+    [...opcodes].map((opcode) => [opcode, bytes]),
+  ),
+);
+
+/**
+ * Returns the path of the first module whose attribute `training` is true; undefined if there is none or if the pickle
+ * has an unknown opcode. Each module is NEWOBJ (0x81), its attributes (a name, then the value) and BUILD (b).
+ */
+function trainingModule(pickle: Buffer): string | undefined {
+  const strings = new Map<number, string>();
+  const path: string[] = [];
+  let name = '';
+  let before = '';
+  for (let at = 0; at + 5 <= pickle.length;) {
+    const opcode = String.fromCharCode(pickle[at] ?? 0);
+    // The argument, or the length of a string.
+    const number = 'qhK\x8a'.includes(opcode) ? pickle.readUInt8(at + 1) : pickle.readUInt32LE(at + 1);
+    let bytes = ARGUMENT_BYTES[opcode];
+    if (opcode === 'X') bytes = 4 + number;
+    if (opcode === '\x8a') bytes = 1 + number;
+    if (opcode === 'c') bytes = pickle.indexOf('\n', pickle.indexOf('\n', at) + 1) - at;
+    if (bytes === undefined || bytes < 0) return undefined;
+    if (opcode === 'X') name = pickle.toString('utf8', at + 5, at + 5 + number);
+    if ('qr'.includes(opcode) && before === 'X') strings.set(number, name);
+    if ('hj'.includes(opcode)) name = strings.get(number) ?? name;
+    if (opcode === '\x81') path.push(name);
+    if (opcode === 'b') path.pop();
+    if (opcode === '\x88' && name === 'training') return path.slice(1).join('.');
+    before = opcode;
+    at += 1 + bytes;
+  }
+  return undefined;
+}
+
 /** Parses the declaration of `forward`. TorchScript writes each argument on its own line: `x: Tensor,`. */
-function signature(code: string, name: string): Forward | undefined {
+function signature(code: string, name: string): Omit<Forward, 'training'> | undefined {
   const body = code.split(/^(?=class )/m).find((one) => one.startsWith(`class ${name}(Module):`));
   const [, list, returns] = /^ {2}def forward\(self: [\w.]+(.*?)\) -> ([^:]+):/ms.exec(body ?? '') ?? [];
   if (list === undefined || returns === undefined) return undefined;

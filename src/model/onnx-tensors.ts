@@ -5,66 +5,69 @@ import type { ArtifactFault } from './torch-script';
 type Kind = 'input' | 'output';
 
 /**
- * Returns what Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (see docs/testing.md).
+ * Returns all that Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (see docs/testing.md).
  * ONNX Runtime infers the sizes that the file leaves open, so only sizes that the file fixes are compared.
  */
-export async function onnxFault(path: string, config: ModelConfig): Promise<ArtifactFault | undefined> {
+export async function onnxFaults(path: string, config: ModelConfig): Promise<ArtifactFault[]> {
   const graph = await readOnnxGraph(path);
   if (graph === undefined) {
-    return {
-      message: 'is not an ONNX file, or is truncated',
-      hint: 'save it with torch.onnx.export(model, inputs, path), or copy it again',
-    };
+    return [
+      {
+        message: 'is not an ONNX file, or is truncated',
+        hint: 'save it with torch.onnx.export(model, inputs, path), or copy it again',
+      },
+    ];
   }
   const required = graph.inputs.filter(({ name }) => !graph.initializers.has(name));
-  return (
-    missingInput(config, required) ??
-    tensorFault('input', config, { all: graph.inputs, required }) ??
-    tensorFault('output', config, { all: graph.outputs, required: graph.outputs })
-  );
+  return [
+    ...missingInputs(config, required),
+    ...tensorFaults('input', config, { all: graph.inputs, required }),
+    ...tensorFaults('output', config, { all: graph.outputs, required: graph.outputs }),
+  ];
 }
 
 /** Triton completes a configuration without inputs. A configuration with inputs must name all of them. */
-function missingInput(config: ModelConfig, required: readonly OnnxTensor[]): ArtifactFault | undefined {
+function missingInputs(config: ModelConfig, required: readonly OnnxTensor[]): ArtifactFault[] {
   const { input = [], batch_input: more = [], sequence_batching: batching } = config;
-  if (input.length === 0) return undefined;
+  if (input.length === 0) return [];
   const given = new Set([
     ...input.map(({ name }) => name),
     ...more.flatMap(({ target_name: names }) => names ?? []),
     ...(batching?.control_input ?? []).map(({ name }) => name),
     ...(batching?.state ?? []).map(({ input_name: name }) => name),
   ]);
-  const missing = required.find(({ name }) => !given.has(name));
-  if (missing === undefined) return undefined;
-  return {
-    message: `has an input that the configuration lacks: ${describe(missing)}`,
+  const missing = required.filter(({ name }) => !given.has(name));
+  return missing.map((tensor) => ({
+    message: `has an input that the configuration lacks: ${describe(tensor)}`,
     hint: 'add it to input, or omit input: Triton then reads all inputs from the file',
-  };
+  }));
 }
 
-function tensorFault(
+function tensorFaults(
   kind: Kind,
   config: ModelConfig,
   file: { all: readonly OnnxTensor[]; required: readonly OnnxTensor[] },
-): ArtifactFault | undefined {
+): ArtifactFault[] {
   const configured = config[kind] ?? [];
   const isBatched = (config.max_batch_size ?? 0) > 0;
   if (configured.length === 0) {
-    const fixed = file.required.find(({ shape }) => isBatched && hasNoBatchAxis(shape));
-    return fixed === undefined ? undefined : noBatchAxis(kind, fixed);
+    const fixed = file.required.filter(({ shape }) => isBatched && hasNoBatchAxis(shape));
+    return fixed.map((tensor) => noBatchAxis(kind, tensor));
   }
-  for (const tensor of configured) {
+  return configured.flatMap((tensor) => {
     const found = file.all.find(({ name }) => name === tensor.name);
-    if (found === undefined) {
-      return {
-        message: `has no ${kind} "${tensor.name ?? ''}"; it has ${file.required.map(({ name }) => name).join(', ') || 'none'}`,
-        hint: `use the names of the file in the configuration`,
-      };
+    if (found !== undefined) {
+      const faults = [typeFault(kind, tensor, found), shapeFault(kind, tensor, found, isBatched)];
+      return faults.filter((fault) => fault !== undefined);
     }
-    const fault = typeFault(kind, tensor, found) ?? shapeFault(kind, tensor, found, isBatched);
-    if (fault !== undefined) return fault;
-  }
-  return undefined;
+    const names = file.required.map(({ name }) => name).join(', ') || 'none';
+    return [
+      {
+        message: `has no ${kind} "${tensor.name ?? ''}"; it has ${names}`,
+        hint: `use the names of the file in the configuration`,
+      },
+    ];
+  });
 }
 
 function typeFault(kind: Kind, { data_type: type }: TensorConfig, found: OnnxTensor): ArtifactFault | undefined {

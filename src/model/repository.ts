@@ -280,6 +280,11 @@ async function isModel(directory: string): Promise<boolean> {
 /** The next step for a folder without configuration: if it has a model file, the configuration can be written from it. */
 async function missingConfigHint(directory: string): Promise<string> {
   const entries = await fs.readdir(directory, { withFileTypes: true, recursive: true });
+  const misplaced = entries.find((entry) => entry.isFile() && entry.name === CONFIG_FILE);
+  if (misplaced !== undefined) {
+    const at = displayPath(path.join(misplaced.parentPath, CONFIG_FILE));
+    return `move ${at} to ${displayPath(path.join(directory, CONFIG_FILE))}`;
+  }
   const file = entries.find((entry) => entry.isFile() && /\.(onnx|pt)$/.test(entry.name));
   if (file === undefined) return 'create one of them';
   const from = displayPath(path.join(file.parentPath, file.name));

@@ -1,9 +1,9 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import { forwardFault } from './forward';
+import { forwardFaults } from './forward';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../core/next-command';
-import { onnxFault } from './onnx-tensors';
+import { onnxFaults } from './onnx-tensors';
 import { displayPath, exists, getReason, staysInside, TRACE_FILE } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from '../core/problems';
@@ -66,10 +66,13 @@ export async function checkArtifacts(
   const { root, config, facts, versions } = model;
   const ensemble = facts?.label === 'ensemble';
   if (versions.length === 0) {
+    const [name] = artifactNames(config, facts);
     problems.problems.push({
       file: displayPath(root),
       message: 'has no version folder',
-      hint: ensemble ? 'an ensemble also needs a version folder: create the file 1/.keep' : await howToMake(root, '1/'),
+      hint: ensemble
+        ? 'an ensemble also needs a version folder: create the file 1/.keep'
+        : await howToMake(root, `1/${name ?? ''}`, name ?? "the model's files"),
     });
   }
   for (const { version, files } of versions) {
@@ -127,18 +130,18 @@ async function checkArtifact(
     return;
   }
   try {
-    const wrong = await contentFault(file.path, config, facts?.label);
-    if (wrong !== undefined) fault(wrong.message, wrong.hint);
+    for (const { message, hint } of await contentFaults(file.path, config, facts?.label)) fault(message, hint);
   } catch (error) {
     fault(`cannot be read: ${getReason(error)}`);
   }
 }
 
-/** Returns what the backend would refuse in the content of the file. Only ONNX and TorchScript files are read. */
-async function contentFault(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault | undefined> {
-  if (label === 'onnxruntime_onnx') return onnxFault(file, config);
-  if (label !== 'pytorch_libtorch') return undefined;
-  return (await torchScriptFault(file)) ?? forwardFault(file, config);
+/** Returns all that the backend would refuse in the content of the file. Only ONNX and TorchScript files are read. */
+async function contentFaults(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault[]> {
+  if (label === 'onnxruntime_onnx') return onnxFaults(file, config);
+  if (label !== 'pytorch_libtorch') return [];
+  const fault = await torchScriptFault(file);
+  return fault === undefined ? forwardFaults(file, config) : [fault];
 }
 
 /** Returns a hint if the only file of that type in the version folder has another name. */
@@ -162,11 +165,11 @@ const isLink = (file: string): Promise<boolean> =>
 const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md';
 
 /** Returns a hint that tells how to make an artifact, depending on the files of the model folder. */
-async function howToMake(root: string, key: string): Promise<string> {
+async function howToMake(root: string, key: string, what = 'it'): Promise<string> {
   const has = (name: string): Promise<boolean> => exists(path.join(root, name));
   if (await has('build-plan.sh')) {
     return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the same GPU as the servers`;
   }
   if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
-  return `put it at ${path.basename(root)}/${key}`;
+  return `put ${what} at ${path.basename(root)}/${key}`;
 }

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tracing.check import Tensors, answers, as_tuple, require_repeatable
+from tracing.check import Tensors, answers, as_tuple, require_content, require_repeatable
 from tracing.check import compare as compare_answers
 from tracing.contract import TraceError
 from tracing.record import Check
 
+INFINITY, NAN = float("inf"), float("nan")
 EAGER = nn.Identity()
 INPUTS = [(torch.tensor([0.0, 1.0, 100.0]),), (torch.tensor([[2.0]]),)]
 
@@ -129,19 +130,51 @@ class Found(nn.Module):
         return x[x > 0], x[:0]
 
 
-@pytest.mark.parametrize(("inputs", "empty"), [([[-1.0], [1.0]], [1]), ([[-1.0], [-2.0]], None)])
-def test_outputs_without_elements(inputs: list[list[float]], empty: list[int] | None) -> None:
+@pytest.mark.parametrize(("inputs", "empty"), [([[-1.0], [1.0]], [1]), ([[-1.0], [-2.0]], [0, 1])])
+def test_outputs_without_elements(inputs: list[list[float]], empty: list[int]) -> None:
     module, cases = Found(), [(torch.tensor(case),) for case in inputs]
-    if empty is not None:
-        assert compare(module, module, cases, 0).empty_outputs == empty
-        return
-    with pytest.raises(TraceError, match="no output has an element for any of the fresh_inputs, so nothing") as raised:
-        compare(module, module, cases, 0)
-    assert raised.value.hint is not None
-    assert "Add inputs to fresh_inputs" in raised.value.hint
+    assert compare(module, module, cases, 0).empty_outputs == empty
 
 
-INFINITY, NAN = float("inf"), float("nan")
+def of(*outputs: list[list[float]]) -> list[Tensors]:
+    """Answers to each set of inputs: the n-th numbers of each output."""
+    return [tuple(torch.tensor(values) for values in case) for case in zip(*outputs, strict=True)]
+
+
+VARIES: list[list[float]] = [[1.0, -2.0], [3.0, 4.0]]
+
+
+@pytest.mark.parametrize(
+    ("answered", "tolerance", "warnings"),
+    [
+        (of(VARIES), 3.9, []),
+        (of(VARIES, [[], []]), 0, ["output 1 has no elements for any of the fresh_inputs"]),
+        (of(VARIES, [[0, 0], [0, NAN]]), 0.1, ["output 1 has only 0, NaN or infinity for all of the fresh_inputs"]),
+        (of([[5, 5], [5]], VARIES), 0.1, ["output 0 is the same for all rows of all fresh_inputs"]),
+        (of([[5, 6], [5, 6]], VARIES), 0.1, ["output 0 is the same for all rows of all fresh_inputs"]),
+        (of([[5, 6], []], [[7], [8]]), 0.1, []),
+        (of([[5]]), 0.1, []),  # one number cannot vary
+        ([(torch.tensor([True, False]),)], 2, []),  # no tolerance applies to booleans
+    ],
+)
+def test_outputs_that_say_little(answered: list[Tensors], tolerance: float, warnings: list[str]) -> None:
+    assert [text.split(", so a wrong answer")[0] for text in require_content(answered, tolerance)] == warnings
+
+
+@pytest.mark.parametrize(
+    ("answered", "tolerance", "message"),
+    [
+        (of(VARIES, [[1e-4], [-2e-4]]), 2e-4, "0.0002 allows every answer in output 1, whose largest number .* 0.0002"),
+        (of([[INFINITY, 0.5], [NAN, 0.1]]), 0.5, "the tolerance 0.5 allows every answer in output 0"),
+        ([(torch.tensor([1, 0]),)], 1, "the tolerance 1 allows every answer in output 0"),
+        (of([[0, 0], [0, 0]]), 0, "nothing was compared: output 0 has only 0, NaN or infinity"),
+        (of([[], []], [[NAN], [NAN]]), 0, "nothing was compared: output 0 has no elements .*; output 1 has only 0"),
+    ],
+)
+def test_a_comparison_that_compares_nothing(answered: list[Tensors], tolerance: float, message: str) -> None:
+    with pytest.raises(TraceError, match=message) as raised:
+        require_content(answered, tolerance)
+    assert "fresh_inputs" in (raised.value.hint or "")
 
 
 def test_infinite_numbers_and_nan_may_stand_in_the_same_places() -> None:
@@ -154,11 +187,6 @@ def test_infinite_numbers_and_nan_may_stand_in_the_same_places() -> None:
 def test_not_in_other_places(got: list[float]) -> None:
     with pytest.raises(TraceError, match="of 2 elements are NaN or infinite in the artifact or in the eager module"):
         compare(EAGER, lambda _: torch.tensor(got), [(torch.tensor([-INFINITY, 1.0]),)], 1)
-
-
-def test_only_nan_is_not_a_comparison() -> None:
-    with pytest.raises(TraceError, match="so nothing was compared"):
-        compare(EAGER, lambda x: x, [(torch.tensor([NAN]),)], 1)
 
 
 class Grows(nn.Module):

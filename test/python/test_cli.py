@@ -200,7 +200,7 @@ def test_weights_count_by_their_bytes(tmp_path: Path, add_model: AddModel, run: 
     assert run(*arguments)[1][-1]["event"] == "done"
     torch.save(torch.ones(4), file)
     assert run(*arguments)[1][-1]["event"] == "up-to-date"
-    torch.save(torch.zeros(4), file)
+    torch.save(torch.full((4,), 2.0), file)
     assert run(*arguments)[1][-1]["event"] == "done"
 
 
@@ -397,6 +397,23 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
             SCALE.replace("return x * self.factor", "return [x * self.factor]"),
             "pytorch_libtorch",
             "forward() returns a list, which Triton's PyTorch backend cannot serve: return a tensor or a flat tuple",
+        ),
+        (
+            SCALE.replace("torch.rand(4))", "torch.full((4,), 1e-4))").replace("tolerance=0", "tolerance=1e-3"),
+            "pytorch_libtorch",
+            "the tolerance 0.001 allows every answer in output 0, whose largest number for the fresh_inputs is ",
+        ),
+        (
+            SCALE.replace("x * self.factor", "x * 0"),
+            "pytorch_libtorch",
+            "nothing was compared: output 0 has only 0, NaN or infinity for all of the fresh_inputs",
+        ),
+        (
+            SCALE.replace("x * self.factor", "x * self.missing('\\n'.join(map(str, range(130))))").replace(
+                "def forward", "def missing(self, text): raise ValueError(text)\n\n        def forward"
+            ),
+            "pytorch_libtorch",
+            "\n8\n9\n... (111 lines omitted)\n121\n",
         ),
         (
             SCALE.replace("return x * self.factor", "import time; return x * (time.time() % 1)"),

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from conftest import AddModel, Run
+from conftest import AddModel, Event, Run
 from trace_sources import FROZEN, ONNX, SCALE
 from tracing.contract import TraceError
 from tracing.interface import Signature, compare_with_config
@@ -120,19 +120,6 @@ def test_names_of_onnx_are_those_of_the_file(add_model: AddModel, run: Run) -> N
     assert tensors["y"]["tolerance"] == {"absolute": 0, "relative": 0}
 
 
-def test_bfloat16_is_stored_as_float32(add_model: AddModel, run: Run) -> None:
-    config = """
-        max_batch_size: 0
-        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1, 4] }]
-        output: [{ name: a/b__0, data_type: TYPE_BF16, dims: [-1, 4] }]
-    """
-    folder = add_model("scale", SCALE.replace("x * self.factor", "(x * self.factor).bfloat16()"), config=config)
-    assert run()[0] == 0
-    output = read(folder / "golden" / "1", "traced-0.json")["a/b__0"]
-    assert (output["datatype"], output["array"].dtype, output["file"]) == ("BF16", np.float32, "traced-0.a_b__0.npy")
-    assert torch.equal(torch.from_numpy(output["array"]), torch.from_numpy(output["array"]).bfloat16().float())
-
-
 FOUND = """
     import torch
     from torch import nn
@@ -167,8 +154,8 @@ def test_answers_with_elements_are_preferred(add_model: AddModel, run: Run) -> N
     status, events = run()
     assert status == 0
     assert [event["text"] for event in events if event["event"] == "warning"] == [
-        "output 2 has no elements for any of the fresh_inputs, so no value was compared. Add inputs to fresh_inputs in "
-        "trace.py for which the module finds something, such as boxes in a real picture."
+        "output 2 has no elements for any of the fresh_inputs, so a wrong answer may not be noticed. Add inputs to "
+        "fresh_inputs in trace.py for which the module finds something, such as boxes in a real picture."
     ]
     assert events[-1]["check"]["empty_outputs"] == [2]
     tensors = read(folder / "golden" / "1", "traced-0.json")
@@ -240,8 +227,8 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
     [
         (
             ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [2] }"),
-            "model.yaml: output 'output__0' has dims [2], but the network gives shape [4, 4] on inputs of shape [4, 4]",
-            "Set dims of 'output__0' to [4, 4]; -1 is any size.",
+            "model.yaml: output 'output__0' has dims [2], but the network gives shape [1, 4] on inputs of shape [1, 4]",
+            "Set dims of 'output__0' to [1, 4]; -1 is any size.",
         ),
         (
             ONE.format(output="{ name: output__0, data_type: TYPE_FP32, dims: [4, 4] }"),
@@ -281,13 +268,13 @@ ONE = "max_batch_size: 0\ninput: [{{ name: input__0, data_type: TYPE_FP32, dims:
         ),
         (
             ONE.format(output="").replace("[-1, 4]", "[4]"),
-            "model.yaml: input 'input__0' has dims [4], but the network takes shape [4, 4]",
-            "Set dims of 'input__0' to [4, 4]; -1 is any size.",
+            "model.yaml: input 'input__0' has dims [4], but the network takes shape [1, 4]",
+            "Set dims of 'input__0' to [1, 4]; -1 is any size.",
         ),
         (
             SEQUENCE.replace("sequence_batching: {}", "").replace("dims: [4]", "dims: [5]").replace("8", "4"),
             "model.yaml: input 'input__0' has dims [5], after a batch axis (max_batch_size is 4), but the network "
-            "takes shape [4, 4]",
+            "takes shape [1, 4]",
             "Set dims of 'input__0' to the shape after the batch axis, [4]; -1 is any size.",
         ),
         (
@@ -306,9 +293,67 @@ def test_a_network_that_differs_from_model_yaml(
     folder = add_model("scale", batches, config=config)
     status, events = run()
     assert status == 1
-    assert (events[-1]["error"], events[-1]["hint"]) == (error, hint)
+    failed = [(event["error"], event["hint"]) for event in events if event["event"] == "failed"]
+    assert (error, hint) in failed
+    assert "trace" not in [event.get("step") for event in events]
     assert not list(folder.glob("1/*"))
     assert not (folder / "golden").exists()
+
+
+def failures(events: list[Event]) -> list[str]:
+    return [event["error"].removeprefix("model.yaml: ") for event in events if event["event"] == "failed"]
+
+
+def test_all_differences_are_reported_before_the_trace(add_model: AddModel, run: Run) -> None:
+    config = """
+        max_batch_size: 0
+        input: [{ name: input__0, data_type: TYPE_INT32, dims: [-1, 5] }]
+        output: [{ name: scores, data_type: TYPE_BF16, dims: [-1, 4] }]
+    """
+    add_model("scale", SCALE.replace("return x * self.factor", "return x, (x, x)"), config=config)
+    status, events = run()
+    assert (status, events[-1]["event"]) == (1, "failed")
+    assert "trace" not in [event.get("step") for event in events]
+    errors = failures(events)
+    assert errors[0].startswith(
+        "forward() returns a tuple of Tensor, tuple, which Triton's PyTorch backend cannot serve"
+    )
+    assert errors[1:] == [
+        "input 'input__0' has data_type TYPE_INT32, but the network takes TYPE_FP32",
+        "input 'input__0' has dims [-1, 5], but the network takes shape [1, 4]",
+    ]
+
+
+def test_bfloat16_is_refused_before_the_trace(add_model: AddModel, run: Run) -> None:
+    config = ONE.format(output="{ name: scores, data_type: TYPE_BF16, dims: [-1, 4] }")
+    add_model("scale", SCALE.replace("x * self.factor", "x.bfloat16()"), config=config)
+    assert failures(run()[1]) == ["output 'scores' does not end in a position"]
+    (add_model("other", SCALE.replace("x * self.factor", "x.bfloat16()"), config=config.replace("scores", "y__0")))
+    assert failures(run("--models", "other")[1]) == [
+        "output 'y__0': the network gives torch.bfloat16, which Triton's libtorch backend does not support"
+    ]
+
+
+def test_onnx_is_compared_before_the_export(add_model: AddModel, run: Run) -> None:
+    two = ONNX.replace("def forward(self, x):", "def forward(self, x, n):").replace(
+        "rand(5),", "rand(5), torch.ones(2, 2)"
+    )
+    config = """
+        max_batch_size: 0
+        input: [{ name: n, data_type: TYPE_FP32, dims: [2, -1] }, { name: x, data_type: TYPE_INT64, dims: [-1] }]
+        output: [{ name: y, data_type: TYPE_FP32, dims: [4] }]
+    """
+    add_model("two", two, "onnxruntime_onnx", config)
+    status, events = run()
+    # n is the second input of the network. The names are in the file, which is not yet written.
+    assert (status, failures(events)) == (
+        1,
+        [
+            "input 'x' has data_type TYPE_INT64, but the network takes TYPE_FP32",
+            "output 'y' has dims [4], but the network gives shape [5] on inputs of shape [5], [2, 2]",
+        ],
+    )
+    assert "trace" not in [event.get("step") for event in events]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from tracing.check import Tensors
 from tracing.contract import TraceError
 from tracing.interface import Signature
 from tracing.rows import make_probes
-from tracing.served import Served, _main, require_stateless
+from tracing.served import Served, _main, ask, require_stateless
 
 
 def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors] = ()) -> Served:
@@ -153,6 +153,46 @@ def test_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors], err
     with pytest.raises(TraceError, match=error) as raised:
         check(tmp_path, torch.jit.script(module.eval()), inputs)
     assert "An answer must depend on its inputs alone" in (raised.value.hint or "")
+
+
+@torch.jit.script
+class Coder:
+    """Like BoxCoder of torchvision's detectors."""
+
+    def __init__(self, factor: int) -> None:
+        self.factor = factor
+
+    def encode(self, x: Tensor) -> Tensor:
+        return x * self.factor
+
+    def count(self) -> None:
+        self.factor += 1
+
+
+class Coded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.coder = Coder(2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.coder.encode(x)
+
+
+class Counted(Coded):
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.coder.encode(x)
+        self.coder.count()
+        return y
+
+
+@pytest.mark.parametrize(("module", "written"), [(Coded(), []), (Counted(), ["coder"])], ids=["coded", "counted"])
+def test_state_of_an_object_that_python_cannot_read(tmp_path: Path, module: nn.Module, written: list[str]) -> None:
+    artifact = tmp_path / "model.pt"
+    torch.jit.save(torch.jit.script(module.eval()), str(artifact))
+    inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
+    answer = ask(artifact, "model.pt", inputs, [], tmp_path)  # another process, which does not know the class
+    assert answer.written == written
+    assert torch.equal(answer.outputs[0][0], inputs[0][0] * 2)
 
 
 def test_state_that_only_an_unusual_request_leaves(tmp_path: Path) -> None:

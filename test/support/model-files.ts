@@ -117,11 +117,14 @@ export function zip64(names: readonly string[]): Buffer {
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
 
-/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`. */
-export function getTorchScript(list: string, returns = 'Tensor'): Buffer {
+/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`, and `attributes` in a pickle. */
+export function getTorchScript(list: string, returns = 'Tensor', attributes = ''): Buffer {
   const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
   const taken = list === '' ? '' : `,\n    ${list}`;
   const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> ${returns}:\n    return x\n`;
-  const contents = { 'model/data.pkl': '\x80\x02c__torch__.m\nNet\nq\x00)\x81}', 'model/code/__torch__/m.py': code };
+  const contents = {
+    'model/data.pkl': `\x80\x02c__torch__.m\nNet\nq\x00)\x81}${attributes}`,
+    'model/code/__torch__/m.py': code,
+  };
   return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
 }

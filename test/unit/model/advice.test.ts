@@ -5,6 +5,7 @@ import { folder, MODEL_REPO, modelYaml, removeFolders } from '../../support/mode
 afterEach(removeFolders);
 
 const inputs = { input__0: { data_type: 'TYPE_FP32', dims: [3, 4, 4], zero_data: true } };
+const OPTIMIZER_OFF = { DISABLE_OPTIMIZED_EXECUTION: { string_value: 'true' } };
 const warm = (count: number, ...sizes: number[]): object[] =>
   sizes.map((size) => ({ name: `batch_${size}`, batch_size: size, count, inputs }));
 
@@ -23,9 +24,8 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
     ['gaps', { model_warmup: warm(2, 2) }, '1, 3 to 4'],
     ['one call each', { model_warmup: warm(1, 1, 2, 3, 4) }, '1 to 4'],
     ['every size', { model_warmup: warm(2, 1, 2, 3, 4) }, undefined],
-    ['no batcher', { dynamic_batching: undefined }, undefined],
-    ['batches of one', { max_batch_size: 1 }, undefined],
-    ['no optimiser', { parameters: { DISABLE_OPTIMIZED_EXECUTION: { string_value: 'true' } } }, undefined],
+    ['batches of one', { max_batch_size: 1, model_warmup: warm(2, 1) }, undefined],
+    ['no optimiser', { parameters: OPTIMIZER_OFF }, undefined],
     ['ONNX', { platform: 'onnxruntime_onnx' }, undefined],
   ])('%s', async (_, fields, sizes) => {
     const messages = adviceFor(await model(fields)).map(({ message }) => message);
@@ -38,6 +38,18 @@ describe('adviceFor names the batch sizes that are not warmed up', () => {
     const { models } = await readRepository(MODEL_REPO, { artifacts: false });
     expect(models.flatMap(adviceFor)).toEqual([]);
   });
+});
+
+test.each<[string, object, string[]]>([
+  ['requests that are not joined', { parameters: OPTIMIZER_OFF }, ['is missing, so requests that wait at the same']],
+  ['single requests', { parameters: OPTIMIZER_OFF, max_batch_size: 1 }, []],
+  ['sequences', { parameters: OPTIMIZER_OFF, sequence_batching: {} }, []],
+  ['ONNX, for which the backend adds the batcher', { platform: 'onnxruntime_onnx' }, []],
+  ['no warm-up', { max_batch_size: 0 }, ['lacks two calls, so the first requests of each shape wait']],
+  ['one warm-up', { max_batch_size: 0, model_warmup: warm(2, 1) }, []],
+])('adviceFor without dynamic_batching: %s', async (_, fields, messages) => {
+  const advice = adviceFor(await model({ dynamic_batching: undefined, ...fields }));
+  expect(advice.map(({ message }) => message)).toEqual(messages.map((text) => expect.stringContaining(text)));
 });
 
 test.each([

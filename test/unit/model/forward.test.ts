@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { forwardFault, readForward } from '../../../src/model/forward';
+import { forwardFaults, readForward } from '../../../src/model/forward';
 import { torchScript, getTorchScript, zip64 } from '../../support/model-files';
 
 const folder = mkdtempSync(join(tmpdir(), 'forward-'));
@@ -31,7 +31,26 @@ test.each([
 ])('readForward returns undefined for %s', async (_, content) => {
   writeFileSync(file, content);
   expect(await readForward(file)).toBeUndefined();
-  expect(await forwardFault(file, { name: 'm', input: [{ name: 'x' }] })).toBeUndefined();
+  expect(await forwardFaults(file, { name: 'm', input: [{ name: 'x' }] })).toEqual([]);
+});
+
+/** As torch.jit.save writes them: the attribute `training` of the module and of its two parts, of the same class. */
+function trained(whole: boolean, first: boolean, second: boolean): string {
+  const flag = (value: boolean): string => (value ? '\x88' : '\x89');
+  const part = (value: boolean): string => `)\x81}(h\x01${flag(value)}X\x04\0\0\0sizeK\x88ubq\x07`;
+  const start = `(X\x08\0\0\0trainingq\x01${flag(whole)}X\x03\0\0\0oneq\x02(K\x01\x88tX\x06\0\0\0layersc__torch__.m\nPart\nq\x03`;
+  return `${start}${part(first)}X\x01\0\0\x001h\x03${part(second)}ub.`;
+}
+
+test.each<[name: string, flags: [boolean, boolean, boolean], where: string | undefined]>([
+  ['no module', [false, false, false], undefined],
+  ['the whole module', [true, true, true], 'was saved with the whole module in training mode'],
+  ['the first part', [false, true, false], 'was saved with its module layers in training mode'],
+  ['the second part', [false, false, true], 'was saved with its module 1 in training mode'],
+])('forwardFaults reports %s in training mode', async (_, flags, where) => {
+  writeFileSync(file, getTorchScript('x: Tensor', 'Tensor', trained(...flags)));
+  const faults = await forwardFaults(file, { name: 'm', input: [{ name: 'x' }], output: [{ name: 'y' }] });
+  expect(faults.map(({ message }) => message.split(', in which')[0])).toEqual(where === undefined ? [] : [where]);
 });
 
 function damaged(): Buffer {
@@ -45,10 +64,10 @@ test.each([
   ['one dictionary of any number of inputs', 'x: Dict[str, Tensor]', 3],
   ['texts', 'x: List[str]', 1],
   ['as many tensors as inputs', 'x: Tensor,\n    y: Tensor', 2],
-])('forwardFault allows %s', async (_, list, count) => {
+])('forwardFaults allows %s', async (_, list, count) => {
   writeFileSync(file, getTorchScript(list));
   const input = Array.from({ length: count }, (__, index) => ({ name: `input__${index}` }));
-  expect(await forwardFault(file, { name: 'm', input })).toBeUndefined();
+  expect(await forwardFaults(file, { name: 'm', input })).toEqual([]);
 });
 
 const FLAT = 'return a tensor or a flat tuple of tensors';
@@ -77,10 +96,10 @@ test.each<[returns: string, outputs: string[], message: string | undefined]>([
     `forward() returns Tuple[Tensor, Tuple[Tensor, Tensor]], ${UNSUPPORTED}`,
   ],
   ['NoneType', ['y__0'], `forward() returns NoneType, ${UNSUPPORTED}`],
-])('forwardFault checks a forward() that returns %s against the outputs %j', async (returns, outputs, message) => {
+])('forwardFaults checks a forward() that returns %s against the outputs %j', async (returns, outputs, message) => {
   writeFileSync(file, getTorchScript('x: Tensor', returns));
   const output = outputs.map((name) => ({ name }));
-  const fault = await forwardFault(file, { name: 'm', input: [{ name: 'x' }], output });
+  const [fault] = await forwardFaults(file, { name: 'm', input: [{ name: 'x' }], output });
   expect(fault?.message).toBe(message);
   if (message?.includes(UNSUPPORTED)) expect(fault?.hint).toBe(FLAT);
 });

@@ -191,7 +191,7 @@ describe('readRepository', () => {
 
 describe('versions and artifacts', () => {
   const cases: [title: string, files: Record<string, string | Buffer>, ...problems: string[]][] = [
-    ['no version folder', {}, 'm: has no version folder\n    -> put it at m/1/'],
+    ['no version folder', {}, 'm: has no version folder\n    -> put model.pt at m/1/model.pt'],
     [
       'no version folder of a model that we trace',
       { 'trace.py': '' },

@@ -102,11 +102,13 @@ describe('configuration files that cannot be read', () => {
     expect(texts).toEqual([`m/${name.replace('/', '')}: ${problem}`]);
   });
 
-  it('requires a configuration beside version folders', async () => {
-    const root = folder({ 'm/1/model.onnx': 'x' });
-    expect((await read(root)).texts).toEqual([
-      'm: has neither model.yaml nor config.pbtxt\n    -> npm run init -- --from m/1/model.onnx m --repo . writes model.yaml',
-    ]);
+  it.each([
+    ['m/1/labels.txt', 'create one of them'],
+    ['m/1/model.onnx', 'npm run init -- --from m/1/model.onnx m --repo . writes model.yaml'],
+    ['m/1/config.pbtxt', 'move m/1/config.pbtxt to m/config.pbtxt'],
+  ])('requires a configuration beside version folders, with %s', async (file, hint) => {
+    const root = folder({ [file]: 'x' });
+    expect((await read(root)).texts).toEqual([`m: has neither model.yaml nor config.pbtxt\n    -> ${hint}`]);
   });
 });
 

@@ -54,7 +54,13 @@ describe('validate', () => {
   });
 
   it('prints the problems, and exits with 1', async () => {
-    const root = folder({ 'm/model.yaml': modelYaml({ max_batch_size: -1 }), 'm/1/': '' });
+    const root = folder({
+      'm/model.yaml': modelYaml({
+        max_batch_size: -1,
+        parameters: { DISABLE_OPTIMIZED_EXECUTION: { string_value: 'true' } },
+      }),
+      'm/1/': '',
+    });
     const { code, out, err } = await run('--repo', root);
     expect(code).toBe(1);
     expect(err.split('\n')).toEqual([
