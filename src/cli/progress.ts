@@ -1,7 +1,7 @@
 import { formatDuration, shortened } from '../core/format';
 
 /** Interval of the lines that report running steps if the output is not a terminal. */
-const HEARTBEAT_MS = 15_000;
+const HEARTBEAT_MS = 8000;
 
 /** Width of a terminal that does not report its width. */
 const USUAL_COLUMNS = 80;

@@ -23,14 +23,14 @@ test('Progress redraws one line of a terminal, and erases it before it prints an
   ]);
 });
 
-test('Progress reports running steps every 15 s if the output is not a terminal, counted from their start', () => {
+test('Progress reports running steps every 8 s if the output is not a terminal, counted from their start', () => {
   const { progress, written } = progressOn({ isTTY: false });
   jest.advanceTimersByTime(60_000);
   const step = progress.step('trace');
-  jest.advanceTimersByTime(14_000);
+  jest.advanceTimersByTime(7000);
   expect(written).toEqual([]);
-  jest.advanceTimersByTime(16_000);
-  expect(written).toEqual(['...  trace (15 s)\n', '...  trace (30 s)\n']);
+  jest.advanceTimersByTime(9000);
+  expect(written).toEqual(['...  trace (8 s)\n', '...  trace (16 s)\n']);
   step.failed();
-  expect(written.at(-1)).toBe('FAIL trace (30.0 s)\n');
+  expect(written.at(-1)).toBe('FAIL trace (16.0 s)\n');
 });
