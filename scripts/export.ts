@@ -4,7 +4,7 @@ import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
-import { readValidRepository, staleTraces } from '../src/model';
+import { readValidRepository, requireThoroughChecks, staleTraces } from '../src/model';
 import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
@@ -61,6 +61,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   }
   const purpose = 'exported; nothing was written';
   const { models, added } = await readValidRepository(flags.repo, parseSelection(flags), purpose);
+  await requireThoroughChecks(models);
   for (const warning of await staleTraces(models)) process.stderr.write(`warning: ${formatProblem(warning)}\n`);
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble uses them: ${added.join(', ')}\n`);

@@ -10,6 +10,7 @@ import {
   describeFailures,
   localResult,
   printAnswers,
+  printChecks,
   printEndpoints,
   printJson,
   printModels,
@@ -155,11 +156,15 @@ async function local(argv: readonly string[]): Promise<number> {
     } else {
       printModels(served, selection);
       printAnswers(served.answers);
+      if (flags.once) printChecks(served, repository);
       printPage(page);
     }
     await options.show();
-    if (flags.once) requireAllServed(served);
-    if (flags.once) return EXIT.ok;
+    if (flags.once) {
+      requireAllServed(served);
+      return EXIT.ok;
+    }
+    served.run();
 
     interruption.markReady();
     if (!flags.json) {

@@ -60,7 +60,7 @@ async function syncModels(argv: readonly string[]): Promise<number> {
         repository,
         ...selection,
         prune: flags.prune,
-        adapt: target.adapt,
+        adaptToThisMachine: target.adaptToThisMachine,
       }),
     );
   } finally {

@@ -15,6 +15,7 @@ import { ensureVersitygw } from './toolchain/versitygw';
 import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
 import { ensureSeaweedfs } from '../src/install/seaweedfs';
 import { ensureTriton } from '../src/install/triton';
+import { CPU_VARIABLES } from '../src/triton/serving';
 
 /** Factor by which --long multiplies the repetitions of the soak tests. */
 const SOAK_FACTOR = 25;
@@ -303,6 +304,7 @@ async function pytest(
   if (!slow) args.push('-m', 'not slow');
   if (filter !== undefined) args.push('-k', filter);
   const env = {
+    ...CPU_VARIABLES,
     OMP_NUM_THREADS: '1',
     ...process.env,
     ...(reference === undefined ? {} : { GFPGAN_REFERENCE: reference }),

@@ -45,6 +45,8 @@ class Options:
     force: bool
     fit_config: bool
     explain: bool
+    quick: bool
+    background: bool
     jobs: int
     json: bool
 
@@ -52,6 +54,8 @@ class Options:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if every chosen model was made or is up to date, 1 if one failed, 2 if the command line is wrong."""
     options = _parse(arguments)
+    if options.background:
+        os.nice(19)
     try:
         models = _choose(find_models(options.repo, options.version), options)
     except TraceError as error:
@@ -157,6 +161,10 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         "--explain", action="store_true", help="report why each model would be traced or not, and trace none"
     )
     parser.add_argument(
+        "--quick", action="store_true", help="check only the golden requests; accept artifacts that were checked so"
+    )
+    parser.add_argument("--background", action="store_true", help="leave the processors to other programs")
+    parser.add_argument(
         "--jobs",
         type=_positive,
         default=_default_jobs(),
@@ -228,6 +236,8 @@ def _reasons(model: Model, record: Record | None, options: Options) -> list[str]
     reasons = changes(model, record, options.seed)
     if record is None:
         return reasons
+    if record.checked == "quick" and not options.quick:
+        reasons.append("it was checked only quickly")
     given = given_weights(options.weights.get(model.name))
     if given is None and record.given_weights is not None:
         # Without --weights the artifact is kept: the user's own weights are never replaced with others.
@@ -293,6 +303,7 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
             model,
             weights,
             options.seed,
+            thorough=not options.quick,
             progress=lambda step: emit(report.progressed(model, step)),
             warn=lambda text: emit(report.warned(model, text)),
         )
@@ -304,15 +315,14 @@ def _make_in_new_process(model: Model, options: Options, emit: Report, children:
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
     if options.fit_config:
         command.append("--fit-config")
+    if options.quick:
+        command.append("--quick")
     if options.version is not None:
         command += ["--version", str(options.version)]
     if model.name in options.weights:
         command += ["--weights", f"{model.name}={options.weights[model.name]}"]
     reported = False
-    environment = child_environment()
-    # Waiting threads must not take cores from another model. Without this, two models in parallel are slower than one.
-    environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=environment) as child:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=child_environment()) as child:
         children.append(child)
         assert child.stdout is not None  # PIPE above
         try:

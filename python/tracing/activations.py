@@ -35,6 +35,11 @@ class LiveTensors(TorchDispatchMode):
     inputs give the same number on every machine.
     """
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Keep PyTorch from importing its compiler for the first mode of a process, which takes 2 to 3 s."""
+        return False
+
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.peak = 0

@@ -22,30 +22,39 @@ from tracing.interface import DATA_TYPES, Interface, Slot
 MOST_BYTES = 8 << 20
 
 
-def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
-    """Return the indices of the cases to keep: the smallest one and, if possible, one whose sizes differ most from it.
+def representative(inputs: Sequence[Tensors], empty: Sequence[int] | None = None) -> list[int]:
+    """Return the indices of the smallest case and, if possible, of one whose sizes differ most from it.
 
     The second case has another batch size and length, which reveals an axis that the trace froze. More requests would
     find little more, and TorchScript optimizes again for each new shape, which slows down each load of a replica.
-    Cases with the fewest outputs without elements are preferred, because of those only the shapes are compared.
+    empty: number of outputs without elements of each case. Cases with the fewest are preferred, because of those
+    outputs only the shapes are compared.
     """
-    bytes_of = [
-        sum(tensor.nbytes for tensor in (*given, *received)) for given, received in zip(inputs, outputs, strict=True)
-    ]
-    empty = [sum(tensor.numel() == 0 for tensor in received) for received in outputs]
-    first = min(range(len(inputs)), key=lambda case: (empty[case], bytes_of[case]))
+    bytes_of = [sum(tensor.nbytes for tensor in case) for case in inputs]
+    without = [0] * len(inputs) if empty is None else empty
+    first = min(range(len(inputs)), key=lambda case: (without[case], bytes_of[case]))
     others = [
         case
         for case in range(len(inputs))
-        if _differing_sizes(inputs[first], inputs[case]) > 0 and bytes_of[first] + bytes_of[case] <= MOST_BYTES
+        if _differing_sizes(inputs[first], inputs[case]) > 0 and bytes_of[first] + bytes_of[case] <= MOST_BYTES // 2
     ]
     if not others:
         return [first]
+    return [
+        first,
+        min(others, key=lambda case: (without[case], -_differing_sizes(inputs[first], inputs[case]), bytes_of[case])),
+    ]
 
-    def rank(case: int) -> tuple[int, int, int]:
-        return empty[case], -_differing_sizes(inputs[first], inputs[case]), bytes_of[case]
 
-    return [first, min(others, key=rank)]
+def choose(inputs: Sequence[Tensors], outputs: Sequence[Tensors]) -> list[int]:
+    """Return the indices of the cases to keep: those of `representative`, or the first of them if both are too large.
+
+    They are the same for the cases of a quick check, unless outputs of these have no elements.
+    """
+    empty = [sum(tensor.numel() == 0 for tensor in received) for received in outputs]
+    found = representative(inputs, empty)
+    total = sum(tensor.nbytes for case in found for tensor in (*inputs[case], *outputs[case]))
+    return found if total <= MOST_BYTES else found[:1]
 
 
 def _differing_sizes(one: Tensors, other: Tensors) -> int:

@@ -12,7 +12,7 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Literal, TextIO, TypeAlias
@@ -35,7 +35,7 @@ from tracing.interface import (
     require_variety,
 )
 from tracing.precision import in_precision
-from tracing.record import File, Record, read_record, record_path
+from tracing.record import Check, File, Record, read_record, record_path
 from tracing.releases import unreadable_by_server
 from tracing.repository import Model
 from tracing.rows import make_probes, require_separate_rows
@@ -57,10 +57,18 @@ Step: TypeAlias = Literal["build", "trace", "check", "save"]
 
 
 def make(
-    model: Model, weights: str | None, seed: int, *, progress: Callable[[Step], None], warn: Callable[[str], None]
+    model: Model,
+    weights: str | None,
+    seed: int,
+    *,
+    thorough: bool,
+    progress: Callable[[Step], None],
+    warn: Callable[[str], None],
 ) -> Record:
     """Write the model's artifact, golden requests, extra files and record, each file atomically.
 
+    thorough: check all fresh inputs, repeated calls, other rows of a batch, and that a second trace gives the same
+        graph. Otherwise only the fresh inputs that become golden requests are checked; the artifact is the same.
     warn: called with the warnings of the trace, once for each line of the user's files.
 
     Raises TraceError or any exception of trace.py; no file is replaced then.
@@ -81,26 +89,12 @@ def make(
             made = folder / "version" / artifact.name
             made.parent.mkdir()
             progress("trace")
-            _write(export, made, folder, model)
+            _write(export, made, folder, model, check_trace=thorough)
             unreadable = unreadable_by_server(made) if isinstance(export, TorchScriptExport) else None
             if unreadable is not None:
                 warn(unreadable)
             progress("check")
-            inputs = [tuple(case) for case in export.fresh_inputs]
-            expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
-            require_repeatable(export.eager, inputs, expected, export.allowed)
-            probes = make_probes(inputs) if context.max_batch_size > 0 and is_comparable(context.config) else []
-            served = ask(made, model.kind(), inputs, [probe.inputs for probe in probes], folder)
-            for text in require_stateless(served, artifact.name, inputs, export.allowed):
-                warn(text)
-            check = compare(inputs, expected, served.outputs, export.allowed)
-            for index in check.empty_outputs:
-                warn(f"output {index} has no elements for any of the fresh_inputs, so no value was compared. {RESULTS}")
-            interface = _interface(context, export, served.signature, inputs, expected)
-            if interface is not None:
-                for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.allowed):
-                    warn(text)
-            requests = [] if interface is None else _golden(folder / "golden", interface, export, expected)
+            checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
             progress("save")
             # The artifact is written after its data files, so that an incomplete version has no artifact.
             written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
@@ -117,19 +111,20 @@ def make(
                 artifact=_describe(made, f"{model.version}/{artifact.name}"),
                 data_files=data,
                 extra_files=extra,
-                golden=[_describe(path, f"golden/{model.version}/{path.name}") for path in requests],
+                golden=[_describe(path, f"golden/{model.version}/{path.name}") for path in checked.golden],
                 weights=_publishable(export.weights),
                 given_weights=given_weights(weights),
                 seed=seed,
-                check=check,
-                activation_bytes=eager_bytes if served.activation_bytes is None else served.activation_bytes,
+                checked="thorough" if thorough else "quick",
+                check=checked.comparison,
+                activation_bytes=checked.activation_bytes,
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )
             before = read_record(artifact)
             for n, file in enumerate(extra):
                 replace_file(folder / f"extra-{n}", model.folder / file.path)
-            replace_matching(requests, model.golden_folder, "traced-*")
+            replace_matching(checked.golden, model.golden_folder, "traced-*")
             for path, file in zip(written, data, strict=True):
                 replace_file(path, model.folder / file.path)
             replace_file(made, artifact)
@@ -140,6 +135,46 @@ def make(
                 if file.path not in {one.path for one in (*data, *extra)}:
                     (model.folder / file.path).unlink(missing_ok=True)
     return record
+
+
+@dataclass(frozen=True)
+class _Checked:
+    comparison: Check
+    activation_bytes: int
+    golden: list[Path]
+
+
+def _check(
+    export: Export, context: TraceContext, made: Path, folder: Path, *, thorough: bool, warn: Callable[[str], None]
+) -> _Checked:
+    """Compare the artifact `made` with the eager module and model.yaml, and write golden requests to `folder`.
+
+    Raises TraceError for the first difference.
+    """
+    fresh = [tuple(case) for case in export.fresh_inputs]
+    inputs = fresh if thorough else [fresh[case] for case in golden.representative(fresh)]
+    expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
+    probes = []
+    if thorough:
+        require_repeatable(export.eager, inputs, expected, export.allowed)
+        if context.max_batch_size > 0 and is_comparable(context.config):
+            probes = make_probes(inputs)
+    served = ask(made, inputs, [probe.inputs for probe in probes], folder, repeat=thorough)
+    for text in require_stateless(served, made.name, inputs, export.allowed):
+        warn(text)
+    comparison = compare(inputs, expected, served.outputs, export.allowed)
+    for index in comparison.empty_outputs:
+        warn(f"output {index} has no elements for any of the fresh_inputs, so no value was compared. {RESULTS}")
+    interface = _interface(context, export, served.signature, inputs, expected)
+    requests = []
+    if interface is not None:
+        example = export.example_inputs if isinstance(export, TorchScriptExport) else None
+        require_variety(interface, fresh, example)
+        for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.allowed):
+            warn(text)
+        requests = _golden(folder / "golden", interface, export, inputs, expected)
+    activation_bytes = eager_bytes if served.activation_bytes is None else served.activation_bytes
+    return _Checked(comparison, activation_bytes, requests)
 
 
 def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
@@ -283,7 +318,7 @@ def _require_free(export: Export, context: TraceContext, artifact: Path) -> None
         )
 
 
-def _write(export: Export, path: Path, folder: Path, model: Model) -> None:
+def _write(export: Export, path: Path, folder: Path, model: Model, *, check_trace: bool) -> None:
     """Write the artifact to `path`; an ONNX export may write other files beside it. folder: for temporary files."""
     if isinstance(export, OnnxExport):
         export.save(path)
@@ -291,7 +326,7 @@ def _write(export: Export, path: Path, folder: Path, model: Model) -> None:
             raise TraceError(f"save in trace.py did not write {path.name}, the path that it was given")
         return
     try:
-        module = torchscript(export)
+        module = torchscript(export, check_trace=check_trace)
     except TracingCheckError as error:
         raise _other_graph(model, error) from None
     raw = folder / "with-debug-files"
@@ -300,7 +335,7 @@ def _write(export: Export, path: Path, folder: Path, model: Model) -> None:
     _without_debug_files(raw / path.name, path)
 
 
-def torchscript(export: TorchScriptExport) -> torch.jit.ScriptModule:
+def torchscript(export: TorchScriptExport, *, check_trace: bool = True) -> torch.jit.ScriptModule:
     """Return the TorchScript module to save."""
     if export.example_inputs is None:
         if export.precision != "fp32" or export.channels_last:
@@ -312,7 +347,7 @@ def torchscript(export: TorchScriptExport) -> torch.jit.ScriptModule:
     else:
         network = in_precision(export.eager, export.precision, channels_last=export.channels_last)
         module = torch.jit.trace(  # type: ignore[no-untyped-call]
-            network, export.example_inputs, strict=False, check_trace=True
+            network, export.example_inputs, strict=False, check_trace=check_trace
         )
     return torch.jit.freeze(module.eval()) if export.freeze else module
 
@@ -344,15 +379,14 @@ def _interface(
     example = export.example_inputs if isinstance(export, TorchScriptExport) else None
     given = inputs if example is None else [*inputs, example]
     kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
-    interface = compare_with_config(context.config, signature, kind, given, outputs)
-    require_variety(interface, inputs, example)
-    return interface
+    return compare_with_config(context.config, signature, kind, given, outputs)
 
 
-def _golden(folder: Path, interface: Interface, export: Export, outputs: Sequence[Tensors]) -> list[Path]:
+def _golden(
+    folder: Path, interface: Interface, export: Export, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
+) -> list[Path]:
     """Write golden requests to `folder` and return their files."""
     folder.mkdir()
-    inputs = export.fresh_inputs
     cases = [(inputs[case], outputs[case]) for case in golden.choose(inputs, outputs)]
     return golden.write(folder, interface, cases, export.allowed_served)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tracing.contract import Weights
 
@@ -59,9 +59,10 @@ class Record:
     """The record of one version.
 
     data_files: files that an ONNX export wrote beside the artifact; golden: golden requests and the files of their
-    tensors; given_weights: None without --weights; activation_bytes: peak memory of the tensors during one call of the
-    check, without the weights; sources: path -> SHA-256 of the files from which the version was made;
-    packages: name -> version.
+    tensors; given_weights: None without --weights; checked: whether only golden requests were compared (quick), or
+    also all fresh inputs, repeated calls and other rows of a batch (thorough); activation_bytes: peak memory of the
+    tensors during one call of the check, without the weights; sources: path -> SHA-256 of the files from which the
+    version was made; packages: name -> version.
     """
 
     model: str
@@ -73,6 +74,7 @@ class Record:
     weights: Weights
     given_weights: GivenWeights | None
     seed: int
+    checked: Literal["quick", "thorough"]
     check: Check
     activation_bytes: int
     packages: dict[str, str]

@@ -126,6 +126,7 @@ def _facts(model: Model, record: Record) -> Event:
         "bytes": record.artifact.bytes,
         "sha256": record.artifact.sha256,
         "weights": asdict(record.weights),
+        "checked": record.checked,
         "check": asdict(record.check),
     }
 

@@ -1,6 +1,6 @@
 """Runs an artifact like a server: in a process that has imported neither trace.py nor the eager module.
 
-`python -m tracing.served KIND ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
+`python -m tracing.served ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Served:
     kept: list[str]
 
 
-def ask(artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path) -> Served:
-    """Run the artifact on the inputs, on some of these again, and on the probes.
+def ask(artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path, *, repeat: bool) -> Served:
+    """Run the artifact on the inputs, on some of these again if `repeat` is set, and on the probes.
 
-    kind: model.pt or model.onnx. folder: for the files that the two processes exchange.
+    folder: for the files that the two processes exchange.
 
     Raises TraceError with the artifact's error if it cannot be loaded, or run on the inputs.
     """
     inputs_file, answers_file = folder / "inputs", folder / "answers"
-    torch.save((list(inputs), list(probes)), inputs_file)
-    command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(inputs_file), str(answers_file)]
+    torch.save((list(inputs), list(probes), repeat), inputs_file)
+    command = [sys.executable, "-m", "tracing.served", str(artifact), str(inputs_file), str(answers_file)]
     done = subprocess.run(command, env=child_environment(), check=False)
     inputs_file.unlink()
     if done.returncode != 0 or not answers_file.is_file():
@@ -106,46 +106,68 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
     ]
 
 
-def _main(kind: str, artifact: Path, inputs_file: Path, answers_file: Path) -> None:
+def _main(artifact: Path, inputs_file: Path, answers_file: Path) -> None:
     answer: dict[str, Any]
     try:
-        load = _torchscript if kind == "model.pt" else _onnx
+        load = _onnx if artifact.suffix == ".onnx" else _torchscript
         run, signature, state = load(artifact)
-        inputs, probes = torch.load(inputs_file)
+        inputs, probes, repeat = torch.load(inputs_file)
         # Copies, because `forward` may change its inputs. Made before the call, whose memory is measured.
         copies = [_copied(case) for case in inputs]
         generator = torch.get_rng_state()
         outputs, peak = measured(run, copies)
-        # The first inputs twice in a row, because two states may alternate.
-        largest = max(range(len(inputs)), key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
-        again = [(0, _outcome(run, inputs[0]))]
-        before = state()
-        again.append((0, _outcome(run, inputs[0])))
-        after = state()
-        probed = []
-        for case in probes:
-            probed.append(_outcome(run, case))
-            # A row of NaN or very large numbers may leave a state that no other input leaves.
-            again.append((0, _outcome(run, inputs[0])))
-        first = state() if probes else after
-        # A branch may need the largest inputs. They leave another state if the module keeps data of a request.
-        again += [(largest, _outcome(run, inputs[largest]))] if largest > 0 else []
+        repeated = _repeat(run, state, inputs, probes) if repeat else _Repeated([], [], [], [])
         answer = {
             "input_names": signature.inputs,
             "output_names": signature.outputs,
             "outputs": outputs,
-            "activation_bytes": peak if kind == "model.pt" else None,
-            "again": again,
-            "probed": probed,
+            "activation_bytes": peak if load is _torchscript else None,
             "random": not torch.equal(generator, torch.get_rng_state()),
-            "written": _changed(before, after),
-            "kept": _changed(first, state()),
+            **vars(repeated),
         }
     except TraceError as error:
         answer = {"error": error.message}
     except Exception as error:
         answer = {"error": _text(error)}
     torch.save(answer, answers_file)
+
+
+@dataclass
+class _Repeated:
+    """Fields of `Served` about calls after the first ones."""
+
+    again: list[tuple[int, Tensors | str]]
+    probed: list[Tensors | str]
+    written: list[str]
+    kept: list[str]
+
+
+def _repeat(
+    run: Run, state: Callable[[], dict[str, str]], inputs: Sequence[Tensors], probes: Sequence[Tensors]
+) -> _Repeated:
+    """Run the smallest inputs again before, between and after the probes, and the largest at the end."""
+    sizes = [sum(tensor.numel() for tensor in case) for case in inputs]
+    smallest, largest = sizes.index(min(sizes)), sizes.index(max(sizes))
+    again: list[tuple[int, Tensors | str]] = []
+    probed: list[Tensors | str] = []
+
+    def ask_again(case: int) -> None:
+        again.append((case, _outcome(run, inputs[case])))
+
+    # Twice in a row, because two states may alternate.
+    ask_again(smallest)
+    before = state()
+    ask_again(smallest)
+    after = state()
+    for case in probes:
+        probed.append(_outcome(run, case))
+        # A row of NaN or very large numbers may leave a state that no other input leaves.
+        ask_again(smallest)
+    first = state() if probes else after
+    # A branch may need the largest inputs. They leave another state if the module keeps data of a request.
+    if largest != smallest:
+        ask_again(largest)
+    return _Repeated(again, probed, _changed(before, after), _changed(first, state()))
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -220,4 +242,4 @@ def _onnx(path: Path) -> tuple[Run, Signature, State]:
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated")
     with torch.no_grad():
-        _main(sys.argv[1], *map(Path, sys.argv[2:]))
+        _main(*map(Path, sys.argv[1:]))

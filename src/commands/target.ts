@@ -88,7 +88,7 @@ export interface CommandTarget {
   /** Folder that a local stack was started from. */
   repository?: string;
   /** For a local stack: changes each model before it is published. */
-  adapt?: (model: RepositoryModel) => RepositoryModel;
+  adaptToThisMachine?: (model: RepositoryModel) => RepositoryModel;
   /** Undefined if a bucket was given instead. */
   stack?: string;
   location: RepositoryLocation;
@@ -201,7 +201,7 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
     flags,
     name: `the local stack of ${stack.repository}`,
     repository: stack.repository,
-    adapt: withShortWarmUp,
+    adaptToThisMachine: withShortWarmUp,
     location,
     store,
     commitStore,

@@ -9,14 +9,21 @@ import type { Progress } from '../cli/progress';
 import type { ServedVersion } from '../publish/apply/rollout';
 import type { ReleasedModel } from '../publish/release/release';
 import { servedNow } from '../publish/status';
-import { describeTrace, traceModels } from '../trace/trace';
+import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
 import { installModelPackages } from './model-packages';
 import { publishBatch, removeFromRelease, type BatchOptions } from './publish-batch';
 import { selectModels } from './selection';
 import { refusedModel } from './serve-through-agent';
 import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResult } from './smoke-test';
 import type { LocalStack, LocalTools } from './stack';
-import { cannotServeAny, failedBecause, failedModel, failedWith, readValidModels, type FailedModel } from './valid-models';
+import {
+  cannotServeAny,
+  failedBecause,
+  failedModel,
+  failedWith,
+  readValidModels,
+  type FailedModel,
+} from './valid-models';
 
 /** Time for an edited model to load or to answer while others wait. The models of this package take less on two busy cores. */
 const EDIT_LIMIT_MS = 30_000;
@@ -60,6 +67,8 @@ export class Pipeline {
   readonly loadMs = new Map<string, number>();
   /** Model -> what happens with it, until it answers or fails. */
   readonly coming = new Map<string, string>();
+  /** Traced models -> how their artifact was compared with PyTorch, or why it cannot be published. */
+  readonly checks = new Map<string, 'quick' | 'thorough' | UserError>();
   /** From the start of the command to the first answer. */
   firstAnswerMs: number | undefined;
 
@@ -68,6 +77,7 @@ export class Pipeline {
   private toServe: string[] = [];
   private tracing: Promise<void> | undefined;
   private serving: Promise<void> | undefined;
+  private checking: { name: string; stop: AbortController } | undefined;
   private shown = Promise.resolve();
   /** Models of which files changed since the command serves. */
   private readonly edited = new Set<string>();
@@ -112,6 +122,7 @@ export class Pipeline {
   add(names: readonly string[]): void {
     const added = names.filter((name) => !this.toTrace.includes(name));
     this.toTrace.push(...added);
+    if (this.checking !== undefined && added.includes(this.checking.name)) this.checking.stop.abort();
     this.toServe = this.toServe.filter((name) => !added.includes(name));
     for (const name of added) this.coming.set(name, 'waiting');
     if (this.toTrace.length > 0) {
@@ -120,8 +131,55 @@ export class Pipeline {
         .finally(() => {
           this.tracing = undefined;
           this.serve();
+          this.check();
         });
     }
+  }
+
+  /** From now on, models that load or answer too slowly do not keep others waiting, and artifacts are checked thoroughly. */
+  run(): void {
+    this.isStarted = true;
+    this.check();
+  }
+
+  /**
+   * Compares each artifact thoroughly that was traced for this machine, one after the other and at low
+   * priority, while the models answer. A stack accepts only artifacts that passed.
+   */
+  private check(): void {
+    const { signal, repository, progress } = this.options;
+    const next = [...this.checks].find(([name, checked]) => checked === 'quick' && !this.coming.has(name));
+    if (next === undefined || !this.isStarted || signal.aborted) return;
+    if (this.checking !== undefined || this.tracing !== undefined || this.serving !== undefined) return;
+    const [name] = next;
+    const stop = new AbortController();
+    this.checking = { name, stop };
+    const started = Date.now();
+    void this.traceModels([name], {
+      background: true,
+      signal: AbortSignal.any([signal, stop.signal]),
+      onEvent: (event) => {
+        if (event.event === 'warning') progress.line(`     ${name}: warning: ${event.text}`);
+      },
+    })
+      .then(() => {
+        this.checks.set(name, 'thorough');
+        progress.line(`     ${name} passed the thorough check (${formatDuration(Date.now() - started)})`);
+      })
+      .catch((error: unknown) => {
+        if (signal.aborted || stop.signal.aborted || !existsSync(join(repository, name))) return;
+        if (!(error instanceof UserError)) throw error;
+        const { reason, details } = failedBecause(name, error);
+        this.checks.set(name, new UserError(reason));
+        const what = 'the thorough check failed; it is served on this machine but cannot be published';
+        progress.line(`FAIL ${name}: ${what}\n${details.replace(/^/gm, '     ')}`);
+      })
+      .catch(this.break)
+      .finally(() => {
+        this.checking = undefined;
+        this.show();
+        this.check();
+      });
   }
 
   /** Settles when every model answered or failed. */
@@ -131,18 +189,16 @@ export class Pipeline {
   }
 
   /**
-   * Ends the start: from now on, models that load or answer too slowly do not keep others waiting.
+   * Ends the start: models that are not served leave the release.
    * @throws UserError if no model is served
    */
   async endStart(): Promise<void> {
-    this.isStarted = true;
     if (!this.models.some(({ name }) => this.isServed(name))) {
       throw cannotServeAny(this.failed);
     }
     const stack = await this.tools.stack;
     const lost = this.models.filter(({ name }) => !this.isServed(name)).map(({ name }) => name);
-    if (stack.agent !== undefined) return;
-    await removeFromRelease(lost, stack, this.options);
+    if (stack.agent === undefined) await removeFromRelease(lost, stack, this.options);
     this.models = this.models.filter(({ name }) => !lost.includes(name));
     this.versions = this.versions.filter(({ model }) => !lost.includes(model));
   }
@@ -208,20 +264,19 @@ export class Pipeline {
 
   private async trace(names: readonly string[]): Promise<void> {
     if (names.length === 0) return;
-    const { repository, progress, weights } = this.options;
+    const { progress } = this.options;
     const step = progress.step('trace');
     const running = new Map<string, string>();
     let [made, upToDate] = [0, 0];
     const rest = new Set(names);
-    const end = (name: string): boolean => running.delete(name) || rest.has(name) ? rest.delete(name) : false;
+    const end = (name: string): boolean => (running.delete(name) || rest.has(name) ? rest.delete(name) : false);
     try {
-      await traceModels({
-        python: this.tools.environment.python,
-        repository,
-        models: names,
-        weights: weights.filter((text) => names.some((name) => text.startsWith(`${name}=`))),
+      await this.traceModels(names, {
+        quick: true,
+        signal: this.options.signal,
         onEvent: (event) => {
           const { model } = event;
+          if (event.event === 'done' || event.event === 'up-to-date') this.checks.set(model, event.checked);
           if (event.event === 'start' || event.event === 'progress') {
             running.set(model, event.event === 'start' ? 'start' : event.step);
             this.coming.set(model, 'tracing');
@@ -256,6 +311,15 @@ export class Pipeline {
     }
   }
 
+  private traceModels(
+    models: readonly string[],
+    options: Pick<TraceOptions, 'quick' | 'background' | 'signal' | 'onEvent'>,
+  ): Promise<void> {
+    const { repository } = this.options;
+    const weights = this.options.weights.filter((text) => models.some((name) => text.startsWith(`${name}=`)));
+    return traceModels({ python: this.tools.environment.python, repository, models, weights, ...options });
+  }
+
   /** Passes a model on that can be published. */
   private ready(name: string): void {
     this.coming.set(name, 'waiting to be published');
@@ -270,6 +334,7 @@ export class Pipeline {
       .finally(() => {
         this.serving = undefined;
         this.serve();
+        this.check();
       });
   }
 
@@ -304,13 +369,19 @@ export class Pipeline {
       if (model === undefined) return step.update(stage);
       this.coming.set(model, stage);
       stages.set(model, stage);
-      const parts = ['ask', 'load', 'publish'].map((what) => [what, ...given.filter((name) => stages.get(name) === what)]);
-      step.update(parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '));
+      const parts = ['ask', 'load', 'publish'].map((what) => [
+        what,
+        ...given.filter((name) => stages.get(name) === what),
+      ]);
+      step.update(
+        parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '),
+      );
     };
     const models = await this.readValid(given);
     const names = given.filter((name) => models.some((model) => model.name === name));
     const before = this.models;
-    const isWaitedFor = (): boolean => names.length > 1 || [...this.coming.keys()].some((name) => !names.includes(name));
+    const isWaitedFor = (): boolean =>
+      names.length > 1 || [...this.coming.keys()].some((name) => !names.includes(name));
     const limit = this.isStarted
       ? { limitMs: EDIT_LIMIT_MS, isWaitedFor, limitReason: ', because other models were waiting' }
       : { limitMs: loadTimeoutMs, isWaitedFor: () => true, limitReason: ' (--load-timeout)' };
@@ -384,9 +455,7 @@ export class Pipeline {
     const deadline = performance.now() + limitMs;
     const timer = setInterval(() => {
       if (performance.now() < deadline || !isWaitedFor()) return;
-      stop.abort(
-        new UserError(`${name} did not answer within ${limitMs / 1000} s, because other models were waiting`),
-      );
+      stop.abort(new UserError(`${name} did not answer within ${limitMs / 1000} s, because other models were waiting`));
     }, 500);
     try {
       const answers = await abortable(askEachModel(triton, [model]), stop.signal);
@@ -412,7 +481,8 @@ export class Pipeline {
     const now = performance.now();
     const what = answer.error === undefined ? answer.result : `READY, request of zeros failed: ${answer.error}`;
     if (this.edited.has(name)) progress.line(`     ${name} answered: ${what}`);
-    else if (this.firstAnswerMs === undefined) progress.line(`first answer after ${formatDuration(now)}: ${name} ${what}`);
+    else if (this.firstAnswerMs === undefined)
+      progress.line(`first answer after ${formatDuration(now)}: ${name} ${what}`);
     else progress.line(`     ${name} answered after ${formatDuration(now)}: ${what}`);
     this.firstAnswerMs ??= now;
     this.again.delete(name);
@@ -429,9 +499,7 @@ export class Pipeline {
       const took = formatDuration(Date.now() - started);
       this.options.progress.line(`     ${name} is served with the changed files (${took})`);
     }
-    this.add(
-      this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs)).map(({ name }) => name),
-    );
+    this.add(this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs)).map(({ name }) => name));
   }
 
   private failUnlessEarly(failed: FailedModel): void {

@@ -83,7 +83,7 @@ export async function publishBatch(
     // What is undone after an interrupt need not be loaded, because Triton stops.
     replicas: { ...replicas, list: () => (signal.aborted ? Promise.resolve([]) : replicas.list()) },
     replacePublished: true,
-    adapt: withShortWarmUp,
+    adaptToThisMachine: withShortWarmUp,
     loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
     lockTimeoutMs: LOCK_TIMEOUT_MS,
     onStage: (text) => onStage(text),
@@ -149,11 +149,7 @@ async function loadAndAsk(
 }
 
 /** @throws UserError if Triton does not serve the model */
-async function loadModel(
-  { triton }: LocalStack,
-  model: DesiredModel,
-  options: BatchOptions,
-): Promise<ServedVersion[]> {
+async function loadModel({ triton }: LocalStack, model: DesiredModel, options: BatchOptions): Promise<ServedVersion[]> {
   const client = replicaClient(triton.control);
   const limit = new LoadLimit(triton.pid, options.limitMs, options.isWaitedFor);
   limit.begin(model.name);
@@ -165,7 +161,8 @@ async function loadModel(
     await client.loadModel(model.name, { timeoutMs: Math.max(options.limitMs, LONGEST_LOAD_MS) + ANSWER_MS });
     const versions = await servedNow(triton, [model]);
     const unserved = versions.find(({ state }) => state !== 'READY');
-    if (unserved !== undefined) throw fail(`version ${unserved.version} is ${unserved.state} ${unserved.reason}`.trim());
+    if (unserved !== undefined)
+      throw fail(`version ${unserved.version} is ${unserved.state} ${unserved.reason}`.trim());
     return versions;
   } catch (error) {
     if (limit.ended) throw fail(`the load was stopped after ${options.limitMs / 1000} s${options.limitReason}`);

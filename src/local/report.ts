@@ -3,6 +3,7 @@ import { pathToFileURL } from 'node:url';
 import { UserError } from '../core/errors';
 import { formatDuration, formatTable, shortened } from '../core/format';
 import { stepModels } from '../model';
+import { nextCommand, repoFlag } from '../core/next-command';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../release/location';
 import { nextCommands } from './hints';
@@ -54,6 +55,16 @@ export function printAnswers(answers: readonly SmokeTestResult[]): void {
       `${model} rejected a request of zeros. Add a golden request that the model answers to its folder: golden/CASE.json for all versions, golden/VERSION/CASE.json for one version.\n\n`,
     );
   }
+}
+
+/** After --once: the models whose artifacts a stack would not accept yet. */
+export function printChecks({ checks }: Served, repository: string): void {
+  const quick = [...checks].flatMap(([name, checked]) => (checked === 'quick' ? [name] : []));
+  if (quick.length === 0) return;
+  const command = nextCommand('trace', ...repoFlag(repository));
+  process.stdout.write(
+    `Checked only quickly: ${quick.join(', ')}. "${command}" checks them as a publish to a stack needs.\n\n`,
+  );
 }
 
 /** The next step for models that are not served or answer wrongly. */
@@ -120,7 +131,7 @@ export function printJson(result: LocalResult, page: string): void {
 /** What is served, and what is still coming. */
 export type Served = Pick<
   Pipeline,
-  'models' | 'versions' | 'failed' | 'answers' | 'coming' | 'loadMs' | 'firstAnswerMs' | 'isServed'
+  'models' | 'versions' | 'failed' | 'answers' | 'checks' | 'coming' | 'loadMs' | 'firstAnswerMs' | 'isServed'
 >;
 
 /** The state at one time: after each answer, and when every model was asked. */
@@ -155,9 +166,11 @@ export interface ModelRow {
   platform: string;
   /** `READY`, `FAILED`, `not served here`, or what happens with the model now: `tracing`, `load`. */
   state: string;
-  /** Reason for the state; empty for READY. */
+  /** Reason for the state; for READY, why the model cannot be published, or empty. */
   reason: string;
   loadMs: number | null;
+  /** Whether the artifact was compared with PyTorch only quickly until now. */
+  isQuick: boolean;
   /** Source of the weights; empty if unknown. */
   weights: string;
   /** The models that an ensemble consists of, in order. */
@@ -188,12 +201,26 @@ export function localResult(stack: LocalStack, served: Served, selection: LocalS
   };
 }
 
+function describeCheck({ checks }: Served, model: string): string {
+  const checked = checks.get(model);
+  return checked instanceof UserError ? `it cannot be published: the thorough check failed: ${checked.message}` : '';
+}
+
 function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
   const configured = new Map(selection.served.map((model) => [model.name, model]));
   const row = (model: string, state: string, fields: Partial<ModelRow> = {}): ModelRow => {
     const read = configured.get(model);
     return {
-      ...{ model, state, version: '', platform: read?.platform ?? '', reason: '', loadMs: null, weights: '' },
+      ...{
+        model,
+        state,
+        version: '',
+        platform: read?.platform ?? '',
+        reason: '',
+        loadMs: null,
+        weights: '',
+        isQuick: false,
+      },
       composedOf: read === undefined ? [] : stepModels(read.config),
       ...fields,
     };
@@ -205,7 +232,8 @@ function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
       const failure = failures.get(model);
       return row(model, failure === undefined ? state : FAILED, {
         version: String(version),
-        reason: failure === undefined ? '' : `${PREVIOUS}${failure}`,
+        reason: failure === undefined ? describeCheck(served, model) : `${PREVIOUS}${failure}`,
+        isQuick: served.checks.get(model) === 'quick',
         loadMs: served.loadMs.get(model) ?? null,
         weights: served.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
       });

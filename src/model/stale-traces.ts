@@ -1,6 +1,6 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import type { Problem } from '../core/errors';
+import { UserError, type Problem } from '../core/errors';
 import { traceCommand } from '../core/next-command';
 import { ProblemList } from '../core/problems';
 import { computeSha256 } from '../core/sha256';
@@ -80,6 +80,26 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
     });
   }
   return found;
+}
+
+/**
+ * Refuses artifacts that were checked only quickly, as `npm run local` does before it serves a model on this machine.
+ * @throws UserError that names each of them
+ */
+export async function requireThoroughChecks(models: readonly RepositoryModel[]): Promise<void> {
+  const problems: Problem[] = [];
+  for (const { directory, versions } of models) {
+    for (const version of versions) {
+      const record = (await findRecord(directory, version))?.record;
+      if (record?.isQuick !== true) continue;
+      problems.push({
+        file: displayPath(path.join(directory, record.artifact.path)),
+        message: 'was checked only quickly, which is enough for this machine alone',
+        hint: `run "${traceCommand(directory, '--version', String(version.version))}", which checks it thoroughly`,
+      });
+    }
+  }
+  if (problems.length > 0) throw new UserError('artifacts need a thorough check', { problems });
 }
 
 /** Number of changed files that a message names. */

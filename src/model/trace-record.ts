@@ -17,6 +17,8 @@ export interface TraceRecord {
   dataFiles: RecordedFile[];
   /** Golden requests, and other files that the trace wrote. */
   otherFiles: RecordedFile[];
+  /** Whether the file was compared with PyTorch only for the golden requests. Such a file is served on this machine only. */
+  isQuick: boolean;
   /** Path -> SHA-256 in hex. Paths are relative to the model folder, except those of `python/tracing/`. */
   sources: Record<string, string>;
 }
@@ -25,12 +27,13 @@ export interface TraceRecord {
 export function readTraceRecord(file: string): TraceRecord | undefined {
   try {
     const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
-    const { artifact, data_files: data, extra_files: extra, golden, sources } = record;
+    const { artifact, data_files: data, extra_files: extra, golden, sources, checked } = record;
     const [found] = [artifact].filter(isRecordedFile);
     return {
       artifact: found,
       dataFiles: [data].flat().filter(isRecordedFile),
       otherFiles: [extra, golden].flat().filter(isRecordedFile),
+      isQuick: checked === 'quick',
       sources: Object.fromEntries(
         Object.entries(sources ?? {}).filter(([path, hash]) => !path.includes('\0') && typeof hash === 'string'),
       ),

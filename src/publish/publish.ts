@@ -1,7 +1,13 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { traceCommand } from '../core/next-command';
-import { readValidRepository, staleTraces, type RepositoryModel, type Selection } from '../model';
+import {
+  readValidRepository,
+  requireThoroughChecks,
+  staleTraces,
+  type RepositoryModel,
+  type Selection,
+} from '../model';
 import { displayPath } from '../model/paths';
 import type { ApplyResult, ApplyOptions } from './apply/options';
 import { change } from './change';
@@ -18,8 +24,11 @@ export interface PublishOptions extends ApplyOptions, Pick<Selection, 'models' |
   prune?: boolean;
   /** Replace published versions instead of reporting a conflict. Only for repositories that are used by tests alone. */
   replacePublished?: boolean;
-  /** Changes each model before it is published. */
-  adapt?: ((model: RepositoryModel) => RepositoryModel) | undefined;
+  /**
+   * Set if the replicas are those of `npm run local`: changes each model before it is published. Otherwise artifacts that
+   * were checked only quickly are refused.
+   */
+  adaptToThisMachine?: ((model: RepositoryModel) => RepositoryModel) | undefined;
 }
 
 export interface Published extends ApplyResult {
@@ -36,10 +45,13 @@ export async function publish(options: PublishOptions): Promise<Published> {
   const firstSnapshot = options.agents === undefined ? readSnapshot(store, location) : undefined;
   firstSnapshot?.catch(() => undefined);
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
+  if (options.adaptToThisMachine === undefined) await requireThoroughChecks(read.models);
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   const { onWarning } = options;
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
-  const models = await desiredModels(options.adapt === undefined ? read.models : read.models.map(options.adapt));
+  const models = await desiredModels(
+    options.adaptToThisMachine === undefined ? read.models : read.models.map(options.adaptToThisMachine),
+  );
   const changed = await change(
     (release) => {
       const absent = Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name));

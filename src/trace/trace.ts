@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { UsageError, UserError, type Problem } from '../core/errors';
@@ -5,9 +6,11 @@ import { CommandError, exec } from '../core/exec';
 import { formatBytes } from '../core/format';
 import { ignoreMadeFiles } from './made-files';
 import { paths } from '../core/paths';
+import { acquireLock, cacheRoot } from '../install/cache';
 import { ensureUv } from '../install/python';
 import { fetchFiles, fetchWeights } from './weights/fetch';
 import { readWeightsFile } from '../model/weights-file';
+import { CPU_VARIABLES } from '../triton/serving';
 
 export interface TraceOptions {
   python: string;
@@ -19,12 +22,18 @@ export interface TraceOptions {
   force?: boolean;
   /** Set dims in model.yaml if the weights need other dims. */
   fitConfig?: boolean;
+  /** Compare only the golden requests with PyTorch, before a model is served on this machine. */
+  quick?: boolean;
+  /** Leave the processors to other programs. */
+  background?: boolean;
   /** Only report why each model would be traced again, or not. */
   explain?: boolean;
   /** Numbers as on the command line; the tracing process checks them. */
   seed?: string | undefined;
   version?: string | undefined;
   jobs?: string | undefined;
+  /** Ends the trace. */
+  signal?: AbortSignal | undefined;
   onEvent: (event: TraceEvent) => void;
 }
 
@@ -53,6 +62,8 @@ export interface TraceResult {
   artifact: string;
   bytes: number;
   weights: { kind: 'pretrained' | 'random' | 'none'; description: string };
+  /** Quick: only the golden requests were compared with PyTorch. Only thoroughly checked artifacts go to a stack. */
+  checked: 'quick' | 'thorough';
   check: {
     tolerance: number;
     rtol: number;
@@ -78,6 +89,10 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     const folder = join(options.repository, model);
     ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
   };
+  // "npm run local" traces an edited model too; one of the two then finds the other's result.
+  const isShared = options.explain === true || options.background === true;
+  const { signal } = options;
+  const release = isShared ? undefined : await acquireLock(lockFile(options.repository), 'the traces', { signal });
   try {
     const found = await fetchAll(options);
     const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
@@ -86,14 +101,16 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
     if (options.fitConfig === true) args.push('--fit-config');
-    if (options.explain === true) args.push('--explain');
+    for (const flag of ['explain', 'quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];
       if (value !== undefined) args.push(`--${name}=${value}`);
     }
     await exec(options.python, args, {
       cwd: paths.python,
+      signal,
       env: {
+        ...CPU_VARIABLES,
         ...process.env,
         PYTHONPATH: tracingPath(),
         // Installs the packages of a requirements.txt.
@@ -117,6 +134,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   } finally {
+    release?.();
     foldersIn(options.repository).forEach(ignoreMade);
   }
   // Code of the user can end the process, with any exit code.
@@ -125,6 +143,12 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     const hint = 'remove sys.exit and os._exit from trace.py and the files that it imports';
     throw new UserError('tracing failed', { problems: [...unfinished].map((file) => ({ file, message, hint })) });
   }
+}
+
+/** The lock of the traces of a repository. */
+function lockFile(repository: string): string {
+  const id = createHash('sha256').update(resolve(repository)).digest('hex').slice(0, 12);
+  return join(cacheRoot(), 'traces', `${id}.lock`);
 }
 
 /**

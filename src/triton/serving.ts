@@ -16,7 +16,7 @@ export const SERVING_FLAGS = [
 /** Loads all models of the repository at start. Without it a restarted server serves no models. */
 export const LOAD_ALL_FLAG = '--load-model=*';
 
-/** Environment variables for models that compute on a CPU, also beside a GPU. Measurements: docs/decisions.md. */
+/** Environment variables for models that compute on a CPU, also beside a GPU, and for traces. Measurements: docs/decisions.md. */
 export const CPU_VARIABLES = {
   // A spinning thread takes a core from a working thread.
   OMP_WAIT_POLICY: 'PASSIVE',

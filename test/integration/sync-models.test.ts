@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
@@ -116,6 +116,24 @@ test('sync-models publishes a model whose files changed since its trace, with a 
   });
   expect(JSON.parse((await sync('--json')).stdout)).toMatchObject({ isNew: true, warnings: [{ message }] });
   expect((await sync('--models', 'a')).stderr).not.toContain('warning');
+});
+
+test('sync-models and export refuse a model that was checked only quickly', async () => {
+  writeRepository(repository, tracedModel('m', 1, 'quick'));
+  const out = join(repository, '..', 'exported');
+  for (const run of [
+    sync('--dry-run'),
+    runCommandLine('export', ['--repo', repository, '--out', out], S3_ENVIRONMENT),
+  ]) {
+    const { code, stderr } = await run;
+    expect([code, stderr]).toEqual([
+      1,
+      expect.stringMatching(
+        /m\/1\/model\.pt: was checked only quickly, .*\n +-> run "npm run trace -- --models m --repo /,
+      ),
+    ]);
+  }
+  expect(existsSync(out)).toBe(false);
 });
 
 test('sync-models names models that the folder no longer has and that stay served without --prune', async () => {

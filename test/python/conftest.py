@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
@@ -29,10 +32,26 @@ TENSORS = """
 """
 
 
+PYTHON = Path(__file__).parents[2] / "python"
+
+
+def command(repository: Path, *arguments: str) -> list[str]:
+    return [sys.executable, "-m", "tracing", "--json", "--repo", str(repository), *arguments]
+
+
+def in_process(repository: Path, *arguments: str, python_path: str = "") -> tuple[int, list[Event]]:
+    """Runs the command like a user, in a separate process."""
+    environment = {**os.environ, "PYTHONPATH": python_path}
+    result = subprocess.run(
+        command(repository, *arguments), cwd=PYTHON, env=environment, capture_output=True, text=True, check=False
+    )
+    return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that run the whole command as slow: each starts another process that checks the file."""
     for item in items:
-        if "run" in getattr(item, "fixturenames", ()):
+        if {"run", "run_alone"} & {*getattr(item, "fixturenames", ())}:
             item.add_marker(pytest.mark.slow)
 
 
@@ -71,3 +90,9 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
         return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     return run
+
+
+@pytest.fixture
+def run_alone(tmp_path: Path) -> Run:
+    """Runs `python -m tracing` on tmp_path/repo in a process of its own, on which the bytes of a model.pt depend."""
+    return lambda *arguments: in_process(tmp_path / "repo", *arguments)

@@ -16,24 +16,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import AddModel, Event, Run
+from conftest import PYTHON, AddModel, Run, command, in_process
 from trace_sources import FROZEN, ONNX, SCALE
 from tracing.__main__ import main
-
-PYTHON = Path(__file__).parents[2] / "python"
-
-
-def command(repository: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tracing", "--json", "--repo", str(repository), *arguments]
-
-
-def in_process(repository: Path, *arguments: str, python_path: str = "") -> tuple[int, list[Event]]:
-    """Runs the command like a user, in a separate process."""
-    environment = {**os.environ, "PYTHONPATH": python_path}
-    result = subprocess.run(
-        command(repository, *arguments), cwd=PYTHON, env=environment, capture_output=True, text=True, check=False
-    )
-    return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
 
 
 def sha256(path: Path) -> str:
@@ -64,6 +49,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None
         "bytes": artifact.stat().st_size,
         "sha256": sha256(artifact),
         "weights": {"kind": "random", "description": "seeded random weights (seed 0), not pretrained", "source": None},
+        "checked": "thorough",
         "check": {
             "tolerance": 0,
             "rtol": 1e-5,

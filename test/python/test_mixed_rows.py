@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -283,9 +284,16 @@ CONFIG = """
         ("torch.softmax(x, dim=1)", None),
     ],
 )
-def test_trace(add_model: AddModel, run: Run, answer: str, error: str | None) -> None:
+def test_trace(add_model: AddModel, run_alone: Run, answer: str, error: str | None) -> None:
     folder = add_model("rows", TRACE.format(answer=answer), config=CONFIG)
-    status, events = run()
+    status, events = run_alone("--quick")
+    assert (status, events[-1].get("checked")) == (0, "quick")
+    files = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file() and path.name != "__pycache__"}
+    assert run_alone("--quick")[1][-1]["event"] == "up-to-date"
+    status, events = run_alone()
     assert status == (0 if error is None else 1)
     assert error is None or re.fullmatch(error, events[-1]["error"]) is not None
-    assert (folder / "1" / "model.pt").exists() == (error is None)
+    changed = {path.name for path, content in files.items() if path.read_bytes() != content}
+    assert changed == ({"model.pt.trace.json"} if error is None else set())
+    record = json.loads((folder / "1" / "model.pt.trace.json").read_text())
+    assert record["checked"] == ("thorough" if error is None else "quick")

@@ -22,9 +22,9 @@ from tracing.served import Served, _main, require_stateless
 def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors] = ()) -> Served:
     """Runs the artifact as `ask` does, but in this process."""
     given, gave = tmp_path / "given", tmp_path / "gave"
-    torch.save((list(inputs), list(probes)), given)
+    torch.save((list(inputs), list(probes), True), given)
     with torch.no_grad():
-        _main(artifact.name, artifact, given, gave)
+        _main(artifact, given, gave)
     answer: dict[str, Any] = torch.load(gave)
     assert "error" not in answer, answer
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)

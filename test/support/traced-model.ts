@@ -15,7 +15,11 @@ export const recorded = (path: string, content: string | Buffer) => ({
  * A model as `npm run trace` leaves it: files for writeRepository. The record also names a source outside of the model
  * folder that does not exist, and a file of another release of this package.
  */
-export function tracedModel(name: string, version = 1): Record<string, string | Buffer> {
+export function tracedModel(
+  name: string,
+  version = 1,
+  checked: 'quick' | 'thorough' = 'thorough',
+): Record<string, string | Buffer> {
   const sources = {
     'model.yaml': modelYaml(),
     'trace.py': 'import net\n',
@@ -30,6 +34,7 @@ export function tracedModel(name: string, version = 1): Record<string, string | 
     data_files: [],
     extra_files: [recorded('labels.txt', labels)],
     golden: [],
+    checked,
     sources: {
       ...Object.fromEntries(Object.entries(sources).map(([path, content]) => [path, sha256(content)])),
       '../../elsewhere/absent.py': sha256('absent'),

@@ -96,8 +96,8 @@ function heading({ result, repository, made }: LocalPage): Html {
     failed.length === 0 && coming.length > 0
       ? html`<p class="verdict">Still coming: ${coming.join(', ')}</p>`
       : failed.length === 0
-      ? html`<p class="verdict good">Every served model answered</p>`
-      : html`<p class="verdict bad">No correct answer from ${failed.join(', ')}</p>`;
+        ? html`<p class="verdict good">Every served model answered</p>`
+        : html`<p class="verdict bad">No correct answer from ${failed.join(', ')}</p>`;
   return html`<div>
       <p class="project">triton-serving</p>
       <h1>Models on this machine</h1>

@@ -17,11 +17,12 @@ export function modelsSection({ models }: LocalResult): Html {
 
 /** Cells under State, Loaded in and Weights. */
 function fate(row: ModelRow, longest: number): TableCell[] {
-  const { state, reason, loadMs } = row;
+  const { state, reason, loadMs, isQuick } = row;
   const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
   const badge = html`<span class="badge ${kind}">${state}</span>`;
   if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
-  return [badge, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
+  const cell = isQuick ? html`${badge} <span class="reason">checked quickly</span>` : badge;
+  return [cell, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
 }
 
 function getWeights({ weights, composedOf }: ModelRow): Html {

@@ -18,6 +18,7 @@ const row = (model: string, fields: Partial<ModelRow> = {}): ModelRow => ({
   state: 'READY',
   reason: '',
   loadMs: 1200,
+  isQuick: false,
   weights: 'no weights',
   composedOf: [],
   ...fields,
