@@ -130,7 +130,7 @@ async function local(argv: readonly string[]): Promise<number> {
     const options = {
       ...{ repository, loadTimeoutMs, progress, selection: asked, weights: flags.weights, noAsk: flags['no-ask'] },
       signal: stop.signal,
-      show: async () => void (await writePage(page, await getPage())),
+      show: async () => writePage(page, await getPage()),
     };
     const served = (pipeline = new Pipeline(tools, options, selection.failed));
     const getPage = async (): Promise<LocalPage> => {

@@ -366,16 +366,18 @@ export class Pipeline {
     const step = progress.step('serve');
     const stages = new Map<string, string>();
     const onStage = (stage: string, model?: string): void => {
-      if (model === undefined) return step.update(stage);
+      if (model === undefined) {
+        step.update(stage);
+        return;
+      }
       this.coming.set(model, stage);
       stages.set(model, stage);
       const parts = ['ask', 'load', 'publish'].map((what) => [
         what,
         ...given.filter((name) => stages.get(name) === what),
       ]);
-      step.update(
-        parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '),
-      );
+      const now = parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`));
+      step.update(now.length === 0 ? 'write the release' : now.join('; '));
     };
     const models = await this.readValid(given);
     const names = given.filter((name) => models.some((model) => model.name === name));
@@ -392,7 +394,10 @@ export class Pipeline {
       this.coming.delete(name);
     };
     try {
-      if (names.length === 0) return step.failed();
+      if (names.length === 0) {
+        step.failed();
+        return;
+      }
       for (const name of names) onStage('publish', name);
       const onLoaded: BatchOptions['onLoaded'] = (model, versions, ms) => {
         const { name } = model;
