@@ -36,7 +36,6 @@ const FLAGS = {
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   'load-timeout': { type: 'string', default: '300' },
-  'fit-config': { type: 'boolean', default: false },
   'http-port': { type: 'string', default: '8000' },
   'grpc-port': { type: 'string', default: '8001' },
   'metrics-port': { type: 'string', default: '8002' },
@@ -59,7 +58,6 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
   --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
-  --fit-config           if weights need other dims than model.yaml has, change model.yaml and report the change
   --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
   --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
   --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})
@@ -68,11 +66,12 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --json                 print the result as JSON
   --help                 print this text
 
-A model that fails is marked FAILED, and the other models are served; with --once the command then fails. If files of a
-model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded or answer wrongly,
-the previous version is served.
-With --agent, a release is served as a whole or not at all: a model that cannot be loaded or answers wrongly at the start
-refuses the release, and the command fails; --exclude leaves the model out. Triton and the agent are restarted when they end.
+Each model is served as soon as it is traced. A model that fails is marked FAILED, and the other models are served; with
+--once the command then fails. If files of a model change, the model is traced, validated, loaded and asked again. If the new
+files cannot be loaded or answer wrongly, the previous version is served. Traces are checked quickly first, and thoroughly
+while the models answer; with --once, "npm run trace" checks them thoroughly.
+With --agent, the models that are ready are published as one release; if the agent refuses it because of a model, the others
+are published without that model. Triton and the agent are restarted when they end.
 The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
 empty bucket, delete this folder.
 

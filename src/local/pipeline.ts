@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { abortable } from '../core/abort';
-import { UserError } from '../core/errors';
+import { UsageError, UserError, type Problem } from '../core/errors';
 import { formatBytes, formatDuration } from '../core/format';
 import { stepModels, type RepositoryModel, type Selection } from '../model';
 import { WEIGHTS_FILE } from '../model/weights-file';
@@ -298,12 +298,14 @@ export class Pipeline {
       for (const name of rest) this.ready(name);
     } catch (error) {
       this.options.signal.throwIfAborted();
-      const problems = error instanceof UserError ? error.problems : [];
+      if (!(error instanceof UserError) || error instanceof UsageError) throw error;
+      const own = (name: string): Problem[] => error.problems.filter(({ file }) => file === name);
+      const isOfSome = [...rest].some((name) => own(name).length > 0);
       for (const name of rest) {
-        const own = problems.filter(({ file }) => file === name);
-        if (own.length > 0) this.fail(failedModel(name, own));
-        else if (error instanceof UserError) this.fail(failedBecause(name, error));
-        else throw error;
+        if (own(name).length > 0) this.fail(failedModel(name, own(name)));
+        // Nothing was traced, because the weights of another model could not be downloaded.
+        else if (isOfSome) this.toTrace.push(name);
+        else this.fail(failedBecause(name, error));
       }
     } finally {
       const failed = names.length - made - upToDate;
@@ -316,7 +318,10 @@ export class Pipeline {
     options: Pick<TraceOptions, 'quick' | 'background' | 'signal' | 'onEvent'>,
   ): Promise<void> {
     const { repository } = this.options;
-    const weights = this.options.weights.filter((text) => models.some((name) => text.startsWith(`${name}=`)));
+    // At the start, a wrong name is an error. Later, the folder of a model may have been deleted.
+    const weights = this.options.weights.filter(
+      (text) => !this.isStarted || models.some((name) => text.startsWith(`${name}=`)),
+    );
     return traceModels({ python: this.tools.environment.python, repository, models, weights, ...options });
   }
 
