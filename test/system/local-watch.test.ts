@@ -117,6 +117,7 @@ test('npm run local asks the first model while another is traced, serves each wh
   local.child.kill('SIGINT');
   expect(await local.ended).toBe(0);
   for (const name of ['mixes', 'breaks']) rmSync(join(repository, name), { recursive: true });
+  rmSync(command.directory, { recursive: true });
 });
 
 test('npm run local killed during a hanging load leaves no servers or model processes', async () => {
