@@ -2,26 +2,24 @@ import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from '../src/cli/cli';
 import { InterruptedError, watchInterrupts } from '../src/cli/interrupts';
-import { UserError } from '../src/core/errors';
 import { stopCommands } from '../src/core/exec';
 import { anyProcessRuns, killAll, stopAll } from '../src/local/process/managed-process';
-import { requirePageFolder, writePage } from '../src/local/page';
-import { Reloads } from '../src/local/reloads';
+import { requirePageFolder, writePage, type LocalPage } from '../src/local/page';
+import { Pipeline } from '../src/local/pipeline';
 import {
   describeFailures,
   localResult,
   printAnswers,
+  printChecks,
   printEndpoints,
   printJson,
   printModels,
   printPage,
-  type LocalResult,
+  requireAllServed,
 } from '../src/local/report';
-import type { SmokeTestResult } from '../src/local/smoke-test';
 import { selectModels } from '../src/local/selection';
-import { readValidModels } from '../src/local/valid-models';
-import { localDirectory, requireAllServed, startStack } from '../src/local/stack';
-import { Timings } from '../src/local/timings';
+import { cannotServeAny, readValidModels } from '../src/local/valid-models';
+import { localDirectory, startStack, untilServerEnds } from '../src/local/stack';
 import { fingerprints, watchModels } from '../src/local/watch';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
@@ -38,7 +36,6 @@ const FLAGS = {
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   'load-timeout': { type: 'string', default: '300' },
-  'fit-config': { type: 'boolean', default: false },
   'http-port': { type: 'string', default: '8000' },
   'grpc-port': { type: 'string', default: '8001' },
   'metrics-port': { type: 'string', default: '8002' },
@@ -61,7 +58,6 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
   --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
-  --fit-config           if weights need other dims than model.yaml has, change model.yaml and report the change
   --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
   --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
   --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})
@@ -70,11 +66,12 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --json                 print the result as JSON
   --help                 print this text
 
-A model that fails is marked FAILED, and the other models are served; with --once the command then fails. If files of a
-model change, the model is traced, validated, loaded and asked again. If the new files cannot be loaded or answer wrongly,
-the previous version is served.
-With --agent, a release is served as a whole or not at all: a model that cannot be loaded or answers wrongly at the start
-refuses the release, and the command fails; --exclude leaves the model out. Triton and the agent are restarted when they end.
+Each model is served as soon as it is traced. A model that fails is marked FAILED, and the other models are served; with
+--once the command then fails. If files of a model change, the model is traced, validated, loaded and asked again. If the new
+files cannot be loaded or answer wrongly, the previous version is served. Traces are checked quickly first, and thoroughly
+while the models answer; with --once, "npm run trace" checks them thoroughly.
+With --agent, the models that are ready are published as one release; if the agent refuses it because of a model, the others
+are published without that model. Triton and the agent are restarted when they end.
 The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
 empty bucket, delete this folder.
 
@@ -115,90 +112,66 @@ async function local(argv: readonly string[]): Promise<number> {
   const selection = selectModels(await readValidModels(repository, { ...asked, artifacts: false }));
 
   const progress = new Progress();
-  const timings = new Timings();
   const undo = new Cleanup();
   const interruption = untilInterrupted();
   const stop = new AbortController();
+  let pipeline: Pipeline | undefined;
   const serve = async (): Promise<number> => {
-    const stack = await startStack({
-      repository,
-      models: selection.served.map(({ name }) => name),
-      invalid: selection.failed,
-      weights: flags.weights,
-      loadTimeoutMs,
-      noAsk: flags['no-ask'],
+    const names = selection.served.map(({ name }) => name);
+    if (names.length === 0) throw cannotServeAny(selection.failed);
+    const tools = await startStack({
+      ...{ repository, loadTimeoutMs, ports, progress },
+      models: names,
       // Loaded on demand, because it loads a compiler.
       pod: flags.agent ? (await import('../infra/triton/agent/program')).podPrograms() : undefined,
-      fitConfig: flags['fit-config'],
-      ports,
-      progress,
-      timings,
       defer: (step) => undo.defer(step),
     });
-    if (!flags.json) printModels(stack, selection);
-    const { answers } = stack;
-    const show = async (current: readonly SmokeTestResult[]): Promise<LocalResult> => {
-      const result = localResult(stack, selection, current, timings);
-      await writePage(page, { result, repository, once: flags.once, made: new Date() });
-      return result;
+    const options = {
+      ...{ repository, loadTimeoutMs, progress, selection: asked, weights: flags.weights, noAsk: flags['no-ask'] },
+      signal: stop.signal,
+      show: async () => writePage(page, await getPage()),
     };
-    const result = await show(answers);
+    const served = (pipeline = new Pipeline(tools, options, selection.failed));
+    const getPage = async (): Promise<LocalPage> => {
+      const result = localResult(await tools.stack, served, selection);
+      return { result, repository, once: flags.once, made: new Date() };
+    };
+    served.add(names);
+    const ended = tools.stack.then(untilServerEnds);
+    // Both may fail before they are awaited.
+    ended.catch(() => undefined);
+    const watching =
+      flags.once || flags['no-watch']
+        ? new Promise<never>(() => undefined)
+        : watchModels(repository, before, (changed) => served.change(changed), stop.signal).then(() => undefined);
+    watching.catch(() => undefined);
+    const trouble = Promise.race([ended, served.broken]);
+    const started = served.idle().then(() => served.endStart());
+    await Promise.race([started, trouble]);
+    const stack = await tools.stack;
+    const { result } = await getPage();
     if (flags.json) {
       printJson(result, page);
     } else {
-      printAnswers(answers, timings);
+      printModels(served, selection);
+      printAnswers(served.answers);
+      if (flags.once) printChecks(served, repository);
       printPage(page);
     }
-    const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
-    if (flags.once) requireAllServed(stack);
-    if (flags.once && wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
-    if (flags.once) return EXIT.ok;
+    await options.show();
+    if (flags.once) {
+      requireAllServed(served);
+      return EXIT.ok;
+    }
+    served.run();
 
     interruption.markReady();
     if (!flags.json) {
-      const names = stack.failed.map(({ name }) => name).sort();
-      if (names.length > 0) process.stdout.write(`${describeFailures(names, repository, !flags['no-watch'])}\n\n`);
-      printEndpoints(stack, repository);
+      const failed = served.failed.map(({ name }) => name).sort();
+      if (failed.length > 0) process.stdout.write(`${describeFailures(failed, repository, !flags['no-watch'])}\n\n`);
+      printEndpoints(stack, served, repository);
     }
-    const reloads = new Reloads(
-      {
-        repository,
-        selection: asked,
-        weights: flags.weights,
-        noAsk: flags['no-ask'],
-        progress,
-        stack,
-        signal: stop.signal,
-      },
-      answers,
-      async (current) => {
-        await show(current);
-      },
-    );
-    const watching = flags['no-watch']
-      ? new Promise<void>(() => undefined)
-      : watchModels(repository, before, (changed) => reloads.add(changed), stop.signal);
-    undo.defer(async () => {
-      stop.abort(new InterruptedError('interrupted'));
-      stopCommands();
-      await Promise.race([reloads.idle(), sleep(END_OF_RELOAD_MS)]);
-    });
-    const ended = (name: string, { ended, logFile }: { ended: Promise<string>; logFile: string }): Promise<UserError> =>
-      ended.then(
-        (how) =>
-          new UserError(`${name} ended unexpectedly (${how})`, {
-            hint: `${how.includes('SIGSEGV') ? 'native code of a model or of the server crashed: ' : ''}see its log, ${logFile}`,
-          }),
-      );
-    const early = await Promise.race([
-      ended('tritonserver', stack.triton),
-      ended('the S3 server', stack.s3),
-      ...(stack.agent === undefined ? [] : [ended('the release agent', stack.agent)]),
-      interruption.requested,
-      watching.then(() => undefined),
-      reloads.failed,
-    ]);
-    if (early !== undefined) throw early;
+    await Promise.race([trouble, interruption.requested, watching]);
     return EXIT.ok;
   };
   try {
@@ -209,7 +182,10 @@ async function local(argv: readonly string[]): Promise<number> {
     progress.line(error.message);
     return EXIT.interrupted;
   } finally {
+    stop.abort(new InterruptedError('interrupted'));
     stopCommands();
+    // The publish that runs is undone while the S3 server still runs.
+    await Promise.race([pipeline?.idle(), sleep(END_OF_PUBLISH_MS, undefined, { ref: false })]);
     const stopServers = (): Promise<void> => undo.run().finally(() => stopAll());
     try {
       if (anyProcessRuns()) await progress.run('stop the servers', stopServers);
@@ -220,8 +196,8 @@ async function local(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Time for a running reload to finish before the servers stop. */
-const END_OF_RELOAD_MS = 5000;
+/** Time for a running publish to be undone before the servers stop. Otherwise the next start undoes it. */
+const END_OF_PUBLISH_MS = 5000;
 
 /**
  * Ctrl-C during the start ends the start with an error. After the start, Ctrl-C is the ordinary way to stop.

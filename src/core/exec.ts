@@ -16,6 +16,8 @@ export interface ExecOptions {
   onStdoutLine?: (line: string) => void;
   /** After this time the command is killed and fails with a CommandTimeoutError. Default: no limit. */
   timeoutMs?: number | undefined;
+  /** Ends the command with SIGTERM. */
+  signal?: AbortSignal | undefined;
 }
 
 /** A command ended with an exit code other than 0, or could not be started. */
@@ -59,6 +61,7 @@ export async function exec(command: string, args: readonly string[], options: Ex
       cwd: options.cwd,
       env: options.env ?? process.env,
       stdio: ['ignore', 'pipe', 'pipe'],
+      signal: options.signal,
     });
     const { timeoutMs } = options;
     let late: string | undefined;

@@ -46,7 +46,11 @@ export async function cached(name: string, build: (directory: string) => Promise
  * Acquires the lock file `path`; waits while the process named in the file is alive.
  * @returns the function that releases the lock
  */
-export async function acquireLock(path: string, what: string, options: { wait?: boolean } = {}): Promise<() => void> {
+export async function acquireLock(
+  path: string,
+  what: string,
+  options: { wait?: boolean; signal?: AbortSignal | undefined } = {},
+): Promise<() => void> {
   for (let announced = false; ; announced = true) {
     const lock = tryToLock(path);
     if ('release' in lock) {
@@ -62,7 +66,7 @@ export async function acquireLock(path: string, what: string, options: { wait?: 
       throw new UserError(`${what} is in use by process ${owner}`, { hint: `stop that process first: kill ${owner}` });
     }
     if (!announced) process.stderr.write(`Waiting for process ${owner}, which prepares ${what} ...\n`);
-    await sleep(500);
+    await sleep(500, undefined, { signal: options.signal });
   }
 }
 

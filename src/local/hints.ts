@@ -1,3 +1,4 @@
+import { UserError } from '../core/errors';
 import { shellWord } from '../core/format';
 import { displayPath } from '../model/paths';
 import { repoFlag } from '../core/next-command';
@@ -34,4 +35,11 @@ export function nextCommands(models: readonly string[], repository: string): str
   // Without an input, infer prints the inputs of the model.
   const asks = ask ?? (first === undefined ? undefined : `npm run infer -- ${first} ${flags}`);
   return [...(asks === undefined ? [] : [asks]), `npm run status -- ${flags}`];
+}
+
+/** Describes the end of a server, with its likely cause if known. */
+export function serverEnded(name: string, how: string, logFile: string): UserError {
+  const cause =
+    name === 'tritonserver' && how.includes('SIGSEGV') ? 'native code of a model or of the server crashed: ' : '';
+  return new UserError(`${name} ended unexpectedly (${how})`, { hint: `${cause}see its log, ${logFile}` });
 }

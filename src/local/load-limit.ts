@@ -6,7 +6,7 @@ import { getParent, processIds, readProcess } from './process/proc';
 /** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
 export const LOAD_LIMIT_MS = 30_000;
 
-export const LOOK_MS = 500;
+const LOOK_MS = 500;
 
 /**
  * Stops the load of a model that exceeds its limit while others wait. Triton cancels neither a load nor later loads of
@@ -21,7 +21,7 @@ export class LoadLimit {
   constructor(
     private readonly serverPid: number | undefined,
     private readonly limitMs: number,
-    private readonly isWaitedFor: () => boolean = () => true,
+    private readonly isWaitedFor: () => boolean,
   ) {}
 
   /** Call when a model begins to load. */

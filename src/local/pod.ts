@@ -18,7 +18,7 @@ export interface PodPrograms {
 
 export interface PodOptions extends Pick<
   TritonProcessOptions,
-  'installation' | 'environment' | 'ports' | 'startTimeoutMs' | 'onEvent'
+  'installation' | 'environment' | 'ports' | 'startTimeoutMs'
 > {
   programs: PodPrograms;
   /** Folder of the local stack. */

@@ -1,18 +1,20 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { UserError } from '../core/errors';
 import { formatDuration, formatTable, shortened } from '../core/format';
 import { stepModels } from '../model';
+import { nextCommand, repoFlag } from '../core/next-command';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../release/location';
 import { nextCommands } from './hints';
 import { isZerosRefused, type SmokeTestResult } from './smoke-test';
 import type { LocalSelection } from './selection';
-import { describeState, type LocalStack } from './stack';
-import type { TimedStep, Timings } from './timings';
+import type { LocalStack } from './stack';
+import type { Pipeline } from './pipeline';
 
 /** Prints the served models after the start, and the reasons why others are not served. */
-export function printModels(stack: LocalStack, selection: LocalSelection): void {
-  const rows = modelRows(stack, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
+export function printModels(pipeline: Served, selection: LocalSelection): void {
+  const rows = modelRows(pipeline, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
     model,
     version,
     platform,
@@ -23,7 +25,9 @@ export function printModels(stack: LocalStack, selection: LocalSelection): void 
   const table = formatTable(['model', 'version', 'platform', 'state', 'loaded in', 'weights'], rows);
   const notes = [
     ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
-    ...stack.failed.map(({ name, details }) => `${name} FAILED: ${isServed(stack, name) ? PREVIOUS : ''}${details}`),
+    ...pipeline.failed.map(
+      ({ name, details }) => `${name} FAILED: ${pipeline.isServed(name) ? PREVIOUS : ''}${details}`,
+    ),
   ];
   process.stdout.write(`\n${[table, ...notes].join('\n')}\n\n`);
 }
@@ -33,12 +37,9 @@ const LONGEST_REASON = 60;
 
 const PREVIOUS = 'the previous version is served. ';
 
-export const isServed = ({ versions }: Pick<LocalStack, 'versions'>, name: string): boolean =>
-  versions.some(({ model, state }) => model === name && state === 'READY');
-
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
-export function printAnswers(answers: readonly SmokeTestResult[], timings: Timings): void {
+export function printAnswers(answers: readonly SmokeTestResult[]): void {
   const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
     model,
     protocol,
@@ -54,9 +55,15 @@ export function printAnswers(answers: readonly SmokeTestResult[], timings: Timin
       `${model} rejected a request of zeros. Add a golden request that the model answers to its folder: golden/CASE.json for all versions, golden/VERSION/CASE.json for one version.\n\n`,
     );
   }
-  const steps = timings.steps.map(({ name, milliseconds }) => [name, formatDuration(milliseconds)]);
+}
+
+/** After --once: the models whose artifacts a stack would not accept yet. */
+export function printChecks({ checks }: Served, repository: string): void {
+  const quick = [...checks].flatMap(([name, checked]) => (checked === 'quick' ? [name] : []));
+  if (quick.length === 0) return;
+  const command = nextCommand('trace', ...repoFlag(repository));
   process.stdout.write(
-    `${formatTable(['step', 'time'], [...steps, ['total (steps overlap)', formatDuration(timings.total)]])}\n\n`,
+    `Checked only quickly: ${quick.join(', ')}. "${command}" checks them as a publish to a stack needs.\n\n`,
   );
 }
 
@@ -70,7 +77,11 @@ export function describeFailures(names: readonly string[], repository: string, i
 }
 
 /** Prints the endpoints and the next commands, at the end of the start. */
-export function printEndpoints({ triton, agent, s3, location, versions }: LocalStack, repository: string): void {
+export function printEndpoints(
+  { triton, agent, s3, location }: LocalStack,
+  { versions }: Served,
+  repository: string,
+): void {
   const rows = [
     ['Triton HTTP', triton.httpUrl],
     ['Triton gRPC', triton.grpcAddress],
@@ -101,6 +112,15 @@ export function printPage(path: string): void {
   process.stdout.write(`Results with pictures: ${pathToFileURL(path).href}\n\n`);
 }
 
+/** @throws UserError that names each model that is not served, or answered wrongly, with the reason */
+export function requireAllServed({ failed, answers }: Served): void {
+  if (failed.length > 0) {
+    throw new UserError('cannot serve every model', { problems: failed.flatMap(({ problems }) => problems) });
+  }
+  const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
+  if (wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
+}
+
 /** Prints the result as one JSON object, for scripts. */
 export function printJson(result: LocalResult, page: string): void {
   // Pictures and texts of the answers are only for the page.
@@ -108,13 +128,20 @@ export function printJson(result: LocalResult, page: string): void {
   process.stdout.write(`${JSON.stringify({ ...result, answers, page }, null, 2)}\n`);
 }
 
-/** The result of a start after every model was asked. */
+/** What is served, and what is still coming. */
+export type Served = Pick<
+  Pipeline,
+  'models' | 'versions' | 'failed' | 'answers' | 'checks' | 'coming' | 'loadMs' | 'firstAnswerMs' | 'isServed'
+>;
+
+/** The state at one time: after each answer, and when every model was asked. */
 export interface LocalResult {
   models: ModelRow[];
   notServed: { model: string; reason: string }[];
   answers: readonly SmokeTestResult[];
-  steps: readonly TimedStep[];
-  /** From the start of the command to the last answer. */
+  /** From the start of the command to the first answer. */
+  firstAnswerMs: number | undefined;
+  /** From the start of the command until now. */
   milliseconds: number;
   endpoints: {
     http: string;
@@ -137,11 +164,13 @@ export interface ModelRow {
   /** Empty if the model is not served. */
   version: string;
   platform: string;
-  /** `READY`, `FAILED` or `not served here`. */
+  /** `READY`, `FAILED`, `not served here`, or what happens with the model now: `tracing`, `load`. */
   state: string;
-  /** Reason for the state; empty for READY. */
+  /** Reason for the state; for READY, why the model cannot be published, or empty. */
   reason: string;
   loadMs: number | null;
+  /** Whether the artifact was compared with PyTorch only quickly until now. */
+  isQuick: boolean;
   /** Source of the weights; empty if unknown. */
   weights: string;
   /** The models that an ensemble consists of, in order. */
@@ -151,19 +180,14 @@ export interface ModelRow {
 const NOT_SERVED = 'not served here';
 const FAILED = 'FAILED';
 
-export function localResult(
-  stack: LocalStack,
-  selection: LocalSelection,
-  answers: readonly SmokeTestResult[],
-  timings: Timings,
-): LocalResult {
+export function localResult(stack: LocalStack, served: Served, selection: LocalSelection): LocalResult {
   const { triton, s3, location } = stack;
   return {
-    models: modelRows(stack, selection),
+    models: modelRows(served, selection),
     notServed: selection.notServed.map(({ model, reason }) => ({ model: model.name, reason })),
-    answers,
-    steps: timings.steps,
-    milliseconds: timings.total,
+    answers: served.answers,
+    firstAnswerMs: served.firstAnswerMs,
+    milliseconds: performance.now(),
     endpoints: {
       http: triton.httpUrl,
       grpc: triton.grpcAddress,
@@ -177,44 +201,51 @@ export function localResult(
   };
 }
 
-function modelRows(stack: LocalStack, selection: LocalSelection): ModelRow[] {
+function describeCheck({ checks }: Served, model: string): string {
+  const checked = checks.get(model);
+  return checked instanceof UserError ? `it cannot be published: the thorough check failed: ${checked.message}` : '';
+}
+
+function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
   const configured = new Map(selection.served.map((model) => [model.name, model]));
-  const served = stack.versions.map((one): ModelRow => {
-    const { model, version, state } = one;
+  const row = (model: string, state: string, fields: Partial<ModelRow> = {}): ModelRow => {
     const read = configured.get(model);
-    const failure = stack.failed.find(({ name }) => name === model)?.reason;
-    const unserved = state === 'READY' ? '' : describeState(one);
     return {
-      model,
-      version: String(version),
-      platform: read?.platform ?? '',
-      state: failure === undefined && state === 'READY' ? state : FAILED,
-      reason: failure === undefined ? unserved : `${state === 'READY' ? PREVIOUS : ''}${failure}`,
-      loadMs: stack.loadMs.get(model) ?? null,
-      weights: stack.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
+      ...{
+        model,
+        state,
+        version: '',
+        platform: read?.platform ?? '',
+        reason: '',
+        loadMs: null,
+        weights: '',
+        isQuick: false,
+      },
       composedOf: read === undefined ? [] : stepModels(read.config),
+      ...fields,
     };
-  });
-  const others = selection.notServed.map(({ model, reason }): ModelRow => ({
-    model: model.name,
-    version: '',
-    platform: model.platform,
-    state: NOT_SERVED,
-    reason,
-    loadMs: null,
-    weights: '',
-    composedOf: stepModels(model.config),
-  }));
-  const unversioned = stack.failed.filter(({ name }) => !stack.versions.some(({ model }) => model === name));
-  const failed = unversioned.map(({ name, reason }): ModelRow => ({
-    model: name,
-    version: '',
-    platform: configured.get(name)?.platform ?? '',
-    state: FAILED,
-    reason,
-    loadMs: null,
-    weights: '',
-    composedOf: [],
-  }));
-  return [...served, ...others, ...failed].sort((a, b) => (a.model < b.model ? -1 : 1));
+  };
+  const failures = new Map(served.failed.map(({ name, reason }) => [name, reason]));
+  const ready = served.versions
+    .filter(({ model }) => !served.coming.has(model) && served.isServed(model))
+    .map(({ model, version, state }) => {
+      const failure = failures.get(model);
+      return row(model, failure === undefined ? state : FAILED, {
+        version: String(version),
+        reason: failure === undefined ? describeCheck(served, model) : `${PREVIOUS}${failure}`,
+        isQuick: served.checks.get(model) === 'quick',
+        loadMs: served.loadMs.get(model) ?? null,
+        weights: served.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
+      });
+    });
+  const rows = [
+    ...ready,
+    ...[...served.coming].map(([model, state]) => row(model, state)),
+    ...selection.notServed.map(({ model, reason }) =>
+      row(model.name, NOT_SERVED, { platform: model.platform, reason, composedOf: stepModels(model.config) }),
+    ),
+  ];
+  const others = [...failures].filter(([name]) => !rows.some(({ model }) => model === name));
+  rows.push(...others.map(([model, reason]) => row(model, FAILED, { reason })));
+  return rows.sort((a, b) => (a.model < b.model ? -1 : 1));
 }

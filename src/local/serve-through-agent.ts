@@ -1,7 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ReplicaSource } from '../cluster/source';
-import { PartialFailureError, UserError } from '../core/errors';
-import { readRepository } from '../model';
 import type { ApplyOptions } from '../publish/apply/options';
 import { change } from '../publish/change';
 import { AgentClient } from '../publish/trial/agent-client';
@@ -9,11 +7,11 @@ import { getAgents } from '../publish/trial/mode';
 import { RetainedReleases } from '../publish/trial/snapshot';
 import type { RepositoryLocation } from '../release/location';
 import type { S3Store } from '../s3/store';
-import type { Pod } from './pod';
-import { LOCK_TIMEOUT_MS, publishSelected } from './publish-selected';
-import type { LocalModel, StackOptions } from './stack';
+import type { Progress } from '../cli/progress';
+import { startPod, type Pod, type PodOptions } from './pod';
+import { describeRemoved, LOCK_TIMEOUT_MS } from './publish-batch';
+import type { LocalStack } from './stack';
 import { localReplica } from './state';
-import { failedBecause, withDependents } from './valid-models';
 
 /** The repository of stacks with an agent. It has versions, which that of other stacks lacks. */
 export const AGENT_LOCATION: RepositoryLocation = { bucket: 'local-agent', prefix: 'models' };
@@ -21,63 +19,34 @@ export const AGENT_LOCATION: RepositoryLocation = { bucket: 'local-agent', prefi
 /** Time for the agent to return to the release before, if the start fails. The next start does that too. */
 const UNDO_MS = 5000;
 
-/** How a release reaches the server, and the server. */
-export interface AgentServing {
-  pod: Pod;
-  replicas: ReplicaSource;
-  through: Pick<ApplyOptions, 'agents' | 'commitStore'>;
-  models: LocalModel[];
-}
-
-/** @param stores of the same bucket; each request of `commitStore` ends within ten seconds */
-export async function serveThroughAgent(
+/**
+ * Starts a Triton and a release agent, which serves the release of the earlier run, or an empty one.
+ * @param stores of the same bucket; each request of `commitStore` ends within ten seconds
+ * @param models that will be served
+ */
+export async function startAgent(
   stores: { store: S3Store; commitStore: S3Store },
-  names: readonly string[],
-  options: StackOptions,
-  start: (isFresh: boolean) => Promise<Pod>,
-): Promise<AgentServing> {
-  const { repository, noAsk, loadTimeoutMs, progress, timings, defer } = options;
+  options: Omit<PodOptions, 'isFresh'>,
+  models: readonly string[],
+  progress: Progress,
+): Promise<Required<Pick<LocalStack, 'replicas' | 'through' | 'agent'>> & Pick<Pod, 'triton'>> {
   const bucket = { ...stores, location: AGENT_LOCATION };
   await stores.store.enableVersioning();
   const { current } = await RetainedReleases.read(bucket);
-  const held = Object.keys(current?.models ?? {});
+  const others = Object.keys(current?.models ?? {}).filter((name) => !models.includes(name));
   // Otherwise the agent would first load models that were not selected.
-  const isFresh = current === undefined || held.some((name) => !names.includes(name));
-  if (isFresh) await commitNothing(bucket, loadTimeoutMs);
-  const pod = await timings.measure('Triton and agent', () =>
-    progress.run('tritonserver and its release agent', () => start(isFresh)),
-  );
+  const isFresh = current === undefined || others.length > 0;
+  if (others.length > 0) progress.line(describeRemoved(others));
+  if (isFresh) await commitNothing(bucket, options.loadTimeoutMs);
+  const pod = await startPod({ ...options, isFresh });
+  if (!(await servesRelease(pod))) await commitNothing(bucket, options.loadTimeoutMs);
   const replicas = replicasOf(pod);
-  const which = isFresh ? 'an empty release' : 'the release of the earlier run';
-  await timings.measure('release at the start', () =>
-    progress.run(`the agent has Triton serve ${which}`, async () => {
-      if (!(await servesRelease(pod))) await commitNothing(bucket, loadTimeoutMs);
-    }),
-  );
   const through = {
     agents: { agents: getAgents(replicas), migrate: false, plain: [] },
     commitStore: stores.commitStore,
+    trials: { endMs: UNDO_MS },
   };
-  const selected = {
-    ...bucket,
-    ...{ repository, loadTimeoutMs, names, held, progress, defer },
-    undoMs: UNDO_MS,
-    title: 'publish through the release agent',
-  };
-  const { models, release } = await timings
-    .measure('publish', () =>
-      publishSelected(selected, (step) => ({
-        replicas,
-        ...through,
-        noAsk,
-        trials: { endMs: UNDO_MS },
-        onStage: (text) => step.update(text),
-      })),
-    )
-    .catch(async (error: unknown) => {
-      throw error instanceof UserError ? await explainRefusal(error, names, repository) : error;
-    });
-  return { pod, replicas, through, models: models.map((model) => ({ ...model, ...release?.models[model.name] })) };
+  return { ...pod, replicas, through };
 }
 
 /**
@@ -138,17 +107,4 @@ export function refusedModel(message: string, names: readonly string[]): string 
   const [line = ''] = message.split('\n');
   const found = REASONS.map((reason) => reason.exec(line)?.[1]?.replace(/:$/, ''));
   return found.find((name) => name !== undefined && names.includes(name));
-}
-
-/** Adds the flag that leaves the refused model out, with the ensembles that need it. */
-async function explainRefusal(error: UserError, names: readonly string[], repository: string): Promise<UserError> {
-  const model = refusedModel(error.message, names);
-  if (model === undefined) return error;
-  // Triton may still load the model, and ends with this command.
-  const { message, hint: advice } =
-    error instanceof PartialFailureError && error.cause instanceof UserError ? error.cause : error;
-  const { models } = await readRepository(repository, { models: names, artifacts: false });
-  const without = withDependents([failedBecause(model, error)], models).map(({ name }) => name);
-  const hint = `a release is served as a whole: fix ${model}, or leave it out with --exclude ${without.join(',')}`;
-  return new UserError(message, { hint: advice === undefined ? hint : `${advice}\n  -> ${hint}`, cause: error });
 }

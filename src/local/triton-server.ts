@@ -35,18 +35,10 @@ export interface TritonProcessOptions {
   startTimeoutMs: number;
   /** Key of the model control API; default: a new random key. */
   modelControlKey?: string | undefined;
-  onEvent?: ((event: ModelEvent) => void) | undefined;
   /** Program with its arguments that runs tritonserver. Default: none. */
   wrapper?: readonly string[] | undefined;
   /** More environment variables. */
   variables?: NodeJS.ProcessEnv | undefined;
-}
-
-/** An event about a model in the server's log. */
-export interface ModelEvent {
-  model: string;
-  kind: 'loading' | 'loaded' | 'failed';
-  reason?: string;
 }
 
 export interface TritonProcess {
@@ -102,7 +94,6 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     python: options.environment.python,
     // While models load, tritonserver ignores SIGTERM. Its model processes end after it.
     deathSignal: 'SIGKILL',
-    onLine: options.onEvent === undefined ? undefined : logReader(options.onEvent),
   });
   const stop = async (graceMs = (EXIT_TIMEOUT_S + 10) * 1000): Promise<void> => {
     await server.stop(graceMs);
@@ -196,16 +187,4 @@ const PASSED_ON =
 
 function modelEnvironment(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(environment).filter(([name]) => PASSED_ON.test(name)));
-}
-
-/** Finds `loading: NAME:V`, `successfully loaded 'NAME'` and `failed to load 'NAME' version V: WHY` in the log. */
-function logReader(onEvent: (event: ModelEvent) => void): (line: string) => void {
-  return (line) => {
-    const loading = /\] "?loading: ([^\s"]+):\d+/.exec(line);
-    if (loading?.[1] !== undefined) return onEvent({ model: loading[1], kind: 'loading' });
-    const loaded = /successfully loaded '([^']+)'/.exec(line);
-    if (loaded?.[1] !== undefined) return onEvent({ model: loaded[1], kind: 'loaded' });
-    const failed = /failed to load '([^']+)'(?: version \d+)?: ?(.*)/.exec(line);
-    if (failed?.[1] !== undefined) onEvent({ model: failed[1], kind: 'failed', reason: failed[2] ?? '' });
-  };
 }

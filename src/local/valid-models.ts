@@ -98,3 +98,7 @@ export function withDependents(failed: readonly FailedModel[], models: readonly 
   }
   return all;
 }
+
+/** The error if no model is served. */
+export const cannotServeAny = (failed: readonly FailedModel[]): UserError =>
+  new UserError('cannot serve any model', { problems: failed.flatMap(({ problems }) => problems) });

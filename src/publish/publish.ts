@@ -24,8 +24,6 @@ export interface PublishOptions extends ApplyOptions, Pick<Selection, 'models' |
   prune?: boolean;
   /** Replace published versions instead of reporting a conflict. Only for repositories that are used by tests alone. */
   replacePublished?: boolean;
-  /** Remove models that are not selected; a rollback can restore them. */
-  removeOthers?: boolean;
   /**
    * Set if the replicas are those of `npm run local`: changes each model before it is published. Otherwise artifacts that
    * were checked only quickly are refused.
@@ -58,13 +56,12 @@ export async function publish(options: PublishOptions): Promise<Published> {
     (release) => {
       const absent = Object.keys(release?.models ?? {}).filter((name) => !read.names.includes(name));
       const gone = prune ? absent : [];
-      const others = Object.keys(release?.models ?? {}).filter((name) => !models.some((model) => model.name === name));
       // With --models, the user asks for a change of the named models only.
-      const remove = options.removeOthers === true ? others : options.models === undefined ? gone : [];
+      const remove = options.models === undefined ? gone : [];
       if (gone.length > remove.length) {
         options.onStage?.(`--prune keeps ${gone.join(', ')}, because --models removes no model`);
       }
-      if (absent.length > 0 && !prune && options.models === undefined && options.removeOthers !== true) {
+      if (absent.length > 0 && !prune && options.models === undefined) {
         onWarning?.({
           file: displayPath(repository),
           message: `no longer has these models, which stay served: ${absent.join(', ')}`,
@@ -74,7 +71,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
       return Promise.resolve({
         models,
         remove,
-        archiveRemoved: options.removeOthers === true,
+        archiveRemoved: false,
         replacePublished: options.replacePublished === true,
         prune,
         traceCommand: (name, version) =>

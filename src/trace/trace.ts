@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { existsSync, readdirSync } from 'node:fs';
 import { delimiter, join, resolve } from 'node:path';
 import { UsageError, UserError, type Problem } from '../core/errors';
@@ -5,6 +6,7 @@ import { CommandError, exec } from '../core/exec';
 import { formatBytes } from '../core/format';
 import { ignoreMadeFiles } from './made-files';
 import { paths } from '../core/paths';
+import { acquireLock, cacheRoot } from '../install/cache';
 import { getUv } from '../install/python';
 import { fetchFiles, fetchWeights } from './weights/fetch';
 import { readWeightsFile } from '../model/weights-file';
@@ -30,6 +32,8 @@ export interface TraceOptions {
   seed?: string | undefined;
   version?: string | undefined;
   jobs?: string | undefined;
+  /** Ends the trace. */
+  signal?: AbortSignal | undefined;
   onEvent: (event: TraceEvent) => void;
 }
 
@@ -85,6 +89,10 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     const folder = join(options.repository, model);
     ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
   };
+  // "npm run local" traces an edited model too; one of the two then finds the other's result.
+  const isShared = options.explain === true || options.background === true;
+  const { signal } = options;
+  const release = isShared ? undefined : await acquireLock(lockFile(options.repository), 'the traces', { signal });
   try {
     const found = await fetchAll(options);
     const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
@@ -100,6 +108,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     }
     await exec(options.python, args, {
       cwd: paths.python,
+      signal,
       env: {
         ...CPU_VARIABLES,
         ...process.env,
@@ -125,6 +134,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (!(error instanceof CommandError) || failures.length === 0) throw error;
     throw new UserError('tracing failed', { problems: failures, cause: error });
   } finally {
+    release?.();
     foldersIn(options.repository).forEach(ignoreMade);
   }
   // Code of the user can end the process, with any exit code.
@@ -133,6 +143,12 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     const hint = 'remove sys.exit and os._exit from trace.py and the files that it imports';
     throw new UserError('tracing failed', { problems: [...unfinished].map((file) => ({ file, message, hint })) });
   }
+}
+
+/** The lock of the traces of a repository. */
+function lockFile(repository: string): string {
+  const id = createHash('sha256').update(resolve(repository)).digest('hex').slice(0, 12);
+  return join(cacheRoot(), 'traces', `${id}.lock`);
 }
 
 /**

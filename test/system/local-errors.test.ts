@@ -1,4 +1,3 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
@@ -87,67 +86,6 @@ describe('npm run local reports an error and starts nothing', () => {
     const finished = await command.run(['--repo', paths.modelRepository, '--models', 'wav2vec_general_v1', '--once']);
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
   });
-});
-
-const SCALE = `
-from pathlib import Path
-
-import torch
-from torch import nn
-from tracing import TorchScriptExport, Weights
-from tracing.contract import ConfigError
-
-
-class Scale(nn.Module):
-    def __init__(self, factors):
-        super().__init__()
-        self.register_buffer("factors", factors)
-
-    def forward(self, x):
-        return x * self.factors
-
-
-def export(context):
-    factors = torch.tensor([float(word) for word in Path(context.weights).read_text().split()])
-    wrong = {path: [len(factors)] for path, dims in context.all_dims() if dims != [len(factors)]}
-    if wrong:
-        raise ConfigError(f"the weights are {len(factors)} factors", wrong)
-    return TorchScriptExport(
-        eager=Scale(factors),
-        example_inputs=(torch.rand(len(factors)),),
-        fresh_inputs=[(torch.rand(len(factors)),)],
-        tolerance=0,
-        weights=Weights("pretrained", "factors"),
-    )
-`;
-
-test('weights that need other dims: npm run local names the flag that sets them, and then serves them', async () => {
-  const yaml = `platform: pytorch_libtorch
-max_batch_size: 0
-input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }] # numbers
-output: [{ name: output__0, data_type: TYPE_FP32, dims: [3] }]
-version_policy: { specific: { versions: [1] } }
-`;
-  const repository = writeRepository(join(scratch.directory, 'fitted'), {
-    'scale/model.yaml': yaml,
-    'scale/trace.py': SCALE,
-  });
-  command.getDirectory(repository);
-  const weights = join(scratch.directory, 'factors.txt');
-  writeFileSync(weights, '1 2 3 4');
-  const once = ['--repo', repository, '--once', '--weights', `scale=${weights}`];
-  expect(await command.run(once)).toMatchObject({
-    code: 1,
-    stderr: expect.stringMatching(
-      /the weights are 4 factors\s+-> Run it again with --fit-config, which sets input\[0\]\.dims to \[4\], output/,
-    ) as string,
-  });
-  const fitted = await command.run([...once, '--fit-config']);
-  expect(fitted.stderr).toContain(
-    'scale: model.yaml was changed: input[0].dims: [3] -> [4]; output[0].dims: [3] -> [4]',
-  );
-  expect(fitted.code).toBe(0);
-  expect(readFileSync(join(repository, 'scale', 'model.yaml'), 'utf8')).toBe(yaml.replaceAll('[3]', '[4]'));
 });
 
 const ensemble = (step: string): string => `platform: "ensemble"

@@ -1,6 +1,5 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
 import { addingEnsemble, addingModel, answeringProgram, askOne, writeRepository } from '../support/repository';
 import { runCommandLine } from '../support/run';
@@ -46,14 +45,80 @@ class TritonPythonModel:
 `,
 });
 
-const getPage = ({ said }: RunningLocal): string =>
-  readFileSync(fileURLToPath(/file:\S+/.exec(said())?.[0] ?? ''), 'utf8');
+const getPage = (): string => readFileSync(join(command.directory, 'page.html'), 'utf8');
 
 /** The log of tritonserver until now. */
 const tritonLog = (): string => {
   const file = join(command.directory, 'triton', 'triton.log');
   return existsSync(file) ? readFileSync(file, 'utf8') : '';
 };
+
+/** A model whose trace waits for a file, and that mixes the rows of a batch, which only the thorough check finds. */
+const mixing = (name: string, file: string): Record<string, string> => ({
+  [`${name}/model.yaml`]: `platform: pytorch_libtorch
+max_batch_size: 8
+input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
+output: [{ name: output__0, data_type: TYPE_FP32, dims: [3] }]
+`,
+  [`${name}/trace.py`]: `import time
+from pathlib import Path
+
+import torch
+from torch import nn
+from tracing import TorchScriptExport, Weights
+
+
+class Mix(nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=0)
+
+
+def export(context):
+    while not Path("${file}").exists():
+        time.sleep(0.2)
+    return TorchScriptExport(
+        eager=Mix(),
+        example_inputs=None,
+        fresh_inputs=[(torch.rand(1, 3),), (torch.rand(8, 3),)],
+        tolerance=1e-5,
+        weights=Weights.none(),
+    )
+`,
+});
+
+test('npm run local asks the first model while another is traced, serves each when it is ready, and checks it thoroughly later', async () => {
+  const go = join(scratch.directory, 'go');
+  writeRepository(repository, {
+    ...mixing('mixes', go),
+    ...addingModel('breaks', { 1: 5 }),
+    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
+  });
+  const first = command.start();
+  await untilLocal(first, () => /first answer after .*: adds y FP32/.test(first.said()));
+  await untilLocal(first, () => /FAIL breaks: the model is not served/.test(first.said()));
+  expect(first.said()).not.toContain('mixes answered');
+  await untilLocal(first, () => /Still coming: mixes|No correct answer from breaks/.test(getPage()));
+  expect(getPage()).toMatch(/data-name="mixes"[^]*?tracing/);
+  first.child.kill('SIGINT');
+  expect(await first.ended).toBe(130);
+  expect(first.said()).not.toMatch(/\n\s+at /);
+  command.expectNothingLeft();
+
+  writeFileSync(go, '');
+  const local = command.start();
+  await untilUp(local);
+  expect(local.said()).toMatch(/\n *mixes +1 +pytorch_libtorch +READY/);
+  await untilLocal(local, () =>
+    /FAIL mixes: the thorough check failed; it is served on this machine but cannot be published/.test(local.said()),
+  );
+  expect(local.said()).toMatch(/mixes: .*batch/);
+  await untilLocal(local, () => /it cannot be published: the thorough check failed/.test(getPage()));
+  expect(local.said()).toMatch(/\n *breaks +python +FAILED/);
+  local.child.kill('SIGINT');
+  expect(await local.ended).toBe(0);
+  for (const name of ['mixes', 'breaks']) rmSync(join(repository, name), { recursive: true });
+  rmSync(command.directory, { recursive: true });
+});
 
 test('npm run local killed during a hanging load leaves no servers or model processes', async () => {
   writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
@@ -83,14 +148,14 @@ test('watch keeps serving other models when some fail, and serves these once the
   await untilUp(local);
   expect(await ask(local, 'adds')).toBe(11);
   expect(await ask(local, 'picky')).toBe(2);
-  expect(said()).toMatch(/\n *never_loads +1 +python +FAILED: UNAVAILABLE the load was stopped after 20 s/);
+  expect(said()).toMatch(/\n *never_loads +python +FAILED: could not load never_loads: the load was stopped after 20/);
   expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
   // A release must be usable for rollbacks, so it has no model that failed.
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
   const served = (JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves).join());
   expect(new Set(served)).toEqual(new Set(['adds,picky']));
   expect(said()).toMatch(/\n *adds +1 +python +READY/);
-  expect(said()).toMatch(/\n *breaks +1 +python +FAILED: UNAVAILABLE Internal: RuntimeError: no weights /);
+  expect(said()).toMatch(/\n *breaks +python +FAILED: could not load breaks: Internal: RuntimeError: no weights/);
   expect(said()).toMatch(
     /breaks FAILED: .*no weights \(breaks\/1\/model\.py, line 1, in <module>\)\n {2}-> read Triton's log: \S+triton\.log/,
   );
@@ -103,14 +168,14 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(said()).toMatch(
     /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
-  expect(getPage(local)).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
+  expect(getPage()).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
   await untilLocal(local, () => /FAIL breaks: the model is not served/.test(said()));
   expect(said()).toMatch(/could not load breaks: .*still no weights/);
   expect(said()).not.toMatch(/Restoring the previous release/);
-  expect(getPage(local)).toContain('the load was stopped after 20 s');
+  expect(getPage()).toContain('the load was stopped after 20 s');
 
   // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
@@ -124,7 +189,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(await ask(local, 'on_invalid')).toBe(7);
   await untilLocal(
     local,
-    () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage(local).replace(/picky[^<]*/g, '')),
+    () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage().replace(/picky[^<]*/g, '')),
   );
 
   // An edit that fails at a request that the model answered before.
@@ -166,7 +231,7 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   writeRepository(repository, addingModel('other', { 1: 6 }));
   await untilLocal(local, () => /other is served with the changed files/.test(said()));
   expect(said()).toMatch(
-    /FAIL never_answers: the model is not served\n *never_answers did not answer within 30 s, because other reloads/,
+    /FAIL never_answers: the model is not served\n *never_answers did not answer within 30 s, because other models/,
   );
   expect(await ask(local, 'other')).toBe(7);
   writeRepository(repository, addingModel('never_answers', { 1: 8 }));
@@ -178,7 +243,7 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   writeRepository(repository, addingModel('adds', { 1: 20 }));
   await untilLocal(local, () => /adds is served with the changed files/.test(said()));
   expect(said()).toMatch(
-    /FAIL never_loads: the model is not served\n *the load was stopped after 30 s, because other reloads/,
+    /FAIL never_loads: the model is not served\n *could not load never_loads: the load was stopped after 30 s, because other models/,
   );
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'other')).toBe(7);
@@ -225,7 +290,7 @@ test('npm run local serves the previous version of a model that answers wrongly,
       /cannot serve every model\n +wrong: wrong answers wrongly: golden request one/,
     ) as string,
   });
-  expect(once.stdout).toMatch(/\n *wrong +1 +python +FAILED: wrong answers wrongly: golden request one: y\[0\] is 4/);
+  expect(once.stdout).toMatch(/\n *wrong +python +FAILED: wrong answers wrongly: golden request one: y\[0\] is 4/);
 
   writeRepository(repository, answeringWrongly('adds', 20));
   const local = command.start();
@@ -255,7 +320,7 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(await ask(local, 'on_wrong')).toBe(11);
   // The page is written after the line.
   await untilLocal(local, () =>
-    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/.test(getPage(local)),
+    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/.test(getPage()),
   );
   const afterEdit = await getRelease();
   expect(afterEdit.models).toEqual(['adds', 'on_wrong', 'through', 'wrong']);

@@ -6,8 +6,9 @@ import { paths } from '../../src/core/paths';
 import { Cleanup } from '../../src/core/cleanup';
 import { FACE } from '../../src/local/sample-requests';
 import { selectModels } from '../../src/local/selection';
-import { localDirectory, requireAllServed, startStack } from '../../src/local/stack';
-import { Timings } from '../../src/local/timings';
+import { Pipeline } from '../../src/local/pipeline';
+import { requireAllServed } from '../../src/local/report';
+import { localDirectory, startStack } from '../../src/local/stack';
 import { readValidModels } from '../../src/local/valid-models';
 import { pixelTensor, readImage } from '../../src/media/image';
 import { networkTensor } from '../../src/media/pictures';
@@ -116,21 +117,21 @@ async function withModels(
   }
   try {
     const { served } = selectModels(await readValidModels(repository, { models, artifacts: false }));
-    const stack = await startStack({
-      repository,
-      models: served.map(({ name }) => name),
-      invalid: [],
-      noAsk: true,
-      loadTimeoutMs: 300_000,
-      weights: [],
+    const names = served.map(({ name }) => name);
+    const shared = { repository, loadTimeoutMs: 300_000, progress };
+    const tools = await startStack({
+      ...shared,
+      models: names,
       // Free ports, which do not collide with a running local stack.
       ports: { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 },
-      progress,
-      timings: new Timings(),
       defer: (step) => undo.defer(step),
     });
-    requireAllServed(stack);
-    const client = new TritonHttpClient(stack.triton.httpUrl);
+    const options = { selection: { models }, weights: [], noAsk: true, show: () => Promise.resolve() };
+    const pipeline = new Pipeline(tools, { ...shared, ...options, signal: new AbortController().signal }, []);
+    pipeline.add(names);
+    await Promise.race([pipeline.idle(), pipeline.broken]);
+    requireAllServed(pipeline);
+    const client = new TritonHttpClient((await tools.stack).triton.httpUrl);
     undo.defer(() => client.close());
     return await work(client, progress);
   } finally {

@@ -1,12 +1,12 @@
 import { formatDuration } from '../../core/format';
 import { html, Html } from './html';
 
-/** A bar on a rail of the full width; `start` and `length` are fractions of the rail. The number is beside the bar. */
-export function bar(length: number, start = 0): Html {
-  const percent = (part: number): string => `${(Math.min(Math.max(part, 0), 1) * 100).toFixed(2)}%`;
+/** A bar on a rail of the full width; `length` is a fraction of the rail. The number is beside the bar. */
+export function bar(length: number): Html {
+  const percent = `${(Math.min(Math.max(length, 0), 1) * 100).toFixed(2)}%`;
   return html`<svg class="bar" width="100%" height="8" aria-hidden="true">
     <rect class="rail" width="100%" height="8" rx="4" />
-    <rect class="fill" x="${percent(start)}" width="${percent(length)}" height="8" rx="4" />
+    <rect class="fill" width="${percent}" height="8" rx="4" />
   </svg>`;
 }
 

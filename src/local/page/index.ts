@@ -4,11 +4,11 @@ import { dirname, join } from 'node:path';
 import { UserError } from '../../core/errors';
 import { formatDuration } from '../../core/format';
 import { paths } from '../../core/paths';
-import type { LocalResult } from '../report';
+import type { LocalResult, ModelRow } from '../report';
 import { answersSection } from './answers';
 import { commandsSection, shortPath } from './commands';
 import { html, Html } from './html';
-import { modelsSection, requestsSection, timesSection } from './models';
+import { modelsSection, requestsSection } from './models';
 
 /** The content of the page for one run of `npm run local`. */
 export interface LocalPage {
@@ -79,7 +79,7 @@ export async function renderPage(page: LocalPage): Promise<string> {
         <header class="top">${heading(page)}</header>
         <main>
           ${figures(result)} ${await answersSection(result)} ${modelsSection(result)} ${requestsSection(result)}
-          ${timesSection(result)} ${commandsSection(page)}
+          ${commandsSection(page)}
         </main>
         <footer>Written by <code>npm run local</code>. This file needs no network and runs no script.</footer>
       </body>
@@ -91,10 +91,13 @@ function heading({ result, repository, made }: LocalPage): Html {
   const unserved = result.models.filter(({ state }) => state === 'FAILED').map(({ model }) => model);
   const unanswered = result.answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
   const failed = [...new Set([...unserved, ...unanswered])];
+  const coming = [...new Set(result.models.filter(isComing).map(({ model }) => model))];
   const verdict =
-    failed.length === 0
-      ? html`<p class="verdict good">Every served model answered</p>`
-      : html`<p class="verdict bad">No correct answer from ${failed.join(', ')}</p>`;
+    failed.length === 0 && coming.length > 0
+      ? html`<p class="verdict">Still coming: ${coming.join(', ')}</p>`
+      : failed.length === 0
+        ? html`<p class="verdict good">Every served model answered</p>`
+        : html`<p class="verdict bad">No correct answer from ${failed.join(', ')}</p>`;
   return html`<div>
       <p class="project">triton-serving</p>
       <h1>Models on this machine</h1>
@@ -105,6 +108,9 @@ function heading({ result, repository, made }: LocalPage): Html {
     </div>
     ${verdict}`;
 }
+
+/** Whether the model has neither answered nor failed. */
+const isComing = ({ state }: ModelRow): boolean => !['READY', 'FAILED', 'not served here'].includes(state);
 
 function counts({ models, answers }: LocalResult): { served: number; all: number; answered: number } {
   const names = (of: LocalResult['models']): number => new Set(of.map(({ model }) => model)).size;
@@ -117,12 +123,13 @@ function counts({ models, answers }: LocalResult): { served: number; all: number
 
 function figures(result: LocalResult): Html {
   const { served, all, answered } = counts(result);
-  const load = result.steps.find(({ name }) => name === 'load until READY')?.milliseconds;
   const tiles: [string, string][] = [
     [`${served} of ${all}`, 'models READY'],
     [`${answered} of ${result.answers.length}`, 'requests answered'],
-    ...(load === undefined ? [] : [[formatDuration(load), 'to load the models from S3'] as [string, string]]),
-    [formatDuration(result.milliseconds), 'from the start to the last answer'],
+    ...(result.firstAnswerMs === undefined
+      ? []
+      : [[formatDuration(result.firstAnswerMs), 'from the start to the first answer'] as [string, string]]),
+    [formatDuration(result.milliseconds), 'from the start to this page'],
   ];
   return html`<dl class="figures">
     ${tiles.map(

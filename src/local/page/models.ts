@@ -1,8 +1,7 @@
-import { formatDuration } from '../../core/format';
 import type { LocalResult, ModelRow } from '../report';
 import type { SmokeTestResult } from '../smoke-test';
 import { html, type Html } from './html';
-import { bar, duration, isRandom, section, table, type TableCell } from './html-components';
+import { duration, isRandom, section, table, type TableCell } from './html-components';
 
 /** The section with the served models, and the reasons why others are not served. */
 export function modelsSection({ models }: LocalResult): Html {
@@ -18,11 +17,12 @@ export function modelsSection({ models }: LocalResult): Html {
 
 /** Cells under State, Loaded in and Weights. */
 function fate(row: ModelRow, longest: number): TableCell[] {
-  const { state, reason, loadMs } = row;
+  const { state, reason, loadMs, isQuick } = row;
   const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
   const badge = html`<span class="badge ${kind}">${state}</span>`;
   if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
-  return [badge, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
+  const cell = isQuick ? html`${badge} <span class="reason">checked quickly</span>` : badge;
+  return [cell, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
 }
 
 function getWeights({ weights, composedOf }: ModelRow): Html {
@@ -58,23 +58,4 @@ function outcome(http: SmokeTestResult | undefined, grpc: SmokeTestResult | unde
 
 function getTime(answer: SmokeTestResult | undefined): number | null {
   return answer === undefined || answer.error !== undefined ? null : answer.milliseconds;
-}
-
-/** Smallest visible part of the whole time. */
-const SEEN = 0.005;
-
-/** The section with the time of each step. Steps may run concurrently. */
-export function timesSection({ steps, milliseconds }: LocalResult): Html {
-  const rows = steps.map(
-    ({ name, startMs, milliseconds: took }) =>
-      html`<li>
-        <span>${name}</span>${bar(Math.max(took / milliseconds, SEEN), startMs / milliseconds)}<span
-          >${formatDuration(took)}</span
-        >
-      </li> `,
-  );
-  const body = html`<ul class="card steps">
-    ${rows}
-  </ul>`;
-  return section('times', `Time of each step (${formatDuration(milliseconds)} in total)`, body);
 }

@@ -19,7 +19,6 @@ export interface ManagedProcessOptions {
   python: string;
   /** Signal that the system then sends. SIGKILL is for a process that ignores SIGTERM. */
   deathSignal?: 'SIGTERM' | 'SIGKILL';
-  onLine?: (line: string) => void;
 }
 
 /** Interval of readiness checks. */
@@ -88,7 +87,6 @@ export class ManagedProcess {
       const lines = splitLines((line) => {
         this.tail.push(line);
         if (this.tail.length > KEPT_LINES) this.tail.shift();
-        options.onLine?.(line);
       });
       stream?.setEncoding('utf8').on('data', (text: string) => {
         this.log.write(text);

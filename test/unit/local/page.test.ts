@@ -18,6 +18,7 @@ const row = (model: string, fields: Partial<ModelRow> = {}): ModelRow => ({
   state: 'READY',
   reason: '',
   loadMs: 1200,
+  isQuick: false,
   weights: 'no weights',
   composedOf: [],
   ...fields,
@@ -40,7 +41,7 @@ const page = (result: Partial<LocalResult>, fields: Partial<LocalPage> = {}): Lo
     models: [],
     notServed: [],
     answers: [],
-    steps: [{ name: 'load until READY', startMs: 1000, milliseconds: 2000 }],
+    firstAnswerMs: 2000,
     milliseconds: 4000,
     endpoints: {
       http: 'http://127.0.0.1:8123',
@@ -105,7 +106,6 @@ test('renderPage escapes every text of models and users', async () => {
           }),
           answer('bert', { display: { kind: 'texts', texts: [hostile('text'), hostile('other')], similarities: [1] } }),
         ],
-        steps: [{ name: hostile('measured'), startMs: 0, milliseconds: 1 }],
         endpoints: {
           http: hostile('http'),
           grpc: hostile('grpc'),
@@ -120,7 +120,7 @@ test('renderPage escapes every text of models and users', async () => {
   );
   expect(text).not.toContain('<i ');
   const places =
-    'name version platform weights step state reason asked result failed error label text other measured http grpc metrics s3 repository log folder';
+    'name version platform weights step state reason asked result failed error label text other http grpc metrics s3 repository log folder';
   for (const place of places.split(' ')) expect(text).toContain(`&lt;/td&gt;&lt;i id=&quot;${place}&quot;&gt;&#39;`);
 });
 

@@ -20,7 +20,6 @@ test.each<{ options: Partial<PublishOptions>; expected: string[] }>([
   { options: { models: ['a'] }, expected: [] },
   { options: { models: ['m'] }, expected: [STALE] },
   { options: { prune: true }, expected: [STALE] },
-  { options: { removeOthers: true }, expected: [STALE] },
 ])('publish with $options warns: $expected', async ({ options, expected }) => {
   const repository = writeRepository(mkdtempSync(join(scratch.directory, 'r')), { ...TWO_MODELS, ...tracedModel('m') });
   const bucket = publisher(new MemoryStore().store, { bucket: 'bucket', prefix: 'models' }, repository);

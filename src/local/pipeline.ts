@@ -1,0 +1,537 @@
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { abortable } from '../core/abort';
+import { UsageError, UserError, type Problem } from '../core/errors';
+import { formatBytes, formatDuration } from '../core/format';
+import { stepModels, type RepositoryModel, type Selection } from '../model';
+import { WEIGHTS_FILE } from '../model/weights-file';
+import type { Progress } from '../cli/progress';
+import type { ServedVersion } from '../publish/apply/rollout';
+import type { ReleasedModel } from '../publish/release/release';
+import { servedNow } from '../publish/status';
+import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
+import { installModelPackages } from './model-packages';
+import { publishBatch, removeFromRelease, type BatchOptions } from './publish-batch';
+import { selectModels } from './selection';
+import { refusedModel } from './serve-through-agent';
+import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResult } from './smoke-test';
+import type { LocalStack, LocalTools } from './stack';
+import {
+  cannotServeAny,
+  failedBecause,
+  failedModel,
+  failedWith,
+  readValidModels,
+  type FailedModel,
+} from './valid-models';
+
+/** Time for an edited model to load or to answer while others wait. The models of this package take less on two busy cores. */
+const EDIT_LIMIT_MS = 30_000;
+
+export interface PipelineOptions {
+  repository: string;
+  /** The models that the command should serve. */
+  selection: Pick<Selection, 'models' | 'exclude'>;
+  weights: readonly string[];
+  /** Limit for the first load of one model. */
+  loadTimeoutMs: number;
+  /** Serve models without asking them. */
+  noAsk: boolean;
+  progress: Progress;
+  /** Aborted when the command stops. */
+  signal: AbortSignal;
+  /** Called when a model answered or failed. */
+  show: () => Promise<void>;
+}
+
+/** A model as the local stack serves it. */
+export type LocalModel = Pick<ReleasedModel, 'served' | 'digest' | 'composedOf' | 'weights'> & { name: string };
+
+/**
+ * The way of each model, at the start as after an edit: trace, validate, publish, load, ask. Models are published as soon
+ * as they are traced, together with all others that are ready at that moment; an ensemble waits for its steps. If a model
+ * fails, its previous version is served, if there is one, and the other models go on.
+ */
+export class Pipeline {
+  /** Rejects if a step fails for a reason that no model caused. */
+  readonly broken: Promise<never>;
+  /** Models whose files are not served. Their previous version may be served. */
+  failed: FailedModel[];
+  /** The last answers, by model. */
+  answers: SmokeTestResult[] = [];
+  /** The models of the release. */
+  models: LocalModel[] = [];
+  /** The state of each version of `models`. */
+  versions: ServedVersion[] = [];
+  /** Model -> milliseconds of its last load. */
+  readonly loadMs = new Map<string, number>();
+  /** Model -> what happens with it, until it answers or fails. */
+  readonly coming = new Map<string, string>();
+  /** Traced models -> how their artifact was compared with PyTorch, or why it cannot be published. */
+  readonly checks = new Map<string, 'quick' | 'thorough' | UserError>();
+  /** From the start of the command to the first answer. */
+  firstAnswerMs: number | undefined;
+
+  private break: (error: unknown) => void = () => undefined;
+  private toTrace: string[] = [];
+  private toServe: string[] = [];
+  private tracing: Promise<void> | undefined;
+  private serving: Promise<void> | undefined;
+  private checking: { name: string; stop: AbortController } | undefined;
+  private shown = Promise.resolve();
+  /** Models of which files changed since the command serves. */
+  private readonly edited = new Set<string>();
+  /** Models to publish one by one, because they could not be published together. */
+  private readonly alone = new Set<string>();
+  /** Models that answered wrongly while others were still coming, which a Python model may call. */
+  private readonly again = new Set<string>();
+  private readonly steps = new Map<string, readonly string[]>();
+  private isStarted = false;
+
+  /** @param invalid models that were left out before */
+  constructor(
+    private readonly tools: LocalTools,
+    private readonly options: PipelineOptions,
+    invalid: readonly FailedModel[],
+  ) {
+    this.failed = [...invalid];
+    this.broken = new Promise((_, reject) => (this.break = reject));
+    this.broken.catch(() => undefined);
+    tools.stack.catch(this.break);
+  }
+
+  /** Whether a version of the model is served. */
+  isServed(name: string): boolean {
+    return this.versions.some(({ model, state }) => model === name && state === 'READY');
+  }
+
+  /** @param names models whose files changed */
+  change(names: readonly string[]): void {
+    const { exclude = [], models } = this.options.selection;
+    const known = (name: string): boolean => this.coming.has(name) || this.models.some((one) => one.name === name);
+    const selected = names.filter(
+      (name) => !exclude.includes(name) && (models === undefined || models.includes(name) || known(name)),
+    );
+    for (const name of selected) {
+      this.options.progress.line(`${name}: files changed`);
+      this.edited.add(name);
+    }
+    this.add(selected);
+  }
+
+  add(names: readonly string[]): void {
+    const added = names.filter((name) => !this.toTrace.includes(name));
+    this.toTrace.push(...added);
+    if (this.checking !== undefined && added.includes(this.checking.name)) this.checking.stop.abort();
+    this.toServe = this.toServe.filter((name) => !added.includes(name));
+    for (const name of added) this.coming.set(name, 'waiting');
+    if (this.toTrace.length > 0) {
+      this.tracing ??= this.traceAll()
+        .catch(this.break)
+        .finally(() => {
+          this.tracing = undefined;
+          this.serve();
+          this.check();
+        });
+    }
+  }
+
+  /** From now on, models that load or answer too slowly do not keep others waiting, and artifacts are checked thoroughly. */
+  run(): void {
+    this.isStarted = true;
+    this.check();
+  }
+
+  /**
+   * Compares each artifact thoroughly that was traced for this machine, one after the other and at low
+   * priority, while the models answer. A stack accepts only artifacts that passed.
+   */
+  private check(): void {
+    const { signal, repository, progress } = this.options;
+    const next = [...this.checks].find(([name, checked]) => checked === 'quick' && !this.coming.has(name));
+    if (next === undefined || !this.isStarted || signal.aborted) return;
+    if (this.checking !== undefined || this.tracing !== undefined || this.serving !== undefined) return;
+    const [name] = next;
+    const stop = new AbortController();
+    this.checking = { name, stop };
+    const started = Date.now();
+    void this.traceModels([name], {
+      background: true,
+      signal: AbortSignal.any([signal, stop.signal]),
+      onEvent: (event) => {
+        if (event.event === 'warning') progress.line(`     ${name}: warning: ${event.text}`);
+      },
+    })
+      .then(() => {
+        this.checks.set(name, 'thorough');
+        progress.line(`     ${name} passed the thorough check (${formatDuration(Date.now() - started)})`);
+      })
+      .catch((error: unknown) => {
+        if (signal.aborted || stop.signal.aborted || !existsSync(join(repository, name))) return;
+        if (!(error instanceof UserError)) throw error;
+        const { reason, details } = failedBecause(name, error);
+        this.checks.set(name, new UserError(reason));
+        const what = 'the thorough check failed; it is served on this machine but cannot be published';
+        progress.line(`FAIL ${name}: ${what}\n${details.replace(/^/gm, '     ')}`);
+      })
+      .catch(this.break)
+      .finally(() => {
+        this.checking = undefined;
+        this.show();
+        this.check();
+      });
+  }
+
+  /** Settles when every model answered or failed. */
+  async idle(): Promise<void> {
+    while (this.tracing !== undefined || this.serving !== undefined) await (this.tracing ?? this.serving);
+    await this.shown;
+  }
+
+  /**
+   * Ends the start: models that are not served leave the release.
+   * @throws UserError if no model is served
+   */
+  async endStart(): Promise<void> {
+    if (!this.models.some(({ name }) => this.isServed(name))) {
+      throw cannotServeAny(this.failed);
+    }
+    const stack = await this.tools.stack;
+    const lost = this.models.filter(({ name }) => !this.isServed(name)).map(({ name }) => name);
+    if (stack.agent === undefined) await removeFromRelease(lost, stack, this.options);
+    this.models = this.models.filter(({ name }) => !lost.includes(name));
+    this.versions = this.versions.filter(({ model }) => !lost.includes(model));
+  }
+
+  private async traceAll(): Promise<void> {
+    for (let names = this.toTrace.splice(0); names.length > 0; names = this.toTrace.splice(0)) {
+      const models = await this.readConfigurations(names);
+      const traced = models.filter(({ name }) => hasTrace(this.options.repository, name)).map(({ name }) => name);
+      const others = models.filter(({ name }) => !traced.includes(name)).map(({ name }) => name);
+      await Promise.all([this.trace(traced), this.install(others)]);
+    }
+  }
+
+  /** Reads what needs no artifact. Models with errors, and those that this machine cannot serve, are left out. */
+  private async readConfigurations(names: readonly string[]): Promise<RepositoryModel[]> {
+    const { repository, progress } = this.options;
+    const gone = names.filter((name) => !existsSync(join(repository, name)));
+    for (const name of gone) {
+      this.coming.delete(name);
+      progress.line(`${name}: the folder was deleted; the model stays served until "npm run local" starts again`);
+    }
+    const present = names.filter((name) => !gone.includes(name));
+    if (present.length === 0) return [];
+    try {
+      const { served, notServed, failed } = selectModels(
+        await readValidModels(repository, { models: present, artifacts: false }),
+      );
+      for (const one of failed) this.fail(one);
+      for (const { model, reason } of notServed) {
+        this.coming.delete(model.name);
+        progress.line(`     ${model.name} is not served here: ${reason}`);
+      }
+      for (const { name, config } of served) this.steps.set(name, stepModels(config));
+      // An ensemble may need models that were not selected.
+      const isKnown = (name: string): boolean =>
+        this.models.some((one) => one.name === name) || this.failed.some((one) => one.name === name);
+      const needed = served.filter(({ name }) => present.includes(name) || (!this.coming.has(name) && !isKnown(name)));
+      for (const { name } of needed) this.coming.set(name, 'waiting');
+      return needed;
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      for (const name of present) this.fail(failedBecause(name, error));
+      return [];
+    }
+  }
+
+  /** Installs the packages of Python models, which Triton would install without progress. */
+  private async install(names: readonly string[]): Promise<void> {
+    const { repository, progress } = this.options;
+    for (const name of names) {
+      try {
+        if (existsSync(join(repository, name, 'requirements.txt'))) {
+          this.coming.set(name, 'installing packages');
+          await installModelPackages(await this.tools.installation, repository, [name], progress);
+        }
+        this.ready(name);
+      } catch (error) {
+        if (!(error instanceof UserError)) throw error;
+        this.fail(failedModel(name, [{ file: name, message: error.message }]));
+      }
+    }
+  }
+
+  private async trace(names: readonly string[]): Promise<void> {
+    if (names.length === 0) return;
+    const { progress } = this.options;
+    const step = progress.step('trace');
+    const running = new Map<string, string>();
+    let [made, upToDate] = [0, 0];
+    const rest = new Set(names);
+    const end = (name: string): boolean => (running.delete(name) || rest.has(name) ? rest.delete(name) : false);
+    try {
+      await this.traceModels(names, {
+        quick: true,
+        signal: this.options.signal,
+        onEvent: (event) => {
+          const { model } = event;
+          if (event.event === 'done' || event.event === 'up-to-date') this.checks.set(model, event.checked);
+          if (event.event === 'start' || event.event === 'progress') {
+            running.set(model, event.event === 'start' ? 'start' : event.step);
+            this.coming.set(model, 'tracing');
+          }
+          if (event.event === 'warning') progress.line(`     ${model}: warning: ${event.text}`);
+          if (event.event === 'failed') {
+            end(model);
+            this.fail(failedModel(model, [{ file: model, message: event.error, hint: event.hint ?? undefined }]));
+          }
+          if (event.event === 'done') {
+            made += 1;
+            progress.line(`     ${model}: ${formatBytes(event.bytes)}, ${describeTrace(event)}`);
+          }
+          if (event.event === 'up-to-date') upToDate += 1;
+          if ((event.event === 'done' || event.event === 'up-to-date') && end(model)) this.ready(model);
+          step.update([...running].map(([name, what]) => `${name}: ${what}`).join(', '));
+        },
+      });
+      for (const name of rest) this.ready(name);
+    } catch (error) {
+      this.options.signal.throwIfAborted();
+      if (!(error instanceof UserError) || error instanceof UsageError) throw error;
+      const own = (name: string): Problem[] => error.problems.filter(({ file }) => file === name);
+      const isOfSome = [...rest].some((name) => own(name).length > 0);
+      for (const name of rest) {
+        if (own(name).length > 0) this.fail(failedModel(name, own(name)));
+        // Nothing was traced, because the weights of another model could not be downloaded.
+        else if (isOfSome) this.toTrace.push(name);
+        else this.fail(failedBecause(name, error));
+      }
+    } finally {
+      const failed = names.length - made - upToDate;
+      step.done(`${made} traced, ${upToDate} up to date${failed === 0 ? '' : `, ${failed} FAILED`}`);
+    }
+  }
+
+  private traceModels(
+    models: readonly string[],
+    options: Pick<TraceOptions, 'quick' | 'background' | 'signal' | 'onEvent'>,
+  ): Promise<void> {
+    const { repository } = this.options;
+    // At the start, a wrong name is an error. Later, the folder of a model may have been deleted.
+    const weights = this.options.weights.filter(
+      (text) => !this.isStarted || models.some((name) => text.startsWith(`${name}=`)),
+    );
+    return traceModels({ python: this.tools.environment.python, repository, models, weights, ...options });
+  }
+
+  /** Passes a model on that can be published. */
+  private ready(name: string): void {
+    this.coming.set(name, 'waiting to be published');
+    this.toServe.push(name);
+    this.serve();
+  }
+
+  private serve(): void {
+    if (this.getBatch().length === 0) return;
+    this.serving ??= this.serveAll()
+      .catch(this.break)
+      .finally(() => {
+        this.serving = undefined;
+        this.serve();
+        this.check();
+      });
+  }
+
+  private async serveAll(): Promise<void> {
+    const stack = await this.tools.stack;
+    for (let batch = this.getBatch(); batch.length > 0 && !this.options.signal.aborted; batch = this.getBatch()) {
+      this.toServe = this.toServe.filter((name) => !batch.includes(name));
+      await this.serveBatch(stack, batch);
+    }
+  }
+
+  /** The models that can be published now: those whose steps are not traced any more. */
+  private getBatch(): string[] {
+    if (this.toServe.length === 0 && this.toTrace.length === 0 && this.tracing === undefined) {
+      this.toServe.push(...this.again);
+      this.again.clear();
+    }
+    const isReady = (name: string): boolean =>
+      this.toServe.includes(name) &&
+      (this.steps.get(name) ?? []).every((step) => !this.coming.has(step) || isReady(step));
+    const batch = this.toServe.filter(isReady);
+    const first = batch.find((name) => this.alone.has(name));
+    return first === undefined ? batch : [first];
+  }
+
+  private async serveBatch(stack: LocalStack, given: readonly string[]): Promise<void> {
+    const { repository, progress, signal, loadTimeoutMs, noAsk } = this.options;
+    const started = Date.now();
+    const step = progress.step('serve');
+    const stages = new Map<string, string>();
+    const onStage = (stage: string, model?: string): void => {
+      if (model === undefined) {
+        step.update(stage);
+        return;
+      }
+      this.coming.set(model, stage);
+      stages.set(model, stage);
+      const parts = ['ask', 'load', 'publish'].map((what) => [
+        what,
+        ...given.filter((name) => stages.get(name) === what),
+      ]);
+      const now = parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`));
+      step.update(now.length === 0 ? 'write the release' : now.join('; '));
+    };
+    const models = await this.readValid(given);
+    const names = given.filter((name) => models.some((model) => model.name === name));
+    const before = this.models;
+    const isWaitedFor = (): boolean =>
+      names.length > 1 || [...this.coming.keys()].some((name) => !names.includes(name));
+    const limit = this.isStarted
+      ? { limitMs: EDIT_LIMIT_MS, isWaitedFor, limitReason: ', because other models were waiting' }
+      : { limitMs: loadTimeoutMs, isWaitedFor: () => true, limitReason: ' (--load-timeout)' };
+    const ask = async (name: string): Promise<void> => {
+      const model = models.find((one) => one.name === name) ?? (await this.readValid([name]))[0];
+      if (model !== undefined) await this.ask(stack, model, limit);
+      onStage('answered', name);
+      this.coming.delete(name);
+    };
+    try {
+      if (names.length === 0) {
+        step.failed();
+        return;
+      }
+      for (const name of names) onStage('publish', name);
+      const onLoaded: BatchOptions['onLoaded'] = (model, versions, ms) => {
+        const { name } = model;
+        this.loadMs.set(name, ms);
+        this.models = [...this.models.filter((one) => one.name !== name), model];
+        this.versions = [...this.versions.filter((one) => one.model !== name), ...versions];
+        if (this.edited.has(name)) progress.line(`     ${name} READY (${formatDuration(ms)})`);
+      };
+      const { release, failed } = await publishBatch(stack, names, {
+        ...{ repository, signal, noAsk, ask, onStage, onLoaded },
+        ...limit,
+      });
+      this.models = Object.entries(release?.models ?? {}).map(([name, model]) => ({ name, ...model }));
+      this.versions = await servedNow(stack.triton, this.models);
+      const served = names.filter((name) => !failed.some((one) => one.name === name));
+      // An agent has asked them before the release counted; these are the answers to show.
+      if (stack.agent !== undefined && !noAsk) for (const name of served) await ask(name).catch(() => undefined);
+      this.end(served, started);
+      for (const one of failed) this.failUnlessEarly(one);
+      step.done(`${served.join(', ')}${failed.length === 0 ? '' : `; ${failed.length} FAILED`}`);
+    } catch (error) {
+      signal.throwIfAborted();
+      if (!(error instanceof UserError)) throw error;
+      this.models = before;
+      this.versions = await servedNow(stack.triton, before);
+      const culprit = names.length === 1 ? names[0] : refusedModel(error.message, names);
+      if (culprit !== undefined) this.fail(failedBecause(culprit, error));
+      else for (const name of names) this.alone.add(name);
+      this.toServe.unshift(...names.filter((name) => name !== culprit));
+      step.failed();
+    } finally {
+      for (const name of names) this.alone.delete(name);
+      this.show();
+    }
+  }
+
+  /** Reads models with their artifacts. Models with errors, and ensembles whose steps failed, are left out. */
+  private async readValid(names: readonly string[]): Promise<RepositoryModel[]> {
+    const left: string[] = [];
+    for (const name of names) {
+      const needs = (this.steps.get(name) ?? []).find((step) => this.failed.some((one) => one.name === step));
+      if (needs === undefined) left.push(name);
+      else this.fail(failedWith(name, needs));
+    }
+    if (left.length === 0) return [];
+    const { models, failed } = await readValidModels(this.options.repository, { models: left });
+    for (const one of failed) this.fail(one);
+    return models;
+  }
+
+  /** @throws UserError if the model answers wrongly, refuses zeros that it answered before, or answers too late */
+  private async ask(
+    { triton }: LocalStack,
+    model: RepositoryModel,
+    { limitMs, isWaitedFor }: { limitMs: number; isWaitedFor: () => boolean },
+  ): Promise<void> {
+    const { name } = model;
+    const answeredZeros = this.answers.some((one) => one.model === name && one.isZeros && one.error === undefined);
+    const stop = new AbortController();
+    const deadline = performance.now() + limitMs;
+    const timer = setInterval(() => {
+      if (performance.now() < deadline || !isWaitedFor()) return;
+      stop.abort(new UserError(`${name} did not answer within ${limitMs / 1000} s, because other models were waiting`));
+    }, 500);
+    try {
+      const answers = await abortable(askEachModel(triton, [model]), stop.signal);
+      const wrong = answers.find((answer) => isWrong(answer) || (answeredZeros && isZerosRefused(answer)));
+      if (wrong !== undefined) {
+        this.again.delete(name);
+        if ([...this.coming.values()].some((what) => /^(waiting|tracing|installing)/.test(what))) this.again.add(name);
+        throw wrongAnswer(wrong);
+      }
+      this.answered(name, answers);
+    } finally {
+      clearInterval(timer);
+    }
+  }
+
+  private answered(name: string, answers: readonly SmokeTestResult[]): void {
+    const { progress } = this.options;
+    this.answers = [...this.answers.filter(({ model }) => model !== name), ...answers].sort((a, b) =>
+      a.model === b.model ? 0 : a.model < b.model ? -1 : 1,
+    );
+    const [answer] = answers;
+    if (answer === undefined) return;
+    const now = performance.now();
+    const what = answer.error === undefined ? answer.result : `READY, request of zeros failed: ${answer.error}`;
+    if (this.edited.has(name)) progress.line(`     ${name} answered: ${what}`);
+    else if (this.firstAnswerMs === undefined)
+      progress.line(`first answer after ${formatDuration(now)}: ${name} ${what}`);
+    else progress.line(`     ${name} answered after ${formatDuration(now)}: ${what}`);
+    this.firstAnswerMs ??= now;
+    this.again.delete(name);
+    if (!this.toTrace.includes(name)) this.coming.delete(name);
+    this.show();
+  }
+
+  /** Ends the way of models that are served, and begins that of ensembles that failed because of them. */
+  private end(names: readonly string[], started: number): void {
+    this.failed = this.failed.filter(({ name }) => !names.includes(name));
+    for (const name of names) {
+      if (!this.toTrace.includes(name)) this.coming.delete(name);
+      if (!this.edited.delete(name)) continue;
+      const took = formatDuration(Date.now() - started);
+      this.options.progress.line(`     ${name} is served with the changed files (${took})`);
+    }
+    this.add(this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs)).map(({ name }) => name));
+  }
+
+  private failUnlessEarly(failed: FailedModel): void {
+    if (this.again.has(failed.name)) this.coming.set(failed.name, 'waiting for other models');
+    else this.fail(failed);
+  }
+
+  private fail(failed: FailedModel): void {
+    const { name } = failed;
+    if (!this.toTrace.includes(name)) this.coming.delete(name);
+    this.edited.delete(name);
+    this.failed = [...this.failed.filter((one) => one.name !== name), failed];
+    const what = this.isServed(name) ? 'the previous version is served' : 'the model is not served';
+    this.options.progress.line(`FAIL ${name}: ${what}\n${failed.details.replace(/^/gm, '     ')}`);
+    this.show();
+  }
+
+  private show(): void {
+    this.shown = this.shown.then(() => this.options.show()).catch(this.break);
+  }
+}
+
+/** Whether the model's artifact is traced or downloaded here. Other models bring their artifact. */
+const hasTrace = (repository: string, model: string): boolean =>
+  ['trace.py', WEIGHTS_FILE].some((name) => existsSync(join(repository, model, name)));
