@@ -7,7 +7,7 @@ import {
   targetCommand,
   type CommandTarget,
 } from '../src/commands/target';
-import { firstLines, formatBytes, formatDuration, formatTable } from '../src/core/format';
+import { firstLines, formatBytes, formatDuration, formatTable, LONGEST_CELL } from '../src/core/format';
 import type { ServedModelState } from '../src/release/agent-api';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
@@ -170,12 +170,14 @@ const agentsTable = (replicas: readonly ReplicaStatus[]): string =>
 /** A table has room only for the first line of an error. */
 const firstLine = (text: string): string => text.split('\n', 1)[0] ?? '';
 
-/** Full text of errors with several lines, which the tables cut. */
+/** Full text of errors that the tables cut. */
 function restOfCells(replicas: readonly ReplicaStatus[]): string[] {
   const texts = replicas.flatMap(({ replica, problem = '', versions, answers = [] }) => [
     [replica, problem],
     ...versions.map(({ model, version, verdict }) => [`${replica}, ${model} version ${version}`, verdict]),
     ...answers.map(({ model, result }) => [`${replica}, ${model}`, result]),
   ]);
-  return texts.flatMap(([where, text = '']) => (text.includes('\n') ? ['', `${where}: ${text.trim()}`] : []));
+  return texts.flatMap(([where, text = '']) =>
+    text.includes('\n') || text.length > LONGEST_CELL ? ['', `${where}: ${text.trim()}`] : [],
+  );
 }

@@ -44,12 +44,22 @@ export function shellWord(word: string): string {
 export const escapeControls = (text: string): string =>
   text.replace(/(?![\n\t])\p{Cc}/gu, (character) => `\\x${character.charCodeAt(0).toString(16).padStart(2, '0')}`);
 
-/** Also writes line breaks as `\n`, which would break a table. */
-const inOneLine = (text: string): string => escapeControls(text).replaceAll('\n', '\\n').replaceAll('\t', '\\x09');
+/** The longest text of a table cell. A command prints a longer one, such as an error, below its table. */
+export const LONGEST_CELL = 100;
+
+/** Also writes line breaks as `\n`, which would break a table, and cuts long texts, but no paths. */
+function inOneLine(text: string, longest: number): string {
+  const line = escapeControls(text).replaceAll('\n', '\\n').replaceAll('\t', '\\x09');
+  return line.includes(' ') ? shortened(line, longest) : line;
+}
 
 /** Rows as a table with one line of headings; columns of numbers are aligned right. */
-export function formatTable(headings: readonly string[], cells: readonly (readonly string[])[]): string {
-  const rows = cells.map((row) => row.map(inOneLine));
+export function formatTable(
+  headings: readonly string[],
+  cells: readonly (readonly string[])[],
+  longest = LONGEST_CELL,
+): string {
+  const rows = cells.map((row) => row.map((cell) => inOneLine(cell, longest)));
   const widths = headings.map((heading, i) => Math.max(heading.length, ...rows.map((row) => row[i]?.length ?? 0)));
   const numeric = headings.map(
     (_, i) => rows.length > 0 && rows.every((row) => /^[\d.,]+( \S+)?$|^$|^-$/.test(row[i] ?? '')),

@@ -7,7 +7,7 @@ import { nextCommand, repoFlag } from '../core/next-command';
 import { displayPath } from '../model/paths';
 import { formatLocation } from '../release/location';
 import { nextCommands } from './hints';
-import { isZerosRefused, type SmokeTestResult } from './smoke-test';
+import type { SmokeTestResult } from './smoke-test';
 import type { LocalSelection } from './selection';
 import type { LocalStack } from './stack';
 import type { Pipeline } from './pipeline';
@@ -49,11 +49,9 @@ export function printAnswers(answers: readonly SmokeTestResult[]): void {
       : `${isZeros === true ? 'READY, request of zeros failed' : 'FAILED'}: ${firstLine(error)}`,
   ]);
   process.stdout.write(`${formatTable(['model', 'protocol', 'time', 'answer'], rows)}\n\n`);
-  const refused = new Set(answers.filter((answer) => isZerosRefused(answer)).map(({ model }) => model));
-  for (const model of refused) {
-    process.stdout.write(
-      `${model} rejected a request of zeros. Add a golden request that the model answers to its folder: golden/CASE.json for all versions, golden/VERSION/CASE.json for one version.\n\n`,
-    );
+  for (const { model, error, hint } of answers) {
+    if (error !== undefined)
+      process.stdout.write(`${model}: ${error}${hint === undefined ? '' : `\n  -> ${hint}`}\n\n`);
   }
 }
 

@@ -17,6 +17,8 @@ export interface SmokeTestResult {
   /** A short description; empty if there is an error. */
   result: string;
   error?: string;
+  /** The next step after an error. */
+  hint?: string | undefined;
   /** The request has only zeros, so an error may be right and does not mean that the model is not served. */
   isZeros?: true;
   /** Content for the page, if the answer is more than text. */
@@ -30,11 +32,13 @@ export const isZerosRefused = ({ error, isZeros }: SmokeTestResult): boolean => 
 export const isWrong = (answer: SmokeTestResult): boolean => answer.error !== undefined && !isZerosRefused(answer);
 
 /** The error of a wrong answer, with the next steps. */
-export const wrongAnswer = ({ model, error, isZeros }: SmokeTestResult): UserError =>
+export const wrongAnswer = ({ model, error, hint, isZeros }: SmokeTestResult): UserError =>
   new UserError(
     `${model} answers wrongly: ${isZeros === true ? 'zeros, which it answered before, fail: ' : ''}${error}`,
     {
-      hint: `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
+      hint:
+        hint ??
+        `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
     },
   );
 
@@ -77,10 +81,10 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
   try {
     answered = await askBeforeCommit(http.client, model, golden, { zerosWereAnswered: false });
   } catch (error) {
-    return [{ ...own, error: described(error) }];
+    return [{ ...own, error: described(error), hint: error instanceof UserError ? error.hint : undefined }];
   }
   if (answered.asked === 'impossible') return [{ ...own, result: answered.text }];
-  if (answered.asked === 'zeros failed') return [{ ...own, error: answered.text, isZeros: true }];
+  if (answered.asked === 'zeros failed') return [{ ...own, error: answered.text, hint: answered.hint, isZeros: true }];
   let sample: SampleRequest;
   try {
     sample = await sampleFor(model, await http.client.modelConfig(name));
@@ -97,6 +101,7 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
       const { outputs } = await infer(client, name, sample);
       answer.milliseconds = performance.now() - started;
       answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
+      if (answered.isRandom === true) answer.result += '; another answer each time';
       if (first === undefined && sample.show !== undefined) answer.display = sample.show(outputs);
       first ??= outputs;
     } catch (error) {

@@ -54,6 +54,8 @@ export interface Answered {
   /** A summary: `answered 3 golden requests`. */
   text: string;
   hint?: string;
+  /** Whether a program answered the same request in two ways. */
+  isRandom?: true;
 }
 
 /** A model gave a wrong answer, or no answer. */
@@ -168,8 +170,8 @@ class VersionAsker {
           parameters: expected.parameters,
         });
       } catch (cause) {
-        // The model may refuse zeros, but not a row that it answers alone.
-        if (probe !== probes.at(-1) && !isLost(cause)) continue;
+        // The model may refuse zeros, but not a row that it answers alone. A program gives no wrong answer then.
+        if ((probe !== probes.at(-1) || !this.isNetwork) && !isLost(cause)) continue;
         const reason = withoutFrames(this.name, (cause as Error).message);
         throw this.failed(
           `${this.where} fails on a row of golden request ${expected.name} ${where}: ${reason}`,
@@ -229,8 +231,7 @@ class VersionAsker {
         if (other === undefined) return { asked: 'zeros', text: 'answered zeros' };
         const text = `gives another answer when it is asked again: ${describeMismatch(other)}`;
         // A program may draw random numbers on purpose.
-        if (!NETWORKS.includes(this.config.backend ?? ''))
-          return { asked: 'zeros', text: `answered zeros, but ${text}` };
+        if (!this.isNetwork) return { asked: 'zeros', text: `answered zeros, but ${text}`, isRandom: true };
         throw new WrongAnswerError(`${this.where} ${text}`, { hint: AGAIN, mismatch: other });
       }
       throw new WrongAnswerError(`${this.where} contradicts its configuration: ${wrong}`, {
@@ -243,6 +244,7 @@ class VersionAsker {
       if (contradicts(reason)) {
         throw this.failed(message, cause, `correct the output in the configuration of ${this.name}, or the model`);
       }
+      if (this.isNetwork && /when training/.test(reason)) throw this.failed(message, cause, AGAIN);
       if (isLost(cause)) throw this.failed(message, cause, `fix ${this.name}; if zeros are not valid input, ${golden}`);
       if (zerosWereAnswered) {
         const hint = `the model answered zeros before: fix ${this.name}; if zeros are no longer valid input, ${golden}`;
@@ -266,6 +268,10 @@ class VersionAsker {
   private failed(message: string, cause: unknown, hint: string): WrongAnswerError {
     this.options.signal?.throwIfAborted();
     return new WrongAnswerError(message, { hint, cause });
+  }
+
+  private get isNetwork(): boolean {
+    return NETWORKS.includes(this.config.backend ?? '');
   }
 
   private get where(): string {

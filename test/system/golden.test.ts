@@ -51,7 +51,7 @@ function write(files: Record<string, string>): void {
   writeRepository(repository, files);
 }
 
-const golden = (inputs: unknown[], outputs: unknown[], more: object = {}): string =>
+const golden = (inputs: readonly unknown[], outputs: readonly unknown[], more: object = {}): string =>
   JSON.stringify({ inputs: [{ name: 'x', data: inputs }], outputs: [{ name: 'y', data: outputs }], ...more });
 
 /** Publishes the folder to the second replica, without golden requests, because the fake server cannot answer them. */

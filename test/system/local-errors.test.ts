@@ -1,9 +1,12 @@
 import { createServer, type AddressInfo, type Server } from 'node:net';
 import { join } from 'node:path';
+import { Progress } from '../../src/cli/progress';
+import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
+import { ensurePython } from '../../src/install/python';
 import { LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
 import { modelYaml } from '../support/model-files';
-import { addingModel, writeRepository } from '../support/repository';
+import { addingModel, answeringProgram, writeRepository } from '../support/repository';
 import type { Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -175,4 +178,45 @@ test('npm run local names every reason if no model can be served', async () => {
   expect(code).toBe(1);
   expect(stderr).toContain('error: cannot serve any model\n');
   for (const { reason } of INVALID) expect(stderr).toContain(reason);
+});
+
+const TRAINING = `
+import sys, torch
+from torch import nn
+
+class Drops(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(4, 64), nn.Linear(64, 4)
+
+    def forward(self, x):
+        return self.narrow(nn.functional.dropout(self.wide(x), 0.5, True))
+
+norms = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+for name, model in ("drops", Drops().eval()), ("norms", norms):
+    torch.jit.script(model).save(f"{sys.argv[1]}/{name}/1/model.pt")
+`;
+
+test('npm run local refuses TorchScript that is random or in training mode, and does not ask a decoupled model', async () => {
+  const io =
+    'input { name: "input__0" data_type: TYPE_FP32 dims: [4] } output { name: "output__0" data_type: TYPE_FP32 dims: [4] }';
+  const repository = writeRepository(join(scratch.directory, 'training'), {
+    'drops/config.pbtxt': `platform: "pytorch_libtorch" max_batch_size: 8 ${io}`,
+    'drops/1/model.pt': '',
+    'norms/config.pbtxt': `platform: "pytorch_libtorch" max_batch_size: 8 ${io}`,
+    'norms/1/model.pt': '',
+    'streams/config.pbtxt': `backend: "python" model_transaction_policy { decoupled: true } ${io}`,
+    'streams/1/model.py': answeringProgram('input__0', 'output__0', 'x'),
+  });
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+  await exec(python, ['-c', TRAINING, repository]);
+  command.getDirectory(repository);
+  const { code, stdout, stderr } = await command.run(['--repo', repository, '--once']);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(
+    /drops version 1 gives another answer when it is asked again: output__0\[0, \d\] is [^]*-> a network that was saved in training mode/,
+  );
+  expect(stderr).toMatch(/norms\/1\/model\.pt: was saved with the whole module in training mode/);
+  expect(stdout).toMatch(/streams +HTTP +\S+ \S+ +was not asked: it is decoupled/);
+  expect(stdout).not.toContain('add golden requests');
 });

@@ -162,9 +162,9 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(said()).toMatch(/\n *invalid +FAILED: max_batch_size: must not be negative, got -1/);
   expect(said()).toMatch(/\n *on_invalid .*FAILED: needs invalid, which failed/);
   expect(said()).toMatch(
-    /picky +HTTP .*READY, request of zeros failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
+    /\npicky: the zero request failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
   );
-  expect(said()).toContain('Add a golden request');
+  expect(said()).toContain('add golden requests with valid input: picky/golden/CASE.json');
   expect(said()).toMatch(
     /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );

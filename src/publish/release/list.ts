@@ -4,7 +4,7 @@ import type { S3Store } from '../../s3/store';
 import { readFormat } from '../trial/mode';
 import { RetainedReleases } from '../trial/snapshot';
 import { releaseHistory } from './history';
-import { CONFIG_FILE, isReplaceable, getModelName, getVersion, getVersions } from '../keys';
+import { CONFIG_FILE, isReplaceable, isTraceRecord, getModelName, getVersion, getVersions } from '../keys';
 import { archiveKey, type RepositoryLocation } from '../../release/location';
 import {
   readHead,
@@ -138,16 +138,36 @@ export function changesBetween(before: Release | undefined, after: Release): str
     if (old.served.join() !== now.served.join()) {
       return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}${random}`];
     }
-    if (getConfig(name, old) !== getConfig(name, now)) return [`${name}: configuration`];
-    if (old.golden?.sha256 !== now.golden?.sha256) return [`${name}: golden requests`];
-    const gone = toNumbers(old).filter((version) => !toNumbers(now).includes(version));
-    return gone.length === 0 ? [] : [`${name}: deleted ${gone.join(' ')}`];
+    const changes = [
+      ...changedFiles(name, old, now),
+      ...(old.golden?.sha256 === now.golden?.sha256 ? [] : ['golden requests']),
+    ];
+    return changes.length === 0 ? [] : [`${name}: ${changes.join(' and ')}`];
+  });
+}
+
+/** Describes the changed files of a model: `1/model.py changed`, `files of 1 replaced`, `version 2 added`. */
+function changedFiles(name: string, old: ReleasedModel, now: ReleasedModel): string[] {
+  const [before, after] = [toNumbers(old), toNumbers(now)];
+  const keys = [...new Set([...Object.keys(old.objects), ...Object.keys(now.objects)])].sort();
+  const changed = keys.filter(
+    (key) => !isTraceRecord(key) && old.objects[key]?.checksum !== now.objects[key]?.checksum,
+  );
+  const groups = new Map<number | undefined, string[]>();
+  for (const key of changed) groups.set(getVersion(key), [...(groups.get(getVersion(key)) ?? []), key]);
+  // The configuration has a digest of the files, so it changes with each of them.
+  const config = `${name}/${CONFIG_FILE}`;
+  return [...groups].flatMap(([version, files]) => {
+    if (version !== undefined && !before.includes(version)) return [`version ${version} added`];
+    if (version !== undefined && !after.includes(version)) return [`version ${version} deleted`];
+    const relative = files
+      .filter((key) => key !== config || changed.length === 1)
+      .map((key) => key.slice(name.length + 1));
+    if (relative.length > 1 && version !== undefined) return [`files of ${version} replaced`];
+    return relative.map((file) => (file === CONFIG_FILE ? 'configuration' : `${file} changed`));
   });
 }
 
 const toNumbers = (model: ReleasedModel): number[] => [
   ...new Set(Object.keys(model.objects).flatMap((key) => getVersion(key) ?? [])),
 ];
-
-const getConfig = (name: string, model: ReleasedModel): string | undefined =>
-  model.objects[`${name}/${CONFIG_FILE}`]?.checksum;

@@ -76,7 +76,7 @@ export async function applyRelease(
     : { release: current, replicas: options.untried === true ? [] : await untilServed(current, mode, options) };
   // The release is current now. A failure below does not change that.
   await repairView(head, store, location).catch((error: unknown) => {
-    const message = `the files that servers without an agent read are not up to date: ${(error as Error).message}`;
+    const message = `the release is in service on all replicas with an agent, but servers without an agent read older files: ${(error as Error).message}`;
     const hint = (error instanceof UserError ? error.hint : undefined) ?? 'the next publish repairs them';
     options.onWarning?.({ file: where, message, hint });
   });

@@ -29,8 +29,10 @@ export async function repairView(head: HeadFile, store: S3Store, location: Repos
     const { isDone, occupied } = await write(await readAgentSnapshot(head, formatLocation(location)), store, location);
     if (!isDone) continue;
     if (occupied.length === 0) return;
-    throw new UserError(`no publisher may replace ${occupied.join(', ')}, which have other bytes than the release`, {
-      hint: 'npm run releases -- --prune deletes them when they are a day old; the next publish then writes them',
+    throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
+      hint:
+        'nothing to do if every replica has an agent; otherwise delete that file with npm run releases -- --prune when it ' +
+        'is a day old, and publish again',
     });
   }
 }

@@ -40,6 +40,12 @@ test('formatTable aligns numbers right and leaves no trailing blanks', () => {
   ).toBe(['model  bytes  note', '-----  -----  ----', 'a        1 B  x', 'bert    10 B'].join('\n'));
 });
 
+test('formatTable cuts long texts, but no paths', () => {
+  const [text, path] = ['no answer '.repeat(30), '/tmp/'.repeat(30)];
+  const [, , row] = formatTable(['text', 'path'], [[text, path]]).split('\n');
+  expect(row).toBe(`${text.slice(0, 97)}...  ${path}`);
+});
+
 test('formatTable writes control characters of a cell as escapes', () => {
   expect(formatTable(['text', 'n'], [['a\nb\x1b[1m\r', '1']])).toBe(
     'text             n\n---------------  -\na\\nb\\x1b[1m\\x0d  1',

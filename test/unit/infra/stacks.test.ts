@@ -33,7 +33,7 @@ function table(resources: readonly RegisteredResource[]): string {
         [`${'  '.repeat(depth)}${one.type.split(':').at(-1)}`, one.name, essence(one)],
         ...below(one, depth + 1),
       ]);
-  return `\n${formatTable(['resource', 'name', 'with'], below(undefined, 0))}\n`;
+  return `\n${formatTable(['resource', 'name', 'with'], below(undefined, 0), Infinity)}\n`;
 }
 
 describe.each(['staging', 'prod'])('stack %s', (stack) => {

@@ -55,5 +55,33 @@ test('changesBetween describes new, removed and changed models', () => {
     models: { a: model([2], ''), c: model([1], 'y'), d: model([1, 2], '') },
   });
   expect(changesBetween(before, after)).toEqual(['a 1 -> 2', 'removed b', 'c: configuration', 'new d 1 2']);
+  const released = (checksums: Record<string, string>, golden?: string) =>
+    newRelease({
+      previous: undefined,
+      origin: 't',
+      models: {
+        m: {
+          ...model([1], ''),
+          ...(golden !== undefined && { golden: { sha256: golden, bytes: 1, requests: 1 } }),
+          objects: Object.fromEntries(
+            Object.entries(checksums).map(([path, checksum]) => [`m/${path}`, { bytes: 1, checksum, etag: '' }]),
+          ),
+        },
+      },
+    });
+  // A published configuration contains a digest of the files.
+  const old = { 'config.pbtxt': 'a', '1/model.py': 'a', '1/data.bin': 'a', '1/trace.json': 'a' };
+  const changed: [Record<string, string>, string[], string?][] = [
+    [old, []],
+    [{ ...old, 'config.pbtxt': 'b' }, ['m: configuration']],
+    [{ ...old, 'config.pbtxt': 'b', '1/model.py': 'b' }, ['m: 1/model.py changed']],
+    [{ ...old, 'config.pbtxt': 'b', '1/model.py': 'b', '1/data.bin': 'b' }, ['m: files of 1 replaced']],
+    [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: version 2 added']],
+    [{ ...old, 'config.pbtxt': 'b', 'labels.txt': 'b' }, ['m: labels.txt changed and golden requests'], 'g'],
+    [{ 'config.pbtxt': 'a' }, ['m: version 1 deleted']],
+  ];
+  for (const [checksums, changes, golden] of changed) {
+    expect(changesBetween(released(old), released(checksums, golden))).toEqual(changes);
+  }
   expect(before.id < after.id || before.id.slice(0, 19) === after.id.slice(0, 19)).toBe(true);
 });
