@@ -357,3 +357,46 @@ def test_a_name_that_is_not_in_the_onnx_file(add_model: AddModel, run: Run) -> N
     status, events = run()
     assert status == 1
     assert events[-1]["error"] == "model.yaml: input 'z' is not in model.onnx, which has x"
+
+
+LINEAR = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    def export(context):
+        return TorchScriptExport(
+            eager=nn.Linear(3, 2),
+            example_inputs=(torch.rand(2, 3),),
+            fresh_inputs=[(torch.rand(1, 3),), (torch.rand(4, 3),)],
+            weights=Weights.random(context.seed),
+            {options}
+        )
+"""
+LINEAR_CONFIG = """
+    max_batch_size: 4
+    input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
+    output: [{ name: output__0, data_type: TYPE_FP32, dims: [2] }]
+"""
+
+
+@pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.5", 0.5)])
+def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
+    add_model: AddModel, run: Run, serving: str, served: float
+) -> None:
+    options = f"freeze=True, tolerance=1e-6, serving_tolerance={serving}"
+    folder = add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    status, events = run()
+    assert status == 0, events
+    module = torch.jit.load(folder / "1" / "model.pt")  # type: ignore[no-untyped-call]
+    assert list(module.parameters()) == []
+    request = json.loads((folder / "golden/1/traced-0.json").read_text(encoding="utf-8"))
+    assert request["outputs"][0]["tolerance"]["absolute"] == served
+
+
+@pytest.mark.parametrize("options", ['tolerance=float("nan")', 'tolerance=0, serving_tolerance=float("inf")'])
+def test_a_tolerance_is_finite(add_model: AddModel, run: Run, options: str) -> None:
+    add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    status, events = run()
+    assert status == 1
+    assert "; allowed: finite numbers from 0" in events[-1]["error"]
