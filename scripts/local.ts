@@ -38,7 +38,6 @@ const FLAGS = {
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   'load-timeout': { type: 'string', default: '300' },
-  'fit-config': { type: 'boolean', default: false },
   'http-port': { type: 'string', default: '8000' },
   'grpc-port': { type: 'string', default: '8001' },
   'metrics-port': { type: 'string', default: '8002' },
@@ -61,7 +60,6 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
   --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
-  --fit-config           if weights need other dims than model.yaml has, change model.yaml and report the change
   --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
   --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
   --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})
@@ -129,7 +127,6 @@ async function local(argv: readonly string[]): Promise<number> {
       noAsk: flags['no-ask'],
       // Loaded on demand, because it loads a compiler.
       pod: flags.agent ? (await import('../infra/triton/agent/program')).podPrograms() : undefined,
-      fitConfig: flags['fit-config'],
       ports,
       progress,
       timings,

@@ -32,12 +32,11 @@ def field_name(path: FieldPath) -> str:
 
 
 class ConfigError(TraceError):
-    """The weights need other dims than those in model.yaml; `--fit-config` sets `values` there."""
+    """The weights need other dims than those in model.yaml: those of `values`."""
 
     def __init__(self, message: str, values: Mapping[FieldPath, Dims]) -> None:
         fields = ", ".join(f"{field_name(path)} to {dims}" for path, dims in values.items())
-        super().__init__(message, f"Run it again with --fit-config, which sets {fields} in model.yaml.")
-        self.values = values
+        super().__init__(message, f"In model.yaml, set {fields}.")
 
 
 @dataclass(frozen=True)

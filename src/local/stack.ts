@@ -21,7 +21,7 @@ import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../inst
 import { ensurePython, type PythonEnvironment } from '../install/python';
 import { ensureSeaweedfs } from '../install/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../install/triton';
-import { describeFitted, describeTrace, traceModels } from '../trace/trace';
+import { describeTrace, traceModels } from '../trace/trace';
 import { explainLoadFailure } from '../triton/load-failure';
 import { WEIGHTS_FILE } from '../model/weights-file';
 import { startTriton, type TritonProcess, type TritonProcessOptions } from './triton-server';
@@ -66,8 +66,6 @@ export interface StackOptions {
   loadTimeoutMs: number;
   /** Serve models without asking them. */
   noAsk: boolean;
-  /** Whether a trace may set the dims in model.yaml that its weights need. */
-  fitConfig?: boolean;
   /** Serve through a release agent, with these programs. Default: Triton reads the bucket. */
   pod?: PodPrograms | undefined;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
@@ -323,12 +321,10 @@ async function trace(environment: PythonEnvironment, options: StackOptions): Pro
       repository: options.repository,
       models,
       weights: options.weights,
-      fitConfig: options.fitConfig ?? false,
       onEvent: (event) => {
         if (event.event === 'progress') step.update(`${event.model}: ${event.step}`);
         if (event.event === 'warning') options.progress.line(`     ${event.model}: warning: ${event.text}`);
         if (event.event === 'up-to-date') upToDate += 1;
-        if (event.event === 'fitted') options.progress.line(`     ${describeFitted(event)}`);
         if (event.event === 'done') {
           made += 1;
           options.progress.line(`     ${event.model}: ${formatBytes(event.bytes)}, ${describeTrace(event)}`);
