@@ -153,6 +153,10 @@ def _check(
     fresh = [tuple(case) for case in export.fresh_inputs]
     inputs = fresh if thorough else [fresh[case] for case in golden.representative(fresh)]
     expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
+    if len(inputs) < len(fresh) and any(tensor.numel() == 0 for answer in expected for tensor in answer):
+        # Another input may give elements to compare, and is then the golden request.
+        inputs = fresh
+        expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
     probes = []
     if thorough:
         require_repeatable(export.eager, inputs, expected, export.tolerance)

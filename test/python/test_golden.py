@@ -400,3 +400,32 @@ def test_a_tolerance_is_finite(add_model: AddModel, run: Run, options: str) -> N
     status, events = run()
     assert status == 1
     assert "; allowed: finite numbers from 0" in events[-1]["error"]
+
+
+def test_a_quick_check_of_a_detector_uses_inputs_in_which_it_finds_something(add_model: AddModel, run: Run) -> None:
+    finds = """
+        import torch
+        from torch import nn
+        from tracing import TorchScriptExport, Weights
+
+        class Find(nn.Module):
+            def forward(self, x):
+                return torch.nonzero(x > 0).to(torch.float32)
+
+        def export(context):
+            inputs = [(torch.zeros(2),), (torch.zeros(3),), (torch.ones(9),)]
+            return TorchScriptExport(
+                eager=Find(), example_inputs=(torch.ones(4),), fresh_inputs=inputs, tolerance=0, weights=Weights.none()
+            )
+    """
+    tensors = """
+        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1] }]
+        output: [{ name: output__0, data_type: TYPE_FP32, dims: [-1, 1] }]
+    """
+    folder = add_model("m", finds, config=tensors)
+    golden = []
+    for arguments in (["--quick"], []):
+        status, events = run(*arguments)
+        assert (status, events[-1]["event"], events[-1]["check"]["elements"]) == (0, "done", 9), events
+        golden.append({path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()})
+    assert golden[0] == golden[1]
