@@ -7,7 +7,7 @@ import { displayPath, getReason } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ensurePython } from '../src/install/python';
-import { describeFitted, describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
+import { describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
 
 const FLAGS = {
   repo: { type: 'string', default: paths.modelRepository },
@@ -15,7 +15,6 @@ const FLAGS = {
   exclude: { type: 'string' },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   force: { type: 'boolean', default: false },
-  'fit-config': { type: 'boolean', default: false },
   explain: { type: 'boolean', default: false },
   version: { type: 'string' },
   seed: { type: 'string' },
@@ -34,7 +33,6 @@ If a model has a weights.yaml, downloads its weights first.
   --weights MODEL=FILE  weights of one model, instead of those in its weights.yaml: a file, a folder or a hub id,
                         OWNER/NAME@REVISION; repeat the flag for several models
   --force               also trace models that are up to date
-  --fit-config          if weights need other dims than model.yaml has, change model.yaml and report the change
   --explain             report why each model would be traced or is up to date; trace nothing
   --version N           version folder to write (default: the newest that version_policy names, or 1)
   --seed N              seed of random weights and of the inputs of the comparison (default: 0)
@@ -72,7 +70,6 @@ async function trace(argv: readonly string[]): Promise<number> {
       ...selection,
       weights: flags.weights,
       force: flags.force,
-      fitConfig: flags['fit-config'],
       explain: flags.explain,
       version: flags.version,
       seed: flags.seed,
@@ -113,8 +110,6 @@ function describe(event: TraceEvent): string | undefined {
         : `${event.model}: would be traced: ${event.reasons.join('; ')}`;
     case 'warning':
       return `${event.model}: warning: ${event.text}`;
-    case 'fitted':
-      return describeFitted(event);
     case 'fetched':
       return `${event.model}: downloaded ${formatCount(event.files, 'file')} that weights.yaml names`;
     case 'nothing':

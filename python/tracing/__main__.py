@@ -13,15 +13,14 @@ import time
 import traceback
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
 from model_packages.install import REQUIREMENTS
 from tracing import report
 from tracing.child import child_environment
-from tracing.contract import ConfigError, TraceError
-from tracing.fit import neighbours, set_dims
+from tracing.contract import TraceError
 from tracing.imports import importable
 from tracing.record import Record, read_record
 from tracing.report import Report
@@ -43,12 +42,10 @@ class Options:
     weights: Mapping[str, str]
     seed: int
     force: bool
-    fit_config: bool
     explain: bool
     quick: bool
     background: bool
     jobs: int
-    json: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TraceError as error:
         print(error.message if error.hint is None else f"{error.message}\n    -> {error.hint}", file=sys.stderr)
         return EXIT_USAGE
-    with report.json_lines() if options.json else report.text_lines() as emit:
+    with report.json_lines() as emit:
         for name in options.models or []:
             if name in untraced_models(options.repo) and name not in options.exclude:
                 emit(report.nothing(name, own_file(options.repo / name)))
@@ -71,26 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
     """Make all stale models. Return False if a model failed; the others are still made."""
-    fitted: set[str] = set()
-
-    def emit_and_note(event: report.Event) -> None:
-        if event["event"] == "fitted":
-            fitted.add(event["model"])
-        emit(event)
-
-    def emit_failures(event: report.Event) -> None:
-        if event["event"] == "failed":
-            emit(event)
-
     ok, stale = _find_stale(models, options, emit)
     if len(stale) == 1:
-        ok = _make_in_this_process(stale[0], options, emit_and_note) and ok
-    else:
-        ok = _make_in_processes(stale, options, emit_and_note) and ok
-    # --fit-config may have changed the dims of a model after that model was made, because of a neighbour's weights.
-    others = [model for model in models if model.name in fitted] if ok else []
-    ok, late = _find_stale(others, replace(options, force=False), emit_failures) if others else (ok, [])
-    return _make_in_processes(late, options, emit) and ok
+        return _make_in_this_process(stale[0], options, emit) and ok
+    return _make_in_processes(stale, options, emit) and ok
 
 
 def _find_stale(models: Sequence[Model], options: Options, emit: Report) -> tuple[bool, list[Model]]:
@@ -156,7 +137,6 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         "--seed", type=int, default=0, help="seed of random weights and of inputs of the check (default: 0)"
     )
     parser.add_argument("--force", action="store_true", help="trace models that are up to date, too")
-    parser.add_argument("--fit-config", action="store_true", help="set the dims in model.yaml that the weights need")
     parser.add_argument(
         "--explain", action="store_true", help="report why each model would be traced or not, and trace none"
     )
@@ -171,7 +151,6 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         metavar="N",
         help="number of models to trace in parallel (default: %(default)s)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line instead of text")
     values = vars(parser.parse_args(arguments))
     return Options(**{**values, "weights": dict(values["weights"])})
 
@@ -273,15 +252,7 @@ def _make_in_this_process(model: Model, options: Options, emit: Report) -> bool:
     began = time.monotonic()
     try:
         emit(report.started(model))
-        try:
-            record = _make(model, options, emit)
-        except ConfigError as error:
-            if not options.fit_config:
-                raise
-            for fitted, values in {**neighbours(model, error.values), model: error.values}.items():
-                emit(report.fitted(fitted, set_dims(fitted.folder / "model.yaml", values)))
-            # In a new process: modules that this one has already imported would not be recorded as sources.
-            return _make_in_new_process(model, replace(options, fit_config=False), emit, [])
+        record = _make(model, options, emit)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         hint = (
@@ -311,10 +282,8 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
 
 def _make_in_new_process(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """Make one model in a separate process, which is added to `children`, and pass its events to `emit`."""
-    command = [sys.executable, "-m", "tracing", "--json", "--force", "--models", model.name]
+    command = [sys.executable, "-m", "tracing", "--force", "--models", model.name]
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
-    if options.fit_config:
-        command.append("--fit-config")
     if options.quick:
         command.append("--quick")
     if options.version is not None:

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
-Precision: TypeAlias = Literal["fp32", "bf16", "fp16"]
-
-
 class TraceError(Exception):
     """A problem that the user has to fix: `message` is the problem, `hint` the next step, `others` more problems."""
 
@@ -58,12 +55,11 @@ def field_name(path: FieldPath) -> str:
 
 
 class ConfigError(TraceError):
-    """The weights need other dims than those in model.yaml; `--fit-config` sets `values` there."""
+    """The weights need other dims than those in model.yaml: those of `values`."""
 
     def __init__(self, message: str, values: Mapping[FieldPath, Dims]) -> None:
         fields = ", ".join(f"{field_name(path)} to {dims}" for path, dims in values.items())
-        super().__init__(message, f"Run it again with --fit-config, which sets {fields} in model.yaml.")
-        self.values = values
+        super().__init__(message, f"In model.yaml, set {fields}.")
 
 
 @dataclass(frozen=True)
@@ -151,9 +147,7 @@ class _Export:
     eager: the module in eval mode, with which the artifact is compared.
     fresh_inputs: tuples of input tensors, all different and none equal to the tracing input. If max_batch_size > 0,
         they include batches of 1 and of max_batch_size; for dims of -1, at least two sizes with the smallest allowed.
-    precision: the precision in which the artifact computes. The eager module, inputs and outputs stay FP32.
-    tolerance: largest allowed |artifact - eager| of any output element; 0 means bitwise equality. One number for each
-        precision in which the model may be served, or one number for all.
+    tolerance: largest allowed |artifact - eager| of any output element; 0 means bitwise equality.
     serving_tolerance: largest allowed difference of a server's answers to the golden requests; None means `tolerance`.
         May be larger for servers with other arithmetic, such as TF32 on GPUs. Values below `tolerance` have no effect.
     extra_files: path relative to the model's folder -> bytes, written with the artifact.
@@ -161,35 +155,21 @@ class _Export:
 
     eager: nn.Module
     fresh_inputs: Sequence[tuple[Tensor, ...]]
-    tolerance: float | Mapping[Precision, float]
+    tolerance: float
     weights: Weights
-    precision: Precision = "fp32"
     serving_tolerance: float | None = None
     extra_files: Mapping[str, bytes] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        tolerances = self.tolerance.values() if isinstance(self.tolerance, Mapping) else [self.tolerance]
-        for value in (*tolerances, self.serving_tolerance or 0):
+        for value in (self.tolerance, self.serving_tolerance or 0):
             # Infinity and NaN would allow every difference: no number exceeds them.
             if not (math.isfinite(value) and value >= 0):
                 raise TraceError(f"a tolerance is {value}; allowed: finite numbers from 0", "Correct it in trace.py.")
 
     @property
-    def allowed(self) -> float:
-        """The tolerance of the artifact. Raises TraceError if there is none for its precision."""
-        if isinstance(self.tolerance, int | float):
-            return self.tolerance
-        if self.precision not in self.tolerance:
-            raise TraceError(
-                f"trace.py exports in {self.precision}, but has tolerances for {', '.join(self.tolerance)} only",
-                "Measure it with npm run bench -- --only precision, and add it.",
-            )
-        return self.tolerance[self.precision]
-
-    @property
     def allowed_served(self) -> float:
         """The tolerance for a server's answers."""
-        return max(self.allowed, self.serving_tolerance or 0)
+        return max(self.tolerance, self.serving_tolerance or 0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,18 +177,16 @@ class TorchScriptExport(_Export):
     """An export to model.pt.
 
     example_inputs: inputs for tracing. None scripts the whole module instead, which keeps data-dependent branches.
-    channels_last: convert images and weights of convolutions to NHWC, which GPU tensor cores prefer in BF16 and FP16.
     freeze: fold weights into the graph, such as a batch norm into the convolution before it.
     """
 
     example_inputs: tuple[Tensor, ...] | None
-    channels_last: bool = False
     freeze: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport(_Export):
-    """An export to model.onnx. `save` writes the file in `precision` to the given path, and optional data files."""
+    """An export to model.onnx. `save` writes the file to the given path, and optional data files."""
 
     save: Callable[[Path], None]
 

@@ -20,8 +20,6 @@ export interface TraceOptions {
   /** MODEL=FILE, MODEL=HUB-ID or MODEL=DIRECTORY */
   weights: readonly string[];
   force?: boolean;
-  /** Set dims in model.yaml if the weights need other dims. */
-  fitConfig?: boolean;
   /** Compare only the golden requests with PyTorch, before a model is served on this machine. */
   quick?: boolean;
   /** Leave the processors to other programs. */
@@ -40,7 +38,7 @@ export interface TraceOptions {
 /** Exit code of `python -m tracing` for a wrong command line. */
 const USAGE_EXIT = 2;
 
-/** Events that `python -m tracing --json` prints, one per line. */
+/** Events that `python -m tracing` prints, one per line. */
 export type TraceEvent =
   | { event: 'start'; model: string; version: number }
   | { event: 'progress'; model: string; step: string }
@@ -50,8 +48,6 @@ export type TraceEvent =
   | ({ event: 'up-to-date'; model: string } & TraceResult)
   | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
   | { event: 'nothing'; model: string; file: string | null }
-  /** Fields of the model's model.yaml were set; one phrase per field. */
-  | { event: 'fitted'; model: string; changes: string[] }
   /** `files` of the model's weights.yaml were downloaded. */
   | { event: 'fetched'; model: string; files: number }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
@@ -95,12 +91,11 @@ export async function traceModels(options: TraceOptions): Promise<void> {
   const release = isShared ? undefined : await acquireLock(lockFile(options.repository), 'the traces', { signal });
   try {
     const found = await fetchAll(options);
-    const args = ['-m', 'tracing', '--json', '--repo', resolve(options.repository)];
+    const args = ['-m', 'tracing', '--repo', resolve(options.repository)];
     if (options.models !== undefined) args.push('--models', options.models.join(','));
     if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
-    if (options.fitConfig === true) args.push('--fit-config');
     for (const flag of ['explain', 'quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];
@@ -204,10 +199,6 @@ function absoluteWeights(text: string): string {
   const at = text.indexOf('=') + 1;
   return at > 0 && existsSync(text.slice(at)) ? text.slice(0, at) + resolve(text.slice(at)) : text;
 }
-
-/** One line about a model.yaml that was changed to fit its weights. */
-export const describeFitted = ({ model, changes }: Extract<TraceEvent, { event: 'fitted' }>): string =>
-  `${model}: model.yaml was changed: ${changes.join('; ')}`;
 
 /** One line about a finished model: its weights, and the difference between the artifact and PyTorch. */
 export function describeTrace({ weights, check }: TraceResult): string {

@@ -36,7 +36,7 @@ PYTHON = Path(__file__).parents[2] / "python"
 
 
 def command(repository: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-m", "tracing", "--json", "--repo", str(repository), *arguments]
+    return [sys.executable, "-m", "tracing", "--repo", str(repository), *arguments]
 
 
 def in_process(repository: Path, *arguments: str, python_path: str = "") -> tuple[int, list[Event]]:
@@ -86,7 +86,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
 
     def run(*arguments: str) -> tuple[int, list[Event]]:
         capfd.readouterr()
-        status = main(["--json", "--repo", str(tmp_path / "repo"), *arguments])
+        status = main(["--repo", str(tmp_path / "repo"), *arguments])
         return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     return run

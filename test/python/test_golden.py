@@ -402,3 +402,75 @@ def test_a_name_that_is_not_in_the_onnx_file(add_model: AddModel, run: Run) -> N
     status, events = run()
     assert status == 1
     assert events[-1]["error"] == "model.yaml: input 'z' is not in model.onnx, which has x"
+
+
+LINEAR = """
+    import torch
+    from torch import nn
+    from tracing import TorchScriptExport, Weights
+
+    def export(context):
+        return TorchScriptExport(
+            eager=nn.Linear(3, 2),
+            example_inputs=(torch.rand(2, 3),),
+            fresh_inputs=[(torch.rand(1, 3),), (torch.rand(4, 3),)],
+            weights=Weights.random(context.seed),
+            {options}
+        )
+"""
+LINEAR_CONFIG = """
+    max_batch_size: 4
+    input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
+    output: [{ name: output__0, data_type: TYPE_FP32, dims: [2] }]
+"""
+
+
+@pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.5", 0.5)])
+def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
+    add_model: AddModel, run: Run, serving: str, served: float
+) -> None:
+    options = f"freeze=True, tolerance=1e-6, serving_tolerance={serving}"
+    folder = add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    status, events = run()
+    assert status == 0, events
+    module = torch.jit.load(folder / "1" / "model.pt")  # type: ignore[no-untyped-call]
+    assert list(module.parameters()) == []
+    request = json.loads((folder / "golden/1/traced-0.json").read_text(encoding="utf-8"))
+    assert request["outputs"][0]["tolerance"]["absolute"] == served
+
+
+@pytest.mark.parametrize("options", ['tolerance=float("nan")', 'tolerance=0, serving_tolerance=float("inf")'])
+def test_a_tolerance_is_finite(add_model: AddModel, run: Run, options: str) -> None:
+    add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    status, events = run()
+    assert status == 1
+    assert "; allowed: finite numbers from 0" in events[-1]["error"]
+
+
+def test_a_quick_check_of_a_detector_uses_inputs_in_which_it_finds_something(add_model: AddModel, run: Run) -> None:
+    finds = """
+        import torch
+        from torch import nn
+        from tracing import TorchScriptExport, Weights
+
+        class Find(nn.Module):
+            def forward(self, x):
+                return torch.nonzero(x > 0).to(torch.float32)
+
+        def export(context):
+            inputs = [(torch.zeros(2),), (torch.zeros(3),), (torch.ones(9),)]
+            return TorchScriptExport(
+                eager=Find(), example_inputs=(torch.ones(4),), fresh_inputs=inputs, tolerance=0, weights=Weights.none()
+            )
+    """
+    tensors = """
+        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1] }]
+        output: [{ name: output__0, data_type: TYPE_FP32, dims: [-1, 1] }]
+    """
+    folder = add_model("m", finds, config=tensors)
+    golden = []
+    for arguments in (["--quick"], []):
+        status, events = run(*arguments)
+        assert (status, events[-1]["event"], events[-1]["check"]["elements"]) == (0, "done", 9), events
+        golden.append({path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()})
+    assert golden[0] == golden[1]
