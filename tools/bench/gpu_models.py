@@ -88,7 +88,7 @@ def answers(network: Network) -> Iterator[Row]:
             "arithmetic": title,
             "difference": max(float((answer - right).abs().max()) for answer, right in pairs),
             "largest": max(float(right.abs().max()) for _, right in pairs),
-            "tolerance": network.export.allowed,
+            "tolerance": network.export.tolerance,
             "servingTolerance": network.export.allowed_served,
         }
 
