@@ -27,6 +27,7 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -210,6 +211,8 @@ def cached(name: str, build: Callable[[Path], None], mark: str = COMPLETE, *, cl
     root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "triton-serving"
     directory = root / name
     if (directory / mark).exists():
+        with suppress(OSError):  # a read-only cache
+            (directory / mark).touch()  # `npm run clean` deletes what was not used
         return directory
     try:
         root.mkdir(parents=True, exist_ok=True)
