@@ -12,7 +12,7 @@ const COMMANDS = {
   local: 'serve the models of a folder on this machine, and ask them',
   trace: 'create model.pt or model.onnx from each trace.py, and compare it with PyTorch',
   validate: 'check the models without a server',
-  infer: 'send a request to a model, or measure it',
+  infer: 'send a request to a model',
   'sync-models': 'publish the models, and have every replica serve them',
   status: 'compare what each replica serves with the release',
   releases: 'list the releases',
