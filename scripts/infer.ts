@@ -4,8 +4,7 @@ import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } fro
 import { givenControlKey } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
-import type { BenchOptions } from '../src/infer/bench';
-import { DEFAULT_TOP, inferCommand, typesCommand, type Connection } from '../src/infer/command';
+import { DEFAULT_TOP, inferCommand, type Connection } from '../src/infer/command';
 import { PIXELS, type PixelKind } from '../src/media/pictures';
 import { SAVED_AS } from '../src/infer/results';
 import { STANDARD_HTTP } from '../src/local/hints';
@@ -25,31 +24,16 @@ const FLAGS = {
   url: { type: 'string' },
   grpc: { type: 'string' },
   header: { type: 'string', multiple: true, default: [] as string[] },
-  traceparent: { type: 'boolean', default: false },
   timeout: { type: 'string', default: '60' },
-  bench: { type: 'boolean', default: false },
-  concurrency: { type: 'string' },
-  duration: { type: 'string' },
-  rate: { type: 'string' },
-  p99: { type: 'string' },
-  types: { type: 'string' },
   help: { type: 'boolean', default: false },
 } as const;
-
-/** Defaults of flags that are allowed only with --bench. */
-const BENCH_DEFAULTS = { concurrency: '1', duration: '10' } as const;
-/** Default of --concurrency with --rate. */
-const RATE_CONCURRENCY = '64';
-const BENCH_FLAGS = ['concurrency', 'duration', 'rate', 'p99'] as const;
 
 const HELP = `Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.
 
   npm run infer -- MODEL [INPUT...] [options]
-  npm run infer -- [MODEL...] --types FILE.ts
 
   INPUT              a picture, a .wav, .npy, .json or .txt file, JSON, or a text; the model determines how it is sent
                      NAME=INPUT is the input NAME of the model: NAME=[[1, 2]]; put a text that is JSON into a .txt file
-                     {"inputs": [...]}, or a .json file with it, is a whole request, as curl sends it
   -o, --out FILE     save the answer: ${SAVED_AS.join(' ')}
   --json             print the answer as JSON
   --outputs A,B      request only these outputs (default: all)
@@ -63,40 +47,19 @@ const HELP = `Sends a request to a model and prints the answer. Without an INPUT
   --url URL          Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)
   --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
   --header "A: B"    header of each request; repeat the flag for several headers
-  --traceparent      send a new W3C trace context, so that a Triton with OpenTelemetry traces the request; print the trace id
   --timeout SECONDS  timeout of each request (default: ${FLAGS.timeout.default})
-  --bench            send the request repeatedly and measure the time; without an INPUT, send zeros
-  --concurrency N    requests in flight, with --bench (default: ${BENCH_DEFAULTS.concurrency}; with --rate at most, default ${RATE_CONCURRENCY})
-  --rate N           N requests per second, with --bench; latency counts from the time at which a request was due
-  --p99 MS           with --bench, double --concurrency, or --rate if it is given, until the 99th percentile is above MS
-  --duration SECONDS duration of the measurement, with --bench (default: ${BENCH_DEFAULTS.duration})
-  --types FILE.ts    write the TypeScript types of the inputs and outputs of the models (default: all ready models)
   --help             print this text
 
 Examples:
   npm run infer -- resnet                                   # print the inputs and outputs
   npm run infer -- resnet photo.jpg --top 3
   npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
-  npm run infer -- resnet photo.jpg --bench --rate 10 --p99 100   # how many requests per second within 100 ms
 
-Exit codes: 0 answered, 1 failed (with --bench: a request failed, or --p99 was not met), 2 wrong command line.
+Exit codes: 0 answered, 1 failed, 2 wrong command line.
 `;
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
-/** Flags of a request, which --types does not send. */
-const NOT_FOR_TYPES = [
-  'out',
-  'json',
-  'outputs',
-  'top',
-  'pixels',
-  'version',
-  'traceparent',
-  'bench',
-  ...BENCH_FLAGS,
-] as const;
-
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() => infer(argv));
 }
@@ -107,28 +70,13 @@ async function infer(argv: readonly string[]): Promise<number> {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
-  const server = getServer(flags);
-  if (flags.types !== undefined) {
-    const other = NOT_FOR_TYPES.find((name) => flags[name] !== undefined && flags[name] !== false);
-    if (other !== undefined)
-      throw new UsageError(`--types and --${other} cannot be combined`, { hint: 'omit one of them' });
-    return typesCommand({ ...server, file: typesFile(flags.types), models: positionals });
-  }
   const [model, ...inputs] = positionals;
   if (model === undefined || model.trim() === '')
     throw new UsageError('no model is given', { hint: 'npm run infer -- MODEL [INPUT...]' });
-  const benchFlag = BENCH_FLAGS.find((name) => flags[name] !== undefined);
-  if (!flags.bench && benchFlag !== undefined) {
-    throw new UsageError(`--${benchFlag} needs --bench`, { hint: 'add --bench' });
-  }
-  // Triton would trace each of the requests.
-  const single = (['out', 'traceparent'] as const).find((name) => flags[name] !== undefined && flags[name] !== false);
-  if (flags.bench && single !== undefined)
-    throw new UsageError(`--${single} and --bench cannot be combined`, { hint: 'omit one of them' });
   return inferCommand({
     model,
     inputs,
-    ...server,
+    ...getServer(flags),
     version:
       flags.version === undefined ? undefined : parseInteger('version', flags.version, 1, Number.MAX_SAFE_INTEGER),
     pixels: flags.pixels === undefined ? undefined : pixelKind(flags.pixels),
@@ -136,25 +84,8 @@ async function infer(argv: readonly string[]): Promise<number> {
     top: flags.top === undefined ? undefined : parseInteger('top', flags.top, 0, 1000),
     out: flags.out === undefined ? undefined : outFile(flags.out),
     json: flags.json,
-    traced: flags.traceparent,
     repeated: repeatedFlags(flags),
-    load: flags.bench ? benchOptions(flags) : undefined,
   });
-}
-
-function benchOptions({
-  concurrency,
-  duration = BENCH_DEFAULTS.duration,
-  rate,
-  p99,
-}: Partial<Record<(typeof BENCH_FLAGS)[number], string>>): BenchOptions {
-  const usual = rate === undefined ? BENCH_DEFAULTS.concurrency : RATE_CONCURRENCY;
-  return {
-    concurrency: parseInteger('concurrency', concurrency ?? usual, 1, 1024),
-    seconds: parseInteger('duration', duration, 1, LONGEST_S),
-    rate: rate === undefined ? undefined : parseInteger('rate', rate, 1, 100_000),
-    p99: p99 === undefined ? undefined : parseInteger('p99', p99, 1, 1000 * LONGEST_S),
-  };
 }
 
 interface ServerFlags {
@@ -234,16 +165,7 @@ function outFile(file: string): string {
   if (!SAVED_AS.includes(extname(file).toLowerCase())) {
     throw new UsageError(`--out ${file}: unknown file type; allowed: ${SAVED_AS.join(' ')}`);
   }
-  return inFolder('out', file);
-}
-
-function typesFile(file: string): string {
-  if (!file.endsWith('.ts')) throw new UsageError(`--types ${file}: must be the name of a .ts file`);
-  return inFolder('types', file);
-}
-
-function inFolder(flag: string, file: string): string {
   const folder = dirname(resolve(file));
-  if (!existsSync(folder)) throw new UsageError(`--${flag} ${file}: the folder ${folder} does not exist`);
+  if (!existsSync(folder)) throw new UsageError(`--out ${file}: the folder ${folder} does not exist`);
   return file;
 }

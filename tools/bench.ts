@@ -1,7 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
-import { benchClient } from './bench/client';
 import { benchColdStart } from './bench/coldstart';
 import { benchDistance } from './bench/distance';
 import { benchGolden } from './bench/golden';
@@ -25,7 +24,6 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     batching: images per second of gfpgan in batches and one by one
                     golden: time to publish all models with and without golden requests
                     preview: "pulumi preview" of the stack staging and of an empty program
-                    client: requests per second of our client and of NVIDIA's tritonclient and perf_analyzer
                     sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
                     distance: sync-models, downloads of the agent, s5cmd and rclone over TLS with round-trip times of 1, 30
                     and 150 ms
@@ -34,7 +32,7 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
   --repetitions N   rounds of each comparison (default 7)
   --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, ready, start;
                     distance: cold-1000, cold-10000, large, no-op, changed, download-1000, download-large;
-                    client: http, grpc; coldstart: one, twenty, small, changes, publish
+                    coldstart: one, twenty, small, changes, publish
   --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
   --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or
                     --quick none)
@@ -78,8 +76,8 @@ async function bench(argv: readonly string[]): Promise<number> {
   if (flags.quick && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
     throw new UsageError('--quick is for --only sync, distance and coldstart');
   }
-  if (flags.rows !== undefined && !['sync', 'distance', 'client', 'coldstart'].includes(flags.only ?? '')) {
-    throw new UsageError('--rows is for --only sync, distance, client and coldstart');
+  if (flags.rows !== undefined && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
+    throw new UsageError('--rows is for --only sync, distance and coldstart');
   }
   const rows = parseList('rows', flags.rows);
   // A partial run must not replace the complete results.
@@ -91,7 +89,6 @@ async function bench(argv: readonly string[]): Promise<number> {
     batching: () => benchBatching(repetitions),
     golden: () => benchGolden(repetitions),
     preview: () => benchPreview(repetitions),
-    client: () => benchClient(repetitions, rows),
     coldstart: () => benchColdStart({ repetitions, rows, quick: flags.quick }),
     distance: () => benchDistance({ repetitions, rows, quick: flags.quick }),
     sync: () =>

@@ -1,11 +1,17 @@
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
 import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
+import { forEachLimited } from '../src/core/concurrency';
 import { UsageError } from '../src/core/errors';
 import { formatDuration } from '../src/core/format';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ownModels } from './shipped-models';
+import { cacheRoot, makeDirectory } from '../src/install/cache';
 import { ensurePython } from '../src/install/python';
 
 const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, npm packages, and unit tests.
@@ -22,7 +28,8 @@ Your own models in model-repo/ are excluded; npm run validate checks them.
 Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
 `;
 
-const ATTW = '@arethetypeswrong/cli/dist/index.js';
+/** Checks that run at the same time: tsc and eslint need a core and up to 2.4 GB each. */
+const AT_ONCE = 2;
 const UNIT_TESTS = 'unit tests';
 
 export async function main(argv: readonly string[]): Promise<number> {
@@ -44,23 +51,54 @@ async function check(argv: readonly string[]): Promise<number> {
   const { python, bin } = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true }),
   );
-  const node = (name: string, path: string, ...args: string[]): Check => ({
-    name,
-    command: process.execPath,
-    args: [join(paths.root, 'node_modules', ...path.split('/')), ...args],
-  });
-  const py = (name: string, ...args: string[]): Check => ({ name, command: python, args: ['-m', ...args] });
+  const module = (path: string, ...args: string[]): Command => [
+    process.execPath,
+    [join(paths.root, 'node_modules', ...path.split('/')), ...args],
+  ];
+  const node = (name: string, path: string, ...args: string[]): Check => ({ name, commands: [module(path, ...args)] });
+  const py = (name: string, ...args: string[]): Check => ({ name, commands: [[python, ['-m', ...args]]] });
+  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-check-'));
+  // npm packs each package once, and both tools read the tarball.
+  const npmPackage = (name: string, folder: string, ...args: string[]): Check => {
+    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
+    const file = `${manifest['name']}-${manifest['version']}.tgz`.replace('@', '').replace('/', '-');
+    return {
+      name,
+      commands: [
+        ['npm', ['pack', folder, '--silent', '--pack-destination', scratch]],
+        module('@arethetypeswrong/cli/dist/index.js', join(scratch, file), '--format=ascii', ...args),
+        module('publint/src/cli.js', join(scratch, file), '--strict'),
+      ],
+    };
+  };
+  const cache = join(cacheRoot(), `check-${createHash('sha256').update(paths.root).digest('hex').slice(0, 12)}`);
+  makeDirectory(cache);
+  // The results of unchanged files are cached by content. A changed type can affect the lint of other files, which only a
+  // run with an empty cache, as in CI, finds.
+  const cached = (name: string): string[] => [
+    '--cache',
+    '--cache-strategy=content',
+    `--cache-location=${join(cache, name)}`,
+  ];
   const own = ownModels().map((name) => `model-repo/${name}`);
+  // The longest first.
   const checks = [
-    node('types (TypeScript)', 'typescript/bin/tsc', '-p', '.'),
     node(
       'lint (TypeScript)',
       'eslint/bin/eslint.js',
       '.',
+      ...cached('eslint'),
       '--max-warnings=0',
       ...own.flatMap((folder) => ['--ignore-pattern', `${folder}/**`]),
       ...(flags.fix ? ['--fix'] : []),
     ),
+    node(
+      'types (TypeScript)',
+      'typescript/bin/tsc',
+      ...['-p', '.', '--incremental', '--tsBuildInfoFile', join(cache, 'tsc.tsbuildinfo')],
+    ),
+    npmPackage('npm package', paths.root, '--entrypoints', 'components'),
+    npmPackage('client package', join(paths.root, 'client')),
     node(
       'imports between folders',
       'dependency-cruiser/bin/dependency-cruise.mjs',
@@ -72,6 +110,7 @@ async function check(argv: readonly string[]): Promise<number> {
       'prettier/bin/prettier.cjs',
       flags.fix ? '--write' : '--check',
       '--log-level=warn',
+      ...cached('prettier'),
       '.',
       ...own.map((folder) => `!${folder}/**`),
     ),
@@ -82,14 +121,10 @@ async function check(argv: readonly string[]): Promise<number> {
       '--no-progress',
       '--no-summary',
       '--gitignore-root=.',
+      ...cached('cspell'),
       '.',
       ...own.flatMap((folder) => ['--exclude', folder]),
     ),
-    // The checks of types build the packages too, because they pack them with their scripts.
-    node('npm package (types)', ATTW, '--pack', '.', '--format=ascii', '--entrypoints', 'components'),
-    node('npm package (contents)', 'publint/src/cli.js', '--pack=npm', '--strict'),
-    node('client package (types)', ATTW, '--pack', 'client', '--format=ascii'),
-    node('client package (contents)', 'publint/src/cli.js', 'client', '--pack=npm', '--strict'),
     py('lint (Python)', 'ruff', 'check', '--quiet', ...(flags.fix ? ['--fix'] : []), ...excluded(own), '.'),
     py('format (Python)', 'ruff', 'format', '--quiet', ...(flags.fix ? [] : ['--check']), ...excluded(own), '.'),
     py('types (Python)', 'mypy', 'python/tracing', 'python/backends', 'python/model_packages', 'python/environment.py'),
@@ -104,7 +139,14 @@ async function check(argv: readonly string[]): Promise<number> {
   }
   // Linters that are Python packages are in this folder.
   const path = [bin, process.env['PATH'] ?? ''].join(delimiter);
-  const failed = chosen.filter((one) => !passes(one, path)).map(({ name }) => name);
+  const failed: string[] = [];
+  try {
+    await forEachLimited(chosen, AT_ONCE, async (one) => {
+      if (!(await passes(one, path))) failed.push(one.name);
+    });
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
   if (failed.length === 0) return EXIT.ok;
   process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs lint and format\n`);
   return EXIT.failed;
@@ -115,20 +157,24 @@ const excluded = (folders: readonly string[]): string[] => folders.flatMap((fold
 
 interface Check {
   name: string;
-  command: string;
-  args: string[];
+  /** Run one after the other, until one fails. */
+  commands: Command[];
 }
 
-function passes({ name, command, args }: Check, path: string): boolean {
+type Command = [program: string, args: string[]];
+
+async function passes({ name, commands }: Check, path: string): Promise<boolean> {
   const started = Date.now();
-  const { status, stdout, stderr } = spawnSync(command, args, {
-    cwd: paths.root,
-    encoding: 'utf8',
-    env: { ...process.env, PATH: path },
-    maxBuffer: 1 << 28,
-  });
-  const ok = status === 0;
-  process.stderr.write(`${ok ? 'ok  ' : 'FAIL'} ${name} (${formatDuration(Date.now() - started)})\n`);
-  if (!ok) process.stderr.write(`${stdout}${stderr}`);
+  const options = { cwd: paths.root, env: { ...process.env, PATH: path }, maxBuffer: 1 << 28 };
+  let output = '';
+  let ok = true;
+  try {
+    for (const [program, args] of commands) await promisify(execFile)(program, args, options);
+  } catch (error) {
+    ok = false;
+    const { stdout = '', stderr = '', message } = error as Error & { stdout?: string; stderr?: string };
+    output = `${stdout}${stderr}` || `${message}\n`;
+  }
+  process.stderr.write(`${ok ? 'ok  ' : 'FAIL'} ${name} (${formatDuration(Date.now() - started)})\n${output}`);
   return ok;
 }

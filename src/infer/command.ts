@@ -8,11 +8,9 @@ import { TritonError, type InferenceClient, type InferOptions, type ModelIndexEn
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
 import { explainRequestFailure, withoutFrames } from '../triton/load-failure';
-import { describe, TritonModel } from '../triton/model';
-import { zeroTensor, type Tensor } from '../triton/tensor';
-import { newTrace } from '../triton/traceparent';
+import { TritonModel } from '../triton/model';
+import type { Tensor } from '../triton/tensor';
 import { readLetters, transcripts } from '../media/letters';
-import { bench, type BenchOptions } from './bench';
 import { labelledOutputs } from './model-metadata';
 import type { PixelKind } from '../media/pictures';
 import { buildRequest, describePictures, exampleInput, shortSoundHint, type SentPictures } from './request';
@@ -27,7 +25,6 @@ import {
   type Class,
 } from './results';
 import { readSource, type InputFile } from './input-files';
-import { writeTypes } from './types';
 
 /** Address of a server, and headers and timeout of the requests. */
 export interface Connection {
@@ -49,9 +46,6 @@ export interface InferCommand extends Connection {
   top: number | undefined;
   out: string | undefined;
   json: boolean;
-  /** Whether Triton should trace the request. */
-  traced: boolean;
-  load: BenchOptions | undefined;
   /** Flags that a further command for the same server also needs: ` --url http://...`. */
   repeated: string;
 }
@@ -64,7 +58,7 @@ export async function inferCommand(command: InferCommand): Promise<number> {
   const client = connect(command);
   try {
     const model = await openModel(client, command);
-    if (command.inputs.length === 0 && command.load === undefined) {
+    if (command.inputs.length === 0) {
       process.stdout.write(
         `${takes(model)}\n\nnpm run infer -- ${model.name} ${exampleInput(model, command.repository)}${command.repeated}\n`,
       );
@@ -82,31 +76,10 @@ export async function inferCommand(command: InferCommand): Promise<number> {
       repository: command.repository,
       isClassifier: labelledOutputs(model).length > 0,
     });
-    const inputs = sources.length === 0 ? zeros(model) : model.inputs(request.values);
+    const inputs = model.inputs(request.values);
     // Before the answer, because a wrong format is also a cause of a rejected request.
     if (!command.json) for (const pictures of request.pictures) process.stderr.write(`${describePictures(pictures)}\n`);
-    const sent = { inputs, sources, pictures: request.pictures };
-    if (command.load !== undefined) return await benchCommand(model, sent, command, command.load);
-    const asked = sources.flatMap((source) => (source.kind === 'body' ? (source.body.outputs ?? []) : []));
-    const outputs = command.outputs ?? (asked.length === 0 ? undefined : asked.map(({ name }) => name));
-    return await ask(model, sent, { ...command, outputs });
-  } finally {
-    client.close();
-  }
-}
-
-/** Writes the types of the named models, or of all ready models if none is named. Returns the exit code. */
-export async function typesCommand(command: Connection & { file: string; models: readonly string[] }): Promise<number> {
-  const { file, models, address } = command;
-  const client = connect(command);
-  try {
-    const named = models.length === 0 ? undefined : models;
-    const where = 'url' in address ? address.url : address.grpc;
-    const written = await writeTypes(client, file, named, { ...command, address: where });
-    process.stderr.write(`${file}: ${written.join(', ')}\n`);
-    return EXIT.ok;
-  } catch (error) {
-    throw await explained(client, command, error);
+    return await ask(model, { inputs, sources, pictures: request.pictures }, command);
   } finally {
     client.close();
   }
@@ -203,13 +176,7 @@ async function ask(
   const top = command.top ?? (command.out === undefined ? DEFAULT_TOP : 0);
   const labelled = top === 0 ? [] : labelledOutputs(model);
   const started = performance.now();
-  const trace = command.traced ? newTrace() : undefined;
-  if (trace !== undefined) process.stderr.write(`trace id ${trace.traceId}\n`);
-  const options = {
-    ...inferOptions(model, command, labelled, top),
-    ...ofBodies(sources),
-    traceparent: trace?.traceparent,
-  };
+  const options = inferOptions(model, command, labelled, top);
   const result = await model.inferTensors(inputs, options).catch((error: unknown) => {
     throw rejected(model, shortSoundHint(sources), error);
   });
@@ -249,21 +216,6 @@ function rejected(model: TritonModel, hint: string | undefined, error: unknown):
   return new UserError(explainRequestFailure(model.name, error.message), { hint, cause: error });
 }
 
-/** The id and parameters of the request bodies. */
-function ofBodies(sources: readonly InputFile[]): Pick<InferOptions, 'requestId' | 'parameters'> {
-  const bodies = sources.flatMap((source) => (source.kind === 'body' ? [source.body] : []));
-  const [id] = bodies.flatMap((body) => body.id ?? []);
-  const parameters = Object.assign({}, ...bodies.map((body) => body.parameters ?? {})) as InferOptions['parameters'];
-  for (const [name, value] of Object.entries(parameters ?? {})) {
-    if (typeof value === 'bigint') {
-      throw new UserError(
-        `parameter ${name}: ${String(value)} cannot be sent exactly; allowed: integers up to 2^53 - 1`,
-      );
-    }
-  }
-  return { requestId: id, parameters };
-}
-
 function inferOptions(
   model: TritonModel,
   command: InferCommand,
@@ -282,27 +234,6 @@ function inferOptions(
   return { timeoutMs, outputs: wanted };
 }
 
-async function benchCommand(
-  model: TritonModel,
-  { inputs, sources, pictures }: SentRequest,
-  command: InferCommand,
-  load: BenchOptions,
-): Promise<number> {
-  const options = inferOptions(model, command, [], 0);
-  const hint =
-    sources.length > 0
-      ? shortSoundHint(sources)
-      : `the request had zeros and a length of 1 for each variable dimension; give an input: npm run infer -- ${model.name} ${exampleInput(model, command.repository)} --bench${command.repeated}`;
-  const request = inputs.map((input) => `${input.name} ${describe(input)}`).join(', ');
-  const more = { pictures: pictures.length > 0 ? pictures : undefined };
-  try {
-    const send = (): Promise<unknown> => model.inferTensors(inputs, options);
-    return await bench(send, { model: model.name, request }, { ...load, json: command.json }, more);
-  } catch (error) {
-    throw rejected(model, hint, error);
-  }
-}
-
 /** The model's inputs and outputs, in a table. */
 function takes(model: TritonModel): string {
   const { metadata, maxBatchSize } = model;
@@ -312,10 +243,4 @@ function takes(model: TritonModel): string {
   ];
   const batch = maxBatchSize > 0 ? `, batches of up to ${maxBatchSize}` : '';
   return `${metadata.name}, ${metadata.platform}, versions ${metadata.versions.join(', ')}${batch}; -1 means any length\n\n${formatTable(['', 'name', 'type', 'shape'], rows)}`;
-}
-
-/** One row of zeros or empty strings; a variable length is 1. */
-function zeros(model: TritonModel): Tensor[] {
-  const lengths = (shape: readonly number[]): number[] => shape.map((length) => (length === -1 ? 1 : length));
-  return model.metadata.inputs.map(({ name, datatype, shape }) => zeroTensor(name, datatype, lengths(shape)));
 }

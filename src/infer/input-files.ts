@@ -4,7 +4,6 @@ import { UserError } from '../core/errors';
 import { didYouMean } from '../core/nearest';
 import type { Nested } from '../triton/nested';
 import type { Tensor } from '../triton/tensor';
-import { isRequestBody, type RequestBody } from './body';
 import { parseExactJson } from '../core/exact-json';
 import { readNpy } from '../media/npy';
 import { readWav, type Sound } from '../media/wav';
@@ -15,7 +14,6 @@ export type InputFile = { name: string | undefined } & (
   | { kind: 'sound'; sound: Sound }
   | { kind: 'array'; tensor: Tensor }
   | { kind: 'json'; value: Nested | Record<string, Nested> }
-  | { kind: 'body'; body: RequestBody }
   | { kind: 'text'; text: string }
 );
 
@@ -75,8 +73,7 @@ function readValue(value: string): InputFile | undefined {
   return undefined;
 }
 
-const jsonSource = (value: Nested | Record<string, Nested>): InputFile =>
-  isRequestBody(value) ? { name: undefined, kind: 'body', body: value } : { name: undefined, kind: 'json', value };
+const jsonSource = (value: Nested | Record<string, Nested>): InputFile => ({ name: undefined, kind: 'json', value });
 
 /** Refuses an empty text, because the model would compute a meaningless answer. */
 function textSource(what: string, text: string): InputFile {
@@ -99,7 +96,7 @@ function parseJson(file: string, text: string): Nested | Record<string, Nested> 
     return parseExactJson(text) as Nested | Record<string, Nested>;
   } catch (cause) {
     throw new UserError(`${file}: ${(cause as Error).message}`, {
-      hint: 'write valid JSON: [[1, 2]], {"NAME": [[1, 2]]} for several inputs, or a request {"inputs": [{"name": ...}]}',
+      hint: 'write valid JSON: [[1, 2]], or {"NAME": [[1, 2]]} for several inputs',
       cause,
     });
   }

@@ -10,7 +10,6 @@ import type { Nested } from '../triton/nested';
 import { describe, type TritonModel } from '../triton/model';
 import type { InputValue } from '../triton/model-types';
 import { isDataType, type TensorData, type DataType } from '../triton/tensor';
-import { bodyValues } from './body';
 import { convertArray } from '../media/npy';
 import { encodePictures, pictureLayout, PIXELS, usualPixels, type PixelKind } from '../media/pictures';
 import { PICTURES, type InputFile } from './input-files';
@@ -125,7 +124,6 @@ export async function buildRequest(
         values[target.name] = isOneRow(model, target, getDepth(value)) ? [value] : value;
       }
     }
-    for (const { body } of ofKind(group, 'body')) Object.assign(values, bodyValues(model, body));
     for (const { tensor } of ofKind(group, 'array')) {
       const target = getNext(candidates, values, nowhere);
       const { name: input, datatype } = target;

@@ -1,13 +1,12 @@
 // Runs before `npm pack`: compiles the commands for projects that install this package.
 import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { BUNDLE } from './build.mjs';
-import { completionScript, readFlags, SHELLS } from './completion.mjs';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const out = join(root, 'dist');
@@ -50,16 +49,6 @@ await build({
 cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));
 
 writeTypes('infra/components.d.ts');
-
-const program = join(out, 'triton-serving.mjs');
-const help = (...args) => execFileSync(process.execPath, [program, ...args, '--help'], { encoding: 'utf8' });
-const described = [...help().matchAll(/^ {2}([a-z-]+) {2,}(.+)$/gm)].map(([, name, text]) => ({
-  name,
-  text,
-  flags: name === 'completion' ? [] : readFlags(help(name)),
-}));
-mkdirSync(join(out, 'completion'));
-for (const shell of SHELLS) writeFileSync(join(out, 'completion', shell), completionScript(shell, described));
 
 /** Writes the type declarations of a file of this package, and of the files that they name, into dist/types. */
 function writeTypes(entry) {

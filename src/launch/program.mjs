@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The program `triton-serving` of the npm package: runs one of its commands.
-import { readdirSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import module from 'node:module';
 import { URL } from 'node:url';
 
@@ -12,7 +12,7 @@ const COMMANDS = {
   local: 'serve the models of a folder on this machine, and ask them',
   trace: 'create model.pt or model.onnx from each trace.py, and compare it with PyTorch',
   validate: 'check the models without a server',
-  infer: 'send a request to a model, or measure it',
+  infer: 'send a request to a model',
   'sync-models': 'publish the models, and have every replica serve them',
   status: 'compare what each replica serves with the release',
   releases: 'list the releases',
@@ -23,7 +23,6 @@ const COMMANDS = {
   export: 'write the models to a folder that any Triton can read',
   'mirror-image': 'copy the images of a stack to ECR repositories',
   clean: 'delete downloads and buckets of this machine that are not in use',
-  completion: 'print a script with which bash, zsh or fish completes commands and flags',
 };
 
 const HELP = `Serves PyTorch models on NVIDIA Triton: on this machine, and on Kubernetes with Pulumi.
@@ -61,21 +60,9 @@ async function run() {
   if (!Object.hasOwn(COMMANDS, command)) {
     return fail(`no such command: ${command}\n  -> commands: ${Object.keys(COMMANDS).join(' ')}`, 2);
   }
-  if (command === 'completion') return printCompletion(args);
   module.enableCompileCache?.(); // Since Node 22.1.
   const { main } = await import(new URL(`commands/${command}.mjs`, import.meta.url).href);
   return main(args);
-}
-
-/** Prints a script that build-package.mjs made. */
-function printCompletion(args) {
-  const scripts = new URL('completion/', import.meta.url);
-  const shells = readdirSync(scripts);
-  if (args.length !== 1 || !shells.includes(args[0])) {
-    return fail(`name one shell: triton-serving completion ${shells.join('|')}`, 2);
-  }
-  process.stdout.write(readFileSync(new URL(args[0], scripts), 'utf8'));
-  return 0;
 }
 
 function fail(message, code) {

@@ -1,10 +1,7 @@
 import type { Nested } from './nested';
 import type { DataType, Tensor, TensorData } from './tensor';
 
-/**
- * Data types of a model's inputs and outputs by name, for the compiler. `npm run infer -- --types FILE` writes these
- * types for the models of a server.
- */
+/** Data types of a model's inputs and outputs by name, for the compiler. */
 export interface ModelTypes {
   readonly inputs: Readonly<Record<string, DataType>>;
   /** Optional inputs. */

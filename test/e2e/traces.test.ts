@@ -1,13 +1,12 @@
+import { randomBytes } from 'node:crypto';
 import { join } from 'node:path';
 import { traceFlags } from '../../infra/triton/tracing';
 import { TritonGrpcClient } from '../../src/triton/grpc';
-import { newTrace } from '../../src/triton/traceparent';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { testCollector, type Collector, type Span } from '../support/collector';
 import { describeUnless } from '../support/describe-unless';
 import { twoSteps } from '../support/ensemble-requests';
 import { addingModel, writeRepository } from '../support/repository';
-import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/wait-for';
@@ -18,6 +17,12 @@ const BUILD_MS = 30 * 60_000;
 const SOON = '--trace-config=opentelemetry,bsp_schedule_delay=100';
 
 const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(0) } as const;
+
+/** A trace context (W3C) whose flags say that the trace is recorded. */
+function newTrace(): { traceId: string; traceparent: string } {
+  const traceId = randomBytes(16).toString('hex');
+  return { traceId, traceparent: `00-${traceId}-${randomBytes(8).toString('hex')}-01` };
+}
 
 /** How often a request is traced until its spans arrive. */
 const ATTEMPTS = 3;
@@ -88,9 +93,9 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
   test('a request with a trace context has a span for each step of an ensemble, below that of the caller', async () => {
     const server = await startTraced('asked', 0);
     const overHttp = await trace(async () => {
-      const { code, stderr } = await runCommandLine('infer', ['both', '[0]', '--url', server.httpUrl, '--traceparent']);
-      expect({ code, stderr }).toMatchObject({ code: 0 });
-      return /^trace id ([0-9a-f]{32})$/m.exec(stderr)?.[1] ?? '';
+      const { traceId, traceparent } = newTrace();
+      await server.client.infer('both', [x], { traceparent });
+      return traceId;
     });
     expect(tree(overHttp)).toEqual(STEPS);
 

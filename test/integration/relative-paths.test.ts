@@ -29,7 +29,6 @@ test('npm --prefix resolves relative paths in the folder of the shell', async ()
 test.each([
   ['validate', '--repo ../no-models', '/no-models: cannot be read: no such file or folder'],
   ['infer', 'a -o gone/answer.json', 'the folder HOME/gone does not exist'],
-  ['infer', '--types gone/models.ts', 'the folder HOME/gone does not exist'],
   ['local', '--page gone/page.html', 'HOME/gone'],
   // The command finds the stack in the folder.
   ['cost', 'other --stack-dir stacks', 'a stack file: mine'],

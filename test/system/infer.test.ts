@@ -127,37 +127,6 @@ async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]
   return JSON.parse(stdout) as Awaited<ReturnType<typeof answer>>;
 }
 
-test('writes inputs and outputs of models as TypeScript types', async () => {
-  const file = path('models.ts');
-  const all = await infer('--types', file);
-  expect(all).toMatchObject({
-    code: 0,
-    stdout: '',
-    stderr: `${file}: adds, colours, negative, small, sound, speech, whole, words\n`,
-  });
-  const text = readFileSync(file, 'utf8');
-  expect(text).toContain(`// Inputs and outputs of the models at ${server.httpUrl}`);
-  expect(text).toContain(`  colours: {
-    inputs: {
-      /** [-1, 3, 4, 4] */
-      x: 'FP32';
-    };
-    outputs: {
-      /** [-1, 3] */
-      y: 'FP32';
-    };
-  };
-`);
-  const some = await runCommandLine('infer', ['words', 'small', '--types', file, '--grpc', server.grpcAddress]);
-  expect(some).toMatchObject({ code: 0, stderr: `${file}: words, small\n` });
-  expect(readFileSync(file, 'utf8')).toContain("      mask: 'INT64';");
-
-  expect(await infer('word', '--types', file)).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining('did you mean "words"?') as string,
-  });
-});
-
 test('describes the inputs of a model', async () => {
   const { code, stdout } = await infer('colours');
   expect(code).toBe(0);
@@ -254,30 +223,10 @@ test('returns the format in which a picture was sent as JSON, and prints it befo
   expect(stderr).toMatch(/^x: sends the picture as RGB from 0 to 1, less the mean of ImageNet, .*\nerror: --outputs z/);
 });
 
-test.each([
-  ['inputs', 'x=[[9007199254740993]]'],
-  [
-    'a request body',
-    '{"inputs": [{"name": "x", "shape": [1, 1], "data": [9007199254740993]}, {"name": "mask", "data": [[1]]}]}',
-  ],
-])('sends integers beyond 2^53 exactly in %s', async (_, input) => {
-  const mask = input.startsWith('{') ? [] : ['mask=[[1]]'];
-  expect(await answer('words', input, ...mask)).toMatchObject({ outputs: [{ data: [['9007199254740993', 1]] }] });
-  expect((await infer('words', input, ...mask)).stdout).toContain('9007199254740993, 1 (from 1 to 9007199254740993');
-});
-
-test('refuses a parameter that would lose digits', async () => {
-  expect(
-    await infer(
-      'adds',
-      body({}, { parameters: { sequence_id: 7, other: 2 ** 60 } }).replace(/\d{16,}/, '9007199254740993'),
-    ),
-  ).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining(
-      'parameter other: 9007199254740993 cannot be sent exactly; allowed: integers up to 2^53 - 1',
-    ) as string,
-  });
+test('sends integers beyond 2^53 exactly', async () => {
+  const inputs = ['x=[[9007199254740993]]', 'mask=[[1]]'];
+  expect(await answer('words', ...inputs)).toMatchObject({ outputs: [{ data: [['9007199254740993', 1]] }] });
+  expect((await infer('words', ...inputs)).stdout).toContain('9007199254740993, 1 (from 1 to 9007199254740993');
 });
 
 test('scales a picture for a model with a fixed size, but not for an ensemble with variable sizes', async () => {
@@ -321,19 +270,6 @@ test('accepts arrays as arguments, JSON files and NumPy files, and a version of 
   expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
 });
 
-/** The body of a request to `adds`, with some of its fields changed. */
-const body = (input: object = {}, more: object = {}): string =>
-  JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [2], data: [1, 2], ...input }], ...more });
-
-test('accepts a request body in curl form, as an argument and as a file', async () => {
-  writeFileSync(path('request.json'), body({}, { id: 'mine', outputs: [{ name: 'y' }] }));
-  const sent = await fetch(`${server.httpUrl}/v2/models/adds/infer`, { method: 'POST', body: body() });
-  const { outputs } = (await sent.json()) as { outputs: [{ data: number[] }] };
-  for (const given of [body(), path('request.json')]) {
-    expect((await answer('adds', given)).outputs).toMatchObject([{ data: outputs[0].data }]);
-  }
-});
-
 test.each<[DataType, number[]]>([
   ['FP64', [1, 0.1]],
   ['FP16', [1, 2]],
@@ -372,56 +308,8 @@ test('writes files that NumPy can read, and reads files that NumPy wrote', async
   expect(stdout.trim()).toBe('[21. 22.]');
 });
 
-describe('--bench', () => {
-  test.concurrent('reports requests per second and latencies', async () => {
-    const { code, stdout } = await infer('adds', 'x=[1]', '--bench', '--duration', '1', '--concurrency', '4', '--json');
-    expect(code).toBe(0);
-    const { requests, requestsPerSecond, p50, p95, p99, errors, concurrency } = JSON.parse(stdout) as Record<
-      string,
-      number
-    >;
-    expect([errors, concurrency]).toEqual([0, 4]);
-    expect(requests).toBeGreaterThan(0);
-    expect(requestsPerSecond).toBeGreaterThan(0);
-    expect(p50).toBeLessThanOrEqual(p95 ?? NaN);
-    expect(p95).toBeLessThanOrEqual(p99 ?? NaN);
-  });
-
-  test.concurrent('sends requests at a rate', async () => {
-    const { code, stdout, stderr } = await infer(
-      'adds',
-      'x=[1]',
-      '--bench',
-      '--duration',
-      '1',
-      '--rate',
-      '20',
-      '--json',
-    );
-    const { requests, unsent, rate } = JSON.parse(stdout) as Record<string, number>;
-    expect([rate, (requests ?? 0) + (unsent ?? 0)]).toEqual([20, 20]);
-    expect(code).toBe(unsent === 0 ? 0 : 1);
-    expect(stderr.includes('were due and not sent')).toBe(unsent !== 0);
-  });
-
-  test.concurrent('fails if no rate meets the objective', async () => {
-    const flags = ['--bench', '--duration', '1', '--rate', '100000', '--p99', '1000', '--concurrency', '1'];
-    const { code, stdout } = await infer('adds', 'x=[1]', ...flags);
-    expect(code).toBe(1);
-    expect(stdout).toMatch(/\n *rate +requests\/s [^]*\nNo rate has a p99 of at most 1000 ms\.\n$/);
-  });
-
-  test.concurrent('sends zeros for missing inputs', async () => {
-    const { code, stdout } = await infer('colours', '--bench', '--duration', '1');
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^colours, x FP32 \[1, 3, 4, 4\], .* s\n\nconcurrency +requests\/s +p50 +p95 +p99/);
-  });
-});
-
 describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
-    ['types in a file of another kind', ['--types', 'x.py'], 2, /--types x\.py: must be the name of a \.ts file/],
-    ['--rate without --bench', ['adds', 'x=[1]', '--rate', '5'], 2, /--rate needs --bench\n {2}-> add --bench/],
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
@@ -478,15 +366,6 @@ describe('rejected requests', () => {
     ],
     ['JSON that names no input', ['words', '{"inputs": "two words"}'], 1, /inputs: .*no such input; allowed: x, mask/],
     ['JSON that is cut short', ['adds', '{"x": ['], 1, /the input: .*\n {2}-> write valid JSON: /],
-    [
-      'a request of another type',
-      ['adds', body({ datatype: 'INT32' })],
-      1,
-      /the request has INT32 for input x; adds takes FP32/,
-    ],
-    ['a request for another input', ['adds', body({ name: 'z' })], 1, /adds has no input z; allowed: x\n/],
-    ['a request without data', ['adds', body({ data: undefined })], 1, /input x has no data\n/],
-    ['a request whose data has another shape', ['adds', body({ shape: [3] })], 1, /2 elements for shape \[3\]/],
     ['an output that is not there', ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output; allowed: y\n/],
     [
       'a picture of what is none',

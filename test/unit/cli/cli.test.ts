@@ -149,8 +149,6 @@ test('a wrong argument that resembles no flag gets the list of flags', async () 
 
 test.each([
   { argv: '', message: 'no model is given\n  -> npm run infer -- MODEL [INPUT...]\n' },
-  { argv: 'resnet --duration 1', message: '--duration needs --bench\n  -> add --bench\n' },
-  { argv: 'resnet --types x.ts --json', message: '--types and --json cannot be combined\n  -> omit one of them\n' },
   { argv: 'resnet --local --url http://h:1', message: '--local and --url cannot be combined\n  -> omit one of them\n' },
   { argv: 'resnet --pixels hsv', message: '--pixels hsv: unknown format; allowed: bgr, rgb' },
   { argv: 'resnet --top many', message: '--top many: must be a whole number from 0 to 1000\n' },

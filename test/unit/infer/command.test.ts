@@ -58,11 +58,9 @@ const command = (options: Partial<InferCommand>): InferCommand => ({
   repository: scratch.directory,
   pixels: undefined,
   outputs: undefined,
-  traced: false,
   top: undefined,
   out: undefined,
   json: false,
-  load: undefined,
   repeated: '',
   ...options,
 });
@@ -93,14 +91,6 @@ describe('inferCommand explains a rejected request', () => {
     await expect(inferCommand(command({ inputs: [path('short.wav')] }))).rejects.toMatchObject({
       message: expect.stringContaining('Invalid input shape') as string,
       hint: 'the sound has only 399 samples (24.9 ms); send at least 0.1 s',
-    });
-  });
-
-  test('of a load test without an input', async () => {
-    const load = { concurrency: 1, seconds: 1 };
-    await expect(inferCommand(command({ load, repeated: ' --local' }))).rejects.toMatchObject({
-      message: expect.stringContaining('Invalid input shape') as string,
-      hint: expect.stringContaining('give an input: npm run infer -- speech SOUND.wav --bench --local') as string,
     });
   });
 });

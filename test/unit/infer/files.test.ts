@@ -146,7 +146,6 @@ describe('readSource', () => {
   beforeAll(() => {
     writeFileSync(path('a.json'), '[1, 2]');
     writeFileSync(path('broken.json'), '[1');
-    writeFileSync(path('body.json'), '{"inputs": [{"name": "x", "data": [1]}]}');
     writeFileSync(path('inputs.json'), '{"inputs": [[1]]}');
     writeFileSync(path('long.json'), '{"x": [9007199254740993]}');
     writeFileSync(path('note.txt'), 'from a file\n');
@@ -177,14 +176,8 @@ describe('readSource', () => {
     ],
     ['[18446744073709551615]', { name: undefined, kind: 'json', value: [2n ** 64n - 1n] }],
     ['long.json', { name: undefined, kind: 'json', value: { x: [2n ** 53n + 1n] } }],
-    [
-      '{"inputs": [{"name": "x", "data": [9007199254740993]}]}',
-      { name: undefined, kind: 'body', body: { inputs: [{ name: 'x', data: [2n ** 53n + 1n] }] } },
-    ],
     ['[laughs] hello', { name: undefined, kind: 'text', text: '[laughs] hello' }],
     ['json.txt', { name: undefined, kind: 'text', text: '["a"]' }],
-    ['{"inputs": [{"name": "x"}]}', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x' }] } }],
-    ['body.json', { name: undefined, kind: 'body', body: { inputs: [{ name: 'x', data: [1] }] } }],
     ['inputs.json', { name: undefined, kind: 'json', value: { inputs: [[1]] } }],
     ['a.json', { name: undefined, kind: 'json', value: [1, 2] }],
     ['x=a.json', { name: 'x', kind: 'json', value: [1, 2] }],
