@@ -509,7 +509,9 @@ export class Pipeline {
       const took = formatDuration(Date.now() - started);
       this.options.progress.line(`     ${name} is served with the changed files (${took})`);
     }
-    this.add(this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs)).map(({ name }) => name));
+    const dependents = this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+    for (const { name } of dependents) this.edited.add(name);
+    this.add(dependents.map(({ name }) => name));
   }
 
   private failUnlessEarly(failed: FailedModel): void {
