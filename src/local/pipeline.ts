@@ -87,6 +87,7 @@ export class Pipeline {
   private readonly again = new Set<string>();
   private readonly steps = new Map<string, readonly string[]>();
   private isStarted = false;
+  private isBroken = false;
 
   /** @param invalid models that were left out before */
   constructor(
@@ -95,7 +96,12 @@ export class Pipeline {
     invalid: readonly FailedModel[],
   ) {
     this.failed = [...invalid];
-    this.broken = new Promise((_, reject) => (this.break = reject));
+    this.broken = new Promise((_, reject) => {
+      this.break = (error) => {
+        this.isBroken = true;
+        reject(error);
+      };
+    });
     this.broken.catch(() => undefined);
     tools.stack.catch(this.break);
   }
@@ -333,7 +339,7 @@ export class Pipeline {
   }
 
   private serve(): void {
-    if (this.getBatch().length === 0) return;
+    if (this.isBroken || this.options.signal.aborted || this.getBatch().length === 0) return;
     this.serving ??= this.serveAll()
       .catch(this.break)
       .finally(() => {
