@@ -72,7 +72,11 @@ export class Pipeline {
   /** From the start of the command to the first answer. */
   firstAnswerMs: number | undefined;
 
-  private break: (error: unknown) => void = () => undefined;
+  private reject: (error: unknown) => void = () => undefined;
+  private readonly break = (error: unknown): void => {
+    this.isBroken = true;
+    this.reject(error);
+  };
   private toTrace: string[] = [];
   private toServe: string[] = [];
   private tracing: Promise<void> | undefined;
@@ -96,12 +100,7 @@ export class Pipeline {
     invalid: readonly FailedModel[],
   ) {
     this.failed = [...invalid];
-    this.broken = new Promise((_, reject) => {
-      this.break = (error) => {
-        this.isBroken = true;
-        reject(error);
-      };
-    });
+    this.broken = new Promise((_, reject) => (this.reject = reject));
     this.broken.catch(() => undefined);
     tools.stack.catch(this.break);
   }
