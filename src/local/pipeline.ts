@@ -72,7 +72,11 @@ export class Pipeline {
   /** From the start of the command to the first answer. */
   firstAnswerMs: number | undefined;
 
-  private break: (error: unknown) => void = () => undefined;
+  private reject: (error: unknown) => void = () => undefined;
+  private readonly break = (error: unknown): void => {
+    this.isBroken = true;
+    this.reject(error);
+  };
   private toTrace: string[] = [];
   private toServe: string[] = [];
   private tracing: Promise<void> | undefined;
@@ -87,6 +91,7 @@ export class Pipeline {
   private readonly again = new Set<string>();
   private readonly steps = new Map<string, readonly string[]>();
   private isStarted = false;
+  private isBroken = false;
 
   /** @param invalid models that were left out before */
   constructor(
@@ -95,7 +100,7 @@ export class Pipeline {
     invalid: readonly FailedModel[],
   ) {
     this.failed = [...invalid];
-    this.broken = new Promise((_, reject) => (this.break = reject));
+    this.broken = new Promise((_, reject) => (this.reject = reject));
     this.broken.catch(() => undefined);
     tools.stack.catch(this.break);
   }
@@ -333,7 +338,7 @@ export class Pipeline {
   }
 
   private serve(): void {
-    if (this.getBatch().length === 0) return;
+    if (this.isBroken || this.options.signal.aborted || this.getBatch().length === 0) return;
     this.serving ??= this.serveAll()
       .catch(this.break)
       .finally(() => {
@@ -509,7 +514,9 @@ export class Pipeline {
       const took = formatDuration(Date.now() - started);
       this.options.progress.line(`     ${name} is served with the changed files (${took})`);
     }
-    this.add(this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs)).map(({ name }) => name));
+    const dependents = this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+    for (const { name } of dependents) this.edited.add(name);
+    this.add(dependents.map(({ name }) => name));
   }
 
   private failUnlessEarly(failed: FailedModel): void {
