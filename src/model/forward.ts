@@ -174,7 +174,7 @@ async function content(file: fs.FileHandle, entry: Entry, most: number): Promise
 /** Opcode of a pickle -> bytes of its argument, for the opcodes that torch.jit.save writes and that are not below. */
 const ARGUMENT_BYTES: Readonly<Record<string, number>> = Object.fromEntries(
   ['().NQRabestu]}\x81\x85\x86\x87\x88\x89', 'Khq\x80', 'M', '', 'Jjr', '', '', '', 'G'].flatMap((opcodes, bytes) =>
-    [...opcodes].map((opcode) => [opcode, bytes]),
+    Array.from(opcodes, (opcode) => [opcode, bytes]),
   ),
 );
 

@@ -121,12 +121,12 @@ test('docs/commands.md lists every command of package.json', () => {
 
 describe('the messages that docs/troubleshooting.md explains', () => {
   const messages = [...read('docs/troubleshooting.md').matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
-  const sources = ['scripts', 'src', 'tools', 'infra'].flatMap(sourcesIn).map(read).join('\n');
+  const sources = ['scripts', 'src', 'tools', 'infra', 'python'].flatMap(sourcesIn).map(read).join('\n');
 
   function sourcesIn(folder: string): string[] {
     return readdirSync(join(paths.root, folder), { withFileTypes: true }).flatMap((entry) => {
       const path = join(folder, entry.name);
-      return entry.isDirectory() ? sourcesIn(path) : /\.(ts|mjs)$/.test(path) ? [path] : [];
+      return entry.isDirectory() ? sourcesIn(path) : /\.(ts|mjs|py)$/.test(path) ? [path] : [];
     });
   }
 

@@ -49,7 +49,7 @@ test.each<[string, object, string[]]>([
   ['one warm-up', { max_batch_size: 0, model_warmup: warm(2, 1) }, []],
 ])('adviceFor without dynamic_batching: %s', async (_, fields, messages) => {
   const advice = adviceFor(await model({ dynamic_batching: undefined, ...fields }));
-  expect(advice.map(({ message }) => message)).toEqual(messages.map((text) => expect.stringContaining(text)));
+  expect(advice.map(({ message }) => message)).toEqual(messages.map((text) => expect.stringContaining(text) as string));
 });
 
 test.each([
