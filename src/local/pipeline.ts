@@ -211,6 +211,9 @@ export class Pipeline {
   private async traceAll(): Promise<void> {
     for (let names = this.toTrace.splice(0); names.length > 0; names = this.toTrace.splice(0)) {
       const models = await this.readConfigurations(names);
+      // A warm-up makes a slow model's first answer later, and the user waits for a first one.
+      const warmUps = ({ config }: RepositoryModel): number => ((config.model_warmup ?? []).length > 0 ? 1 : 0);
+      models.sort((a, b) => warmUps(a) - warmUps(b));
       const traced = models.filter(({ name }) => hasTrace(this.options.repository, name)).map(({ name }) => name);
       const others = models.filter(({ name }) => !traced.includes(name)).map(({ name }) => name);
       await Promise.all([this.trace(traced), this.install(others)]);
