@@ -163,7 +163,8 @@ def _check(
         require_repeatable(export.eager, inputs, expected, export.tolerance)
         if context.max_batch_size > 0 and is_comparable(context.config):
             probes = make_probes(inputs)
-    served = ask(made, inputs, [probe.inputs for probe in probes], folder, repeat=thorough)
+    kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
+    served = ask(made, kind, inputs, [probe.inputs for probe in probes], folder, repeat=thorough)
     for text in require_stateless(served, made.name, inputs, export.tolerance):
         warn(text)
     comparison = compare(inputs, expected, served.outputs, export.tolerance)

@@ -1,6 +1,6 @@
 """Runs an artifact like a server: in a process that has imported neither trace.py nor the eager module.
 
-`python -m tracing.served ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
+`python -m tracing.served KIND ARTIFACT INPUTS ANSWERS` is that process; `ask` starts it.
 """
 
 from __future__ import annotations
@@ -53,16 +53,19 @@ class Served:
     kept: list[str]
 
 
-def ask(artifact: Path, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path, *, repeat: bool) -> Served:
+def ask(
+    artifact: Path, kind: str, inputs: Sequence[Tensors], probes: Sequence[Tensors], folder: Path, *, repeat: bool
+) -> Served:
     """Run the artifact on the inputs, on some of these again if `repeat` is set, and on the probes.
 
-    folder: for the files that the two processes exchange.
+    kind: model.pt or model.onnx, because a configuration may name the file otherwise. folder: for the files that the
+    two processes exchange.
 
     Raises TraceError with the artifact's error if it cannot be loaded, or run on the inputs.
     """
     inputs_file, answers_file = folder / "inputs", folder / "answers"
     torch.save((list(inputs), list(probes), repeat), inputs_file)
-    command = [sys.executable, "-m", "tracing.served", str(artifact), str(inputs_file), str(answers_file)]
+    command = [sys.executable, "-m", "tracing.served", kind, str(artifact), str(inputs_file), str(answers_file)]
     done = subprocess.run(command, env=child_environment(), check=False)
     inputs_file.unlink()
     if done.returncode != 0 or not answers_file.is_file():
@@ -107,10 +110,10 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
     ]
 
 
-def _main(artifact: Path, inputs_file: Path, answers_file: Path) -> None:
+def _main(kind: str, artifact: Path, inputs_file: Path, answers_file: Path) -> None:
     answer: dict[str, Any]
     try:
-        load = _onnx if artifact.suffix == ".onnx" else _torchscript
+        load = _torchscript if kind == "model.pt" else _onnx
         run, signature, state = load(artifact)
         inputs, probes, repeat = torch.load(inputs_file)
         # Copies, because `forward` may change its inputs. Made before the call, whose memory is measured.
@@ -254,4 +257,4 @@ def _onnx(path: Path) -> tuple[Run, Signature, State]:
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated")
     with torch.no_grad():
-        _main(*map(Path, sys.argv[1:]))
+        _main(sys.argv[1], *map(Path, sys.argv[2:]))

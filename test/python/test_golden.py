@@ -425,7 +425,7 @@ LINEAR_CONFIG = """
 """
 
 
-@pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.5", 0.5)])
+@pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.1", 0.1)])
 def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
     add_model: AddModel, run: Run, serving: str, served: float
 ) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from conftest import AddModel
+from conftest import AddModel, Run
 from tracing import releases
-from tracing.__main__ import main
 
 GELU = """
     import torch
@@ -33,9 +32,8 @@ GELU = """
 """
 
 
-@pytest.mark.slow
 def test_trace_warns_where_the_server_reads_older_versions_only(
-    add_model: AddModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    add_model: AddModel, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_model("m", GELU)
     table, dockerfile = tmp_path / "table.json", tmp_path / "Dockerfile"
@@ -44,8 +42,9 @@ def test_trace_warns_where_the_server_reads_older_versions_only(
     said = []
     for reads in (10, 9):
         table.write_text(json.dumps({"releases": [{"release": "99.01", "torchScript": reads}]}), encoding="utf-8")
-        assert main(["--repo", str(tmp_path / "repo"), "--force"]) == 0
-        said.append(re.findall(r"m: warning: .*", capfd.readouterr().err))
+        status, events = run("--force")
+        assert status == 0
+        said.append([event["text"] for event in events if event["event"] == "warning"])
     assert said[0] == []
     assert len(said[1]) == 1
     assert "the file has TorchScript version 10, but Triton 99.01 reads up to 9" in said[1][0]

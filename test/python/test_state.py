@@ -24,7 +24,7 @@ def served(tmp_path: Path, artifact: Path, inputs: Sequence[Tensors], probes: Se
     given, gave = tmp_path / "given", tmp_path / "gave"
     torch.save((list(inputs), list(probes), True), given)
     with torch.no_grad():
-        _main(artifact, given, gave)
+        _main(artifact.name, artifact, given, gave)
     answer: dict[str, Any] = torch.load(gave)
     assert "error" not in answer, answer
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
@@ -190,7 +190,9 @@ def test_state_of_an_object_that_python_cannot_read(tmp_path: Path, module: nn.M
     artifact = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(module.eval()), str(artifact))
     inputs = [(torch.rand(batch, 3),) for batch in (1, 2)]
-    answer = ask(artifact, "model.pt", inputs, [], tmp_path)  # another process, which does not know the class
+    answer = ask(
+        artifact, "model.pt", inputs, [], tmp_path, repeat=True
+    )  # another process, which does not know the class
     assert answer.written == written
     assert torch.equal(answer.outputs[0][0], inputs[0][0] * 2)
 
