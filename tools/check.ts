@@ -55,22 +55,28 @@ async function check(argv: readonly string[]): Promise<number> {
     process.execPath,
     [join(paths.root, 'node_modules', ...path.split('/')), ...args],
   ];
-  const node = (name: string, path: string, ...args: string[]): Check => ({ name, commands: [module(path, ...args)] });
-  const py = (name: string, ...args: string[]): Check => ({ name, commands: [[python, ['-m', ...args]]] });
+  const node = (name: string, path: string, ...args: string[]): Check => ({
+    name,
+    getCommands: () => [module(path, ...args)],
+  });
+  const py = (name: string, ...args: string[]): Check => ({
+    name,
+    getCommands: () => [[python, ['-m', ...args]]],
+  });
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-check-'));
   // npm packs each package once, and both tools read the tarball.
-  const npmPackage = (name: string, folder: string, ...args: string[]): Check => {
-    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
-    const file = `${manifest['name']}-${manifest['version']}.tgz`.replace('@', '').replace('/', '-');
-    return {
-      name,
-      commands: [
+  const npmPackage = (name: string, folder: string, ...args: string[]): Check => ({
+    name,
+    getCommands: () => {
+      const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
+      const file = `${manifest['name']}-${manifest['version']}.tgz`.replace('@', '').replace('/', '-');
+      return [
         ['npm', ['pack', folder, '--silent', '--pack-destination', scratch]],
         module('@arethetypeswrong/cli/dist/index.js', join(scratch, file), '--format=ascii', ...args),
         module('publint/src/cli.js', join(scratch, file), '--strict'),
-      ],
-    };
-  };
+      ];
+    },
+  });
   const cache = join(cacheRoot(), `check-${createHash('sha256').update(paths.root).digest('hex').slice(0, 12)}`);
   makeDirectory(cache);
   // The results of unchanged files are cached by content. A changed type can affect the lint of other files, which only a
@@ -158,18 +164,18 @@ const excluded = (folders: readonly string[]): string[] => folders.flatMap((fold
 interface Check {
   name: string;
   /** Run one after the other, until one fails. */
-  commands: Command[];
+  getCommands: () => Command[];
 }
 
 type Command = [program: string, args: string[]];
 
-async function passes({ name, commands }: Check, path: string): Promise<boolean> {
+async function passes({ name, getCommands }: Check, path: string): Promise<boolean> {
   const started = Date.now();
   const options = { cwd: paths.root, env: { ...process.env, PATH: path }, maxBuffer: 1 << 28 };
   let output = '';
   let ok = true;
   try {
-    for (const [program, args] of commands) await promisify(execFile)(program, args, options);
+    for (const [program, args] of getCommands()) await promisify(execFile)(program, args, options);
   } catch (error) {
     ok = false;
     const { stdout = '', stderr = '', message } = error as Error & { stdout?: string; stderr?: string };

@@ -34,7 +34,9 @@ export const isWrong = (answer: SmokeTestResult): boolean => answer.error !== un
 /** The error of a wrong answer, with the next steps. */
 export const wrongAnswer = ({ model, error, hint, isZeros }: SmokeTestResult): UserError =>
   new UserError(
-    `${model} answers wrongly: ${isZeros === true ? 'zeros, which it answered before, fail: ' : ''}${error}`,
+    error?.startsWith(`${model} version `) === true
+      ? error
+      : `${model} answers wrongly: ${isZeros === true ? 'zeros, which it answered before, fail: ' : ''}${error}`,
     {
       hint:
         hint ??
@@ -95,7 +97,7 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const answer: SmokeTestResult = { ...own, protocol };
+    const answer: SmokeTestResult = { ...own, protocol, ...(answered.asked === 'zeros' && { isZeros: true }) };
     answers.push(answer);
     try {
       const { outputs } = await infer(client, name, sample);
@@ -106,6 +108,7 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
       first ??= outputs;
     } catch (error) {
       answer.error = described(error);
+      delete answer.isZeros;
       // Another request would wait as long.
       if (isLost(error)) break;
     }

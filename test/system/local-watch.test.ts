@@ -286,17 +286,17 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(once).toMatchObject({
     code: 1,
     stderr: expect.stringMatching(
-      /cannot serve every model\n +wrong: wrong answers wrongly: golden request one/,
+      /cannot serve every model\n +wrong: wrong version 1 gives a wrong answer to golden request one/,
     ) as string,
   });
-  expect(once.stdout).toMatch(/\n *wrong +python +FAILED: wrong answers wrongly: golden request one: y\[0\] is 4/);
+  expect(once.stdout).toMatch(/\n *wrong +python +FAILED: wrong version 1 gives a wrong answer/);
 
   writeRepository(repository, answeringWrongly('adds', 20));
   const local = command.start();
   const { said, child, ended } = local;
   await untilUp(local);
   // The edit of adds and both models without a previous version are left out.
-  expect(said()).toMatch(/\n *adds +1 +python +FAILED: the previous version is served\. adds answers/);
+  expect(said()).toMatch(/\n *adds +1 +python +FAILED: the previous version is served\. adds version 1 gives/);
   expect(said()).toMatch(/\n *on_wrong .*FAILED: needs wrong, which failed/);
   expect(said()).toMatch(/FAILED: adds, on_wrong, through, wrong\. Fix /);
   expect(await ask(local, 'adds')).toBe(11);
@@ -313,13 +313,13 @@ test('npm run local serves the previous version of a model that answers wrongly,
   await untilLocal(local, () => /on_wrong is served with the changed files/.test(said()));
   writeRepository(repository, answeringWrongly('wrong', 4));
   await untilLocal(local, () => /FAIL wrong: the previous version is served/.test(said()));
-  expect(said()).toMatch(/wrong answers wrongly: golden request one: y\[0\] is 5, expected 11/);
-  expect(said()).toContain('with --no-ask');
+  expect(said()).toMatch(/wrong version 1 gives a wrong answer to golden request one: y\[0\] is 5, expected 11/);
+  expect(said()).toContain('--no-ask');
   expect(await ask(local, 'wrong')).toBe(11);
   expect(await ask(local, 'on_wrong')).toBe(11);
   // The page is written after the line.
   await untilLocal(local, () =>
-    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong answers/.test(getPage()),
+    /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong version 1 gives/.test(getPage()),
   );
   const afterEdit = await getRelease();
   expect(afterEdit.models).toEqual(['adds', 'on_wrong', 'through', 'wrong']);
