@@ -14,7 +14,7 @@ import { ownModels } from './shipped-models';
 import { cacheRoot, makeDirectory } from '../src/install/cache';
 import { ensurePython } from '../src/install/python';
 
-const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, npm packages, and unit tests.
+const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, the npm package, and unit tests.
 
   npm run check [-- options]
 
@@ -64,19 +64,16 @@ async function check(argv: readonly string[]): Promise<number> {
     getCommands: () => [[python, ['-m', ...args]]],
   });
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-check-'));
-  // npm packs each package once, and both tools read the tarball.
-  const npmPackage = (name: string, folder: string, ...args: string[]): Check => ({
-    name,
-    getCommands: () => {
-      const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Record<string, string>;
-      const file = `${manifest['name']}-${manifest['version']}.tgz`.replace('@', '').replace('/', '-');
-      return [
-        ['npm', ['pack', folder, '--silent', '--pack-destination', scratch]],
-        module('@arethetypeswrong/cli/dist/index.js', join(scratch, file), '--format=ascii', ...args),
-        module('publint/src/cli.js', join(scratch, file), '--strict'),
-      ];
-    },
-  });
+  // npm packs the package once, and both tools read the tarball.
+  const npmPackage = (): Command[] => {
+    const manifest = JSON.parse(readFileSync(join(paths.root, 'package.json'), 'utf8')) as Record<string, string>;
+    const file = join(scratch, `${manifest['name']}-${manifest['version']}.tgz`);
+    return [
+      ['npm', ['pack', '--silent', '--pack-destination', scratch]],
+      module('@arethetypeswrong/cli/dist/index.js', file, '--format=ascii', '--entrypoints', 'components'),
+      module('publint/src/cli.js', file, '--strict'),
+    ];
+  };
   const cache = join(cacheRoot(), `check-${createHash('sha256').update(paths.root).digest('hex').slice(0, 12)}`);
   makeDirectory(cache);
   // The results of unchanged files are cached by content. A changed type can affect the lint of other files, which only a
@@ -103,13 +100,12 @@ async function check(argv: readonly string[]): Promise<number> {
       'typescript/bin/tsc',
       ...['-p', '.', '--incremental', '--tsBuildInfoFile', join(cache, 'tsc.tsbuildinfo')],
     ),
-    npmPackage('npm package', paths.root, '--entrypoints', 'components'),
-    npmPackage('client package', join(paths.root, 'client')),
+    { name: 'npm package', getCommands: npmPackage },
     node(
       'imports between folders',
       'dependency-cruiser/bin/dependency-cruise.mjs',
       '--config=.dependency-cruiser.mjs',
-      ...['src', 'infra', 'policy', 'scripts', 'tools', 'client', 'test'],
+      ...['src', 'infra', 'policy', 'scripts', 'tools', 'test'],
     ),
     node(
       'format (TypeScript, YAML, Markdown)',
