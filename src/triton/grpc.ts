@@ -14,7 +14,6 @@ import {
 } from './client';
 import { GrpcChannel, type GrpcCall } from './grpc-channel';
 import { compressedFrame, frame } from './grpc-frames';
-import { InferStream } from './grpc-stream';
 import { decodeAnswer, encodeRequest, inferRequest, inferResult, SERVICE, type InferAnswer } from './grpc-tensors';
 import { deadlineIn, withRetries, type Repeatable } from './retry';
 import type { Tensor } from './tensor';
@@ -125,29 +124,6 @@ export class TritonGrpcClient implements InferenceClient {
     const call = { method: 'ModelInfer', timeoutMs, model, compression, traceparent, headers, signal };
     const bytes = await withRetries(this.options, 'infer', deadline, () => this.channel.unary(call, message, deadline));
     return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
-  }
-
-  /** Opens one call for many requests and answers, for decoupled models and sequences. */
-  openStream(options: CallOptions = {}): InferStream {
-    return new InferStream(this.channel, options);
-  }
-
-  /**
-   * The answers of a decoupled model to one request, as they arrive.
-   * @throws TritonError after the answers that arrived before the error
-   */
-  async *inferStream(
-    model: string,
-    inputs: readonly Tensor[],
-    options: InferOptions = {},
-  ): AsyncGenerator<InferResult, void, void> {
-    const stream = this.openStream(options);
-    stream.send(model, inputs, options);
-    stream.end();
-    for await (const answer of stream) {
-      if (answer.error !== undefined) throw answer.error;
-      yield answer.result;
-    }
   }
 
   close(): void {

@@ -20,7 +20,6 @@ export {
 } from './client';
 export { inferInBatches, joinRows, sliceRows } from './batches';
 export { TritonGrpcClient } from './grpc';
-export { InferStream, type StreamAnswer } from './grpc-stream';
 export { TritonHttpClient } from './http';
 export { inputsFor, TritonModel } from './model';
 export { type InputOf, type InputsOf, type InputValue, type ModelTypes, type TensorOf } from './model-types';

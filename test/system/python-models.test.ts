@@ -33,7 +33,6 @@ const tensor = (name: string, datatype: DataType, shape: readonly number[], data
   ({ name, datatype, shape, data }) as Tensor;
 const floats = (name: string, shape: readonly number[], ...values: number[]): Tensor =>
   tensor(name, 'FP32', shape, Float32Array.from(values));
-const text = (value: string): Tensor => tensor('text', 'BYTES', [1], [Buffer.from(value)]);
 
 describe('models for the Python backend, on a real server', () => {
   const scratch = new Scratch();
@@ -103,16 +102,7 @@ describe('models for the Python backend, on a real server', () => {
     });
   });
 
-  test('a decoupled model sends a response for each word', async () => {
-    const stream = grpc.openStream();
-    for (const value of ['one ünï three', '', 'last']) stream.send('words', [text(value)]);
-    stream.end();
-    const seen: string[] = [];
-    for await (const { result, error } of stream) {
-      if (error !== undefined) seen.push(error.message);
-      else seen.push(result.outputs.map(({ data }) => String(data[0])).join(' '));
-    }
-    expect(seen.sort()).toEqual(['last 4', 'one 3', 'the text is empty', 'three 5', 'ünï 3'].sort());
+  test('npm run infer refuses a decoupled model before it sends anything', async () => {
     const asked = await runCommandLine('infer', ['words', 'one', '--url', triton.httpUrl], {});
     expect(asked).toMatchObject({ code: 1, stdout: '' });
     expect(asked.stderr).toMatch(
