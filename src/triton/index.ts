@@ -21,7 +21,6 @@ export {
 export { inferInBatches, joinRows, sliceRows } from './batches';
 export { TritonGrpcClient } from './grpc';
 export { TritonHttpClient } from './http';
-export { inputsFor, TritonModel } from './model';
-export { type InputOf, type InputsOf, type InputValue, type ModelTypes, type TensorOf } from './model-types';
+export { inputsFor, TritonModel, type InputValue } from './model';
 export { toNested, toTensor, type Nested } from './nested';
 export { type DataType, type Tensor, type TensorData } from './tensor';

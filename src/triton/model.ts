@@ -11,15 +11,19 @@ import {
   type ModelMetadata,
   type TensorMetadata,
 } from './client';
-import type { InputsOf, InputValue, ModelTypes, TensorOf } from './model-types';
-import { toTensor } from './nested';
+import { toTensor, type Nested } from './nested';
 import { DATA_TYPES, elementCount, isDataType, type DataType, type Tensor, type TensorData } from './tensor';
 
 /**
- * A model with its server's description. Checks requests before they are sent, and splits batches that are too large.
- * With `Types` the compiler also checks names and data types.
+ * Value of an input: nested arrays, whose nesting is the shape; or the elements in C order, with their shape if the
+ * model has more than one variable length.
  */
-export class TritonModel<Types extends ModelTypes = ModelTypes> {
+export type InputValue = Nested | TensorData[DataType] | { data: TensorData[DataType]; shape: readonly number[] };
+
+/**
+ * A model with its server's description. Checks requests before they are sent, and splits batches that are too large.
+ */
+export class TritonModel {
   private constructor(
     private readonly client: InferenceClient,
     readonly metadata: ModelMetadata,
@@ -29,17 +33,17 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   ) {}
 
   /** Reads the model's metadata and configuration from the server. */
-  static async open<Types extends ModelTypes = ModelTypes>(
+  static async open(
     client: InferenceClient,
     model: string,
     options: CallOptions & { version?: number } = {},
-  ): Promise<TritonModel<Types>> {
+  ): Promise<TritonModel> {
     const { version, ...call } = options;
     const [metadata, config] = await Promise.all([
       client.modelMetadata(model, version, call),
       client.modelConfig(model, version, call),
     ]);
-    return new TritonModel<Types>(client, metadata, config, version);
+    return new TritonModel(client, metadata, config, version);
   }
 
   get name(): string {
@@ -56,7 +60,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
    * @param values by input name
    * @throws RequestError with all problems
    */
-  inputs(values: InputsOf<Types>): Tensor[] {
+  inputs(values: Readonly<Record<string, InputValue>>): Tensor[] {
     return inputsFor(this.metadata, values, this.optionalInputs);
   }
 
@@ -67,7 +71,7 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   }
 
   /** Sends one request. If the batch has more than maxBatchSize rows, splits it and joins the answers. */
-  infer(values: InputsOf<Types>, options: InferOptions = {}): Promise<InferResult> {
+  infer(values: Readonly<Record<string, InputValue>>, options: InferOptions = {}): Promise<InferResult> {
     return this.inferTensors(this.inputs(values), options);
   }
 
@@ -75,28 +79,6 @@ export class TritonModel<Types extends ModelTypes = ModelTypes> {
   inferTensors(inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
     const { version = this.version } = options;
     return inferInBatches(this.client, this.name, inputs, this.maxBatchSize, { ...options, version });
-  }
-
-  /**
-   * One output of an answer.
-   * @throws UserError if the answer lacks the output, or has classes instead of its values
-   */
-  output<Name extends keyof Types['outputs'] & string>(
-    { outputs }: Pick<InferResult, 'outputs'>,
-    name: Name,
-  ): TensorOf<Types['outputs'][Name]> {
-    const output = outputs.find((one) => one.name === name);
-    if (output === undefined) {
-      const names = outputs.map((one) => one.name).join(', ');
-      throw new UserError(`the answer of ${this.name} has no output '${name}'`, { hint: `it has ${names}` });
-    }
-    const declared = this.metadata.outputs.find((one) => one.name === name)?.datatype;
-    if (output.datatype !== declared) {
-      throw new UserError(
-        `output '${name}' of ${this.name} has data type ${output.datatype} instead of ${declared}, because classes were requested`,
-      );
-    }
-    return output as TensorOf<Types['outputs'][Name]>;
   }
 }
 

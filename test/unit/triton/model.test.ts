@@ -1,6 +1,6 @@
 import { RequestError, type InferenceClient, type ModelMetadata } from '../../../src/triton/client';
 import { inputsFor, TritonModel } from '../../../src/triton/model';
-import type { InputValue } from '../../../src/triton/model-types';
+import type { InputValue } from '../../../src/triton/model';
 import type { Tensor } from '../../../src/triton/tensor';
 
 const METADATA: ModelMetadata = {
@@ -132,35 +132,6 @@ describe('TritonModel', () => {
     const model = await TritonModel.open(getClient(config), 'm');
     await model.infer(rows(5));
     expect(sent).toMatchObject([{ inputs: [{ shape: [5, 2, 2] }, { shape: [5, 1] }] }]);
-  });
-
-  describe('output', () => {
-    const metadata = { ...METADATA, outputs: [{ name: 'y', datatype: 'FP32', shape: [-1, 2, 2] }] };
-    const open = () =>
-      TritonModel.open<{ inputs: Record<string, 'FP32'>; outputs: { y: 'FP32'; z: 'FP32' } }>(
-        { ...getClient({}), modelMetadata: () => Promise.resolve(metadata) },
-        'm',
-      );
-
-    it('returns an output by its name', async () => {
-      const model = await open();
-      const data: Float32Array = model.output(await model.infer(rows(1)), 'y').data;
-      expect(data).toEqual(Float32Array.of(0, 1, 2, 3));
-    });
-
-    it('rejects an output that the answer lacks', async () => {
-      const model = await open();
-      const answer = await model.infer(rows(1));
-      expect(() => model.output(answer, 'z')).toThrow(`the answer of m has no output 'z'`);
-    });
-
-    it('rejects an output that has classes instead of values', async () => {
-      const model = await open();
-      const classes: Tensor = { name: 'y', datatype: 'BYTES', shape: [1], data: [Buffer.from('0.5:1')] };
-      expect(() => model.output({ outputs: [classes] }, 'y')).toThrow(
-        `output 'y' of m has data type BYTES instead of FP32, because classes were requested`,
-      );
-    });
   });
 
   it('inputs omits an optional input', async () => {
