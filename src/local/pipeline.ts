@@ -3,10 +3,11 @@ import { join } from 'node:path';
 import { abortable } from '../core/abort';
 import { UsageError, UserError, type Problem } from '../core/errors';
 import { formatBytes, formatDuration } from '../core/format';
-import { stepModels, type RepositoryModel, type Selection } from '../model';
+import { readRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 import { WEIGHTS_FILE } from '../model/weights-file';
 import type { Progress } from '../cli/progress';
 import type { ServedVersion } from '../publish/apply/rollout';
+import { desiredModels } from '../publish/plan/desired';
 import type { ReleasedModel } from '../publish/release/release';
 import { servedNow } from '../publish/status';
 import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
@@ -83,6 +84,7 @@ export class Pipeline {
   private serving: Promise<void> | undefined;
   private checking: { name: string; stop: AbortController } | undefined;
   private shown = Promise.resolve();
+  private hashed = Promise.resolve();
   /** Models of which files changed since the command serves. */
   private readonly edited = new Set<string>();
   /** Models to publish one by one, because they could not be published together. */
@@ -337,6 +339,12 @@ export class Pipeline {
   private ready(name: string): void {
     this.coming.set(name, 'waiting to be published');
     this.toServe.push(name);
+    // While the servers start; the publish then knows the digests of large files, unless they changed.
+    this.hashed = this.hashed
+      .then(() => readRepository(this.options.repository, { models: [name] }))
+      .then(({ models }) => desiredModels(models))
+      .then(() => undefined)
+      .catch(() => undefined);
     this.serve();
   }
 
@@ -352,7 +360,7 @@ export class Pipeline {
   }
 
   private async serveAll(): Promise<void> {
-    const stack = await this.tools.stack;
+    const [stack] = await Promise.all([this.tools.stack, this.hashed]);
     for (let batch = this.getBatch(); batch.length > 0 && !this.options.signal.aborted; batch = this.getBatch()) {
       this.toServe = this.toServe.filter((name) => !batch.includes(name));
       await this.serveBatch(stack, batch);

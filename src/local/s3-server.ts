@@ -15,12 +15,6 @@ const START_TIMEOUT_MS = 120_000;
 export const LOCAL_CREDENTIALS = { accessKeyId: 'local', secretAccessKey: 'local-only-no-secret' } as const;
 export const LOCAL_REGION = 'us-east-1';
 
-/**
- * SeaweedFS waits for its own streams when it is stopped, and never finishes. Acknowledged writes are on disk by then
- * (killing the server loses nothing: see test/integration/s3-server.test.ts), so the time is short.
- */
-const STOP_GRACE_MS = 500;
-
 /** An S3 server on loopback that stores its objects in a folder. */
 export interface S3Server {
   endpoint: string;
@@ -28,8 +22,7 @@ export interface S3Server {
   ended: Promise<string>;
   pid: number | undefined;
   logFile: string;
-  /** @param graceMs time before it is killed (default: 0.5 s) */
-  stop(graceMs?: number): Promise<void>;
+  stop(): Promise<void>;
 }
 
 export interface S3ServerOptions {
@@ -93,8 +86,10 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
     python: options.python,
     deathSignal: 'SIGKILL',
   });
-  const stop = async (graceMs = STOP_GRACE_MS): Promise<void> => {
-    await server.stop(graceMs);
+  const stop = async (): Promise<void> => {
+    // It would wait for its own streams and never finish. Acknowledged writes are on disk by then: killing the server
+    // loses nothing (test/integration/s3-server.test.ts).
+    await server.stop(0);
     tempFiles.remove();
   };
   const endpoint = `http://127.0.0.1:${options.port}`;

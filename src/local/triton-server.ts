@@ -4,6 +4,7 @@ import { UserError } from '../core/errors';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
+import { hasChildren } from './process/proc';
 import { freePorts } from './process/ports';
 import type { PythonEnvironment } from '../install/python';
 import { assembleBackends, type TritonInstallation } from '../install/triton';
@@ -96,7 +97,10 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     deathSignal: 'SIGKILL',
   });
   const stop = async (graceMs = (EXIT_TIMEOUT_S + 10) * 1000): Promise<void> => {
-    await server.stop(graceMs);
+    // Each model runs in a process of its own. tritonserver looks only once a second whether all have ended.
+    const { pid } = server;
+    const hasStopped = (): boolean => options.wrapper === undefined && pid !== undefined && !hasChildren(pid);
+    await server.stop(graceMs, hasStopped);
     tempFiles.remove();
     removeEnvironmentFolders();
     rmSync(mount, { recursive: true, force: true });

@@ -292,6 +292,7 @@ function getEncryptionHeaders(encryption: Encryption | undefined): Record<string
 export async function checksumOfFile(path: string, bytes: number): Promise<string> {
   if (bytes <= SMALL_BYTES) return sha256(readWholeFile(path, bytes)).toString('base64');
   return withFile(path, bytes, async (source) => {
+    if (source.digests !== undefined) return checksumOfParts(source.digests);
     const parts = splitIntoParts(bytes);
     const buffer = Buffer.allocUnsafeSlow(parts[0]?.bytes ?? 0);
     const digests: Buffer[] = [];

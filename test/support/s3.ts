@@ -27,7 +27,7 @@ export async function testS3(scratch: Scratch, name = 's3'): Promise<S3Server> {
     port: (await freePorts(1))[0] as number,
     credentials: LOCAL_CREDENTIALS,
   });
-  scratch.defer(() => server.stop(0));
+  scratch.defer(() => server.stop());
   return server;
 }
 

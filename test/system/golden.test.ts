@@ -274,13 +274,13 @@ test.each([
     'a softmax over the batch',
     'np.exp(x) / np.exp(x).sum()',
     [[0.26894143, 0.7310586]],
-    'beside a row of zeros: y\\[0, 0\\] is',
+    'beside the same elements in reverse order: y\\[0, 0\\] is',
   ],
   [
     'a row number',
     'x + np.arange(len(x), dtype=np.float32)[:, None]',
     [[1, 2]],
-    'beside a row of zeros: y\\[0, 0\\] is 2, expected 1',
+    'beside the same elements in reverse order: y\\[0, 0\\] is 2, expected 1',
   ],
 ])('publish rejects a model that mixes rows: %s', async (_, answer, outputs, message) => {
   await settleSecond();

@@ -115,6 +115,10 @@ export class ManagedProcess {
     return this.child.pid;
   }
 
+  private isRunning(): boolean {
+    return this.endedBecause === undefined;
+  }
+
   /** The last output lines. */
   lastLines(count = 8): string {
     return this.tail.slice(-count).join('\n');
@@ -141,13 +145,12 @@ export class ManagedProcess {
     }
   }
 
-  /** Sends SIGTERM, and kills the process and its children after `graceMs`. */
-  async stop(graceMs: number): Promise<void> {
-    if (this.endedBecause === undefined) {
-      this.child.kill('SIGTERM');
-      const grace = new AbortController();
-      await Promise.race([this.ended, sleep(graceMs, undefined, { signal: grace.signal }).catch(() => undefined)]);
-      grace.abort();
+  /** Sends SIGTERM, and kills the process and its children after `graceMs`, or as soon as `hasStopped`. */
+  async stop(graceMs: number, hasStopped = (): boolean => false): Promise<void> {
+    const deadline = performance.now() + graceMs;
+    if (this.isRunning()) this.child.kill('SIGTERM');
+    while (this.isRunning() && performance.now() < deadline && !hasStopped()) {
+      await Promise.race([this.ended, sleep(POLL_MS)]);
     }
     this.killGroup();
     await this.ended;

@@ -12,6 +12,8 @@ export interface RowProbe {
   /** The row of the answer that is compared. */
   row: number;
   expected: GoldenRequest;
+  /** Whether an answer makes the other probes needless. */
+  isEnough?: true;
 }
 
 /** Fields that decide whether a request may have other rows. */
@@ -19,7 +21,7 @@ type BatchConfig = Pick<ModelConfig, 'max_batch_size' | 'input' | 'batch_input' 
 
 /**
  * Requests that show whether a model mixes the rows of a batch. Triton joins requests of different clients into one batch,
- * so the answer to a row must not depend on other rows. Only the last one must be answered: zeros may be no valid input.
+ * so the answer to a row must not depend on other rows. Only the last one must be answered: a changed row may be invalid.
  * @returns an empty list if the model has no batches, or no golden request with a row of its own
  */
 export function rowProbes(requests: readonly GoldenRequest[], config: BatchConfig): RowProbe[] {
@@ -46,10 +48,20 @@ export function rowProbes(requests: readonly GoldenRequest[], config: BatchConfi
     ];
   }
   if ((request.inputs[0]?.shape[0] ?? 0) > 1) return [{ where: 'alone', inputs: own, row: 0, expected }];
+  // Valid for most models, and changes sum and mean over the batch.
+  const reversed = own.map(reverse);
+  if (!isSame(reversed, own)) {
+    return [
+      { ...beside(reversed, 'beside the same elements in reverse order'), isEnough: true },
+      beside(own, 'beside the same row'),
+    ];
+  }
   const zeros = own.map(({ name, datatype, shape }) => zeroTensor(name, datatype, shape));
   // Zeros leave a sum over the batch as it is, and the same row leaves a mean.
   return [beside(zeros, 'beside a row of zeros'), beside(own, 'beside the same row')];
 }
+
+const reverse = (tensor: Tensor): Tensor => ({ ...tensor, data: tensor.data.slice().reverse() }) as Tensor;
 
 /** The row of the answer to a probe; undefined for outputs without rows. */
 export const answeredRow = ({ row }: RowProbe, answer: readonly Tensor[]): Tensor[] =>

@@ -93,15 +93,15 @@ test('adviceFor names golden requests whose expected outputs have no elements', 
 });
 
 describe('withShortWarmUp', () => {
-  it('keeps one sample of each shape, in configuration and text', async () => {
+  it('keeps one request of each shape, in configuration and text', async () => {
     const other = { ...warm(2, 1)[0], inputs: { input__0: { ...inputs.input__0, random_data: true } } };
     const short = withShortWarmUp(await model({ model_warmup: [...warm(2, 1, 2), other, ...warm(2, 4)] }));
-    const kept = await model({ model_warmup: [...warm(2, 1), other] });
+    const kept = await model({ model_warmup: [...warm(2, 1), other].map((sample) => ({ ...sample, count: 1 })) });
     expect([short.config, short.configText]).toEqual([kept.config, kept.configText]);
   });
 
-  it('leaves a model with one sample as it is', async () => {
-    const one = await model({ model_warmup: warm(2, 1) });
+  it('leaves a model with one request as it is', async () => {
+    const one = await model({ model_warmup: warm(2, 1).map((sample) => ({ ...sample, count: 1 })) });
     expect(withShortWarmUp(one)).toBe(one);
   });
 });

@@ -265,13 +265,19 @@ test.each<[string, (rows: number[][]) => number[][], number[][][], string]>([
     'a share of the whole batch',
     (rows) => rows.map((row) => row.map((x) => x / sum(rows))),
     ONE,
-    'beside the same row: y[0, 0]',
+    'beside the same elements in reverse order: y[0, 0]',
   ],
   [
     'a copy of the first row',
     (rows) => rows.map(() => rows[0] ?? []),
     ONE,
-    'beside a row of zeros: y[0, 0] is 0, expected 1',
+    'beside the same elements in reverse order: y[0, 0] is 2, expected 1',
+  ],
+  [
+    'the sum of rows without a reverse order',
+    (rows) => rows.map((row) => row.map(() => sum(rows))),
+    [[[1, 1]]],
+    'beside the same row: y[0, 0] is 4, expected 2',
   ],
   [
     'the size of the batch',
@@ -294,9 +300,9 @@ test.each<[string, (rows: number[][]) => number[][], number[][][]]>([
     TWO_REQUESTS,
   ],
   [
-    'refuses a row of zeros',
+    'refuses another row',
     (rows) => {
-      if (rows.some((row) => row[0] === 0)) throw new TritonError('zeros', { status: 'HTTP 400', answered: true });
+      if (rows.some((row) => row[0] !== 1)) throw new TritonError('not 1', { status: 'HTTP 400', answered: true });
       return rows;
     },
     ONE,
