@@ -32,7 +32,6 @@ const FLAGS = {
   exclude: { type: 'string' },
   'no-ask': { type: 'boolean', default: false },
   'no-watch': { type: 'boolean', default: false },
-  agent: { type: 'boolean', default: false },
   repo: { type: 'string', default: paths.modelRepository },
   weights: { type: 'string', multiple: true, default: [] as string[] },
   'load-timeout': { type: 'string', default: '300' },
@@ -54,7 +53,6 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --exclude A,B          serve all models except these
   --no-ask               serve models without sending them requests; a model that answers wrongly stays served too
   --no-watch             do not reload models when their files change
-  --agent                serve as the pods of a stack with "agent" do: a release agent downloads and loads each release as a whole
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
   --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
@@ -70,8 +68,9 @@ Each model is served as soon as it is traced. A model that fails is marked FAILE
 --once the command then fails. If files of a model change, the model is traced, validated, loaded and asked again. If the new
 files cannot be loaded or answer wrongly, the previous version is served. Traces are checked quickly first, and thoroughly
 while the models answer; with --once, "npm run trace" checks them thoroughly.
-With --agent, the models that are ready are published as one release; if the agent refuses it because of a model, the others
-are published without that model. Triton and the agent are restarted when they end.
+As in a pod of a stack, a release agent downloads and loads the models and verifies their answers. The models that are ready
+are published as one release; if the agent refuses it because of a model, the others are published without that model.
+Triton and the agent are restarted when they end.
 The bucket, releases and logs of a repository stay in ~/.cache/triton-serving/local for the next run. To start with an
 empty bucket, delete this folder.
 
@@ -79,7 +78,6 @@ Examples:
   npm run local
   npm run local -- --models resnet,bert --http-port 0
   npm run local -- --repo ../models --weights ranker=/srv/weights/ranker.pth
-  npm run local -- --agent --exclude gfpgan
 
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.
 `;
@@ -123,7 +121,7 @@ async function local(argv: readonly string[]): Promise<number> {
       ...{ repository, loadTimeoutMs, ports, progress },
       models: names,
       // Loaded on demand, because it loads a compiler.
-      pod: flags.agent ? (await import('../infra/triton/agent/program')).podPrograms() : undefined,
+      programs: async () => (await import('../infra/triton/agent/program')).podPrograms(),
       defer: (step) => undo.defer(step),
     });
     const options = {
@@ -146,7 +144,7 @@ async function local(argv: readonly string[]): Promise<number> {
         : watchModels(repository, before, (changed) => served.change(changed), stop.signal).then(() => undefined);
     watching.catch(() => undefined);
     const trouble = Promise.race([ended, served.broken]);
-    const started = served.idle().then(() => served.endStart());
+    const started = served.idle().then(() => served.requireAny());
     await Promise.race([started, trouble]);
     const stack = await tools.stack;
     const { result } = await getPage();

@@ -1,64 +1,64 @@
-import { readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { CONFIG_FILE } from '../publish/keys';
-import { getParent, processIds, readProcess } from './process/proc';
-
-/** Time for one model to load while others wait. The models of this package load faster on two busy cores. */
-export const LOAD_LIMIT_MS = 30_000;
+import { join, sep } from 'node:path';
+import { processIds, readProcess } from './process/proc';
 
 const LOOK_MS = 500;
 
+export interface LoadLimitOptions {
+  /** The folder that Triton reads. */
+  folder: string;
+  models: readonly string[];
+  /** Time for one model to load. For all models together to load and to answer: this time for each of them. */
+  limitMs: number;
+  /** The limit counts only if other models wait. */
+  isWaitedFor: () => boolean;
+  isReady: (model: string) => Promise<boolean>;
+}
+
 /**
- * Stops the load of a model that exceeds its limit while others wait. Triton cancels neither a load nor later loads of
- * the same model, so the processes that tritonserver started for the model are killed. Triton then reports the load as
- * failed. A load that nothing waits for has no limit.
+ * Ends processes that Triton started for models since the construction, if they load or answer too slowly. Triton cancels
+ * neither a load nor a request, and reports both as failed when the process is gone.
  */
 export class LoadLimit {
-  private timer: NodeJS.Timeout | undefined;
-  /** Whether a load was stopped. */
-  ended = false;
+  /** Models whose process was ended. */
+  readonly stopped = new Set<string>();
+  private readonly timer: NodeJS.Timeout;
+  /** Processes that serve the previous versions. */
+  private readonly before: readonly number[];
+  /** Process -> when it was first seen. */
+  private readonly seen = new Map<number, number>();
 
-  constructor(
-    private readonly serverPid: number | undefined,
-    private readonly limitMs: number,
-    private readonly isWaitedFor: () => boolean,
-  ) {}
-
-  /** Call when a model begins to load. */
-  begin(model: string): void {
-    this.stop();
-    // Processes that serve the previous version.
-    const before = modelProcesses(this.serverPid, model);
-    const deadline = Date.now() + this.limitMs;
-    this.timer = setInterval(() => {
-      if (Date.now() < deadline || !this.isWaitedFor()) return;
-      this.ended = true;
-      for (const pid of modelProcesses(this.serverPid, model)) if (!before.includes(pid)) kill(pid);
-    }, LOOK_MS);
+  constructor(private readonly options: LoadLimitOptions) {
+    this.before = options.models.flatMap((model) => modelProcesses(options.folder, model));
+    this.timer = setInterval(() => void this.look(), LOOK_MS);
   }
 
-  /** Call when the model is loaded or has failed. */
   stop(): void {
     clearInterval(this.timer);
   }
-}
 
-/** Running processes that a tritonserver started for a model (Linux). */
-function modelProcesses(serverPid: number | undefined, model: string): number[] {
-  return processIds().filter((pid) => getParent(pid) === serverPid && getModelName(pid) === model);
-}
-
-/**
- * Returns the model of a process, whose first argument is MODEL/VERSION/FILE in a folder that Triton chooses. The name
- * is read from config.pbtxt, because we publish configurations with names.
- */
-function getModelName(pid: number): string | undefined {
-  const [, file = ''] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
-  try {
-    return /^name: "(.*)"$/m.exec(readFileSync(join(dirname(dirname(file)), CONFIG_FILE), 'utf8'))?.[1];
-  } catch {
-    return undefined; // Not a model's process, or it has ended.
+  private async look(): Promise<void> {
+    const { folder, models, limitMs, isWaitedFor, isReady } = this.options;
+    const now = performance.now();
+    for (const model of models) {
+      for (const pid of modelProcesses(folder, model)) {
+        if (this.before.includes(pid)) continue;
+        const age = now - (this.seen.get(pid) ?? now);
+        if (!this.seen.has(pid)) this.seen.set(pid, now);
+        if (age < limitMs || !isWaitedFor()) continue;
+        if (age < limitMs * models.length && (await isReady(model))) continue;
+        this.stopped.add(model);
+        kill(pid);
+      }
+    }
   }
+}
+
+/** Running processes whose first argument is a file of the model: those of Triton's python backend (Linux). */
+function modelProcesses(folder: string, model: string): number[] {
+  return processIds().filter((pid) => {
+    const [, file = ''] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
+    return file.startsWith(`${join(folder, model)}${sep}`);
+  });
 }
 
 function kill(pid: number): void {

@@ -12,10 +12,9 @@ import type { ReleasedModel } from '../publish/release/release';
 import { servedNow } from '../publish/status';
 import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
 import { installModelPackages } from './model-packages';
-import { publishBatch, removeFromRelease, type BatchOptions } from './publish-batch';
+import { ANSWER, publishBatch, readReleased, refusedModel, untilReady, type BatchOptions } from './publish-batch';
 import { selectModels } from './selection';
-import { refusedModel } from './serve-through-agent';
-import { askEachModel, isWrong, isZerosRefused, wrongAnswer, type SmokeTestResult } from './smoke-test';
+import { askEachModel, type SmokeTestResult } from './smoke-test';
 import type { LocalStack, LocalTools } from './stack';
 import {
   cannotServeAny,
@@ -64,8 +63,6 @@ export class Pipeline {
   models: LocalModel[] = [];
   /** The state of each version of `models`. */
   versions: ServedVersion[] = [];
-  /** Model -> milliseconds of its last load. */
-  readonly loadMs = new Map<string, number>();
   /** Model -> what happens with it, until it answers or fails. */
   readonly coming = new Map<string, string>();
   /** Traced models -> how their artifact was compared with PyTorch, or why it cannot be published. */
@@ -85,6 +82,7 @@ export class Pipeline {
   private checking: { name: string; stop: AbortController } | undefined;
   private shown = Promise.resolve();
   private hashed = Promise.resolve();
+  private reading = Promise.resolve();
   /** Models of which files changed since the command serves. */
   private readonly edited = new Set<string>();
   /** Models to publish one by one, because they could not be published together. */
@@ -195,19 +193,11 @@ export class Pipeline {
     await this.shown;
   }
 
-  /**
-   * Ends the start: models that are not served leave the release.
-   * @throws UserError if no model is served
-   */
-  async endStart(): Promise<void> {
+  /** @throws UserError if no model is served */
+  requireAny(): void {
     if (!this.models.some(({ name }) => this.isServed(name))) {
       throw cannotServeAny(this.failed);
     }
-    const stack = await this.tools.stack;
-    const lost = this.models.filter(({ name }) => !this.isServed(name)).map(({ name }) => name);
-    if (stack.agent === undefined) await removeFromRelease(lost, stack, this.options);
-    this.models = this.models.filter(({ name }) => !lost.includes(name));
-    this.versions = this.versions.filter(({ model }) => !lost.includes(model));
   }
 
   private async traceAll(): Promise<void> {
@@ -382,77 +372,114 @@ export class Pipeline {
   }
 
   private async serveBatch(stack: LocalStack, given: readonly string[]): Promise<void> {
-    const { repository, progress, signal, loadTimeoutMs, noAsk } = this.options;
+    const { repository, progress, signal, noAsk } = this.options;
     const started = Date.now();
     const step = progress.step('serve');
     const stages = new Map<string, string>();
-    const onStage = (stage: string, model?: string): void => {
-      if (model === undefined) {
-        step.update(stage);
-        return;
+    const onStage = (stage: string, names: readonly string[]): void => {
+      for (const name of names) {
+        this.coming.set(name, stage);
+        stages.set(name, stage);
       }
-      this.coming.set(model, stage);
-      stages.set(model, stage);
       const parts = ['ask', 'load', 'publish'].map((what) => [
         what,
         ...given.filter((name) => stages.get(name) === what),
       ]);
-      const now = parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`));
-      step.update(now.length === 0 ? 'write the release' : now.join('; '));
+      step.update(parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '));
     };
     const models = await this.readValid(given);
-    const names = given.filter((name) => models.some((model) => model.name === name));
-    const before = this.models;
-    const isWaitedFor = (): boolean =>
-      names.length > 1 || [...this.coming.keys()].some((name) => !names.includes(name));
-    const limit = this.isStarted
-      ? { limitMs: EDIT_LIMIT_MS, isWaitedFor, limitReason: ', because other models were waiting' }
-      : { limitMs: loadTimeoutMs, isWaitedFor: () => true, limitReason: ' (--load-timeout)' };
-    const ask = async (name: string): Promise<void> => {
-      const model = models.find((one) => one.name === name) ?? (await this.readValid([name]))[0];
-      if (model !== undefined) await this.ask(stack, model, limit);
-      onStage('answered', name);
-      this.coming.delete(name);
+    if (models.length === 0) {
+      step.failed();
+      return;
+    }
+    const serve = async (model: RepositoryModel): Promise<void> => {
+      onStage('ask', [model.name]);
+      if (!noAsk) this.answered(model.name, await abortable(askEachModel(stack.triton, [model]), signal));
+      onStage('answered', [model.name]);
+      this.end([model.name], started);
     };
+    let left: readonly RepositoryModel[] = models;
     try {
-      if (names.length === 0) {
-        step.failed();
-        return;
+      left = await this.serveReleased(stack, models, onStage, serve);
+      const names = left.map(({ name }) => name);
+      if (names.length > 0) {
+        await abortable(stack.home, signal);
+        await this.setReleased(stack);
+        onStage('publish', names);
+        await publishBatch(stack, names, {
+          ...{ repository, signal, noAsk },
+          ...this.getLimit(names),
+          onStage: (text) => step.update(`${names.join(', ')}: ${text}`),
+        });
+        await this.setReleased(stack);
+        for (const model of left) await serve(model);
       }
-      for (const name of names) onStage('publish', name);
-      const onLoaded: BatchOptions['onLoaded'] = (model, versions, ms) => {
-        const { name } = model;
-        this.loadMs.set(name, ms);
-        this.models = [...this.models.filter((one) => one.name !== name), model];
-        this.versions = [...this.versions.filter((one) => one.model !== name), ...versions];
-        if (this.edited.has(name)) progress.line(`     ${name} READY (${formatDuration(ms)})`);
-      };
-      const { release, failed } = await publishBatch(stack, names, {
-        ...{ repository, signal, noAsk, ask, onStage, onLoaded },
-        ...limit,
-      });
-      this.models = Object.entries(release?.models ?? {}).map(([name, model]) => ({ name, ...model }));
-      this.versions = await servedNow(stack.triton, this.models);
-      const served = names.filter((name) => !failed.some((one) => one.name === name));
-      // An agent has asked them before the release counted; these are the answers to show.
-      if (stack.agent !== undefined && !noAsk) for (const name of served) await ask(name).catch(() => undefined);
-      this.end(served, started);
-      for (const one of failed) this.failUnlessEarly(one);
-      step.done(`${served.join(', ')}${failed.length === 0 ? '' : `; ${failed.length} FAILED`}`);
+      step.done(models.map(({ name }) => name).join(', '));
     } catch (error) {
       signal.throwIfAborted();
       if (!(error instanceof UserError)) throw error;
-      this.models = before;
-      this.versions = await servedNow(stack.triton, before);
+      await this.setReleased(stack);
+      const names = left.map(({ name }) => name);
       const culprit = names.length === 1 ? names[0] : refusedModel(error.message, names);
-      if (culprit !== undefined) this.fail(failedBecause(culprit, error));
-      else for (const name of names) this.alone.add(name);
+      if (culprit === undefined) for (const name of names) this.alone.add(name);
+      else this.refused(failedBecause(culprit, error), ANSWER.test(error.message));
       this.toServe.unshift(...names.filter((name) => name !== culprit));
       step.failed();
     } finally {
-      for (const name of names) this.alone.delete(name);
       this.show();
     }
+  }
+
+  /**
+   * Asks the models that the release of the earlier run holds without changes, each as soon as Triton serves it.
+   * @returns the others
+   */
+  private async serveReleased(
+    stack: LocalStack,
+    models: readonly RepositoryModel[],
+    onStage: (stage: string, names: readonly string[]) => void,
+    serve: (model: RepositoryModel) => Promise<void>,
+  ): Promise<RepositoryModel[]> {
+    const { release, unchanged } = await readReleased(stack, models);
+    onStage('load', unchanged);
+    const served = await Promise.all(
+      models.map(async (model) => {
+        const { name } = model;
+        const released = release?.models[name];
+        if (released === undefined || !unchanged.includes(name)) return false;
+        if (!(await untilReady(stack, model, this.options.signal))) return false;
+        await this.setServed(stack, [...this.models.filter((one) => one.name !== name), { name, ...released }]);
+        await serve(model);
+        return true;
+      }),
+    );
+    return models.filter((_, i) => served[i] === false);
+  }
+
+  /** The agent serves the current release, or goes back to it. */
+  private async setReleased(stack: LocalStack): Promise<void> {
+    const { release } = await readReleased(stack, []);
+    await this.setServed(
+      stack,
+      Object.entries(release?.models ?? {}).map(([name, model]) => ({ name, ...model })),
+    );
+  }
+
+  private async setServed({ triton }: LocalStack, models: readonly LocalModel[]): Promise<void> {
+    this.models = [...models];
+    this.reading = this.reading.then(async () => {
+      this.versions = await servedNow(triton, this.models);
+    });
+    await this.reading;
+  }
+
+  private getLimit(names: readonly string[]): Pick<BatchOptions, 'limitMs' | 'isWaitedFor' | 'limitReason'> {
+    if (!this.isStarted) {
+      return { limitMs: this.options.loadTimeoutMs, isWaitedFor: () => true, limitReason: ' (--load-timeout)' };
+    }
+    const isWaitedFor = (): boolean =>
+      names.length > 1 || [...this.coming.keys()].some((name) => !names.includes(name));
+    return { limitMs: EDIT_LIMIT_MS, isWaitedFor, limitReason: ', because other models were waiting' };
   }
 
   /** Reads models with their artifacts. Models with errors, and ensembles whose steps failed, are left out. */
@@ -467,34 +494,6 @@ export class Pipeline {
     const { models, failed } = await readValidModels(this.options.repository, { models: left });
     for (const one of failed) this.fail(one);
     return models;
-  }
-
-  /** @throws UserError if the model answers wrongly, refuses zeros that it answered before, or answers too late */
-  private async ask(
-    { triton }: LocalStack,
-    model: RepositoryModel,
-    { limitMs, isWaitedFor }: { limitMs: number; isWaitedFor: () => boolean },
-  ): Promise<void> {
-    const { name } = model;
-    const answeredZeros = this.answers.some((one) => one.model === name && one.isZeros && one.error === undefined);
-    const stop = new AbortController();
-    const deadline = performance.now() + limitMs;
-    const timer = setInterval(() => {
-      if (performance.now() < deadline || !isWaitedFor()) return;
-      stop.abort(new UserError(`${name} did not answer within ${limitMs / 1000} s, because other models were waiting`));
-    }, 500);
-    try {
-      const answers = await abortable(askEachModel(triton, [model]), stop.signal);
-      const wrong = answers.find((answer) => isWrong(answer) || (answeredZeros && isZerosRefused(answer)));
-      if (wrong !== undefined) {
-        this.again.delete(name);
-        if ([...this.coming.values()].some((what) => /^(waiting|tracing|installing)/.test(what))) this.again.add(name);
-        throw wrongAnswer(wrong);
-      }
-      this.answered(name, answers);
-    } finally {
-      clearInterval(timer);
-    }
   }
 
   private answered(name: string, answers: readonly SmokeTestResult[]): void {
@@ -530,9 +529,15 @@ export class Pipeline {
     this.add(dependents.map(({ name }) => name));
   }
 
-  private failUnlessEarly(failed: FailedModel): void {
-    if (this.again.has(failed.name)) this.coming.set(failed.name, 'waiting for other models');
-    else this.fail(failed);
+  /** @param isAnswer whether the model answered wrongly: a Python model may call a model that is still coming */
+  private refused(failed: FailedModel, isAnswer: boolean): void {
+    const { name } = failed;
+    this.again.delete(name);
+    const isEarly = isAnswer && [...this.coming].some(([other, what]) => other !== name && /^(waiting|tracing|installing)/.test(what));
+    if (isEarly) {
+      this.again.add(name);
+      this.coming.set(name, 'waiting for other models');
+    } else this.fail(failed);
   }
 
   private fail(failed: FailedModel): void {

@@ -5,7 +5,7 @@ import { paths } from '../core/paths';
 import { isHealthy } from './process/health-check';
 import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
-import { LOCAL_REGION, type S3Server, type S3ServerOptions } from './s3-server';
+import { LOCAL_REGION, type S3ServerOptions } from './s3-server';
 import { startTriton, type TritonProcess, type TritonProcessOptions } from './triton-server';
 
 /** The programs of a pod with a release agent, from infra/triton/agent, which src does not import. */
@@ -25,12 +25,12 @@ export interface PodOptions extends Pick<
   directory: string;
   /** s3://BUCKET/PREFIX. */
   bucket: string;
-  s3: Pick<S3Server, 'endpoint'>;
+  endpointUrl: string;
   credentials: S3ServerOptions['credentials'];
   /** For one model. */
   loadTimeoutMs: number;
-  /** Whether the agent begins without the release that it served in an earlier run. */
-  isFresh: boolean;
+  /** Resolves when the bucket can be read, with whether the agent begins without the release of the earlier run. */
+  isFresh: Promise<boolean>;
   defer: (undo: () => Promise<void>) => void;
 }
 
@@ -38,16 +38,18 @@ export interface PodOptions extends Pick<
 export interface Pod {
   triton: TritonProcess & { agentUrl: string };
   agent: { ended: Promise<string>; logFile: string; metricsUrl: string };
+  /** The folder that Triton reads. */
+  modelsFolder: string;
 }
 
 const AGENT_START_MS = 60_000;
 
 /**
- * Runs what a pod of a stack with `agent: true` runs: a Triton that reads a folder of this machine only, and beside it the
+ * Runs what a pod of a stack runs: a Triton that reads a folder of this machine only, and beside it the
  * release agent, which has the keys of the bucket. Both are started again each time that they end. Returns when both answer.
  */
 export async function startPod(options: PodOptions): Promise<Pod> {
-  const { programs, directory, environment, s3, credentials } = options;
+  const { programs, directory, environment, endpointUrl, credentials } = options;
   const own = join(directory, 'programs');
   mkdirSync(own, { recursive: true });
   for (const [name, text] of Object.entries(programs.files)) writeFileSync(join(own, name), text);
@@ -57,7 +59,6 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   ];
 
   const disk = join(directory, 'agent');
-  if (options.isFresh) rmSync(disk, { recursive: true, force: true });
   // Only its user may read the key in this folder.
   mkdirSync(join(disk, 'models'), { recursive: true, mode: 0o700 });
   rmSync(join(disk, KEY_FILE), { force: true });
@@ -73,6 +74,8 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   });
   options.defer(() => triton.stop());
 
+  // The agent's notes. Its files stay, so that they need not be downloaded again.
+  if (await options.isFresh) rmSync(join(disk, 'notes.json'), { force: true });
   const [control = 0, read = 0] = await freePorts(2);
   const flags = {
     bucket: options.bucket,
@@ -95,7 +98,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     env: {
       PATH: process.env['PATH'],
       HOME: disk,
-      AWS_ENDPOINT_URL_S3: s3.endpoint,
+      AWS_ENDPOINT_URL_S3: endpointUrl,
       AWS_REGION: LOCAL_REGION,
       AWS_ACCESS_KEY_ID: credentials.accessKeyId,
       AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
@@ -112,6 +115,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   return {
     triton: { ...triton, agentUrl: `http://127.0.0.1:${control}` },
     agent: { ended, logFile, metricsUrl: `${readUrl}/metrics` },
+    modelsFolder: join(disk, 'models'),
   };
 }
 

@@ -1,196 +1,145 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../core/abort';
-import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
-import { replicaClient } from '../cluster/source';
-import type { ServedVersion } from '../publish/apply/rollout';
-import { change } from '../publish/change';
-import type { ApplyOptions } from '../publish/apply/options';
-import type { DesiredModel } from '../publish/plan/desired';
+import type { RepositoryModel } from '../model';
+import { desiredModels } from '../publish/plan/desired';
+import { isChanged, isGoldenChanged } from '../publish/plan/plan';
 import { publish, type Published } from '../publish/publish';
-import { servedNow } from '../publish/status';
-import { TritonError } from '../triton/client';
-import { explainLoadFailure } from '../triton/load-failure';
+import { HeadFile } from '../publish/trial/head-file';
+import { planRelease } from '../publish/trial/plan-release';
+import { asRelease } from '../publish/trial/snapshot';
+import type { Release } from '../publish/release/release';
+import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
 import { withShortWarmUp } from './short-warm-up';
-import type { LocalStack, StackOptions } from './stack';
-import { failedBecause, failedWith, type FailedModel } from './valid-models';
+import type { LocalStack } from './stack';
 
-/** Time to wait for a manual publish into the local bucket. */
-export const LOCK_TIMEOUT_MS = 120_000;
-
-/** Number of models that tritonserver loads concurrently (--model-load-thread-count). */
-const AT_ONCE = 4;
+/** Time for the replica to return to the release before, if the start fails. The next start does that too. */
+const UNDO_MS = 5000;
+const POLL_MS = 100;
 
 /** Time for one model to load while nothing waits for it. */
 const LONGEST_LOAD_MS = 600_000;
 
-/** Time for Triton to report a load as failed after its processes were killed. */
-const ANSWER_MS = 30_000;
-
-/** Time for the end of the server to be reported after its connections were lost. */
-const END_IS_KNOWN_MS = 2000;
-
 export interface BatchOptions {
   repository: string;
-  /** Limit for the load of one model; ignored until `isWaitedFor` returns true. */
+  /** Limit for a model to load and to answer; ignored until `isWaitedFor` returns true. */
   limitMs: number;
   isWaitedFor: () => boolean;
-  /** Follows `the load was stopped after 30 s`. */
+  /** Follows `was stopped after 30 s`. */
   limitReason: string;
   noAsk: boolean;
   signal: AbortSignal;
-  /** @throws UserError if the model does not answer, or answers wrongly */
-  ask: (model: string) => Promise<void>;
-  /** Called with what happens to a model, or to all of them. */
-  onStage: (text: string, model?: string) => void;
-  /** Called when a model is READY. */
-  onLoaded: (model: DesiredModel, versions: readonly ServedVersion[], milliseconds: number) => void;
-}
-
-/** The result of a publish: models that failed are restored to the version before, or are not served. */
-export interface PublishedBatch extends Published {
-  failed: FailedModel[];
+  onStage: (text: string) => void;
 }
 
 /**
- * Publishes models to the local bucket with the code of `npm run sync-models`, and loads and asks them. Only this machine
- * depends on the bucket, so versions whose files changed are replaced. Of a model that fails, the previous version is
- * served, if there is one. With an agent, a release is served as a whole, so one failed model is an error.
+ * Publishes models to the local bucket with the code of `npm run sync-models`: the agent loads and asks them before they
+ * count. Only this machine depends on the bucket, so versions whose files changed are replaced.
+ * @throws UserError if the agent refuses them; it then serves what it served before
  */
 export async function publishBatch(
-  stack: LocalStack,
+  { triton, replicas, agents, store, commitStore, location, modelsFolder }: LocalStack,
   names: readonly string[],
   options: BatchOptions,
-): Promise<PublishedBatch> {
-  const { signal, onStage, ask, noAsk, limitMs } = options;
-  const failed: FailedModel[] = [];
-  const direct: Partial<ApplyOptions> = {
-    activate: async (models) => {
-      const named = models.filter(({ name }) => names.includes(name));
-      failed.push(...(await loadAndAsk(stack, named, options)));
-      return failed.map(({ name }) => name);
-    },
-    // The models were asked when they were loaded; here, other models of the release are asked, which depend on them.
-    ask: async (_, __, { name }, isNew) => {
-      if (isNew && !noAsk && !names.includes(name)) await ask(name);
-    },
-  };
-  const { replicas } = stack;
-  const published = await publish({
-    ...{ repository: options.repository, store: stack.store, location: stack.location, noAsk, signal },
-    models: names,
-    // What is undone after an interrupt need not be loaded, because Triton stops.
-    replicas: { ...replicas, list: () => (signal.aborted ? Promise.resolve([]) : replicas.list()) },
-    replacePublished: true,
-    adaptToThisMachine: withShortWarmUp,
-    loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
-    lockTimeoutMs: LOCK_TIMEOUT_MS,
-    onStage: (text) => onStage(text),
-    ...(stack.through ?? direct),
+): Promise<Published> {
+  const { repository, signal, noAsk, limitMs, isWaitedFor, limitReason, onStage } = options;
+  const client = new TritonHttpClient(triton.httpUrl);
+  const limit = new LoadLimit({
+    ...{ folder: modelsFolder, models: names, limitMs, isWaitedFor },
+    isReady: (model) => client.modelReady(model).catch(() => false),
   });
-  return { ...published, failed };
-}
-
-/** @returns the models that cannot be loaded or that answer wrongly, and the ensembles that need them */
-async function loadAndAsk(
-  stack: LocalStack,
-  models: readonly DesiredModel[],
-  options: BatchOptions,
-): Promise<FailedModel[]> {
-  const failed: FailedModel[] = [];
-  const again: DesiredModel[] = [];
-  const attempt = async ({ name }: DesiredModel, work: () => Promise<void>): Promise<void> => {
-    try {
-      await abortable(work(), options.signal);
-    } catch (error) {
-      options.signal.throwIfAborted();
-      if (!(error instanceof UserError)) throw error;
-      failed.push(failedBecause(name, error));
-    }
-  };
-  const ask = async (model: DesiredModel): Promise<void> => {
-    if (options.noAsk) return;
-    options.onStage('ask', model.name);
-    await options.ask(model.name);
-  };
-  const load = async (model: DesiredModel): Promise<void> => {
-    options.onStage('load', model.name);
-    const started = Date.now();
-    const versions = await loadModel(stack, model, options);
-    options.onLoaded(model, versions, Date.now() - started);
-  };
-  const bytes = ({ objects }: DesiredModel): number => objects.reduce((sum, object) => sum + object.bytes, 0);
-  await forEachLimited(
-    // Small models first, because the user waits for a first answer.
-    models.filter(({ composedOf }) => composedOf.length === 0).sort((a, b) => bytes(a) - bytes(b)),
-    AT_ONCE,
-    (model) =>
-      attempt(model, async () => {
-        await load(model);
-        // A Python model may call a model that is not loaded yet.
-        await ask(model).catch(() => again.push(model));
-      }),
-  );
-  for (const model of again) await attempt(model, () => ask(model));
-  for (const model of models.filter(({ composedOf }) => composedOf.length > 0)) {
-    // Triton would load the failed model again.
-    const needs = model.composedOf.find((step) => failed.some(({ name }) => name === step));
-    if (needs !== undefined) failed.push(failedWith(model.name, needs));
-    else {
-      await attempt(model, async () => {
-        await load(model);
-        await ask(model);
+  try {
+    return await publish({
+      ...{ repository, store, commitStore, location, replicas, noAsk, signal, onStage },
+      agents: { agents, migrate: false, plain: [] },
+      models: names,
+      replacePublished: true,
+      adaptToThisMachine: withShortWarmUp,
+      loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
+      lockTimeoutMs: 0,
+      trials: { endMs: UNDO_MS, pollMs: POLL_MS },
+    });
+  } catch (error) {
+    if (signal.aborted || !(error instanceof UserError) || error.problems.length > 0) throw error;
+    const [stopped] = limit.stopped;
+    if (stopped !== undefined) {
+      throw new UserError(`${stopped} took too long and was stopped after ${limitMs / 1000} s${limitReason}`, {
+        hint: `read Triton's log: ${triton.logFile}`,
       });
     }
-  }
-  // Each step before its ensembles.
-  return models.flatMap(({ name }) => failed.filter((one) => one.name === name));
-}
-
-/** @throws UserError if Triton does not serve the model */
-async function loadModel({ triton }: LocalStack, model: DesiredModel, options: BatchOptions): Promise<ServedVersion[]> {
-  const client = replicaClient(triton.control);
-  const limit = new LoadLimit(triton.pid, options.limitMs, options.isWaitedFor);
-  limit.begin(model.name);
-  const fail = (reason: string, hint?: string): UserError =>
-    new UserError(`could not load ${model.name}: ${reason}`, {
-      hint: `${hint === undefined ? '' : `${hint}\n  -> `}read Triton's log: ${triton.logFile}`,
-    });
-  try {
-    await client.loadModel(model.name, { timeoutMs: Math.max(options.limitMs, LONGEST_LOAD_MS) + ANSWER_MS });
-    const versions = await servedNow(triton, [model]);
-    const unserved = versions.find(({ state }) => state !== 'READY');
-    if (unserved !== undefined)
-      throw fail(`version ${unserved.version} is ${unserved.state} ${unserved.reason}`.trim());
-    return versions;
-  } catch (error) {
-    if (limit.ended) throw fail(`the load was stopped after ${options.limitMs / 1000} s${options.limitReason}`);
-    if (!(error instanceof TritonError)) throw error;
-    // The end of the server explains more than a lost connection; it aborts the signal.
-    if (!error.answered) await sleep(END_IS_KNOWN_MS);
-    const reason = error.message.replace(/^load failed for model '[^']*': version \d+ is at UNAVAILABLE state: /, '');
-    const { message, hint } = explainLoadFailure(model.name, reason);
-    throw fail(message, hint);
+    // There is only one replica.
+    const message = error.message.replace(/^\S+ does not serve the release: /, '');
+    const hints = [error.hint, ANSWER.test(message) ? undefined : `read Triton's log: ${triton.logFile}`];
+    throw new UserError(message, { hint: hints.filter((hint) => hint !== undefined).join('\n  -> '), cause: error });
   } finally {
     limit.stop();
     client.close();
   }
 }
 
-/** Removes models from the release that nothing serves. A rollback restores them. */
-export async function removeFromRelease(
-  names: readonly string[],
-  bucket: Pick<ApplyOptions, 'store' | 'location'>,
-  { loadTimeoutMs, progress }: Pick<StackOptions, 'loadTimeoutMs' | 'progress'>,
-): Promise<void> {
-  if (names.length === 0) return;
-  progress.line(describeRemoved(names));
-  const target = { models: [], remove: [...names], archiveRemoved: true, prune: false, origin: 'npm run local' };
-  await change(() => Promise.resolve(target), {
-    ...{ ...bucket, replicas: undefined, loadTimeoutMs, lockTimeoutMs: LOCK_TIMEOUT_MS },
-  });
+/** The current release, and those of the models that it holds with the same files, configuration and golden requests. */
+export async function readReleased(
+  { store, location }: Pick<LocalStack, 'store' | 'location'>,
+  models: readonly RepositoryModel[],
+): Promise<{ release: Release | undefined; unchanged: string[] }> {
+  const head = new HeadFile(store, location);
+  const base = await head.read();
+  const manifest = base.head === undefined ? undefined : await head.readManifest(base.head.release);
+  if (manifest === undefined) return { release: undefined, unchanged: [] };
+  const current = asRelease(manifest);
+  const desired = await desiredModels(models.map(withShortWarmUp));
+  const { plan } = await planRelease(
+    desired,
+    { base, current, retained: [current] },
+    { store, location, remove: [], replacePublished: true },
+  );
+  const same = plan.models.filter(
+    (planned) => !isChanged(planned) && !isGoldenChanged(planned.model, current.models[planned.model.name]),
+  );
+  return { release: current, unchanged: same.map(({ model }) => model.name) };
 }
 
-export const describeRemoved = (names: readonly string[]): string =>
-  `     ${names.join(', ')} of an earlier run are removed from the local release; a rollback restores them`;
+/**
+ * Returns when Triton serves a model of the release of the earlier run.
+ * @returns false if the agent cannot have Triton serve that release
+ */
+export async function untilReady(
+  { triton, home }: LocalStack,
+  { name, served }: RepositoryModel,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const client = new TritonHttpClient(triton.httpUrl);
+  let isHome: boolean | undefined;
+  void home.then((loaded) => (isHome = loaded));
+  try {
+    for (;;) {
+      const isLast = isHome !== undefined;
+      const ready = await Promise.all(served.map((version) => client.modelReady(name, version).catch(() => false)));
+      if (ready.every(Boolean)) return true;
+      if (isLast) return false;
+      await abortable(sleep(POLL_MS), signal);
+    }
+  } finally {
+    client.close();
+  }
+}
+
+/** A refusal because of an answer. */
+export const ANSWER =
+  /(?:^|: )([\w.-]+) version \d+ (?:did not answer|gives|contradicts|failed on|fails on|mixes)/;
+
+/** Forms of the reasons with which an agent refuses a release. */
+const REASONS = [
+  /Triton (?:cannot load|does not serve|did not load) ([\w.-]+?)(?::? |$)/,
+  /Triton (?:ended while it loaded|no longer serves) ([\w.-]+)/,
+  /^([\w.-]+) took too long/,
+  ANSWER,
+];
+
+/** The model that a refusal names; undefined if it is about no model of `names`. */
+export function refusedModel(message: string, names: readonly string[]): string | undefined {
+  const [line = ''] = message.split('\n');
+  const found = REASONS.map((reason) => reason.exec(line)?.[1]?.replace(/:$/, ''));
+  return found.find((name) => name !== undefined && names.includes(name));
+}

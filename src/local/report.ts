@@ -14,15 +14,14 @@ import type { Pipeline } from './pipeline';
 
 /** Prints the served models after the start, and the reasons why others are not served. */
 export function printModels(pipeline: Served, selection: LocalSelection): void {
-  const rows = modelRows(pipeline, selection).map(({ model, version, platform, state, reason, loadMs, weights }) => [
+  const rows = modelRows(pipeline, selection).map(({ model, version, platform, state, reason, weights }) => [
     model,
     version,
     platform,
     state === NOT_SERVED || reason === '' ? state : `${state}: ${shortened(firstLine(reason), LONGEST_REASON)}`,
-    loadMs === null ? '-' : formatDuration(loadMs),
     weights,
   ]);
-  const table = formatTable(['model', 'version', 'platform', 'state', 'loaded in', 'weights'], rows);
+  const table = formatTable(['model', 'version', 'platform', 'state', 'weights'], rows);
   const notes = [
     ...selection.notServed.map(({ model, reason }) => `${model.name} is not served here: ${reason}.`),
     ...pipeline.failed.map(
@@ -86,13 +85,9 @@ export function printEndpoints(
     ['Triton metrics', triton.metricsUrl],
     ['S3', `${s3.endpoint}  ${formatLocation(location)}`],
     ['Triton log', triton.logFile],
-    ...(agent === undefined
-      ? []
-      : [
-          ['Release agent', triton.agentUrl ?? ''],
-          ['Agent metrics', agent.metricsUrl],
-          ['Agent log', agent.logFile],
-        ]),
+    ['Release agent', triton.agentUrl],
+    ['Agent metrics', agent.metricsUrl],
+    ['Agent log', agent.logFile],
   ];
   const ready = versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
   const next = nextCommands(ready, repository);
@@ -129,7 +124,7 @@ export function printJson(result: LocalResult, page: string): void {
 /** What is served, and what is still coming. */
 export type Served = Pick<
   Pipeline,
-  'models' | 'versions' | 'failed' | 'answers' | 'checks' | 'coming' | 'loadMs' | 'firstAnswerMs' | 'isServed'
+  'models' | 'versions' | 'failed' | 'answers' | 'checks' | 'coming' | 'firstAnswerMs' | 'isServed'
 >;
 
 /** The state at one time: after each answer, and when every model was asked. */
@@ -150,9 +145,9 @@ export interface LocalResult {
     /** s3://BUCKET/PREFIX. */
     repository: string;
     tritonLog: string;
-    /** The control API of the release agent, if there is one. */
-    agent?: string | undefined;
-    agentLog?: string | undefined;
+    /** The control API of the release agent. */
+    agent: string;
+    agentLog: string;
   };
 }
 
@@ -166,7 +161,6 @@ export interface ModelRow {
   state: string;
   /** Reason for the state; for READY, why the model cannot be published, or empty. */
   reason: string;
-  loadMs: number | null;
   /** Whether the artifact was compared with PyTorch only quickly until now. */
   isQuick: boolean;
   /** Source of the weights; empty if unknown. */
@@ -194,7 +188,7 @@ export function localResult(stack: LocalStack, served: Served, selection: LocalS
       repository: formatLocation(location),
       tritonLog: triton.logFile,
       agent: triton.agentUrl,
-      agentLog: stack.agent?.logFile,
+      agentLog: stack.agent.logFile,
     },
   };
 }
@@ -215,7 +209,6 @@ function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
         version: '',
         platform: read?.platform ?? '',
         reason: '',
-        loadMs: null,
         weights: '',
         isQuick: false,
       },
@@ -232,7 +225,6 @@ function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
         version: String(version),
         reason: failure === undefined ? describeCheck(served, model) : `${PREVIOUS}${failure}`,
         isQuick: served.checks.get(model) === 'quick',
-        loadMs: served.loadMs.get(model) ?? null,
         weights: served.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
       });
     });

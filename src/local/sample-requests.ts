@@ -28,6 +28,8 @@ export interface SampleRequest {
   read(outputs: readonly Tensor[]): string;
   /** Returns what the page displays for an answer that `read` has accepted. */
   show?(outputs: readonly Tensor[]): DisplayedResult;
+  /** The request has only zeros, which the model may refuse. */
+  isZeros?: true;
   /** Request parameters of KServe v2. */
   parameters?: GoldenRequest['parameters'];
 }
@@ -158,6 +160,7 @@ function fits({ inputs }: SampleRequest, { config }: RepositoryModel): boolean {
 function sampleOfZeros(config: object): SampleRequest {
   return {
     inputs: zeroInputs(config),
+    isZeros: true,
     read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
   };
 }

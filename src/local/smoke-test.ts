@@ -1,6 +1,5 @@
-import { UserError } from '../core/errors';
 import type { RepositoryModel } from '../model';
-import { askModel as askBeforeCommit, ASK_TIMEOUT_MS, isLost, type Answered } from '../release/ask';
+import { addGolden, ASK_TIMEOUT_MS, isLost, whyNotSingly } from '../release/ask';
 import type { InferenceClient, InferResult } from '../triton/client';
 import { TritonGrpcClient } from '../triton/grpc';
 import { TritonHttpClient } from '../triton/http';
@@ -25,25 +24,6 @@ export interface SmokeTestResult {
   display?: DisplayedResult;
 }
 
-/** Whether a model refused zeros. The model is served, and its configuration does not require it to accept zeros. */
-export const isZerosRefused = ({ error, isZeros }: SmokeTestResult): boolean => error !== undefined && isZeros === true;
-
-/** Whether a model answered wrongly, or not at all. */
-export const isWrong = (answer: SmokeTestResult): boolean => answer.error !== undefined && !isZerosRefused(answer);
-
-/** The error of a wrong answer, with the next steps. */
-export const wrongAnswer = ({ model, error, hint, isZeros }: SmokeTestResult): UserError =>
-  new UserError(
-    error?.startsWith(`${model} version `) === true
-      ? error
-      : `${model} answers wrongly: ${isZeros === true ? 'zeros, which it answered before, fail: ' : ''}${error}`,
-    {
-      hint:
-        hint ??
-        `fix ${model}; if the answer is right, correct the golden request; to send the model requests, restart "npm run local" with --no-ask`,
-    },
-  );
-
 interface Client {
   protocol: SmokeTestResult['protocol'];
   client: InferenceClient;
@@ -53,8 +33,8 @@ interface Client {
 const SAME_WITHIN = 1e-3;
 
 /**
- * Asks each model as it is asked before a release counts, and sends one request whose answer is shown, over HTTP and over
- * gRPC, whose answers must be equal.
+ * Sends each model one request whose answer is shown, over HTTP and over gRPC, whose answers must be equal. The agent has
+ * verified the answers before the models count as released.
  */
 export async function askEachModel(
   endpoints: { httpUrl: string; grpcAddress: string },
@@ -73,23 +53,18 @@ export async function askEachModel(
   }
 }
 
-/** Sends the requests of one model with each client, HTTP first. */
-export async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
+/** Sends the request of one model with each client, HTTP first. */
+async function askModel(clients: readonly Client[], model: RepositoryModel): Promise<SmokeTestResult[]> {
   const [http] = clients as [Client, ...Client[]];
-  const { name, golden } = model;
+  const { name } = model;
   const own = { model: name, protocol: http.protocol, milliseconds: 0, result: '' };
   const described = (error: unknown): string => explainRequestFailure(name, (error as Error).message);
-  let answered: Answered;
-  try {
-    answered = await askBeforeCommit(http.client, model, golden, { zerosWereAnswered: false });
-  } catch (error) {
-    return [{ ...own, error: described(error), hint: error instanceof UserError ? error.hint : undefined }];
-  }
-  if (answered.asked === 'impossible') return [{ ...own, result: answered.text }];
-  if (answered.asked === 'zeros failed') return [{ ...own, error: answered.text, hint: answered.hint, isZeros: true }];
   let sample: SampleRequest;
   try {
-    sample = await sampleFor(model, await http.client.modelConfig(name));
+    const config = await http.client.modelConfig(name);
+    const reason = whyNotSingly(config);
+    if (reason !== undefined) return [{ ...own, result: `was not asked: ${reason}` }];
+    sample = await sampleFor(model, config);
   } catch (error) {
     return [{ ...own, error: `cannot create a request: ${(error as Error).message}` }];
   }
@@ -97,20 +72,23 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
   let first: Tensor[] | undefined;
   for (const { protocol, client } of clients) {
     const started = performance.now();
-    const answer: SmokeTestResult = { ...own, protocol, ...(answered.asked === 'zeros' && { isZeros: true }) };
+    const answer: SmokeTestResult = { ...own, protocol, ...(sample.isZeros === true && { isZeros: true }) };
     answers.push(answer);
     try {
       const { outputs } = await infer(client, name, sample);
       answer.milliseconds = performance.now() - started;
-      answer.result = first === undefined ? sample.read(outputs) : sameAs(first, outputs, sample);
-      if (answered.isRandom === true) answer.result += '; another answer each time';
+      answer.result = first === undefined ? sample.read(outputs) : compared(first, outputs, sample, model);
       if (first === undefined && sample.show !== undefined) answer.display = sample.show(outputs);
       first ??= outputs;
     } catch (error) {
       answer.error = described(error);
-      delete answer.isZeros;
-      // Another request would wait as long.
-      if (isLost(error)) break;
+      // Otherwise the answer is wrong, or the model's process has ended.
+      if (answer.isZeros === true && answer.milliseconds === 0 && !isLost(error)) {
+        answer.error = `the zero request failed: ${answer.error}`;
+        answer.hint = `if zeros are not valid input, ${addGolden(name)}`;
+      } else delete answer.isZeros;
+      // Another request would fail in the same way, or wait as long.
+      break;
     }
   }
   return answers;
@@ -119,7 +97,13 @@ export async function askModel(clients: readonly Client[], model: RepositoryMode
 const infer = (client: InferenceClient, model: string, { inputs, parameters }: SampleRequest): Promise<InferResult> =>
   client.infer(model, inputs, { parameters, timeoutMs: ASK_TIMEOUT_MS });
 
-function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: SampleRequest): string {
+/** @throws Error if the answer is another one than the first, unless the model is a program, which may be random */
+function compared(
+  first: readonly Tensor[],
+  outputs: readonly Tensor[],
+  sample: SampleRequest,
+  { platform }: RepositoryModel,
+): string {
   sample.read(outputs);
   for (const [i, output] of outputs.entries()) {
     const other = first[i];
@@ -133,6 +117,7 @@ function sameAs(first: readonly Tensor[], outputs: readonly Tensor[], sample: Sa
       );
     }
     if (Buffer.compare(encodeTensor(other), encodeTensor(output)) !== 0 && !isClose(other, output)) {
+      if (platform === 'python') return 'another answer than over HTTP, as a program may give';
       throw new Error(`output ${output.name} differs between HTTP and gRPC`);
     }
   }

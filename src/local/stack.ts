@@ -1,30 +1,30 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { UserError } from '../core/errors';
-import type { ReplicaSource } from '../cluster/source';
-import { claimPorts } from './process/ports';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Progress } from '../cli/progress';
-import { ensurePlaceholder } from '../publish/apply/repository-writer';
-import { formatLocation, tritonRepositoryUrl, type RepositoryLocation } from '../release/location';
-import type { PublishOptions } from '../publish/publish';
-import { COMMIT_MS } from '../publish/trial/head-file';
-import { readHead } from '../publish/release/release';
-import { S3Store } from '../s3/store';
+import type { ReplicaSource } from '../cluster/source';
+import type { UserError } from '../core/errors';
 import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../install/cache';
 import { ensurePython, type PythonEnvironment } from '../install/python';
 import { ensureSeaweedfs } from '../install/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../install/triton';
-import { startTriton, type TritonProcess } from './triton-server';
-import type { Pod, PodPrograms } from './pod';
-import { removeFromRelease } from './publish-batch';
-import { emptyLargeBucket, generateCredentials, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
-import { AGENT_LOCATION, startAgent } from './serve-through-agent';
+import type { ApplyOptions } from '../publish/apply/options';
+import { change } from '../publish/change';
+import { AgentClient, type AgentSource } from '../publish/trial/agent-client';
+import { COMMIT_MS } from '../publish/trial/head-file';
+import { getAgents } from '../publish/trial/mode';
+import { formatLocation, type RepositoryLocation } from '../release/location';
+import { S3Store } from '../s3/store';
 import { serverEnded } from './hints';
+import { startPod, type Pod, type PodPrograms } from './pod';
+import { claimPorts } from './process/ports';
+import { readReleased } from './publish-batch';
+import { emptyLargeBucket, generateCredentials, LOCAL_REGION, startS3Server, type S3Server } from './s3-server';
 import { announceStack, localReplica } from './state';
 
 /** The repository of the local S3 server. */
-const LOCATION: RepositoryLocation = { bucket: 'local', prefix: 'models' };
+const LOCATION: RepositoryLocation = { bucket: 'models', prefix: 'local' };
 
 /** The artifacts, the bucket and Triton's copy each hold all models. The models of this package take 1.2 GB. */
 const WORKING_BYTES = 4e9;
@@ -38,8 +38,8 @@ export interface StackOptions {
   models: readonly string[];
   /** Limit for the load of one model. */
   loadTimeoutMs: number;
-  /** Serve through a release agent, with these programs. Default: Triton reads the bucket. */
-  pod?: PodPrograms | undefined;
+  /** The programs of a pod. Called while the S3 server starts, because they are compiled. */
+  programs: () => Promise<PodPrograms>;
   ports: { 'http-port': number; 'grpc-port': number; 'metrics-port': number; 's3-port': number };
   progress: Progress;
   /** Registers functions that undo the start at the end, in reverse order. */
@@ -47,16 +47,20 @@ export interface StackOptions {
 }
 
 /** The servers of `npm run local`, which start without models. */
-export interface LocalStack {
-  triton: TritonProcess;
+export interface LocalStack extends Pod {
   replicas: ReplicaSource;
-  /** For publishers, if the stack has a release agent. */
-  through?: Pick<PublishOptions, 'agents' | 'commitStore' | 'trials'>;
-  agent?: Pod['agent'];
+  agents: AgentSource;
   /** Store of the local bucket. */
   store: S3Store;
+  /** The same, of which each request ends within ten seconds. */
+  commitStore: S3Store;
   s3: S3Server;
   location: RepositoryLocation;
+  /**
+   * Resolves when the agent serves the release of the earlier run, or an empty one. False if Triton cannot serve that
+   * release: an empty one has replaced it.
+   */
+  home: Promise<boolean>;
 }
 
 /** The programs that are installed first: tracing needs only them, so it begins while the servers start. */
@@ -77,7 +81,7 @@ export async function startStack(options: StackOptions): Promise<LocalTools> {
     `Bucket and logs of "npm run local" for ${repository}. You can delete this folder.\n`,
   );
   defer(await acquireLock(join(directory, 'lock'), `the local stack of ${repository}`, { wait: false }));
-  emptyLargeBucket(join(directory, 's3'), repository, (text) => progress.line(text));
+  emptyLargeBucket(join(directory, 'bucket'), repository, (text) => progress.line(text));
   const ports = await claimPorts(options.ports);
   requireFreeSpace(directory, WORKING_BYTES, 'serving the models (artifacts, bucket, and the copy that Triton loads)');
   const environment = await progress.run('Python environment', (step) => ensurePython(step, { embeddable: true }));
@@ -97,70 +101,132 @@ async function startServers(
   environment: PythonEnvironment,
   programs: Promise<[TritonInstallation, string]>,
 ): Promise<LocalStack> {
-  const { progress, defer, loadTimeoutMs, models } = options;
+  const { progress, defer, loadTimeoutMs, models, repository } = options;
   const [installation, weed] = await programs;
   // The installation may take minutes, so another process may have taken the ports.
   await claimPorts(ports);
-  const step = progress.step('S3 server and Triton');
+  const step = progress.step('S3 server, Triton and its release agent');
   try {
     const credentials = generateCredentials();
-    const s3 = await startS3Server({
+    const starting = startS3Server({
       weed,
       python: environment.python,
-      directory: join(directory, 's3'),
+      directory: join(directory, 'bucket'),
       logFile: join(directory, 's3.log'),
       port: ports['s3-port'],
       credentials,
     });
-    defer(() => s3.stop());
-    const location = options.pod === undefined ? LOCATION : AGENT_LOCATION;
-    const bucket = { bucket: location.bucket, endpointUrl: s3.endpoint, region: LOCAL_REGION, credentials };
-    const store = new S3Store(bucket);
+    const endpointUrl = `http://127.0.0.1:${ports['s3-port']}`;
+    const bucket = { bucket: LOCATION.bucket, endpointUrl, region: LOCAL_REGION, credentials };
+    const [store, commitStore] = [new S3Store(bucket), new S3Store({ ...bucket, deadlineMs: COMMIT_MS })];
     defer(() => store.close());
-    await store.ensureBucket();
-    const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
-    const own = { ports: { http, grpc, metrics }, installation, environment, startTimeoutMs: START_TIMEOUT_MS };
-    const start = async (): Promise<Omit<LocalStack, 'store' | 's3' | 'location'>> => {
-      if (options.pod !== undefined) {
-        const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
-        defer(() => commitStore.close());
-        const shared = { programs: options.pod, directory, bucket: formatLocation(location), s3, credentials };
-        return startAgent({ store, commitStore }, { ...own, ...shared, loadTimeoutMs, defer }, models, progress);
-      }
-      await ensurePlaceholder(store, LOCATION);
-      const others = Object.keys((await readHead(store, LOCATION))?.release.models ?? {}).filter(
-        (name) => !models.includes(name),
-      );
-      await removeFromRelease(others, { store, location: LOCATION }, options);
-      const triton = await startTriton({
-        ...own,
-        repository: tritonRepositoryUrl(LOCATION, s3.endpoint),
-        directory: join(directory, 'triton'),
-        credentials: { ...credentials, region: LOCAL_REGION },
-        load: [],
-      });
-      defer(() => triton.stop());
-      return { triton, replicas: localReplica(triton) };
+    defer(() => commitStore.close());
+    const prepare = async (): Promise<boolean> => {
+      const server = await starting;
+      defer(() => server.stop());
+      await store.ensureBucket();
+      await store.enableVersioning();
+      return prepareRelease({ store, commitStore, location: LOCATION }, models, options);
     };
-    const started = await start();
-    const { httpUrl, grpcAddress, modelControlKey, agentUrl, logFile } = started.triton;
+    const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
+    const [s3, pod] = await Promise.all([
+      starting,
+      startPod({
+        ...{ installation, environment, directory, endpointUrl, credentials, loadTimeoutMs, defer },
+        isFresh: prepare(),
+        programs: await options.programs(),
+        bucket: formatLocation(LOCATION),
+        startTimeoutMs: START_TIMEOUT_MS,
+        ports: { http, grpc, metrics },
+      }),
+    ]);
+    const { httpUrl, grpcAddress, modelControlKey, agentUrl, logFile } = pod.triton;
+    const addresses = { httpUrl, grpcAddress, modelControlKey, agentUrl, logFile };
     defer(
       announceStack(directory, {
-        pid: process.pid,
-        repository: options.repository,
-        bucket: formatLocation(location),
-        endpointUrl: s3.endpoint,
-        region: LOCAL_REGION,
-        credentials,
-        ...{ httpUrl, grpcAddress, modelControlKey, agentUrl, logFile },
+        ...{ pid: process.pid, repository, endpointUrl, region: LOCAL_REGION, credentials },
+        bucket: formatLocation(LOCATION),
+        ...addresses,
       }),
     );
+    const replicas = replicasOf(pod);
+    const home = servesRelease(pod).then(async (isServed) => {
+      if (!isServed) await commitWithout(undefined, { store, commitStore, location: LOCATION }, loadTimeoutMs);
+      return isServed;
+    });
+    home.catch(() => undefined);
     step.done();
-    return { ...started, store, s3, location };
+    return { ...pod, replicas, agents: getAgents(replicas), store, commitStore, s3, location: LOCATION, home };
   } catch (error) {
     step.failed();
     throw error;
   }
+}
+
+type Bucket = Pick<ApplyOptions, 'store' | 'commitStore' | 'location'>;
+
+/**
+ * Removes the models of the earlier run that are not selected, so that the agent does not load them.
+ * @returns whether the agent has to begin without the release that it served in the earlier run
+ */
+async function prepareRelease(
+  bucket: Bucket,
+  models: readonly string[],
+  { loadTimeoutMs, progress }: StackOptions,
+): Promise<boolean> {
+  const { release } = await readReleased(bucket, []);
+  const others = Object.keys(release?.models ?? {}).filter((name) => !models.includes(name));
+  if (others.length > 0) {
+    progress.line(`     ${others.join(', ')} of an earlier run are removed from the local release; a rollback restores them`);
+  }
+  if (release !== undefined && others.length === 0) return false;
+  await commitWithout(others, bucket, loadTimeoutMs);
+  return true;
+}
+
+/**
+ * Makes a release without these models the current one, or without any. An agent tries a release only if it serves another
+ * one, to which it can return; so this is the first release of a bucket too.
+ */
+async function commitWithout(names: readonly string[] | undefined, bucket: Bucket, loadTimeoutMs: number): Promise<void> {
+  await change(
+    (release) => {
+      const remove = names ?? Object.keys(release?.models ?? {});
+      return Promise.resolve({ models: [], remove: [...remove], archiveRemoved: false, prune: false, origin: 'npm run local' });
+    },
+    {
+      ...bucket,
+      agents: { agents: undefined, migrate: false, plain: [] },
+      replicas: undefined,
+      untried: true,
+      loadTimeoutMs,
+      lockTimeoutMs: 0,
+    },
+  );
+}
+
+/** A publisher does not wait for a pod that is gone. */
+function replicasOf({ triton, agent }: Pod): ReplicaSource {
+  const replicas = localReplica(triton);
+  let isGone = false;
+  void agent.ended.then(() => (isGone = true));
+  return { ...replicas, list: () => (isGone ? Promise.resolve([]) : replicas.list()) };
+}
+
+const POLL_MS = 200;
+
+/** @returns false if the agent cannot have Triton serve the current release, or has ended */
+async function servesRelease({ triton: { httpUrl: name, agentUrl: url }, agent }: Pod): Promise<boolean> {
+  const client = new AgentClient({ name, uid: name, url });
+  const gone = new AbortController();
+  void agent.ended.then(() => gone.abort());
+  while (!gone.signal.aborted) {
+    const state = await client.getState().catch(() => undefined);
+    if ((state?.release ?? null) !== null) return true;
+    if ((state?.problem ?? null) !== null) return false;
+    await sleep(POLL_MS, undefined, { ref: false });
+  }
+  return false;
 }
 
 /** Rejects when one of the servers ends. */
@@ -170,7 +236,7 @@ export async function untilServerEnds({ triton, s3, agent }: LocalStack): Promis
   throw await Promise.race([
     ended('tritonserver', triton),
     ended('the S3 server', s3),
-    ...(agent === undefined ? [] : [ended('the release agent', agent)]),
+    ended('the release agent', agent),
   ]);
 }
 

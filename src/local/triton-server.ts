@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
-import { hasChildren } from './process/proc';
+import { hasChildren, processIds, readProcess } from './process/proc';
 import { freePorts } from './process/ports';
 import type { PythonEnvironment } from '../install/python';
 import { assembleBackends, type TritonInstallation } from '../install/triton';
@@ -96,10 +96,16 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     // While models load, tritonserver ignores SIGTERM. Its model processes end after it.
     deathSignal: 'SIGKILL',
   });
+  const isServer = (pid: number): boolean => {
+    const [program, ...given] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
+    return program === installation.binary && given.includes(`--http-port=${ports.http}`);
+  };
   const stop = async (graceMs = (EXIT_TIMEOUT_S + 10) * 1000): Promise<void> => {
     // Each model runs in a process of its own. tritonserver looks only once a second whether all have ended.
-    const { pid } = server;
-    const hasStopped = (): boolean => options.wrapper === undefined && pid !== undefined && !hasChildren(pid);
+    const hasStopped = (): boolean => {
+      const pid = processIds().find(isServer);
+      return pid === undefined || !hasChildren(pid);
+    };
     await server.stop(graceMs, hasStopped);
     tempFiles.remove();
     removeEnvironmentFolders();

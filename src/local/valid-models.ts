@@ -87,18 +87,6 @@ export function failedModel(name: string, problems: readonly Problem[]): FailedM
   return { name, reason: `${line}${more}`, details: problems.map(formatProblem).join('\n'), problems };
 }
 
-/** The failed models, and the ensembles that cannot be served without them. */
-export function withDependents(failed: readonly FailedModel[], models: readonly RepositoryModel[]): FailedModel[] {
-  const all = [...failed];
-  for (const one of all) {
-    for (const { name, config } of models) {
-      if (!stepModels(config).includes(one.name) || all.some((other) => other.name === name)) continue;
-      all.push(failedWith(name, one.name));
-    }
-  }
-  return all;
-}
-
 /** The error if no model is served. */
 export const cannotServeAny = (failed: readonly FailedModel[]): UserError =>
   new UserError('cannot serve any model', { problems: failed.flatMap(({ problems }) => problems) });

@@ -187,7 +187,7 @@ async function releaseBefore(
   let { previous } = release;
   while (previous !== undefined) {
     const before: Release | undefined = await archive.read(previous);
-    // Releases without models begin a repository (npm run local -- --agent), so they are no state to go back to.
+    // Releases without models begin a repository (npm run local), so they are no state to go back to.
     if (before === undefined || Object.keys(before.models).length > 0) return previous;
     ({ previous } = before);
   }

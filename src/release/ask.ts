@@ -119,7 +119,7 @@ const onlyShapes = (requests: number): string =>
   requests === 0 ? '' : ` (${requests} without values: the expected outputs have no elements)`;
 
 /** Why the model does not support single requests; undefined if it does. */
-function whyNotSingly({
+export function whyNotSingly({
   sequence_batching: sequence,
   model_transaction_policy: policy,
 }: ServedConfig): string | undefined {
@@ -222,7 +222,7 @@ class VersionAsker {
   async askZeros(twice: boolean): Promise<Answered> {
     const { zerosWereAnswered } = this.options;
     const { name, version } = this;
-    const golden = `add golden requests with valid input: ${name}/golden/CASE.json (for this version only: ${name}/golden/${version}/CASE.json)`;
+    const golden = addGolden(name, version);
     try {
       const inputs = zeroInputs(this.config);
       const answer = await this.infer(inputs, {});
@@ -280,6 +280,11 @@ class VersionAsker {
     return `${replica === undefined ? '' : `${replica}: `}${this.name} version ${this.version}`;
   }
 }
+
+/** The next step if zeros are no valid input of a model. */
+export const addGolden = (model: string, version?: number): string =>
+  `add golden requests with valid input: ${model}/golden/CASE.json` +
+  (version === undefined ? '' : ` (for this version only: ${model}/golden/${version}/CASE.json)`);
 
 /** Backends of files that hold a network, whose answer depends on its inputs alone. */
 const NETWORKS: readonly string[] = ['pytorch', 'onnxruntime', 'tensorrt'];

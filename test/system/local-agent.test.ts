@@ -56,14 +56,14 @@ async function untilServedAgain(getPids: () => number[], former: readonly number
   });
 }
 
-describe('npm run local -- --agent', () => {
+describe('the release agent of npm run local', () => {
   test('serves models through the agent of pods, and Triton has no keys of the bucket', async () => {
-    local = command.start('--agent', '--no-watch');
+    local = command.start('--no-watch');
     await untilUp(local);
     expect(await ask()).toBe(11);
     expect(await (await fetch(`${getAddress(local, 'Release agent')}/v1/state`)).json()).toMatchObject({
       ready: true,
-      repository: 's3://local-agent/models',
+      repository: 's3://models/local',
       models: [{ name: 'adds', versions: [1], asked: 'zeros' }],
     });
     const [agent = 0] = getAgent();
@@ -131,7 +131,7 @@ describe('npm run local -- --agent', () => {
   test('an edited file is published as a release, and a release that is refused leaves the former one served', async () => {
     rmSync(join(repository, 'adds'), { recursive: true });
     writeRepository(repository, addingModel('adds', { 1: 10 }));
-    local = command.start('--agent');
+    local = command.start();
     await untilUp(local);
     expect(await ask()).toBe(11);
     writeRepository(repository, addingModel('adds', { 1: 40 }));
@@ -154,26 +154,24 @@ describe('npm run local -- --agent', () => {
   test('a start with a bad model serves the others', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
     writeRepository(repository, { ...addingModel('breaks', { 1: 5 }), 'breaks/1/model.py': BROKEN });
-    const refused = await command.run(['--agent', '--once']);
+    const refused = await command.run(['--once']);
     expect(refused).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(/FAIL breaks: .*\n.*Triton cannot load breaks: /) as string,
       stdout: expect.stringMatching(/adds +1 +python +READY/) as string,
     });
     writeRepository(repository, addingModel('more', { 1: 6 }));
-    const { code, stdout } = await command.run(['--agent', '--once', '--json', '--exclude', 'breaks']);
+    const { code, stdout } = await command.run(['--once', '--json', '--exclude', 'breaks']);
     expect(code).toBe(0);
     const { models, endpoints } = JSON.parse(stdout) as { models: object[]; endpoints: object };
     expect(models).toMatchObject(['adds', 'more'].map((model) => ({ model, state: 'READY' })));
     expect(endpoints).toMatchObject({ agent: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string });
-    // A model that is not valid is left out, as without an agent. A model that is not selected is not loaded.
+    // A model that is not valid is left out. A model that is not selected is not loaded.
     writeRepository(repository, { 'breaks/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n' });
-    const invalid = await command.run(['--agent', '--once', '--models', 'adds,breaks']);
+    const invalid = await command.run(['--once', '--models', 'adds,breaks']);
     expect(invalid).toMatchObject({ code: 1, stdout: expect.stringMatching(/adds +1 +python +READY/) as string });
     expect(invalid.stdout).toMatch(/breaks +FAILED: max_batch_size/);
     expect(invalid.stderr).toContain('more of an earlier run are removed from the local release');
     expect(readFileSync(join(command.directory, 'agent.log'), 'utf8')).not.toContain('"model":"more"');
-    // The bucket of the stack without an agent is another one.
-    expect(await command.run(['--once', '--exclude', 'breaks'])).toMatchObject({ code: 0 });
   });
 });

@@ -1,5 +1,6 @@
 import { cpSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { podPrograms } from '../../infra/triton/agent/program';
 import { Progress } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
 import { paths } from '../../src/core/paths';
@@ -122,6 +123,7 @@ async function withModels(
     const tools = await startStack({
       ...shared,
       models: names,
+      programs: () => Promise.resolve(podPrograms()),
       // Free ports, which do not collide with a running local stack.
       ports: { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 },
       defer: (step) => undo.defer(step),

@@ -23,7 +23,7 @@ export const NODE_FLAGS = ['--max-old-space-size=256', '--max-semi-space-size=2'
 /** File name -> text. */
 export type AgentProgram = Readonly<Record<'agent.cjs' | 'supervise.sh', string>>;
 
-/** The programs with which `npm run local -- --agent` runs a pod. */
+/** The programs with which `npm run local` runs a pod. */
 export const podPrograms = (): PodPrograms => ({
   files: { ...agentProgram(), 'start-triton.sh': readScript('start-triton.sh') },
   nodeFlags: NODE_FLAGS,

@@ -5,24 +5,23 @@ import { duration, isRandom, section, table, type TableCell } from './html-compo
 
 /** The section with the served models, and the reasons why others are not served. */
 export function modelsSection({ models }: LocalResult): Html {
-  const longest = Math.max(1, ...models.map(({ loadMs }) => loadMs ?? 0));
   const rows = models.map((row) => ({
     name: row.model,
     heading: html`<code>${row.model}</code>`,
-    cells: [html`${row.platform}`, html`${row.version === '' ? '-' : row.version}`, ...fate(row, longest)],
+    cells: [html`${row.platform}`, html`${row.version === '' ? '-' : row.version}`, ...fate(row)],
   }));
-  const headings = ['Model', 'Platform', 'Version', 'State', 'Loaded in', 'Weights'];
+  const headings = ['Model', 'Platform', 'Version', 'State', 'Weights'];
   return section('models', 'Models', table(headings, rows));
 }
 
-/** Cells under State, Loaded in and Weights. */
-function fate(row: ModelRow, longest: number): TableCell[] {
-  const { state, reason, loadMs, isQuick } = row;
+/** Cells under State and Weights. */
+function fate(row: ModelRow): TableCell[] {
+  const { state, reason, isQuick } = row;
   const kind = state === 'READY' ? 'good' : state === 'FAILED' ? 'bad' : 'none';
   const badge = html`<span class="badge ${kind}">${state}</span>`;
-  if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 3 }];
+  if (reason !== '') return [{ content: html`${badge} <span class="reason">${reason}</span>`, columns: 2 }];
   const cell = isQuick ? html`${badge} <span class="reason">checked quickly</span>` : badge;
-  return [cell, duration(loadMs, longest), html`<span class="weights">${getWeights(row)}</span>`];
+  return [cell, html`<span class="weights">${getWeights(row)}</span>`];
 }
 
 function getWeights({ weights, composedOf }: ModelRow): Html {

@@ -17,7 +17,6 @@ const row = (model: string, fields: Partial<ModelRow> = {}): ModelRow => ({
   platform: 'pytorch_libtorch',
   state: 'READY',
   reason: '',
-  loadMs: 1200,
   isQuick: false,
   weights: 'no weights',
   composedOf: [],
@@ -48,8 +47,10 @@ const page = (result: Partial<LocalResult>, fields: Partial<LocalPage> = {}): Lo
       grpc: '127.0.0.1:8124',
       metrics: 'http://127.0.0.1:8125/metrics',
       s3: 'http://127.0.0.1:9000',
-      repository: 's3://local/models',
+      repository: 's3://models/local',
       tritonLog: '/logs/triton.log',
+      agent: 'http://127.0.0.1:8126',
+      agentLog: '/logs/agent.log',
     },
     ...result,
   },
@@ -113,6 +114,8 @@ test('renderPage escapes every text of models and users', async () => {
           s3: hostile('s3'),
           repository: hostile('repository'),
           tritonLog: hostile('log'),
+          agent: hostile('agent'),
+          agentLog: hostile('agent log'),
         },
       },
       { repository: hostile('folder') },
@@ -137,19 +140,18 @@ describe('renderPage shows', () => {
   test('the served models, and the reason for each other model', async () => {
     const models = [
       row('adds', { weights: RANDOM }),
-      row('both', { platform: 'ensemble', loadMs: 0, weights: '', composedOf: ['adds', 'more'] }),
+      row('both', { platform: 'ensemble', weights: '', composedOf: ['adds', 'more'] }),
       row('plan', {
         version: '',
         platform: 'tensorrt_plan',
         state: 'not served here',
         reason: 'it runs elsewhere',
-        loadMs: null,
       }),
     ];
     const text = getText(await renderPage(page({ models, answers: [answer('adds'), answer('both')] })));
     expect(text).toContain('2 of 3');
-    expect(text).toContain(`adds pytorch_libtorch 1 READY 1.2 s ${RANDOM}`);
-    expect(text).toContain('both ensemble 1 READY 0 ms weights of adds, more');
+    expect(text).toContain(`adds pytorch_libtorch 1 READY ${RANDOM}`);
+    expect(text).toContain('both ensemble 1 READY weights of adds, more');
     expect(text).toContain('plan tensorrt_plan - not served here it runs elsewhere');
     expect(text).toContain('Every served model answered');
     expect(text).toContain('model-repo on a real Triton');

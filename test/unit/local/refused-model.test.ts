@@ -1,4 +1,4 @@
-import { refusedModel } from '../../../src/local/serve-through-agent';
+import { refusedModel } from '../../../src/local/publish-batch';
 
 const NAMES = ['a', 'ens_v2.1', 'resnet'];
 const replica = 'http://127.0.0.1:8000 does not serve the release: ';
