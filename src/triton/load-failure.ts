@@ -17,6 +17,9 @@ export interface LoadFailure {
 /** The local folder to which Triton copies a model from S3. Its name differs in each load. */
 const COPY_OF_FOLDER = /(?:[^\s'"]*\/)?\bfolder\w{6}\//g;
 
+/** What Triton writes before the reason. */
+const UNAVAILABLE = /^load failed for model '[^']*': version \d+ is at UNAVAILABLE state: (?:Internal: )?/;
+
 /** An error in a TorchScript file: a fixed sentence, several tracebacks, and the error. */
 const TORCHSCRIPT = /The following operation failed in the TorchScript interpreter\.[^]*\n(?:builtins\.)?(\S.*?)\s*$/;
 
@@ -38,7 +41,7 @@ export function withoutFrames(model: string, reason: string): string {
 
 /** @param reason that the server gave; for a Python-backend model an exception and its stack frames */
 export function explainLoadFailure(model: string, reason: string): LoadFailure {
-  const message = withoutFrames(model, reason);
+  const message = withoutFrames(model, reason).replace(UNAVAILABLE, '');
   const module = /ModuleNotFoundError: No module named '([^'.]+)/.exec(message)?.[1];
   if (/KIND_GPU but no GPUs/.test(message)) {
     return {
