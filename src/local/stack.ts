@@ -128,12 +128,14 @@ async function startServers(
       await store.enableVersioning();
       return prepareRelease({ store, commitStore, location: LOCATION }, models, options);
     };
+    const isFresh = prepare();
+    // It may fail while something else fails, or before it is awaited.
+    isFresh.catch(() => undefined);
     const { 'http-port': http, 'grpc-port': grpc, 'metrics-port': metrics } = ports;
     const [s3, pod] = await Promise.all([
       starting,
       startPod({
-        ...{ installation, environment, directory, endpointUrl, credentials, loadTimeoutMs, defer },
-        isFresh: prepare(),
+        ...{ installation, environment, directory, endpointUrl, credentials, loadTimeoutMs, defer, isFresh },
         programs: await options.programs(),
         bucket: formatLocation(LOCATION),
         startTimeoutMs: START_TIMEOUT_MS,
