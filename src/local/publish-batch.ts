@@ -111,7 +111,7 @@ export async function untilReady(
 ): Promise<boolean> {
   const client = new TritonHttpClient(triton.httpUrl);
   let isHome: boolean | undefined;
-  void home.then((loaded) => (isHome = loaded));
+  home.then((loaded) => (isHome = loaded)).catch(() => (isHome = false));
   try {
     for (;;) {
       const isLast = isHome !== undefined;

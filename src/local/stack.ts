@@ -217,18 +217,21 @@ function replicasOf({ triton, agent }: Pod): ReplicaSource {
 
 const POLL_MS = 200;
 
-/** @returns false if the agent cannot have Triton serve the current release, or has ended */
+/**
+ * @returns false if the agent cannot have Triton serve the current release
+ * @throws UserError if the agent has ended
+ */
 async function servesRelease({ triton: { httpUrl: name, agentUrl: url }, agent }: Pod): Promise<boolean> {
   const client = new AgentClient({ name, uid: name, url });
-  const gone = new AbortController();
-  void agent.ended.then(() => gone.abort());
-  while (!gone.signal.aborted) {
+  let ended: string | undefined;
+  void agent.ended.then((how) => (ended = how));
+  for (;;) {
     const state = await client.getState().catch(() => undefined);
+    if (ended !== undefined) throw serverEnded('the release agent', ended, agent.logFile);
     if ((state?.release ?? null) !== null) return true;
     if ((state?.problem ?? null) !== null) return false;
-    await sleep(POLL_MS, undefined, { ref: false });
+    await sleep(POLL_MS);
   }
-  return false;
 }
 
 /** Rejects when one of the servers ends. */
