@@ -385,7 +385,9 @@ export class Pipeline {
         what,
         ...given.filter((name) => stages.get(name) === what),
       ]);
-      step.update(parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '));
+      step.update(
+        parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '),
+      );
     };
     const models = await this.readValid(given);
     if (models.length === 0) {
@@ -533,7 +535,9 @@ export class Pipeline {
   private refused(failed: FailedModel, isAnswer: boolean): void {
     const { name } = failed;
     this.again.delete(name);
-    const isEarly = isAnswer && [...this.coming].some(([other, what]) => other !== name && /^(waiting|tracing|installing)/.test(what));
+    const isEarly =
+      isAnswer &&
+      [...this.coming].some(([other, what]) => other !== name && /^(waiting|tracing|installing)/.test(what));
     if (isEarly) {
       this.again.add(name);
       this.coming.set(name, 'waiting for other models');

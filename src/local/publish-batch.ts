@@ -126,8 +126,7 @@ export async function untilReady(
 }
 
 /** A refusal because of an answer. */
-export const ANSWER =
-  /(?:^|: )([\w.-]+) version \d+ (?:did not answer|gives|contradicts|failed on|fails on|mixes)/;
+export const ANSWER = /(?:^|: )([\w.-]+) version \d+ (?:did not answer|gives|contradicts|failed on|fails on|mixes)/;
 
 /** Forms of the reasons with which an agent refuses a release. */
 const REASONS = [

@@ -179,7 +179,9 @@ async function prepareRelease(
   const { release } = await readReleased(bucket, []);
   const others = Object.keys(release?.models ?? {}).filter((name) => !models.includes(name));
   if (others.length > 0) {
-    progress.line(`     ${others.join(', ')} of an earlier run are removed from the local release; a rollback restores them`);
+    progress.line(
+      `     ${others.join(', ')} of an earlier run are removed from the local release; a rollback restores them`,
+    );
   }
   if (release !== undefined && others.length === 0) return false;
   await commitWithout(others, bucket, loadTimeoutMs);
@@ -190,11 +192,21 @@ async function prepareRelease(
  * Makes a release without these models the current one, or without any. An agent tries a release only if it serves another
  * one, to which it can return; so this is the first release of a bucket too.
  */
-async function commitWithout(names: readonly string[] | undefined, bucket: Bucket, loadTimeoutMs: number): Promise<void> {
+async function commitWithout(
+  names: readonly string[] | undefined,
+  bucket: Bucket,
+  loadTimeoutMs: number,
+): Promise<void> {
   await change(
     (release) => {
       const remove = names ?? Object.keys(release?.models ?? {});
-      return Promise.resolve({ models: [], remove: [...remove], archiveRemoved: false, prune: false, origin: 'npm run local' });
+      return Promise.resolve({
+        models: [],
+        remove: [...remove],
+        archiveRemoved: false,
+        prune: false,
+        origin: 'npm run local',
+      });
     },
     {
       ...bucket,

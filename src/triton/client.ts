@@ -47,10 +47,6 @@ export interface ClientOptions {
    * loadModel and unloadModel, nor to live, ready and modelReady, which report the current state. Default 2.
    */
   retries?: number;
-  /**
-   * Also retries infer after the request may have reached the model. For models that keep no state between requests.
-   */
-  retryInfer?: boolean;
 }
 
 /** Certificates and keys in PEM format. */
@@ -63,8 +59,6 @@ export interface TlsOptions {
   /** Default true. */
   rejectUnauthorized?: boolean;
 }
-
-export type Compression = 'gzip' | 'deflate';
 
 export interface CallOptions {
   /** Time from the start of the call to the end of its answer, in ms. */
@@ -85,22 +79,13 @@ export interface InferOptions extends CallOptions {
   requestId?: string;
   /** Parameters of Triton (`priority`, `timeout`, `sequence_id`, `sequence_start`, `sequence_end`) or of the model. */
   parameters?: Readonly<Record<string, string | number | boolean>>;
-  /**
-   * W3C trace context of the caller (`00-TRACE-SPAN-01`). A Triton that sends OpenTelemetry traces adds its spans to it. Not
-   * for streams.
-   */
-  traceparent?: string;
-  /** Headers (gRPC: metadata) of this request, beside those of the client. Not for streams. */
+  /** Headers (gRPC: metadata) of this request, beside those of the client. */
   headers?: Readonly<Record<string, string>>;
   /**
    * Aborts the call, which then rejects with the reason of the signal. Over gRPC, Triton cancels the request if its model has
-   * not begun to compute it; over HTTP only the call ends. Not for streams, which have `close`.
+   * not begun to compute it; over HTTP only the call ends.
    */
   signal?: AbortSignal;
-  /** Useful if the tensors compress well and the network is slower than the compression. */
-  requestCompression?: Compression;
-  /** Requests a compressed answer; over gRPC only the server decides. */
-  responseCompression?: Compression;
 }
 
 export interface RequestedOutput {
@@ -157,7 +142,7 @@ export class TritonError extends UserError {
   override readonly name = 'TritonError';
   /**
    * `HTTP 404` or `gRPC NOT_FOUND` as answered; `timeout` if the deadline passed; `unreachable` if the connection
-   * failed; `bad response` if the answer cannot be read; `failed` for an error of one request of a stream.
+   * failed; `bad response` if the answer cannot be read.
    */
   readonly status: string;
   readonly model: string | undefined;

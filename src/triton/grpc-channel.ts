@@ -1,7 +1,7 @@
 import * as http2 from 'node:http2';
 import { serverUrl } from './address';
-import { TritonError, unreadable, type ClientOptions, type Compression } from './client';
-import { MessageReader, uncompressedMessage, type ReceivedMessage } from './grpc-frames';
+import { TritonError, unreadable, type ClientOptions } from './client';
+import { MessageReader } from './grpc-frames';
 
 /** Names of gRPC's status codes. The code is the index in this list. */
 const STATUS_NAMES = [
@@ -34,15 +34,13 @@ export interface GrpcCall {
   timeoutMs: number;
   /** For the error message. */
   model?: string;
-  compression?: Compression;
-  traceparent?: string;
   headers?: Readonly<Record<string, string>>;
   signal?: AbortSignal;
 }
 
 /** Callbacks of an open call. After onEnd or onError, no callback is called. */
 interface Listener {
-  onMessage: (message: ReceivedMessage, encoding: string | undefined) => void;
+  onMessage: (message: Buffer) => void;
   onEnd: () => void;
   onError: (error: TritonError) => void;
 }
@@ -86,19 +84,13 @@ export class GrpcChannel {
     const { signal } = call;
     return new Promise((resolve, reject) => {
       signal?.throwIfAborted();
-      let answer: { message: ReceivedMessage; encoding: string | undefined } | undefined;
+      let answer: Buffer | undefined;
       const stream = this.open(call, deadline, {
-        onMessage: (message, encoding) => (answer = { message, encoding }),
+        onMessage: (message) => (answer = message),
         onError: (error) => reject(signal?.aborted === true ? (signal.reason as Error) : error),
         onEnd: () => {
           if (answer === undefined) reject(unreadable(call.model, new Error('it has no message')));
-          else if (!answer.message.compressed) resolve(answer.message.bytes);
-          else {
-            const { message, encoding } = answer;
-            uncompressedMessage(message, encoding).then(resolve, (cause: unknown) =>
-              reject(unreadable(call.model, cause)),
-            );
-          }
+          else resolve(answer);
         },
       });
       const onAbort = (): void => stream.close(http2.constants.NGHTTP2_CANCEL);
@@ -122,8 +114,7 @@ export class GrpcChannel {
     let error: TritonError | undefined;
     let ended = false;
     let status: http2.IncomingHttpHeaders | undefined;
-    let encoding: string | undefined;
-    const reader = new MessageReader((message) => listener.onMessage(message, encoding));
+    const reader = new MessageReader((message) => listener.onMessage(message));
     const timer = setTimeout(() => {
       error = this.late(call);
       stream.close(http2.constants.NGHTTP2_CANCEL);
@@ -140,7 +131,6 @@ export class GrpcChannel {
       else listener.onError(error);
     };
     stream.on('response', (headers) => {
-      encoding = headers['grpc-encoding'] as string | undefined;
       // A call that fails at once has its status in the headers; other calls have theirs in the trailers.
       if (headers['grpc-status'] !== undefined || headers[':status'] !== 200) status = headers;
     });
@@ -195,10 +185,7 @@ export class GrpcChannel {
     if (calls === 0 && !session.destroyed) session.unref();
   }
 
-  private requestHeaders(
-    { method, compression, traceparent, headers = {} }: GrpcCall,
-    deadline: number,
-  ): http2.OutgoingHttpHeaders {
+  private requestHeaders({ method, headers = {} }: GrpcCall, deadline: number): http2.OutgoingHttpHeaders {
     return {
       ...this.headers,
       ...lowerCase(headers),
@@ -207,9 +194,7 @@ export class GrpcChannel {
       'content-type': 'application/grpc',
       te: 'trailers',
       'grpc-timeout': grpcTimeout(deadline - performance.now()),
-      'grpc-accept-encoding': 'identity,gzip,deflate',
-      ...(compression && { 'grpc-encoding': compression }),
-      ...(traceparent !== undefined && { traceparent }),
+      'grpc-accept-encoding': 'identity',
     };
   }
 

@@ -1,43 +1,14 @@
-import type { Compression } from './client';
-import { compress, uncompress } from './compression';
 import { roomFor } from './tensor';
 
-/** Prefix of each message: one byte that states whether the message is compressed, and four bytes for its length. */
+/** Prefix of each message: one byte that states whether the message is compressed, which it is not, and four bytes for its length. */
 const PREFIX_BYTES = 5;
 
-/**
- * A compressed message as gRPC sends it. The prefix and the message are not joined, because the message may be large.
- */
-export async function compressedFrame(parts: readonly Buffer[], compression: Compression): Promise<Buffer[]> {
-  const message = await compress(compression, parts);
-  return [prefix(1, message.length), message];
-}
-
-/** An uncompressed message as gRPC sends it. Its parts are not joined, because one may be large. */
+/** A message as gRPC sends it. Its parts are not joined, because one may be large. */
 export function frame(parts: readonly Buffer[]): Buffer[] {
   const length = parts.reduce((sum, part) => sum + part.length, 0);
-  return [prefix(0, length), ...parts];
-}
-
-function prefix(compressed: 0 | 1, length: number): Buffer {
-  const bytes = Buffer.allocUnsafe(PREFIX_BYTES);
-  bytes[0] = compressed;
-  bytes.writeUInt32BE(length, 1);
-  return bytes;
-}
-
-/** A received message, which may be compressed. */
-export interface ReceivedMessage {
-  compressed: boolean;
-  bytes: Buffer;
-}
-
-/**
- * @param encoding the answer's `grpc-encoding`
- * @throws Error if the encoding is not supported or the data is corrupt
- */
-export async function uncompressedMessage(message: ReceivedMessage, encoding: string | undefined): Promise<Buffer> {
-  return message.compressed ? uncompress(encoding ?? 'nothing', message.bytes) : message.bytes;
+  const prefix = Buffer.alloc(PREFIX_BYTES);
+  prefix.writeUInt32BE(length, 1);
+  return [prefix, ...parts];
 }
 
 /** Assembles messages from the chunks in which they arrive. */
@@ -47,7 +18,7 @@ export class MessageReader {
   private message: Buffer | undefined;
   private filled = 0;
 
-  constructor(private readonly onMessage: (message: ReceivedMessage) => void) {}
+  constructor(private readonly onMessage: (message: Buffer) => void) {}
 
   push(chunk: Buffer): void {
     for (let offset = 0; offset < chunk.length;) {
@@ -74,9 +45,8 @@ export class MessageReader {
   }
 
   private finish(bytes: Buffer): void {
-    const compressed = this.prefix[0] === 1;
     this.message = undefined;
     this.prefixLength = 0;
-    this.onMessage({ compressed, bytes });
+    this.onMessage(bytes);
   }
 }

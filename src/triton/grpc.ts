@@ -13,7 +13,7 @@ import {
   type UnloadOptions,
 } from './client';
 import { GrpcChannel, type GrpcCall } from './grpc-channel';
-import { compressedFrame, frame } from './grpc-frames';
+import { frame } from './grpc-frames';
 import { decodeAnswer, encodeRequest, inferRequest, inferResult, SERVICE, type InferAnswer } from './grpc-tensors';
 import { deadlineIn, withRetries, type Repeatable } from './retry';
 import type { Tensor } from './tensor';
@@ -117,11 +117,9 @@ export class TritonGrpcClient implements InferenceClient {
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
     const timeoutMs = getTimeoutMs(options);
     const deadline = deadlineIn(timeoutMs);
-    const compression = options.requestCompression;
-    const parts = inferRequest(model, inputs, options);
-    const message = compression === undefined ? frame(parts) : await compressedFrame(parts, compression);
-    const { traceparent, headers, signal } = options;
-    const call = { method: 'ModelInfer', timeoutMs, model, compression, traceparent, headers, signal };
+    const message = frame(inferRequest(model, inputs, options));
+    const { headers, signal } = options;
+    const call = { method: 'ModelInfer', timeoutMs, model, headers, signal };
     const bytes = await withRetries(this.options, 'infer', deadline, () => this.channel.unary(call, message, deadline));
     return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
   }

@@ -3,7 +3,6 @@ import {
   readable,
   getTimeoutMs,
   TritonError,
-  unreadable,
   type CallOptions,
   type ClientOptions,
   type InferenceClient,
@@ -14,7 +13,6 @@ import {
   type ServerMetadata,
   type UnloadOptions,
 } from './client';
-import { compress, uncompress } from './compression';
 import { inferRequest, inferResult } from './http-tensors';
 import { HttpTransport, JSON_LENGTH_HEADER, type HttpAnswer, type HttpCall } from './http-transport';
 import { deadlineIn, withRetries, type Repeatable } from './retry';
@@ -103,7 +101,6 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const { requestCompression, responseCompression, traceparent, signal } = options;
     const { jsonLength, parts } = inferRequest(inputs, options);
     const answer = await this.ok({
       method: 'POST',
@@ -112,14 +109,11 @@ export class TritonHttpClient implements InferenceClient {
         ...options.headers,
         'Content-Type': 'application/octet-stream',
         [JSON_LENGTH_HEADER]: jsonLength,
-        ...(traceparent !== undefined && { traceparent }),
-        ...(requestCompression && { 'Content-Encoding': requestCompression }),
-        ...(responseCompression && { 'Accept-Encoding': responseCompression }),
       },
-      body: requestCompression === undefined ? parts : [await compress(requestCompression, parts)],
+      body: parts,
       timeoutMs: getTimeoutMs(options),
       model,
-      signal,
+      signal: options.signal,
       repeatable: 'infer',
     });
     return readable(model, () => inferResult(answer));
@@ -146,10 +140,7 @@ export class TritonHttpClient implements InferenceClient {
   }
 
   private async once(call: Call, deadline: number): Promise<HttpAnswer> {
-    const sent = await this.transport.send(call, deadline);
-    // Most answers are not compressed, so avoid an await for them.
-    const encoding = sent.headers['content-encoding'] ?? 'identity';
-    const answer = encoding === 'identity' ? sent : await this.uncompress(sent, call.model);
+    const answer = await this.transport.send(call, deadline);
     if (answer.status === 200) return answer;
     const reason = serverMessage(answer.body);
     const message =
@@ -159,14 +150,6 @@ export class TritonHttpClient implements InferenceClient {
       model: call.model,
       answered: reason !== undefined,
     });
-  }
-
-  private async uncompress(answer: HttpAnswer, model: string | undefined): Promise<HttpAnswer> {
-    try {
-      return { ...answer, body: await uncompress(answer.headers['content-encoding'] ?? '', answer.body) };
-    } catch (cause) {
-      throw unreadable(model, cause);
-    }
   }
 }
 

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonError, type ClientOptions } from './client';
 
 /**
- * Whether a call may be retried. `read` changes nothing, so it may. `infer` may if nothing was sent, or with
- * `retryInfer`, because models can keep state between requests. `once` is never retried here; the caller decides.
+ * Whether a call may be retried. `read` changes nothing, so it may. `infer` may only if nothing was
+ * sent, because models can keep state between requests. `once` is never retried here; the caller decides.
  */
 export type Repeatable = 'read' | 'infer' | 'once';
 
@@ -25,7 +25,7 @@ export function deadlineIn(timeoutMs: number): number {
  * @param deadline on the clock of performance.now()
  */
 export async function withRetries<T>(
-  options: Pick<ClientOptions, 'retries' | 'retryInfer'>,
+  options: Pick<ClientOptions, 'retries'>,
   repeatable: Repeatable,
   deadline: number,
   attempt: () => Promise<T>,
@@ -40,16 +40,16 @@ export async function withRetries<T>(
     } catch (error) {
       // Jitter, so that clients that failed together do not retry together.
       const wait = pause * (0.5 + Math.random());
-      if (left <= 0 || !mayRepeat(error, repeatable, options.retryInfer ?? false)) throw error;
+      if (left <= 0 || !mayRepeat(error, repeatable)) throw error;
       if (performance.now() + wait >= deadline) throw error;
       await sleep(wait);
     }
   }
 }
 
-function mayRepeat(error: unknown, repeatable: Repeatable, retryInfer: boolean): boolean {
+function mayRepeat(error: unknown, repeatable: Repeatable): boolean {
   if (!(error instanceof TritonError)) return false;
   if (error.nothingSent) return true;
-  if (repeatable === 'infer' && !retryInfer) return false;
+  if (repeatable === 'infer') return false;
   return error.status === 'unreachable' || UNAVAILABLE.includes(error.status);
 }

@@ -94,7 +94,7 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
     const server = await startTraced('asked', 0);
     const overHttp = await trace(async () => {
       const { traceId, traceparent } = newTrace();
-      await server.client.infer('both', [x], { traceparent });
+      await server.client.infer('both', [x], { headers: { traceparent } });
       return traceId;
     });
     expect(tree(overHttp)).toEqual(STEPS);
@@ -105,7 +105,7 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
     await grpc.infer('both', [x]);
     const overGrpc = await trace(async () => {
       context = newTrace();
-      await grpc.infer('both', [x], { traceparent: context.traceparent });
+      await grpc.infer('both', [x], { headers: { traceparent: context.traceparent } });
       return context.traceId;
     });
     expect(tree(overGrpc)).toEqual(STEPS);
@@ -135,7 +135,7 @@ describeUnless(whyNoGo(['otelcol']), 'traces of a real Triton in a real collecto
       const asked = new Set<string>();
       await trace(async () => {
         const { traceId, traceparent } = newTrace();
-        await server.client.infer('both', [x], { traceparent });
+        await server.client.infer('both', [x], { headers: { traceparent } });
         asked.add(traceId);
         return traceId;
       });

@@ -1,5 +1,9 @@
 import { join } from 'node:path';
-import { TritonGrpcClient, TritonHttpClient, TritonModel, type Tensor, type TritonError } from '../../src/triton';
+import type { TritonError } from '../../src/triton/client';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import { TritonHttpClient } from '../../src/triton/http';
+import { TritonModel } from '../../src/triton/model';
+import type { Tensor } from '../../src/triton/tensor';
 import { addingModel, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { startProxy } from '../support/proxy';
@@ -85,36 +89,6 @@ test('the client sends sequences and request parameters over gRPC and HTTP', asy
     }
     expect(sums).toEqual([101, 203, 306]);
   }
-});
-
-describe.each(['gzip', 'deflate'] as const)('%s', (compression) => {
-  const input = x(...new Float32Array(50_000));
-
-  test('over HTTP, of request and answer', async () => {
-    const sizes: number[] = [];
-    const proxy = await startProxy(server.httpUrl, async (incoming, reply, passOn) => {
-      const answer = await passOn(incoming);
-      sizes.push(Number(incoming.headers['content-length']), answer.body.length);
-      reply.writeHead(answer.status, answer.headers).end(answer.body);
-    });
-    const client = new TritonHttpClient(proxy.endpoint);
-    try {
-      const options = { requestCompression: compression, responseCompression: compression };
-      const { outputs } = await client.infer('adds', input, options);
-      expect(outputs[0]?.data).toEqual(new Float32Array(50_000).fill(10));
-      expect(Math.max(...sizes)).toBeLessThan(20_000);
-      const refused = client.infer('adds', input, { ...options, version: 9 });
-      await expect(refused).rejects.toMatchObject({ message: expect.stringContaining('version 9') as string });
-    } finally {
-      client.close();
-      await proxy.stop();
-    }
-  });
-
-  test('over gRPC, of the request', async () => {
-    const { outputs } = await grpc.infer('adds', input, { requestCompression: compression });
-    expect(outputs[0]?.data).toEqual(new Float32Array(50_000).fill(10));
-  });
 });
 
 test.each(['HTTP', 'gRPC'] as const)(

@@ -1,7 +1,9 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import { TritonGrpcClient, type DataType, type InferenceClient, type Tensor } from '../../src/triton';
+import type { InferenceClient } from '../../src/triton/client';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import type { DataType, Tensor } from '../../src/triton/tensor';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';

@@ -1,16 +1,10 @@
-import {
-  compressedFrame,
-  frame,
-  MessageReader,
-  uncompressedMessage,
-  type ReceivedMessage,
-} from '../../../src/triton/grpc-frames';
+import { frame, MessageReader } from '../../../src/triton/grpc-frames';
 
 const MESSAGES = ['first', '', 'the third one'].map((text) => Buffer.from(text));
 const WIRE = Buffer.concat(MESSAGES.flatMap((message) => frame([message])));
 
-function read(chunks: readonly Buffer[]): { messages: ReceivedMessage[]; reader: MessageReader } {
-  const messages: ReceivedMessage[] = [];
+function read(chunks: readonly Buffer[]): { messages: Buffer[]; reader: MessageReader } {
+  const messages: Buffer[] = [];
   const reader = new MessageReader((message) => messages.push(message));
   for (const chunk of chunks) reader.push(chunk);
   return { messages, reader };
@@ -24,14 +18,14 @@ it.each(Array.from({ length: WIRE.length + 1 }, (_, at) => at))(
   'MessageReader reads messages that are split at byte %d',
   (at) => {
     const { messages, reader } = read([WIRE.subarray(0, at), WIRE.subarray(at)]);
-    expect(messages.map(({ bytes }) => bytes.toString())).toEqual(MESSAGES.map(String));
+    expect(messages.map(String)).toEqual(MESSAGES.map(String));
     expect(reader.isInside).toBe(false);
   },
 );
 
 it('MessageReader reads messages byte by byte', () => {
   const { messages } = read(Array.from(WIRE, (byte) => Buffer.of(byte)));
-  expect(messages.map(({ bytes }) => bytes.toString())).toEqual(MESSAGES.map(String));
+  expect(messages.map(String)).toEqual(MESSAGES.map(String));
 });
 
 it.each([1, 5, 7])('MessageReader.isInside is true after %d bytes of a message', (count) => {
@@ -40,24 +34,6 @@ it.each([1, 5, 7])('MessageReader.isInside is true after %d bytes of a message',
 
 it('MessageReader aligns the end of a message, so that the elements of its last tensor need no copy', () => {
   const { messages } = read(frame([Buffer.alloc(13)]));
-  const [{ bytes }] = messages as [ReceivedMessage];
+  const [bytes] = messages as [Buffer];
   expect((bytes.byteOffset + bytes.length) % 8).toBe(0);
-});
-
-it.each(['gzip', 'deflate'] as const)(
-  'uncompressedMessage restores a message that compressedFrame compressed with %s',
-  async (compression) => {
-    const text = 'again and '.repeat(100);
-    const wire = Buffer.concat(await compressedFrame([Buffer.from(text), Buffer.from('again')], compression));
-    expect(wire.length).toBeLessThan(text.length / 4);
-    const [message] = read([wire]).messages as [ReceivedMessage];
-    expect(message.compressed).toBe(true);
-    expect((await uncompressedMessage(message, compression)).toString()).toBe(`${text}again`);
-  },
-);
-
-it('uncompressedMessage rejects an unsupported compression', async () => {
-  await expect(uncompressedMessage({ compressed: true, bytes: Buffer.alloc(1) }, 'zstd')).rejects.toThrow(
-    'unsupported compression zstd',
-  );
 });

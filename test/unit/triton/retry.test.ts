@@ -82,15 +82,9 @@ it.each<Behaviour>(['unavailable', 'reset'])('infer is sent once: %s', async (fa
   expect(seen).toHaveLength(1);
 });
 
-it.each<Behaviour>(['unavailable', 'reset'])('infer is retried with retryInfer: %s', async (failure) => {
-  serverThat(failure, 'ok');
-  await expect((await getClient({ retryInfer: true })).infer('m', [INPUT])).resolves.toMatchObject({ model: 'm' });
-  expect(seen).toHaveLength(2);
-});
-
 it.each(['loadModel', 'unloadModel'] as const)('%s is never retried', async (call) => {
   serverThat('unavailable', 'ok');
-  await expect((await getClient({ retryInfer: true }))[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
+  await expect((await getClient())[call]('m')).rejects.toMatchObject({ status: 'HTTP 503' });
   expect(seen).toHaveLength(1);
 });
 
