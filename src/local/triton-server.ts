@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
-import { hasChildren, processIds, readProcess } from './process/proc';
+import { getParent, processIds, readProcess } from './process/proc';
 import { freePorts } from './process/ports';
 import type { PythonEnvironment } from '../install/python';
 import { assembleBackends, type TritonInstallation } from '../install/triton';
@@ -103,8 +103,9 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
   const stop = async (graceMs = (EXIT_TIMEOUT_S + 10) * 1000): Promise<void> => {
     // Each model runs in a process of its own. tritonserver looks only once a second whether all have ended.
     const hasStopped = (): boolean => {
-      const pid = processIds().find(isServer);
-      return pid === undefined || !hasChildren(pid);
+      const pids = processIds();
+      const pid = pids.find(isServer);
+      return !pids.some((one) => getParent(one) === pid && /backend_stub\0/.test(readProcess(one, 'cmdline') ?? ''));
     };
     await server.stop(graceMs, hasStopped);
     tempFiles.remove();

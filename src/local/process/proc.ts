@@ -20,5 +20,3 @@ export function readProcess(pid: number, file: string): string | undefined {
  * parentheses and may contain any character.
  */
 export const getParent = (pid: number): number => Number(/^.*\) \S (\d+)/s.exec(readProcess(pid, 'stat') ?? '')?.[1]);
-
-export const hasChildren = (pid: number): boolean => processIds().some((one) => getParent(one) === pid);
