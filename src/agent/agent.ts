@@ -134,7 +134,7 @@ export class Agent {
   async run(signal: AbortSignal): Promise<void> {
     const { problem } = this.noteFile;
     if (problem !== undefined) this.report({ event: 'notes lost', reason: problem });
-    await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal)]);
+    await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal), this.watchTriton(signal)]);
   }
 
   // ------------------------------------------------------------------ for the control API
@@ -142,13 +142,15 @@ export class Agent {
   getState(): AgentState {
     const { head, serving, desk, asked } = this;
     const { current: trial } = desk;
+    const { silentMs } = serving;
+    const isSilent = silentMs > SILENT_MS + 2 * (this.options.watchMs ?? 1000);
     return {
       api: AGENT_API,
       format: FORMAT,
       repository: formatLocation(this.options.location),
       stateTag: desk.stateTag,
-      ready: this.isReady,
-      release: serving.isWhole ? (serving.release?.id ?? null) : null,
+      ready: serving.isReady && !isSilent,
+      release: serving.isWhole && !isSilent ? (serving.release?.id ?? null) : null,
       head: head === undefined ? null : { generation: head.generation, release: head.release },
       home: this.home ?? null,
       trial:
@@ -162,7 +164,8 @@ export class Agent {
               phase: trial.phase,
             },
       lastTrial: desk.last,
-      problem: this.problem ?? null,
+      problem: isSilent ? `Triton has not answered for ${Math.round(silentMs / 1000)} s` : (this.problem ?? null),
+      tritonAnsweredSecondsAgo: Math.round(silentMs / 1000),
       models: Object.entries(serving.release?.models ?? {}).map(([name, { served }]): ServedModelState => ({
         name,
         versions: served,
@@ -177,16 +180,6 @@ export class Agent {
   /** For metrics. */
   getCounts(): AgentCounts {
     return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt ?? this.startedAt };
-  }
-
-  /** As of the last check of Triton. */
-  get isReady(): boolean {
-    return this.serving.isReady;
-  }
-
-  /** Whether the pod should get requests: asks Triton. */
-  isServing(): Promise<boolean> {
-    return this.serving.isServing();
   }
 
   /** @throws RequestRefusedError */
@@ -294,7 +287,6 @@ export class Agent {
       await this.downloads.keepOnly(serving.release);
     }
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
-    this.reportLost(await serving.check());
     return true;
   }
 
@@ -426,6 +418,13 @@ export class Agent {
     this.noteStart('triton', this.started);
   }
 
+  private async watchTriton(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.reportLost(await this.serving.check());
+      await pause(this.options.watchMs ?? 1000, signal);
+    }
+  }
+
   private reportLost(lost: readonly string[]): void {
     if (lost.length === 0) return;
     const message = `Triton no longer serves ${lost.join(', ')}: it has restarted, or a process of a model has ended`;
@@ -452,6 +451,9 @@ export class Agent {
     this.options.onEvent?.(event);
   }
 }
+
+/** A Triton that does not answer for this time, and two checks, is reported. */
+const SILENT_MS = 8000;
 
 /** Whether a model of home could not be loaded, as if a failed load had left too little memory. */
 const needsRestart = (error: Error): boolean =>

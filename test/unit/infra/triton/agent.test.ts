@@ -115,7 +115,9 @@ test('Triton starts without models, with the key of the agent, from a folder tha
   ]);
   expect(triton).toMatchObject({
     startupProbe: { httpGet: { path: '/v2/health/live', port: 'http' }, periodSeconds: 2, failureThreshold: 60 },
-    readinessProbe: { httpGet: { path: '/ready', port: 8091 } },
+    readinessProbe: {
+      exec: { command: ['/bin/sh', '-c', expect.stringContaining('curl') as string, 'probe', '/var/cache/triton'] },
+    },
   });
 });
 
