@@ -142,8 +142,7 @@ export class Agent {
   getState(): AgentState {
     const { head, serving, desk, asked } = this;
     const { current: trial } = desk;
-    const { silentMs } = serving;
-    const isSilent = silentMs > SILENT_MS + 2 * (this.options.watchMs ?? 1000);
+    const { silentMs, isSilent } = serving;
     return {
       api: AGENT_API,
       format: FORMAT,
@@ -451,9 +450,6 @@ export class Agent {
     this.options.onEvent?.(event);
   }
 }
-
-/** A Triton that does not answer for this time, and two checks, is reported. */
-const SILENT_MS = 8000;
 
 /** Whether a model of home could not be loaded, as if a failed load had left too little memory. */
 const needsRestart = (error: Error): boolean =>

@@ -28,6 +28,8 @@ export interface SwitchOptions {
 }
 
 const POLL_MS = 200;
+/** Longer than two checks without an answer take. */
+const SILENT_MS = 2 * CHECK_MS;
 
 /** What Triton serves: takes it from release to release, and notices if it loses models. */
 export class Serving {
@@ -40,6 +42,8 @@ export class Serving {
   /** The release of the last switch, whether it succeeded or not. */
   private attempted: Manifest | undefined;
   private answeredAt = performance.now();
+  /** Whether Triton has not answered the checks for longer than SILENT_MS. */
+  isSilent = false;
 
   constructor(private readonly options: ServingOptions) {
     this.file = new ServingFile(options.directory);
@@ -110,8 +114,9 @@ export class Serving {
   async check(): Promise<string[]> {
     const { current } = this;
     const lost = await this.options.switcher.findLost().catch(() => undefined);
+    if (lost !== undefined) this.answeredAt = performance.now();
+    this.isSilent = this.silentMs > SILENT_MS;
     if (lost === undefined) return [];
-    this.answeredAt = performance.now();
     // A switch that began or ended meanwhile checks for itself.
     if (lost.length === 0 || this.current !== current || current?.whole !== true) return [];
     this.options.switcher.noteLost(lost);

@@ -1,6 +1,6 @@
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
@@ -96,7 +96,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       command: first,
       args: [...rest, ...more],
       env: { ...Object.fromEntries(given), ...variables },
-      logFile: join(scratch.directory, `${name}.log`),
+      logFile: join(scratch.directory, `${basename(name)}.log`),
       python: python.python,
     });
     scratch.defer(() => process.stop(0));
@@ -239,19 +239,20 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect(await waiting.ended).toMatch(/143/);
   });
 
-  test.concurrent('a request of the agent ends the program once, and a later start ignores it', async () => {
-    const folder = join(scratch.directory, 'requests');
+  test.concurrent.each([
+    ['a program', ['sleep', '100'], 143],
+    ['a program that ignores SIGTERM', ['sh', '-c', 'trap "" TERM; sleep 100', 'sh', '--exit-timeout-secs=-12'], 137],
+  ])('a request of the agent ends %s, and a later start ignores it', async (name, args, code) => {
+    const folder = join(scratch.directory, name.replaceAll(' ', '-'));
     mkdirSync(join(folder, 'models'), { recursive: true });
     writeFileSync(join(folder, KEY_FILE), 'key\n');
-    const start = (name: string): ManagedProcess =>
-      run(name, { ...triton, command: [...triton.command.slice(0, -1), folder], args: ['sleep', '100'] }, [], {
-        PATH: process.env['PATH'] ?? '',
-      });
     requestRestart(folder);
-    const first = start('first-request');
-    expect(await Promise.race([first.ended, sleep(2500, 'runs')])).toBe('runs');
+    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args }, [], {
+      PATH: process.env['PATH'] ?? '',
+    });
+    expect(await Promise.race([started.ended, sleep(2500, 'runs')])).toBe('runs');
     requestRestart(folder);
-    expect(await first.ended).toMatch(/SIGTERM/);
+    expect(await started.ended).toBe(`exit code ${code}`);
   });
 
   test.concurrent(
