@@ -2,25 +2,18 @@ import { Deployment } from '@pulumi/kubernetes/apps/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import type * as pulumi from '@pulumi/pulumi';
 import { agentContainer, agentVolumes } from './agent/container';
+import { readScript } from './agent/program';
 import {
   type SecretNames,
   environment,
   serverArguments,
+  SCRATCH_DIRECTORY,
   startCommand,
   volumeMounts,
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
-import {
-  AGENT_PORT,
-  PORTS,
-  TAKES_BACK,
-  TRITON_CONTAINER,
-  type ComponentContext,
-  USER_ID,
-  labels,
-  selectorLabels,
-} from './names';
+import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
@@ -143,6 +136,8 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
 type Probes = Pick<input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'>;
 
 const READY = { path: '/v2/health/ready', port: 'http' };
+/** Whether Triton serves what the agent has noted, which needs no agent. */
+const READINESS = ['/bin/sh', '-c', readScript('probe.sh'), 'probe', SCRATCH_DIRECTORY];
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
 /** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
@@ -156,11 +151,9 @@ function probes(settings: ResolvedTritonArgs): Probes {
         : // Triton starts without models. The agent loads them.
           startupProbe(LIVE, AGENT_STARTUP_PERIOD_SECONDS, SERVER_START_SECONDS),
     readinessProbe: {
-      // The agent asks Triton, and knows which models it must have.
-      httpGet: settings.agent === undefined ? READY : { path: '/ready', port: AGENT_PORT.containerPort },
+      ...(settings.agent === undefined ? { httpGet: READY } : { exec: { command: READINESS } }),
       periodSeconds: 5,
       timeoutSeconds: 5,
-      // A program of the agent that ends and is restarted does not take the pod out of service.
       failureThreshold: 3,
     },
     // Slower than readiness, because restarting a server that is only busy would reload all of its models.

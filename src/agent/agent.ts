@@ -134,7 +134,7 @@ export class Agent {
   async run(signal: AbortSignal): Promise<void> {
     const { problem } = this.noteFile;
     if (problem !== undefined) this.report({ event: 'notes lost', reason: problem });
-    await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal)]);
+    await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal), this.watchTriton(signal)]);
   }
 
   // ------------------------------------------------------------------ for the control API
@@ -142,13 +142,14 @@ export class Agent {
   getState(): AgentState {
     const { head, serving, desk, asked } = this;
     const { current: trial } = desk;
+    const { silentMs, isSilent } = serving;
     return {
       api: AGENT_API,
       format: FORMAT,
       repository: formatLocation(this.options.location),
       stateTag: desk.stateTag,
-      ready: this.isReady,
-      release: serving.isWhole ? (serving.release?.id ?? null) : null,
+      ready: serving.isReady && !isSilent,
+      release: serving.isWhole && !isSilent ? (serving.release?.id ?? null) : null,
       head: head === undefined ? null : { generation: head.generation, release: head.release },
       home: this.home ?? null,
       trial:
@@ -162,7 +163,8 @@ export class Agent {
               phase: trial.phase,
             },
       lastTrial: desk.last,
-      problem: this.problem ?? null,
+      problem: isSilent ? `Triton has not answered for ${Math.round(silentMs / 1000)} s` : (this.problem ?? null),
+      tritonAnsweredSecondsAgo: Math.round(silentMs / 1000),
       models: Object.entries(serving.release?.models ?? {}).map(([name, { served }]): ServedModelState => ({
         name,
         versions: served,
@@ -177,16 +179,6 @@ export class Agent {
   /** For metrics. */
   getCounts(): AgentCounts {
     return { downloads: this.downloads.total, loads: this.loads, headReadAt: this.headReadAt ?? this.startedAt };
-  }
-
-  /** As of the last check of Triton. */
-  get isReady(): boolean {
-    return this.serving.isReady;
-  }
-
-  /** Whether the pod should get requests: asks Triton. */
-  isServing(): Promise<boolean> {
-    return this.serving.isServing();
   }
 
   /** @throws RequestRefusedError */
@@ -294,7 +286,6 @@ export class Agent {
       await this.downloads.keepOnly(serving.release);
     }
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
-    this.reportLost(await serving.check());
     return true;
   }
 
@@ -424,6 +415,13 @@ export class Agent {
       );
     while (!signal.aborted && !(await answers())) await pause(200, signal);
     this.noteStart('triton', this.started);
+  }
+
+  private async watchTriton(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      this.reportLost(await this.serving.check());
+      await pause(this.options.watchMs ?? 1000, signal);
+    }
   }
 
   private reportLost(lost: readonly string[]): void {

@@ -32,21 +32,17 @@ export async function startControlApi(agent: Agent, port: number): Promise<Liste
   return listen(server, port, '127.0.0.1');
 }
 
-/** Probes, state and metrics for everyone who reaches the pod. Nothing can be changed here. */
+/** State and metrics for everyone who reaches the pod. Nothing can be changed here. */
 export async function startReadOnlyApi(agent: Agent, port: number, host: string): Promise<Listener> {
   const metrics = new AgentMetrics(() => ({ state: agent.getState(), counts: agent.getCounts() }));
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET') return send(response, 405, { error: 'only GET' });
-    if (url === '/ready') {
-      void agent.isServing().then((ready) => send(response, ready ? 200 : 503, { ready }));
-      return;
-    }
     if (url === '/state') return send(response, 200, agent.getState());
     if (url === '/metrics') {
       void metrics.read().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text));
       return;
     }
-    return send(response, 404, { error: 'not found; there are /ready, /state and /metrics' });
+    return send(response, 404, { error: 'not found; there are /state and /metrics' });
   });
   return listen(server, port, host);
 }

@@ -16,8 +16,8 @@ const HELP = `Has one Triton server serve the current release of a model reposit
   --grpc HOST:PORT           its gRPC API (default for port 8000: port 8001). Without it models are loaded over HTTP,
                              and requests on connections of the same thread wait for each load
   --control-port PORT        for publishers, on loopback (default 8090)
-  --port PORT                for probes, state and metrics (default 8091)
-  --host ADDRESS             where probes are answered (default 0.0.0.0: every address of the pod)
+  --port PORT                for state and metrics (default 8091)
+  --host ADDRESS             where --port is opened (default 0.0.0.0: every address of the pod)
   --disk-bytes COUNT         most bytes that models may take in DIR (default: what its file system has free)
   --load-timeout SECONDS     for one model (default 600)
   --gpus COUNT               GPUs of this pod: a release is refused if Triton serves its models on the CPU instead (default 0)

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
 import type { ModelDevice } from '../release/agent-api';
@@ -7,6 +8,7 @@ import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
 import { requestRestart } from './restart-request';
+import { ServingFile } from './serving-file';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {
@@ -26,6 +28,8 @@ export interface SwitchOptions {
 }
 
 const POLL_MS = 200;
+/** Longer than two checks without an answer take. */
+const SILENT_MS = 2 * CHECK_MS;
 
 /** What Triton serves: takes it from release to release, and notices if it loses models. */
 export class Serving {
@@ -33,13 +37,17 @@ export class Serving {
   private current: { release: Manifest; whole: boolean } | undefined;
   /** Device of each model. */
   devices: Readonly<Record<string, ModelDevice>> = {};
-  private draining = false;
-  /** Whether Triton may lack models of both the release and the one before. */
-  private broken = false;
+  /** Present if requests find every model: of the release, or during a switch of this or the other one. */
+  private readonly file: ServingFile;
   /** The release of the last switch, whether it succeeded or not. */
   private attempted: Manifest | undefined;
+  private answeredAt = performance.now();
+  /** Whether Triton has not answered the checks for longer than SILENT_MS. */
+  isSilent = false;
 
-  constructor(private readonly options: ServingOptions) {}
+  constructor(private readonly options: ServingOptions) {
+    this.file = new ServingFile(options.directory);
+  }
 
   /** The release that Triton serves, or that it served before a switch that has not succeeded. */
   get release(): Manifest | undefined {
@@ -51,9 +59,14 @@ export class Serving {
     return this.current?.whole === true;
   }
 
-  /** Whether requests find every model: of the release, or during a switch of this or the other one. */
+  /** Whether the pod should get requests, if Triton answers. */
   get isReady(): boolean {
-    return this.current !== undefined && !this.draining && !this.broken;
+    return this.file.exists;
+  }
+
+  /** Time since Triton last answered a check. */
+  get silentMs(): number {
+    return performance.now() - this.answeredAt;
   }
 
   /**
@@ -65,27 +78,27 @@ export class Serving {
     const { switcher, triton } = this.options;
     const drainSeconds = release.drainSeconds ?? (isReturn ? attempted?.drainSeconds : undefined);
     this.attempted = release;
-    // Triton may have restarted since the last look.
-    await switcher.checkNotes();
+    // Triton may have restarted since the last check.
+    if ((await switcher.checkNotes()).length > 0) this.file.remove();
     const unloadFirst = drainSeconds !== undefined && switcher.replaces(release);
-    const isClosed = current !== undefined && (unloadFirst || hasClash(release, current.release));
+    const isClosed = unloadFirst || (current !== undefined && hasClash(release, current.release));
     if (current !== undefined) this.current = { ...current, whole: false };
     try {
-      this.draining = isClosed;
-      if (isClosed && unloadFirst && !this.broken) await this.drain(drainSeconds, signal);
+      const isOpen = this.file.exists;
+      if (isClosed) this.file.remove();
+      else this.file.keepOnly(release.models);
+      if (isOpen && unloadFirst) await this.drain(drainSeconds, signal);
       await switcher.switch(release, getStart(current), { signal, unloadFirst });
       const lost = await switcher.checkNotes();
       if (lost.length > 0) throw new UserError(`Triton restarted, or lost ${lost.join(', ')}, while it loaded models`);
       this.devices = await readDevices(release, triton);
+      this.file.serve(Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])));
     } catch (error) {
       // Triton keeps a model if its load fails, unless it was unloaded before.
-      if (isClosed || !(error instanceof LoadRefusedError || signal.aborted)) this.broken = true;
+      if (!(error instanceof LoadRefusedError || signal.aborted)) this.file.remove();
       throw error;
-    } finally {
-      this.draining = false;
     }
     this.current = { release, whole: true };
-    this.broken = false;
   }
 
   /** Lets open requests end, and those that arrive before every load balancer has noticed that the pod is not Ready. */
@@ -94,20 +107,22 @@ export class Serving {
     await sleep(seconds * 1000, undefined, { signal });
   }
 
-  /** @returns models that Triton served and no longer serves, because it has restarted or a process of it ended */
+  /**
+   * Asks Triton what it serves.
+   * @returns models that it served and no longer serves, because it has restarted or a process of it ended
+   */
   async check(): Promise<string[]> {
-    if (this.current?.whole !== true) return [];
-    const lost = await this.options.switcher.checkNotes().catch(() => []);
-    if (lost.length === 0) return lost;
-    this.current = { ...this.current, whole: false };
-    this.broken = true;
+    const { current } = this;
+    const lost = await this.options.switcher.findLost().catch(() => undefined);
+    if (lost !== undefined) this.answeredAt = performance.now();
+    this.isSilent = this.silentMs > SILENT_MS;
+    if (lost === undefined) return [];
+    // A switch that began or ended meanwhile checks for itself.
+    if (lost.length === 0 || this.current !== current || current?.whole !== true) return [];
+    this.options.switcher.noteLost(lost);
+    this.current = { ...current, whole: false };
+    this.file.remove();
     return lost;
-  }
-
-  /** Whether requests find every model now: Triton may have restarted since the last check. Changes nothing. */
-  async isServing(): Promise<boolean> {
-    const lost = this.isReady ? await this.options.switcher.findLost().catch(() => undefined) : undefined;
-    return this.isReady && lost?.length === 0;
   }
 
   /**
@@ -117,6 +132,7 @@ export class Serving {
   async restart(signal: AbortSignal): Promise<void> {
     const { switcher, triton, directory, restartMs, report } = this.options;
     this.current = undefined;
+    this.file.remove();
     report({ event: 'restart of Triton requested' });
     requestRestart(directory);
     const deadline = new Deadline(restartMs);

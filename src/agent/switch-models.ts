@@ -29,8 +29,8 @@ export type ModelServer = Pick<InferenceClient, 'repositoryIndex' | 'loadModel' 
 const UNLOAD_MS = 30_000;
 /** Time for an answer about what Triton serves. */
 export const CHECK_MS = 5000;
-/** Requests to Triton at a time. */
-const AT_A_TIME = 8;
+/** Versions of which a check asks whether their process still runs. */
+const AT_A_TIME = 4;
 /** Models that an empty server loads at a time, as many as Triton does when it loads all models itself. */
 const LOADS_AT_A_TIME = 4;
 
@@ -45,6 +45,8 @@ export class ModelSwitcher {
   private readonly loading = new Set<string>();
   /** Several loads at a time failed. They may need more memory than one, and end Triton. */
   private oneAtATime = false;
+  /** The version with which the next check begins. */
+  private checked = 0;
 
   constructor(
     private readonly options: {
@@ -93,15 +95,21 @@ export class ModelSwitcher {
    * @returns the models that the server should serve and does not
    */
   async checkNotes(): Promise<string[]> {
-    const { notes } = this.options;
     const lost = await this.findLost();
-    for (const model of lost) (notes.notes.loads[model] as LoadNote).sure = false;
-    if (lost.length > 0) notes.save();
+    this.noteLost(lost);
     return lost;
   }
 
+  /** Corrects the notes: the server no longer serves these models. */
+  noteLost(lost: readonly string[]): void {
+    const { notes } = this.options;
+    for (const model of lost) (notes.notes.loads[model] as LoadNote).sure = false;
+    if (lost.length > 0) notes.save();
+  }
+
   /**
-   * The models that the server should serve, by the notes, and does not.
+   * The models that the server should serve, by the notes, and does not. One request, and some more in turn: a model whose
+   * process ended stays READY in the index.
    * @throws TritonError if the server does not answer
    */
   async findLost(): Promise<string[]> {
@@ -110,7 +118,6 @@ export class ModelSwitcher {
     const ready = new Set(
       index.filter(({ state }) => state === 'READY').map(({ name, version }) => `${name}/${version}`),
     );
-    const lost = new Set<string>();
     const loaded = Object.entries(notes.notes.loads)
       .filter(([, { sure }]) => sure)
       .flatMap(([model, { units }]) =>
@@ -118,13 +125,14 @@ export class ModelSwitcher {
           .filter(isVersionName)
           .map((version) => ({ model, version })),
       );
-    await forEachLimited(loaded, AT_A_TIME, async ({ model, version }) => {
-      // A model whose process ended stays READY in the index.
-      const isReady =
-        ready.has(`${model}/${version}`) && (await triton.modelReady(model, Number(version), { timeoutMs: CHECK_MS }));
-      if (!isReady) lost.add(model);
-    });
-    return [...lost];
+    const isLost = async ({ model, version }: { model: string; version: string }, ask: boolean): Promise<boolean> =>
+      !ready.has(`${model}/${version}`) ||
+      (ask && !(await triton.modelReady(model, Number(version), { timeoutMs: CHECK_MS })));
+    const first = this.checked;
+    this.checked = loaded.length === 0 ? 0 : (first + AT_A_TIME) % loaded.length;
+    const isDue = (i: number): boolean => (i - first + loaded.length) % loaded.length < AT_A_TIME;
+    const lost = await Promise.all(loaded.map(async (one, i) => ((await isLost(one, isDue(i))) ? [one.model] : [])));
+    return [...new Set(lost.flat())];
   }
 
   /**

@@ -53,9 +53,10 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   const own = join(directory, 'programs');
   mkdirSync(own, { recursive: true });
   for (const [name, text] of Object.entries(programs.files)) writeFileSync(join(own, name), text);
+  const withParent = ['sh', '-c', WITH_PARENT, environment.python, paths.withParent];
   const supervised = (program: readonly string[]): string[] => [
     ...['sh', join(own, 'supervise.sh')],
-    ...['sh', '-c', WITH_SUPERVISOR, environment.python, paths.withParent, ...program],
+    ...[...withParent, ...program],
   ];
 
   const disk = join(directory, 'agent');
@@ -69,7 +70,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     credentials: undefined,
     load: [],
     modelControlKey: readKey(disk),
-    wrapper: supervised(['sh', '-c', programs.files['start-triton.sh'], disk]),
+    wrapper: supervised(['sh', '-c', programs.files['start-triton.sh'], disk, ...withParent]),
     variables: { SUPERVISED: 'tritonserver' },
   });
   options.defer(() => triton.stop());
@@ -122,5 +123,8 @@ export async function startPod(options: PodOptions): Promise<Pod> {
 /** Time for the agent to end before it is killed. Triton goes on serving meanwhile. */
 const STOP_GRACE_MS = 5000;
 
-/** Has the system kill a program when the shell of supervise.sh ends, which the system kills when this process ends. */
-const WITH_SUPERVISOR = 'python=$0; script=$1; shift; exec "$python" "$script" "$PPID" SIGKILL "$@"';
+/**
+ * Has the system kill a program when the shell that started it ends: that of supervise.sh, which the system kills when this
+ * process ends, or that of start-triton.sh.
+ */
+const WITH_PARENT = 'python=$0; script=$1; shift; exec "$python" "$script" "$PPID" SIGKILL "$@"';

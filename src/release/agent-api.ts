@@ -8,7 +8,7 @@ export const AGENT_API = 1;
 /** Name of the agent's container. A publisher recognizes by it that a pod has an agent. */
 export const AGENT_CONTAINER = 'agent';
 
-/** `control` listens on loopback of the pod, for publishers; `read` on every address, for probes and metrics. */
+/** `control` listens on loopback of the pod, for publishers; `read` on every address, for state and metrics. */
 export const AGENT_PORTS = { control: 8090, read: 8091 } as const;
 
 /** A release that a pod is asked to serve although head.json does not name it. */
@@ -55,7 +55,7 @@ export interface AgentState {
   repository?: string;
   /** Changes whenever a trial that was asked for before must not begin any more. */
   stateTag: string;
-  /** Whether the pod should get requests. */
+  /** Whether the pod should get requests, and Triton answers. */
   ready: boolean;
   /** Id of the release that the pod serves; null while it serves none, or parts of two. */
   release: string | null;
@@ -68,6 +68,8 @@ export interface AgentState {
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */
   problem: string | null;
+  /** Age of the last answer of Triton, on which the state is based. */
+  tritonAnsweredSecondsAgo: number;
   models: ServedModelState[];
   /** Bytes of the files of releases on this pod's disk. */
   bytesOnDisk: number;

@@ -77,7 +77,10 @@ test('it serves head, also after it was killed, and leaves Triton alone when it 
   first.kill('SIGKILL');
   await once(first, 'exit');
   const second = start();
-  await until('it is ready', async () => (await fetch(`http://127.0.0.1:${port}/ready`)).status === 200);
+  await until(
+    'it serves the release again',
+    async () => (await getState().catch(() => undefined))?.release === release.id,
+  );
   const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
   for (const line of [
     'triton_agent_serves_head 1',

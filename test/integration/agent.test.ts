@@ -204,7 +204,7 @@ test('files arrive while Triton does not answer yet', async () => {
 
 test('an agent reads head.json at once when its publisher has committed', async () => {
   await agent.start(store, { pollMs: 3_600_000 });
-  await until('ready', () => agent.state.ready);
+  await until('it serves a release', () => agent.state.release !== null);
   const release = await releases.write({ a: model({ 4: 'A4' }) });
   const { id } = await agent.try(release);
   await until('the trial', serves(release));

@@ -1,6 +1,8 @@
-import { execFileSync } from 'node:child_process';
-import { cpSync, mkdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { execFile, execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { basename, delimiter, dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
@@ -20,6 +22,7 @@ import { readCompose, readStage } from '../unit/docker/read';
 jest.setTimeout(300_000);
 
 const BUCKET = 'composed';
+const AGENT_FOLDER = join(paths.root, 'infra', 'triton', 'agent');
 const { services } = readCompose();
 const scratch = new Scratch();
 const repository = join(scratch.directory, 'repository');
@@ -54,7 +57,7 @@ function run(
       .replaceAll('${AGENT_GPUS:-0}', '0')
       .replaceAll('${MODEL_REPOSITORY:-}', `s3://${BUCKET}/models`)
       .replaceAll('$$', '$')
-      .replaceAll('/opt/agent', name === 'agent' ? image : join(paths.root, 'infra', 'triton', 'agent'))
+      .replaceAll('/opt/agent', name === 'agent' ? image : AGENT_FOLDER)
       .replace(/^(\/var\/cache\/triton|\/home\/node)/, volume)
       .replace('=/var/cache/triton', `=${volume}`);
   const [command = '', ...args] = [...(service.entrypoint ?? []), ...program, ...more].map(here);
@@ -153,12 +156,15 @@ afterAll(() => {
   return scratch.clean();
 });
 
-/** The health check of the agent. */
-const isReady = async (): Promise<boolean> =>
-  fetch(`http://127.0.0.1:${ports.read}/ready`).then(
-    ({ ok }) => ok,
+/** The health check of Triton. */
+const isReady = async (): Promise<boolean> => {
+  const [, command = '', script = ''] = services['triton-bucket-cpu']?.healthcheck?.test ?? [];
+  const probe = [script.replace('/opt/agent', AGENT_FOLDER), volume, `http://127.0.0.1:${ports.http}`];
+  return promisify(execFile)(command, probe).then(
+    () => true,
     () => false,
   );
+};
 
 const getState = async (): Promise<AgentState> =>
   (await (await fetch(`http://127.0.0.1:${ports.read}/state`)).json()) as AgentState;
@@ -221,14 +227,27 @@ test('a release with a bad model is refused, and the release before stays served
   expect(await getState()).toMatchObject({ release, ready: true, trial: null });
 });
 
-test('Triton serves on while the agent is killed, and the agent that starts again loads nothing', async () => {
-  const [pid, ...others] = getAgents();
+test('no request and no health check fails while the agent is killed, hangs and cannot start', async () => {
+  const [pid = 0, ...others] = getAgents();
   expect(others).toEqual([]);
-  process.kill(pid as number, 'SIGKILL');
-  await until('the program is gone', async () => !(await isReady()));
-  expect(await ask()).toBe(21);
-  await until('the agent serves again', isReady);
-  expect(getAgents()).not.toContain(pid);
+  const answers = new Set<unknown>();
+  const stop = new AbortController();
+  const load = (async (): Promise<void> => {
+    while (!stop.signal.aborted) answers.add(await ask().catch(String)).add(await isReady());
+  })();
+  const hung = async (): Promise<boolean> => (await getState().catch(() => undefined)) === undefined;
+  process.kill(pid, 'SIGSTOP');
+  await sleep(20_000); // Longer than the failures of a probe that take a pod out of the Service.
+  process.kill(pid, 'SIGKILL');
+  const program = join(image, 'agent.cjs');
+  renameSync(program, `${program}.away`);
+  await until('it cannot start', hung);
+  await until('it was started again', () => readFileSync(agent.logFile, 'utf8').includes('"restartSeconds":4'));
+  renameSync(`${program}.away`, program);
+  await until('the agent serves again', async () => (await getState().catch(() => undefined))?.release === release);
+  stop.abort();
+  await load;
+  expect([...answers]).toEqual([21, true]);
   expect(await getState()).toMatchObject({ release, home: release });
   const metrics = await (await fetch(`http://127.0.0.1:${ports.read}/metrics`)).text();
   expect(metrics).toContain('triton_agent_loads_total{result="ok"} 0\n');

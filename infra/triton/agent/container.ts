@@ -41,9 +41,7 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  * pulls Triton's image while the agent downloads models. Without a liveness probe, because supervise.sh restarts the
  * program if it ends, and a slow download is not a fault.
  *
- * Without a readiness probe: that of Triton's container asks this program whether Triton serves a whole release. A
- * container that was restarted is not Ready until its probe succeeds, so a pod whose Triton has just restarted, and has no
- * models yet, leaves the Service.
+ * Without a readiness probe, because a pod whose agent has ended serves on. That of Triton's container is probe.sh.
  */
 export function agentContainer(
   settings: ResolvedTritonArgs,

@@ -1,7 +1,8 @@
-import { execFileSync } from 'node:child_process';
+import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
+import { basename, delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
@@ -23,6 +24,7 @@ import { until } from '../../support/wait-for';
 const BUCKET = 'agent-pod';
 
 interface Container {
+  readinessProbe: { exec: { command: string[] } };
   command: string[];
   args: string[];
   env: { name: string; value?: string }[];
@@ -94,7 +96,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       command: first,
       args: [...rest, ...more],
       env: { ...Object.fromEntries(given), ...variables },
-      logFile: join(scratch.directory, `${name}.log`),
+      logFile: join(scratch.directory, `${basename(name)}.log`),
       python: python.python,
     });
     scratch.defer(() => process.stop(0));
@@ -134,7 +136,14 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   const isOk = async (port: number, path: string): Promise<boolean> =>
     (await fetch(`http://127.0.0.1:${port}${path}`, { headers: CLOSED })).ok;
   /** The readiness probe of the pod. */
-  const isReady = (): Promise<boolean> => isOk(ports.read, '/ready');
+  const isReady = async (): Promise<boolean> => {
+    const [command = '', ...args] = triton.readinessProbe.exec.command;
+    const here = args.map((text) => text.replace('/var/cache/triton', volume).replace(':8000', `:${ports.http}`));
+    return promisify(execFile)(command, here).then(
+      () => true,
+      () => false,
+    );
+  };
 
   /** Waits for a pod to be Ready. It must have its model from that moment on. */
   async function readyWithModel(): Promise<void> {
@@ -162,15 +171,15 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     }
   }
 
-  /** Kills the program of the agent, not the process that restarts it. */
-  function killProgram(): void {
+  /** The program of the agent, not the process that restarts it. */
+  function getProgram(): number {
     const lines = execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' }).split('\n');
     const [line = ''] = lines.filter(
       (text) => / node /.test(text) && text.includes(join(program, 'agent.cjs')) && !text.includes('supervise.sh'),
     );
     const pid = Number(/^\s*(\d+)/.exec(line)?.[1]);
     expect(pid).toBeGreaterThan(1);
-    process.kill(pid, 'SIGKILL');
+    return pid;
   }
 
   // The tests are concurrent, because they mostly wait.
@@ -190,9 +199,11 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect((await index(key)).status).toBe(200);
     expect((await index('{control-key}')).status).toBe(403);
 
-    killProgram();
-    await until('the program is gone', async () => !(await isOk(ports.read, '/ready').catch(() => false)));
-    await readyWithModel();
+    const killed = getProgram();
+    process.kill(killed, 'SIGKILL');
+    await until('the program runs again', async () => (await getState().catch(() => undefined))?.release === id);
+    expect(getProgram()).not.toBe(killed);
+    expect(await isReady()).toBe(true);
 
     first.killGroup();
     await first.ended;
@@ -228,19 +239,20 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     expect(await waiting.ended).toMatch(/143/);
   });
 
-  test.concurrent('a request of the agent ends the program once, and a later start ignores it', async () => {
-    const folder = join(scratch.directory, 'requests');
+  test.concurrent.each([
+    ['a program', ['sleep', '100'], 143],
+    ['a program that ignores SIGTERM', ['sh', '-c', 'trap "" TERM; sleep 100', 'sh', '--exit-timeout-secs=-12'], 137],
+  ])('a request of the agent ends %s, and a later start ignores it', async (name, args, code) => {
+    const folder = join(scratch.directory, name.replaceAll(' ', '-'));
     mkdirSync(join(folder, 'models'), { recursive: true });
     writeFileSync(join(folder, KEY_FILE), 'key\n');
-    const start = (name: string): ManagedProcess =>
-      run(name, { ...triton, command: [...triton.command.slice(0, -1), folder], args: ['sleep', '100'] }, [], {
-        PATH: process.env['PATH'] ?? '',
-      });
     requestRestart(folder);
-    const first = start('first-request');
-    expect(await Promise.race([first.ended, sleep(2500, 'runs')])).toBe('runs');
+    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args }, [], {
+      PATH: process.env['PATH'] ?? '',
+    });
+    expect(await Promise.race([started.ended, sleep(2500, 'runs')])).toBe('runs');
     requestRestart(folder);
-    expect(await first.ended).toMatch(/SIGTERM/);
+    expect(await started.ended).toBe(`exit code ${code}`);
   });
 
   test.concurrent(

@@ -1,9 +1,11 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { createWriteStream, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import type { KubernetesObject, V1Container, V1ContainerStatus, V1Pod } from '@kubernetes/client-node';
 import { agentProgram } from '../../../infra/triton/agent/program';
+import { paths } from '../../../src/core/paths';
 import { KEY_FILE } from '../../../src/agent/key-file';
 import { freePorts } from '../../../src/local/process/ports';
 import type { ControlPlane } from '../control-plane';
@@ -12,6 +14,7 @@ import type { Scratch } from '../temp-dir';
 import { testTriton, TEST_CONTROL_KEY, type TestTriton } from '../triton';
 
 const LOOP_MS = 300;
+const PROBE = join(paths.root, 'infra', 'triton', 'agent', 'probe.sh');
 
 export interface KubeletOptions {
   namespace: string;
@@ -31,7 +34,7 @@ const WAITS = /(?<=\.(?:deadlineMs|pollMs|retryMs|spreadMs)\?\?)\d+(?:e\d)?/g;
 
 /**
  * Runs the pods of a namespace in place of a kubelet: a real Triton and the real program of the agent for each pod, with
- * readiness from the agent. KWOK answers `kubectl logs`, `exec` and `port-forward` from these processes. Pods end at once,
+ * readiness from the probe. KWOK answers `kubectl logs`, `exec` and `port-forward` from these processes. Pods end at once,
  * without draining, and also those whose node is gone.
  */
 export class Kubelet {
@@ -183,6 +186,7 @@ export class RunningPod {
     private readonly directory: string,
     /** Port of a container -> port on loopback. */
     readonly ports: Readonly<Record<number, number>>,
+    private readonly disk: string,
     private readonly agent: ChildProcess,
     private server: TestTriton,
   ) {
@@ -225,7 +229,7 @@ export class RunningPod {
       name: join(name, 'triton'),
       ports: { http, grpc, metrics },
     });
-    return new RunningPod(name, pod.spec?.nodeName ?? '', directory, ports, agent, server);
+    return new RunningPod(name, pod.spec?.nodeName ?? '', directory, ports, disk, agent, server);
   }
 
   get triton(): TestTriton {
@@ -245,10 +249,14 @@ export class RunningPod {
     });
   }
 
-  /** Asks the agent whether the pod is ready. */
+  /** Runs the readiness probe. */
   async follow(): Promise<void> {
-    const answer = await fetch(`http://127.0.0.1:${this.ports[8091]}/ready`).catch(() => undefined);
-    const isReady = answer?.ok === true && this.starting === undefined;
+    const probe = [PROBE, this.disk, `http://127.0.0.1:${this.ports[8000]}`];
+    const isAnswered = await promisify(execFile)('sh', probe).then(
+      () => true,
+      () => false,
+    );
+    const isReady = isAnswered && this.starting === undefined;
     if (isReady !== this.isReady) this.readySince = new Date();
     this.isReady = isReady;
   }

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { RESTART_FILE } from '../../../src/agent/restart-request';
 import { Serving } from '../../../src/agent/serving';
@@ -19,21 +19,20 @@ interface Pod {
   /** Answers of Triton's index in turn; the last one again and again. */
   answers?: (ModelIndexEntry[] | Error)[];
   restartMs?: number;
-  /** What Triton lacks at the next probe. */
-  findLost?: () => Promise<string[]>;
+  /** What Triton lacks at each check. */
+  lost?: string[][];
 }
 
-function servingOf({ answers = [DOWN], restartMs = HOUR, findLost }: Pod) {
+function servingOf({ answers = [DOWN], restartMs = HOUR, lost = [] }: Pod) {
   const events: string[] = [];
   let forgot = 0;
   let asked = 0;
   const serving = new Serving({
     switcher: {
       forgetLoads: () => (forgot += 1),
-      checkNotes: () => Promise.resolve([]),
+      checkNotes: () => Promise.resolve(lost.shift() ?? []),
       replaces: () => false,
       switch: () => Promise.resolve(),
-      findLost,
     } as unknown as ModelSwitcher,
     triton: {
       modelConfig: () => Promise.reject(new Error('not expected')),
@@ -68,21 +67,14 @@ test('a Triton that answers as before after the limit has not been restarted', a
   expect(forgotten()).toBe(1);
 });
 
-describe('a pod with a release', () => {
-  const release = { models: {} } as unknown as Manifest;
+const RELEASE = { models: {} } as unknown as Manifest;
+const signal = new AbortController().signal;
+const gets = (): boolean => existsSync(join(scratch.directory, 'serving'));
 
-  test.each([
-    { title: 'serves if Triton has every model', findLost: () => Promise.resolve([]), serves: true },
-    { title: 'does not serve if Triton lacks one', findLost: () => Promise.resolve(['a']), serves: false },
-    { title: 'does not serve if Triton does not answer', findLost: () => Promise.reject(DOWN), serves: false },
-  ])('$title', async ({ findLost, serves }) => {
-    const { serving } = servingOf({ findLost });
-    await serving.switchTo(release, { signal: new AbortController().signal, isReturn: false });
-    expect([await serving.isServing(), serving.isReady]).toEqual([serves, true]);
-  });
-
-  test('does not serve before its first release', async () => {
-    const { serving } = servingOf({});
-    expect(await serving.isServing()).toBe(false);
-  });
+test('a pod whose Triton restarted during a switch gets no requests', async () => {
+  const { serving } = servingOf({ lost: [[], [], [], ['a']] });
+  await serving.switchTo(RELEASE, { signal, isReturn: false });
+  expect([serving.isWhole, gets()]).toEqual([true, true]);
+  await expect(serving.switchTo(RELEASE, { signal, isReturn: false })).rejects.toThrow('Triton restarted, or lost a');
+  expect([serving.isWhole, gets()]).toEqual([false, false]);
 });

@@ -46,6 +46,7 @@ const BUCKET = {
   environment: {},
   volumes: ['./infra/triton/agent:/opt/agent:ro', 'releases:/var/cache/triton:ro'],
   depends_on: { agent: { condition: 'service_started' } },
+  healthcheck: { test: ['CMD', '/bin/sh', '/opt/agent/probe.sh', '/var/cache/triton'], start_interval: '2s' },
 };
 const GPU = {
   deploy: { resources: { reservations: { devices: [{ driver: 'nvidia', count: 1, capabilities: ['gpu'] }] } } },

@@ -43,6 +43,7 @@ export interface Service {
   command: string[];
   environment: Record<string, string | null>;
   restart?: string;
+  healthcheck?: { test?: string[] };
 }
 
 export function readCompose(): { services: Record<string, Service> } {

@@ -105,7 +105,7 @@ test('Triton starts without models, with the key of the agent, from a folder tha
     `--http-restricted-api=${guard}`,
     `--grpc-restricted-protocol=${guard}`,
   ]);
-  expect(triton['command']).toEqual(['/bin/sh', '-c', expect.stringContaining('exec "$@"'), '/var/cache/triton']);
+  expect(triton['command']).toEqual(['/bin/sh', '-c', expect.stringContaining('"$@" &'), '/var/cache/triton']);
   // Kubernetes replaces two dollar signs by one.
   expect(JSON.stringify(triton['command'])).not.toContain('$$');
   expect(triton.volumeMounts).toEqual([
@@ -115,7 +115,9 @@ test('Triton starts without models, with the key of the agent, from a folder tha
   ]);
   expect(triton).toMatchObject({
     startupProbe: { httpGet: { path: '/v2/health/live', port: 'http' }, periodSeconds: 2, failureThreshold: 60 },
-    readinessProbe: { httpGet: { path: '/ready', port: 8091 } },
+    readinessProbe: {
+      exec: { command: ['/bin/sh', '-c', expect.stringContaining('curl') as string, 'probe', '/var/cache/triton'] },
+    },
   });
 });
 
