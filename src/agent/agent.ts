@@ -161,6 +161,7 @@ export class Agent {
               by: trial.by,
               leftSeconds: trial.leftMs / 1000,
               phase: trial.phase,
+              asking: trial.asking,
             },
       lastTrial: desk.last,
       problem: isSilent ? `Triton has not answered for ${Math.round(silentMs / 1000)} s` : (this.problem ?? null),
@@ -348,7 +349,12 @@ export class Agent {
     await this.switchTo(release, signal);
     requireGpus(release, this.serving.devices, gpus);
     trial.phase = 'asking';
-    const asked = await askModels(release, golden, { triton, before, signal, report: (event) => this.report(event) });
+    const asked = await askModels(release, golden, {
+      ...{ triton, before, signal },
+      onAsk: (model) => (trial.asking = model),
+      report: (event) => this.report(event),
+    });
+    trial.asking = undefined;
     this.asked = { ...this.asked, ...asked };
     trial.phase = 'served';
   }

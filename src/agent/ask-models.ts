@@ -65,6 +65,8 @@ export interface AskModelsOptions {
   /** How models answered in the release that this one replaces. */
   before: AskedModels;
   signal: AbortSignal;
+  /** Called before a model is asked. */
+  onAsk?: (model: string) => void;
   report: Report;
 }
 
@@ -75,11 +77,12 @@ export interface AskModelsOptions {
 export async function askModels(
   { models }: Manifest,
   golden: ReadonlyMap<string, GoldenRequest[]>,
-  { triton, before, signal, report }: AskModelsOptions,
+  { triton, before, signal, onAsk, report }: AskModelsOptions,
 ): Promise<AskedModels> {
   const asked: AskedModels = {};
   for (const [name, requests] of golden) {
     const { served } = models[name] as ManifestModel;
+    onAsk?.(name);
     const answered = await askModel(triton, { name, served }, requests, {
       zerosWereAnswered: before[name] === 'zeros',
       signal,

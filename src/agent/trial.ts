@@ -14,6 +14,8 @@ export class Trial {
   /** Whether models are asked before the release counts as served. */
   readonly ask: boolean;
   phase: TrialPhase = 'downloading';
+  /** The model that is asked now. */
+  asking: string | undefined;
   private readonly stopping = new AbortController();
   private readonly longest = new Deadline(LONGEST_MS);
   private lease: Deadline;

@@ -3,15 +3,20 @@ import { processIds, readProcess } from './process/proc';
 
 const LOOK_MS = 500;
 
+/** Time for one model to answer all its requests. */
+const LONGEST_ANSWER_MS = 60_000;
+
 export interface LoadLimitOptions {
   /** The folder that Triton reads. */
   folder: string;
   models: readonly string[];
-  /** Time for one model to load. For all models together to load and to answer: this time for each of them. */
+  /** Time for one model to load, and for one to answer. */
   limitMs: number;
   /** The limit counts only if other models wait. */
   isWaitedFor: () => boolean;
   isReady: (model: string) => Promise<boolean>;
+  /** The model that the agent asks now. */
+  getAsked: () => Promise<string | undefined>;
 }
 
 /**
@@ -24,8 +29,8 @@ export class LoadLimit {
   private readonly timer: NodeJS.Timeout;
   /** Processes that serve the previous versions. */
   private readonly before: readonly number[];
-  /** Process -> when it was first seen. */
-  private readonly seen = new Map<number, number>();
+  /** Process, or model that is asked -> when it was first seen. */
+  private readonly seen = new Map<number | string, number>();
 
   constructor(private readonly options: LoadLimitOptions) {
     this.before = options.models.flatMap((model) => modelProcesses(options.folder, model));
@@ -37,19 +42,24 @@ export class LoadLimit {
   }
 
   private async look(): Promise<void> {
-    const { folder, models, limitMs, isWaitedFor, isReady } = this.options;
-    const now = performance.now();
+    const { folder, models, limitMs, isReady, getAsked } = this.options;
+    const asked = await getAsked().catch(() => undefined);
+    const isSlow = asked !== undefined && this.isLate(asked, Math.min(limitMs, LONGEST_ANSWER_MS));
     for (const model of models) {
-      for (const pid of modelProcesses(folder, model)) {
-        if (this.before.includes(pid)) continue;
-        const age = now - (this.seen.get(pid) ?? now);
-        if (!this.seen.has(pid)) this.seen.set(pid, now);
-        if (age < limitMs || !isWaitedFor()) continue;
-        if (age < limitMs * models.length && (await isReady(model))) continue;
+      for (const pid of modelProcesses(folder, model).filter((one) => !this.before.includes(one))) {
+        const isLoading = this.isLate(pid, limitMs) && !(await isReady(model));
+        if (!isLoading && !(isSlow && asked === model)) continue;
         this.stopped.add(model);
         kill(pid);
       }
     }
+  }
+
+  private isLate(what: number | string, limitMs: number): boolean {
+    const now = performance.now();
+    const since = this.seen.get(what) ?? now;
+    this.seen.set(what, since);
+    return now - since >= limitMs && this.options.isWaitedFor();
   }
 }
 

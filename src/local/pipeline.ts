@@ -218,7 +218,8 @@ export class Pipeline {
     const gone = names.filter((name) => !existsSync(join(repository, name)));
     for (const name of gone) {
       this.coming.delete(name);
-      progress.line(`${name}: the folder was deleted; the model stays served until "npm run local" starts again`);
+      const fate = this.isServed(name) ? '; the model stays served until "npm run local" starts again' : '';
+      progress.line(`${name}: the folder was deleted${fate}`);
     }
     const present = names.filter((name) => !gone.includes(name));
     if (present.length === 0) return [];
@@ -424,7 +425,7 @@ export class Pipeline {
       const names = left.map(({ name }) => name);
       const culprit = names.length === 1 ? names[0] : refusedModel(error.message, names);
       if (culprit === undefined) for (const name of names) this.alone.add(name);
-      else this.refused(failedBecause(culprit, error), ANSWER.test(error.message));
+      else this.refused(failedBecause(culprit, error), ANSWER.test(error.message) && !/within \d/.test(error.message));
       this.toServe.unshift(...names.filter((name) => name !== culprit));
       step.failed();
     } finally {
@@ -488,6 +489,11 @@ export class Pipeline {
   private async readValid(names: readonly string[]): Promise<RepositoryModel[]> {
     const left: string[] = [];
     for (const name of names) {
+      // The folder was deleted after its model was traced.
+      if (!existsSync(join(this.options.repository, name))) {
+        this.coming.delete(name);
+        continue;
+      }
       const needs = (this.steps.get(name) ?? []).find((step) => this.failed.some((one) => one.name === step));
       if (needs === undefined) left.push(name);
       else this.fail(failedWith(name, needs));

@@ -64,7 +64,15 @@ export interface AgentState {
   /** The release that the pod returns to after a trial. */
   home: string | null;
   /** `leftSeconds` is not rounded, because publishers compare it with the time that a commit takes. */
-  trial: { id: string; release: string; by: string; leftSeconds: number; phase: TrialPhase } | null;
+  trial: {
+    id: string;
+    release: string;
+    by: string;
+    leftSeconds: number;
+    phase: TrialPhase;
+    /** The model that is asked now. */
+    asking?: string | undefined;
+  } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */
   problem: string | null;

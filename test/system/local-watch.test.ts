@@ -132,6 +132,7 @@ test('npm run local killed during a hanging load leaves no servers or model proc
 test('watch keeps serving other models when some fail, and serves these once their files are fixed', async () => {
   writeRepository(repository, {
     ...hanging('never_loads', 'initialize(self, args)'),
+    ...hanging('never_answers', 'execute(self, requests)'),
     ...addingEnsemble('on_never', 'never_loads'),
     ...addingModel('breaks', { 1: 5 }),
     'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
@@ -149,6 +150,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(await ask(local, 'adds')).toBe(11);
   expect(await ask(local, 'picky')).toBe(2);
   expect(said()).toMatch(/\n *never_loads +python +FAILED: never_loads took too long and was stopped/);
+  expect(said()).toMatch(/\n *never_answers +python +FAILED: never_answers took too long and was stopped/);
   expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
   // A release must be usable for rollbacks, so it has no model that failed.
   const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
@@ -166,9 +168,9 @@ test('watch keeps serving other models when some fail, and serves these once the
   );
   expect(said()).toContain('add golden requests with valid input: picky/golden/CASE.json');
   expect(said()).toMatch(
-    /FAILED: breaks, invalid, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
+    /FAILED: breaks, invalid, never_answers, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
-  expect(getPage()).toContain('No correct answer from breaks, invalid, never_loads, on_invalid, on_never, picky');
+  expect(getPage()).toContain('No correct answer from breaks, invalid, never_answers, never_loads, on_invalid, on_never, picky');
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
@@ -177,7 +179,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(getPage()).toContain('never_loads took too long and was stopped after 20 s');
 
   // Fix all models. Each ensemble is loaded after the model that it needs.
-  writeRepository(repository, addingModel('never_loads', { 1: 7 }));
+  writeRepository(repository, { ...addingModel('never_loads', { 1: 7 }), ...addingModel('never_answers', { 1: 7 }) });
   await untilLocal(local, () => /on_never is served with the changed files/.test(said()));
   expect(await ask(local, 'on_never')).toBe(8);
   writeRepository(repository, addingModel('breaks', { 1: 5 }));
@@ -218,7 +220,7 @@ test('watch keeps serving other models when some fail, and serves these once the
 });
 
 test('watch reloads other models while one hangs in its load or inference', async () => {
-  const others = ['breaks', 'fresh', 'invalid', 'never_loads', 'on_invalid', 'on_never', 'picky'];
+  const others = ['breaks', 'fresh', 'invalid', 'never_answers', 'never_loads', 'on_invalid', 'on_never', 'picky'];
   for (const name of others) rmSync(join(repository, name), { recursive: true, force: true });
   writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
   const local = command.start();
@@ -237,6 +239,13 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   await untilLocal(local, () => /never_answers is served with the changed files/.test(said()));
   expect(await ask(local, 'never_answers')).toBe(9);
 
+  // The folder is deleted while its model is asked.
+  writeRepository(repository, hanging('gone', 'execute(self, requests)'));
+  await untilLocal(local, () => /serve: gone/.test(said()));
+  rmSync(join(repository, 'gone'), { recursive: true });
+  writeRepository(repository, addingModel('other', { 1: 6.5 }));
+  await untilLocal(local, () => said().split('other is served with the changed files').length === 3);
+
   writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
   await untilLocal(local, () => /never_loads: files changed/.test(said()));
   writeRepository(repository, addingModel('adds', { 1: 20 }));
@@ -245,7 +254,7 @@ test('watch reloads other models while one hangs in its load or inference', asyn
     /FAIL never_loads: the model is not served\n *never_loads took too long and was stopped after 30 s, because other models/,
   );
   expect(await ask(local, 'adds')).toBe(21);
-  expect(await ask(local, 'other')).toBe(7);
+  expect(await ask(local, 'other')).toBe(7.5);
 
   writeRepository(repository, addingModel('never_loads', { 1: 7 }));
   await untilLocal(local, () => /never_loads is served with the changed files/.test(said()));

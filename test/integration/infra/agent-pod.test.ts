@@ -83,7 +83,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   /** Runs a container, except that folders and ports are those of this machine. */
   function run(
     name: string,
-    { command, args, env }: Container,
+    { command, args, env }: Omit<Container, 'readinessProbe'>,
     more: string[],
     variables: NodeJS.ProcessEnv,
   ): ManagedProcess {
