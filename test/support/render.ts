@@ -52,8 +52,8 @@ export const LABELS = {
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
   const { resources, outputs } = await registered(() => {
     const server = new TritonServer(name, { ...ARGS, ...more });
-    const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey } = server;
-    return { namespace, podSelector, serviceUrl, externalUrl, modelControlKey };
+    const { namespace, podSelector, serviceUrl, externalUrl } = server;
+    return { namespace, podSelector, serviceUrl, externalUrl };
   }, 'test');
   const objects = resources.map(({ type, name: logical, marked, parent, timeouts, ignoreChanges }) => ({
     type,

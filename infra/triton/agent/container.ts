@@ -45,12 +45,8 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  * container that was restarted is not Ready until its probe succeeds, so a pod whose Triton has just restarted, and has no
  * models yet, leaves the Service.
  */
-export function agentContainer(
-  settings: ResolvedTritonArgs,
-  { image }: NonNullable<ResolvedTritonArgs['agent']>,
-  secrets: SecretNames,
-): Container {
-  const { credentials, endpointUrl, modelRepository, region } = settings;
+export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
+  const { agentImage: image, credentials, endpointUrl, modelRepository, region } = settings;
   return {
     name: AGENT_CONTAINER,
     image,

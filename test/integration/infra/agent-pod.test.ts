@@ -56,7 +56,6 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
       gpusPerPod: 0,
       shutdown: { exitTimeoutSeconds: 5 },
-      agent: {},
     });
     const { spec } = (
       only('Deployment')['spec'] as {
