@@ -41,9 +41,7 @@ const MAKE = process.env['UPDATE_STATES'] === '1';
 /** What the kept states have instead of the values of one run. */
 const SERVER = 'https://127.0.0.1:1';
 const CERTIFICATE = readFileSync(join(paths.root, 'test', 'data', 'states', 'certificate.pem')).toString('base64');
-const CONTROL_KEY = '0'.repeat(48);
 
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 /**
  * Previews today's program on states that the last release left. UPDATE_STATES=1 deploys the stacks and writes their
@@ -79,12 +77,9 @@ describeUnless(whyNoAwsStack(), 'a stack of the last release', () => {
       await setSecrets(stack, plane.access.server, certificate);
       await stack.up();
       const servers = JSON.stringify(await stack.resources()).match(/https:\/\/127\.0\.0\.1:\d+/g) ?? [];
-      const key = String((await stack.outputs())['modelControlKey']);
       await saveState(stack, name, [
         ...[...new Set([plane.access.server, ...servers])].map((server) => [server, SERVER] as const),
         [certificate, CERTIFICATE],
-        [key, CONTROL_KEY],
-        [base64(key), base64(CONTROL_KEY)],
       ]);
     }
 

@@ -282,41 +282,6 @@ const STORIES: Story[] = [
     silent: [2, 5, 8, 30],
   },
 
-  // Models that differ.
-  {
-    story: 'a publish loads a version on ten replicas, two minutes each',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 8),
-    silent: [10, 16, 19, 60],
-  },
-  {
-    story: 'a publish loads a version on ten replicas, seven minutes each',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 28),
-    silent: [16, 40, 69, 80, 99],
-  },
-  {
-    story: 'one of ten replicas never loads the published version',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 8).filter(({ values }) => values !== '_x73 0x400'),
-    silent: [10, 30],
-    fires: [42, 60],
-  },
-  {
-    story: 'one of three replicas lacks a version, and the autoscaler adds and removes another one every few minutes',
-    alert: 'TritonModelsDiffer',
-    input: [
-      ...publishedTo(2, 1),
-      up('triton-6d5f7c9b8-lacks'),
-      ofModel('nv_inference_count', 'triton-6d5f7c9b8-lacks', '0x400'),
-      up('triton-6d5f7c9b8-comes', '1x19 stale _x20 '.repeat(10).trim()),
-      ...['1', '2'].map((version) =>
-        ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim(), 'bert', version),
-      ),
-    ],
-    fires: [30, 60, 90],
-  },
-
   // Failed requests.
   {
     story: '0.6% of the requests to an ensemble fail, and Triton counts each twice',
