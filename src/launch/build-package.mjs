@@ -54,7 +54,13 @@ await checkAgentProgram();
 /** Fails if the program of the agent is too large for a ConfigMap. */
 async function checkAgentProgram() {
   const source = join(root, 'infra', 'triton', 'agent', 'program.ts');
-  const { outputFiles } = await build({ ...BUNDLE, entryPoints: [source], splitting: false, outdir: out, write: false });
+  const { outputFiles } = await build({
+    ...BUNDLE,
+    entryPoints: [source],
+    splitting: false,
+    outdir: out,
+    write: false,
+  });
   const compiled = join(out, 'agent-program.mjs');
   writeFileSync(compiled, `${COMMON_JS_NAMES}\n${outputFiles.find(({ path }) => path.endsWith('js')).text}`);
   const { findSizeFault } = await import(compiled);

@@ -42,7 +42,6 @@ const MAKE = process.env['UPDATE_STATES'] === '1';
 const SERVER = 'https://127.0.0.1:1';
 const CERTIFICATE = readFileSync(join(paths.root, 'test', 'data', 'states', 'certificate.pem')).toString('base64');
 
-
 /**
  * Previews today's program on states that the last release left. UPDATE_STATES=1 deploys the stacks and writes their
  * states instead: run it at the commit of a release, and keep the files for the tests of the next one.

@@ -63,14 +63,6 @@ const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespac
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
-/** A publish that loads version 2 on one replica after the other. A replica takes `samples` of 15 seconds. */
-const publishedTo = (replicas: number, samples: number): Series[] =>
-  Array.from({ length: replicas }, (_, index) => `triton-6d5f7c9b8-aaaa${index}`).flatMap((pod, index) => [
-    up(pod),
-    ofModel('nv_inference_count', pod, '0x400'),
-    ofModel('nv_inference_count', pod, `_x${1 + index * samples} 0x400`, 'bert', '2'),
-  ]);
-
 const STORIES: Story[] = [
   // A model that no replica serves.
   {

@@ -118,7 +118,9 @@ describeUnless(
       );
       expect(refused).toMatch(/property replicas .*: is 2000; allowed: a whole number from 0 to 1000\n/);
       expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
-      expect(refused).toMatch(/property nodeSelector \(secret\) has a problem: is wrong; allowed: a value that is not secret/);
+      expect(refused).toMatch(
+        /property nodeSelector \(secret\) has a problem: is wrong; allowed: a value that is not secret/,
+      );
       expect(refused).not.toContain('of-a-test');
     });
 

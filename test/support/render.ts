@@ -23,7 +23,6 @@ export interface Rendered {
     podSelector: string;
     serviceUrl: string;
     externalUrl: string | undefined;
-    modelControlKey: { secret: string };
   };
   /** The only object of a kind, optionally with this name in Pulumi. Fails if there is not exactly one. */
   only: (kind: string, name?: string) => Record<string, unknown>;
