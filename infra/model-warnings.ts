@@ -50,11 +50,8 @@ function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): 
   return `requests to ${name} wait up to ${delay / 1000} ms for others of their batch (max_queue_delay_microseconds), which counts as time in the queue, and autoscaling.queueMilliseconds is ${queueMilliseconds}, so the autoscaler keeps or adds pods without load: lower the delay, or set autoscaling.queueMilliseconds to more than ${delay / 500}`;
 }
 
-/**
- * The disk of an agent holds the release that the pod returns to and the one that is published, whose files may all differ.
- */
+/** The disk of a pod holds the release that the pod returns to and the one that is published, whose files may all differ. */
 function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
-  if (triton.agent === undefined) return [];
   const { scratchGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
   const bytes = 2 * models.reduce((sum, { weights }) => sum + weights, 0);
   if (bytes <= modelDiskBytes(scratchGiB)) return [];

@@ -1,5 +1,4 @@
 import { UserError } from '../src/core/errors';
-import { AGENT_CONTAINER } from '../src/release/agent-api';
 import { getServer, readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { nodeDrainTime } from './gpu/gpu-node-pool-spec';
@@ -137,13 +136,6 @@ export function keepPublisher(
   };
 }
 
-/** Whether the pods of a Deployment have a release agent. */
-function hasAgent({ spec }: Record<string, unknown>): boolean {
-  const containers = (spec as { template?: { spec?: { initContainers?: { name: string }[] | null } } } | undefined)
-    ?.template?.spec?.initContainers;
-  return containers?.some(({ name }) => name === AGENT_CONTAINER) ?? false;
-}
-
 const SERVED: readonly ServedSetting[] = [
   {
     setting: 'aws:region',
@@ -236,16 +228,6 @@ const SERVED: readonly ServedSetting[] = [
     next: ({ triton }) => triton.namespace.name,
     effect:
       'creates all objects and replicas in the new namespace, and then deletes the old ones: both sets need GPUs, and clients and publishers need the new addresses. With autoscaling the new set starts with minReplicas: raise them to the present number first',
-  },
-  {
-    setting: 'agent',
-    live: (state) => {
-      const [deployment] = state.all(DEPLOYMENT);
-      return deployment === undefined ? undefined : String(hasAgent(deployment));
-    },
-    next: ({ triton }) => String(triton.agent !== undefined),
-    effect:
-      'replaces every replica. Before you set it to true, run "npm run sync-models -- --stack NAME --migrate"; before you set it to false, publish to another prefix',
   },
   {
     setting: 'exposure',

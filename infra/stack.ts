@@ -20,7 +20,6 @@ import type { RepositoryRef } from './iam/repository-policies';
 import { readSettings, type ClusterSettings, type Settings } from './settings';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
-import { serviceAccounts } from './triton/names';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
 import { completeOptions } from './triton/settings';
 import { drainSeconds } from './triton/timeouts';
@@ -29,8 +28,6 @@ import { isExampleSubject } from './trust-subject';
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
-  /** Name of the Kubernetes Secret with the model-control key. */
-  modelControlSecret: pulumi.Output<string>;
   serviceUrl: pulumi.Output<string>;
   externalUrl?: pulumi.Output<string | undefined>;
   publisherRoleArn?: pulumi.Output<string>;
@@ -99,8 +96,6 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     ...publishing,
     clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
-    modelControlKey: triton.modelControlKey,
-    modelControlSecret: triton.modelControlSecret,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
     publisherRoleArn: publisher?.roleArn,
     prunerRoleArn: publisher?.prunerRoleArn,
@@ -259,8 +254,7 @@ function getCredentials(
       repository: place,
       oidcProviderArn,
       namespace: triton.namespace.name,
-      serviceAccounts: Object.values(serviceAccounts(COMPONENT_NAME)),
-      agent: triton.agent !== undefined,
+      serviceAccount: COMPONENT_NAME,
     },
     options,
   );
@@ -281,7 +275,6 @@ function getPublisher(
       title: title('publisher'),
       repository: place,
       publisher,
-      agent: triton.agent !== undefined,
       cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
       protect,
     },

@@ -8,7 +8,6 @@ import { awsIdentity } from '../infra/settings/aws-identity';
 import { allowedAccounts, stackFile, stateSettings } from '../infra/settings/stack-file';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
 import { readStackOutputs } from '../src/cluster/stack-outputs';
-import { givenControlKey } from '../src/commands/target';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { ProblemList } from '../src/core/problems';
@@ -107,7 +106,7 @@ async function checkStack(stack: string, folder: string, afterUp: boolean): Prom
 const SERVING_LIMIT_MS = 60_000;
 
 async function checkServing(stack: string, folder: string, context: Context): Promise<ReportLine[]> {
-  const { cluster: outputs, modelControlKey } = await readStackOutputs(stack, folder);
+  const { cluster: outputs } = await readStackOutputs(stack, folder);
   if (outputs === undefined) {
     throw new UserError(`stack ${stack} has no cluster among its outputs`, {
       hint: 'run "pulumi up" first; the outputs of a stack with renderManifestsTo name no cluster',
@@ -115,7 +114,7 @@ async function checkServing(stack: string, folder: string, context: Context): Pr
   }
   // Also large.
   const { openServingCluster } = await import('../infra/doctor/after-up/kubernetes-cluster');
-  const cluster = openServingCluster(outputs, givenControlKey() ?? modelControlKey);
+  const cluster = openServingCluster(outputs);
   try {
     return await examine(AFTER_UP_CHECKS, { ...context, cluster }, SERVING_LIMIT_MS);
   } finally {

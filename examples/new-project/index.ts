@@ -14,4 +14,4 @@ const triton = new TritonServer('triton', {
   replicas: config.requireNumber('replicas'),
 });
 
-export const { modelControlKey, serviceUrl } = triton;
+export const { serviceUrl } = triton;

@@ -3,12 +3,7 @@ import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 import { createIdentityProvider, findIdentityProvider } from './identity-provider';
 import { federatedTrust, policyDocument, type PolicyStatement } from './policy-document';
-import {
-  agentPublisherStatements,
-  prunerStatements,
-  publisherStatements,
-  type RepositoryRef,
-} from './repository-policies';
+import { prunerStatements, publisherStatements, type RepositoryRef } from './repository-policies';
 import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
@@ -17,8 +12,6 @@ export interface PublisherRoleArgs {
   repository: RepositoryRef;
   /** Issuer, audience and subjects of the accepted tokens. */
   publisher: PublisherSettings;
-  /** Whether the replicas have agents, so that the publisher never replaces a version. Default: false. */
-  agent?: boolean;
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
   cluster?: { name: pulumi.Input<string>; group: string };
   /** Pulumi refuses to delete the role, whose ARN the workflows of CI contain. Default: false. */
@@ -43,7 +36,7 @@ export class PublisherRole extends pulumi.ComponentResource {
       ...shared,
       subjects,
       description: `Publishes models of ${title}`,
-      statements: args.agent === true ? agentPublisherStatements(repository) : publisherStatements(repository),
+      statements: publisherStatements(repository),
     });
     if (prunerSubjects.length > 0) {
       this.prunerRoleArn = this.role(`${name}-pruner`, {

@@ -14,10 +14,8 @@ const objects = ({ bucketArn }: RepositoryRef, prefix: string): pulumi.Output<st
   pulumi.interpolate`${bucketArn}/${prefix}/*`;
 
 /**
- * Allows listing below these prefixes. `IfExists`, because s3:ListBucket also governs two requests that have no prefix:
- * HeadBucket, which Triton sends at its start and must not fail, and whether S3 reports a missing object as 404 or as
- * 403. The publisher needs 404 to recognize missing objects. The price is that names of other objects in the bucket can
- * be listed.
+ * Allows listing below these prefixes. `IfExists`, because s3:ListBucket also decides whether S3 reports a missing object as
+ * 404 or as 403, and such a request has no prefix. The price is that names of other objects in the bucket can be listed.
  */
 const listing = ({ bucketArn }: RepositoryRef, prefixes: string[]): PolicyStatement => ({
   Sid: 'List',
@@ -34,15 +32,6 @@ const withReleases = (place: RepositoryRef): string[] => [place.prefix, getRelea
 
 const useKey = ({ keyArn }: RepositoryRef, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
-
-/** Permissions of Triton, which lists the repository and reads its objects. */
-export function serverStatements(place: RepositoryRef): PolicyStatement[] {
-  return [
-    listing(place, [place.prefix]),
-    { Sid: 'Read', Effect: 'Allow', Action: 's3:GetObject', Resource: objects(place, place.prefix) },
-    ...useKey(place, ['kms:Decrypt']),
-  ];
-}
 
 /**
  * Permissions of an agent beside Triton, which reads the versions of objects that a release names. It lists nothing:
@@ -62,56 +51,34 @@ export function agentStatements(place: RepositoryRef): PolicyStatement[] {
   ];
 }
 
-/** Permissions of the publisher (src/s3) on the repository and the releases beside it. */
+/**
+ * Permissions of the publisher. It creates objects. It replaces and deletes only head.json, and files outside of the folders
+ * of versions, which agents do not read. So a stolen token of the publisher cannot change or remove what a release names.
+ *
+ * Source of the condition keys: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
+ * (November 2026).
+ */
 export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
+  const { bucketArn, prefix } = place;
   const prefixes = withReleases(place);
+  const all = prefixes.map((each) => objects(place, each));
+  const isReplacement = { Null: { 's3:if-match': 'false' } };
   return [
     listing(place, prefixes),
     // IAM cannot restrict this listing to a prefix.
-    { Sid: 'ListUploads', Effect: 'Allow', Action: 's3:ListBucketMultipartUploads', Resource: place.bucketArn },
+    { Sid: 'ListUploads', Effect: 'Allow', Action: 's3:ListBucketMultipartUploads', Resource: bucketArn },
     {
       Sid: 'Publish',
       Effect: 'Allow',
       Action: [
         's3:AbortMultipartUpload',
-        's3:DeleteObject',
-        // The publisher deletes an incorrect copy by its version.
-        's3:DeleteObjectVersion',
         's3:GetObject',
+        // A rollback reads the versions of objects that a former release names.
+        's3:GetObjectVersion',
         's3:ListMultipartUploadParts',
-        's3:PutObject',
       ],
-      Resource: prefixes.map((prefix) => objects(place, prefix)),
+      Resource: all,
     },
-    // A rollback restores object versions that later releases replaced, and copies files beside the versions of models,
-    // which are in PREFIX.releases/kept.
-    {
-      Sid: 'ReadVersions',
-      Effect: 'Allow',
-      Action: 's3:GetObjectVersion',
-      Resource: prefixes.map((prefix) => objects(place, prefix)),
-    },
-    ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
-  ];
-}
-
-/**
- * Permissions of the publisher for replicas with an agent. It creates objects. It replaces and deletes only head.json, the
- * lock of a migration, and files outside of the folders of versions, which servers without an agent read. So a
- * stolen token of the publisher cannot change or remove what a release names.
- *
- * Source of the condition keys: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
- * (November 2026).
- */
-export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[] {
-  const { bucketArn, prefix } = place;
-  const releases = getReleases(place);
-  const all = withReleases(place).map((each) => objects(place, each));
-  const isReplacement = { Null: { 's3:if-match': 'false' } };
-  return [
-    ...publisherStatements(place).map((statement) =>
-      statement.Sid === 'Publish' ? { ...statement, Action: UPLOAD_ACTIONS } : statement,
-    ),
     {
       Sid: 'Create',
       Effect: 'Allow',
@@ -130,7 +97,7 @@ export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[
       Sid: 'Replace',
       Effect: 'Allow',
       Action: 's3:PutObject',
-      Resource: [`${prefix}/*`, `${releases}/head.json`, `${releases}/lock.json`].map(
+      Resource: [`${prefix}/*`, `${getReleases(place)}/head.json`].map(
         (key) => pulumi.interpolate`${bucketArn}/${key}`,
       ),
       Condition: isReplacement,
@@ -144,6 +111,7 @@ export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[
     },
     { Sid: 'Delete', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, prefix) },
     { Sid: DELETE_NO_VERSION, Effect: 'Deny', Action: 's3:DeleteObject', Resource: versionFiles(place) },
+    ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
   ];
 }
 
@@ -151,12 +119,11 @@ export function agentPublisherStatements(place: RepositoryRef): PolicyStatement[
 export function prunerStatements(place: RepositoryRef): PolicyStatement[] {
   const kept = objects(place, `${getReleases(place)}/kept`);
   return [
-    ...agentPublisherStatements(place).filter(({ Sid }) => Sid !== DELETE_NO_VERSION),
+    ...publisherStatements(place).filter(({ Sid }) => Sid !== DELETE_NO_VERSION),
     { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: kept },
   ];
 }
 
-const UPLOAD_ACTIONS = ['s3:AbortMultipartUpload', 's3:GetObject', 's3:ListMultipartUploadParts'];
 const DELETE_NO_VERSION = 'DeleteNoVersion';
 
 /** Names of versions are numbers, and IAM has no pattern for a digit. Other names that begin with one match as well. */

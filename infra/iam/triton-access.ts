@@ -1,7 +1,7 @@
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 import { federatedTrust, policyDocument } from './policy-document';
-import { agentStatements, serverStatements, type RepositoryRef } from './repository-policies';
+import { agentStatements, type RepositoryRef } from './repository-policies';
 
 export interface TritonAccessArgs {
   /** Name in tags and descriptions. Default: the name of the component. */
@@ -10,15 +10,13 @@ export interface TritonAccessArgs {
   /** IAM identity provider for the service accounts of the cluster. */
   oidcProviderArn: pulumi.Input<string>;
   namespace: string;
-  /** Service accounts of Triton's pods. */
-  serviceAccounts: string[];
-  /** Whether agents read the repository, not Triton itself. Default: false. */
-  agent?: boolean;
+  /** Service account of Triton's pods. */
+  serviceAccount: string;
 }
 
 /**
- * The role of Triton's pods (IRSA), which may only read the model repository. docs/decisions.md says why it does not use EKS
- * Pod Identity.
+ * The role of the agents beside Triton (IRSA), which may only read the model repository. docs/decisions.md says why it does not
+ * use EKS Pod Identity.
  */
 export class TritonAccess extends pulumi.ComponentResource {
   readonly roleArn: pulumi.Output<string>;
@@ -27,12 +25,11 @@ export class TritonAccess extends pulumi.ComponentResource {
 
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonAccess', name, {}, options);
-    const { namespace, serviceAccounts } = args;
-    const statements = args.agent === true ? agentStatements : serverStatements;
+    const { namespace, serviceAccount } = args;
     const condition = getIssuer(args.oidcProviderArn).apply((issuer) => ({
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
-        [`${issuer}:sub`]: serviceAccounts.map((account) => `system:serviceaccount:${namespace}:${account}`),
+        [`${issuer}:sub`]: `system:serviceaccount:${namespace}:${serviceAccount}`,
       },
     }));
     const role = new iam.Role(
@@ -45,7 +42,7 @@ export class TritonAccess extends pulumi.ComponentResource {
     );
     const policy = new iam.RolePolicy(
       name,
-      { role: role.id, policy: policyDocument(statements(args.repository)) },
+      { role: role.id, policy: policyDocument(agentStatements(args.repository)) },
       { parent: role },
     );
     this.roleArn = role.arn;

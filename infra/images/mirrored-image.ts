@@ -20,15 +20,13 @@ const DIGEST_DIGITS = 12;
 
 /** The images of a stack with mirrorImages. The names depend on nothing but the settings. */
 export function mirroredImages({ stack, triton }: Settings): MirroredImage[] {
-  const { image, agent } = completeOptions(COMPONENT_NAME, triton);
+  const { image, agentImage } = completeOptions(COMPONENT_NAME, triton);
   const describe = (source: string) => ({ source, digest: source.split('@')[1], tag: copyTag(source) });
   // ECR accepts no capital letters.
   const place = (name: string): string => `triton-${stack.toLowerCase()}/${name}`;
   return [
     { setting: 'image', repository: place('tritonserver'), ...describe(image) },
-    ...(agent === undefined
-      ? []
-      : [{ setting: 'agentImage', repository: place('node'), ...describe(agent.image) } as const]),
+    { setting: 'agentImage', repository: place('node'), ...describe(agentImage) },
   ];
 }
 

@@ -48,9 +48,7 @@ export async function useMirror(
         hint: `copy it: ${mirrorCommand(settings.stack)}`,
       });
     }
-    const image = `${String(live.outputs['repositoryUrl'])}@${found}`;
-    if (setting === 'image') triton.image = image;
-    else triton.agent = { image };
+    triton[setting] = `${String(live.outputs['repositoryUrl'])}@${found}`;
   }
   const warning =
     sources.length === 0

@@ -40,8 +40,7 @@ def known($start): if type == "string" and startswith($start) then . else null e
         "aws:eks/addon:Addon": [$cluster.name, $in.addonName] | joined(":"),
         "aws:iam/openIdConnectProvider:OpenIdConnectProvider":
           found($type; .name == ($in.url | known("https://") // $cluster.issuer)).id,
-        "aws:iam/rolePolicyAttachment:RolePolicyAttachment": [$parentId, $in.policyArn] | joined("/"),
-        "aws:s3/bucketObjectv2:BucketObjectv2": [$parentId, $in.key] | joined("/")
+        "aws:iam/rolePolicyAttachment:RolePolicyAttachment": [$parentId, $in.policyArn] | joined("/")
       } as $composed
     | if .component or ($type | startswith("pulumi:")) then null
       elif $type | in($composed) then $composed[$type]

@@ -26,7 +26,7 @@ export const TRITON_SERVER_FIELDS = {
     kind: 'string',
     pattern: LOCATION,
     allowed: 's3://BUCKET/PREFIX',
-    description: 'Location of the models. At least one object must exist under the prefix, or Triton does not start.',
+    description: 'Location of the models.',
   },
   region: text('AWS region of the bucket.'),
   roleArn: {
@@ -35,7 +35,7 @@ export const TRITON_SERVER_FIELDS = {
     pattern: STACK_FIELDS.bucketReaders.pattern,
     allowed: 'the ARN of an IAM role',
     description:
-      'ARN of the IAM role that the pods assume, such as the output roleArn of TritonAccess. Required without s3AccessKeyId.',
+      'ARN of the IAM role that the agents assume, such as the output roleArn of TritonAccess. Required without s3AccessKeyId.',
   },
   s3Endpoint: {
     ...STACK_FIELDS.s3Endpoint,
@@ -95,7 +95,6 @@ export const TRITON_ACCESS_FIELDS = {
   },
   server: text('Name of the TritonServer whose pods get the role.'),
   namespace: optionalText('Namespace of this TritonServer. Default: the name of the TritonServer.'),
-  agent: { kind: 'boolean', default: false, description: 'Whether this TritonServer has agent set to true.' },
 } as const satisfies Fields;
 
 /** Arguments of GpuNodePool: those of a pool for the Karpenter of an existing cluster, with the names of a stack file. */
@@ -140,7 +139,6 @@ export const GPU_NODE_POOL_FIELDS = {
 /** An example of each argument. A test reads each by the rules of its field. */
 export const EXAMPLES: Readonly<Record<string, unknown>> = {
   accessLogDays: 90,
-  agent: true,
   agentImage: 'docker.io/library/node:24.4.0-slim',
   autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 4 },
   bucketArn: 'arn:aws:s3:::models-bucket',
@@ -173,8 +171,6 @@ export const EXAMPLES: Readonly<Record<string, unknown>> = {
   loadBalancerClass: 'service.k8s.aws/nlb',
   maintenanceWindow: { days: ['Sat'], startHour: 2, hours: 4 },
   maximumGpus: 4,
-  modelControlKey: 'key-with-at-least-16-letters',
-  modelControlSecret: 'triton-control',
   modelRepository: 's3://models-bucket/models',
   modelRepositoryPrefix: 'faces',
   monitoring: { scrapeSeconds: 30 },

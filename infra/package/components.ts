@@ -11,7 +11,6 @@ import type { Fields, Values } from '../settings/fields';
 import { readFields } from '../settings/reader';
 import { tritonSettings } from '../settings/triton';
 import { ModelRepository } from '../storage/model-repository';
-import { serviceAccounts } from '../triton/names';
 import { TritonServer, type RepositoryCredentials } from '../triton/server';
 import { GPU_NODE_POOL_FIELDS, MODEL_REPOSITORY_FIELDS, TRITON_ACCESS_FIELDS, TRITON_SERVER_FIELDS } from './arguments';
 
@@ -68,7 +67,6 @@ const tritonServer = component({
     's3AccessKeyId',
     's3SecretAccessKey',
     'environment',
-    'modelControlKey',
     'ingressOidcClientSecret',
   ],
   outputs: {
@@ -76,15 +74,13 @@ const tritonServer = component({
     podSelector: output('Label selector of the pods, in the format of kubectl.'),
     serviceUrl: output('Address of the HTTP API for clients in the cluster.'),
     externalUrl: { ...output('Address of the HTTP API for clients outside the cluster.'), optional: true },
-    modelControlKey: { ...output('Key of the model control API.'), optional: true, secret: true },
-    modelControlSecret: output('Name of the Kubernetes Secret with this key.'),
   },
   prepare: ({ name, values, late, secret }, problems) => {
     const credentials = getCredentials(late, problems);
     const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
-    const { modelControlKey, ingressOidcClientSecret } = late;
+    const { ingressOidcClientSecret } = late;
     const { namespace = name, protect } = values;
-    const secrets = { environment, modelControlKey, ingressOidcClientSecret };
+    const secrets = { environment, ingressOidcClientSecret };
     const settings = tritonSettings(
       { ...DEFAULTS, ...values, ...secrets, namespace, protect, cluster: 'existing' },
       secret,
@@ -95,8 +91,8 @@ const tritonServer = component({
       const { publisherGroup } = values;
       const where = { modelRepository, region, endpointUrl, credentials };
       const server = new TritonServer(name, { ...settings, ...where, publisherGroup }, options);
-      const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey, modelControlSecret } = server;
-      return { namespace, podSelector, serviceUrl, externalUrl, modelControlKey, modelControlSecret };
+      const { namespace, podSelector, serviceUrl, externalUrl } = server;
+      return { namespace, podSelector, serviceUrl, externalUrl };
     };
   },
 });
@@ -121,8 +117,7 @@ function getCredentials(
 }
 
 const modelRepository = component({
-  description:
-    'The bucket of the models: versioned, encrypted, accessible only to this account and named readers, and never empty.',
+  description: 'The bucket of the models: versioned, encrypted, accessible only to this account and named readers.',
   fields: MODEL_REPOSITORY_FIELDS,
   late: ['bucketReaders'],
   outputs: {
@@ -156,15 +151,9 @@ const tritonAccess = component({
   late: ['bucketArn', 'keyArn', 'oidcProviderArn'],
   outputs: { roleArn: output('ARN of the role, which TritonServer takes as roleArn.') },
   prepare: ({ name, values, late: { bucketArn = '', keyArn, oidcProviderArn = '' } }) => {
-    const { modelRepositoryPrefix: prefix, server, namespace = server, agent } = values;
+    const { modelRepositoryPrefix: prefix, server, namespace = server } = values;
     const repository = { bucketArn, keyArn, prefix };
-    const args = {
-      repository,
-      oidcProviderArn,
-      namespace,
-      serviceAccounts: Object.values(serviceAccounts(server)),
-      agent,
-    };
+    const args = { repository, oidcProviderArn, namespace, serviceAccount: server };
     return (options) => ({ roleArn: new TritonAccess(name, args, options).roleArn });
   },
 });

@@ -38,10 +38,9 @@ export const getPodRoom = (pool: GpuNodePoolSettings, type: string): Room => ({
 });
 
 /** What a replica and its agent request. */
-export function getReplicaRoom({ resources, agent }: Pick<Settings['triton'], 'resources' | 'agent'>): Room {
+export function getReplicaRoom({ resources }: Pick<Settings['triton'], 'resources'>): Room {
   const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
-  const ofAgent = agent === undefined ? { cpu: 0, memoryMiB: 0 } : AGENT_REQUESTS;
-  return { cores: cpu + ofAgent.cpu, memoryMiB: memoryGiB * 1024 + ofAgent.memoryMiB };
+  return { cores: cpu + AGENT_REQUESTS.cpu, memoryMiB: memoryGiB * 1024 + AGENT_REQUESTS.memoryMiB };
 }
 
 /**

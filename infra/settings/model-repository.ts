@@ -70,13 +70,7 @@ function checkedPrefix(values: ConfigValues, problems: ProblemList): string {
 
 /** Settings of the publisher's tokens; undefined if no subjects are set. */
 export function publisherSettings(values: ConfigValues, problems: ProblemList): PublisherSettings | undefined {
-  const { publisherSubjects: subjects, prunerSubjects, agent } = values;
-  if (prunerSubjects.length > 0 && !agent) {
-    // Without agents every publisher deletes: the versions that its configuration does not name any more.
-    problems.add('prunerSubjects', 'is set, but agent is false', {
-      hint: 'set agent to true, or remove prunerSubjects',
-    });
-  }
+  const { publisherSubjects: subjects, prunerSubjects } = values;
   if (prunerSubjects.length > 0 && subjects.length === 0) {
     problems.add('prunerSubjects', 'is set without publisherSubjects', { hint: 'set publisherSubjects too' });
   }

@@ -320,7 +320,7 @@ const REPOSITORY_FIELDS = {
     allowed: SUBJECTS,
     default: [],
     description:
-      'With agent: subjects of the tokens whose holders may assume the pruner role, which can publish as well, and delete the files of former releases (releases --prune). Empty: no such role is created.',
+      'Subjects of the tokens whose holders may assume the pruner role, which can publish as well, and delete the files of former releases (releases --prune). Empty: no such role is created.',
   },
   publisherIssuer: {
     kind: 'string',

@@ -1,4 +1,3 @@
-import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../../src/triton/control-key';
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { ALERT_NAMES } from '../triton/monitoring/alert-names';
 import {
@@ -46,14 +45,8 @@ export const TRITON_FIELDS = {
   image: text(
     'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
   ),
-  agent: {
-    kind: 'boolean',
-    default: false,
-    description:
-      'Whether a release agent runs beside each Triton: it downloads the current release in parallel, verifies it, and loads it, and only its container has AWS permissions. A change replaces every replica. Before it is set to true on a stack with models, run npm run sync-models -- --stack NAME --migrate; before it is set to false, publish to another prefix.',
-  },
   agentImage: text(
-    `Image of the agent's container, with Node.js 20 or newer and a shell, and a version or digest. Empty: the official image of Node.js, from AWS's public registry.`,
+    `Image of the release agent beside each Triton, with Node.js 20 or newer and a shell, and a version or digest. Empty: the official image of Node.js, from AWS's public registry.`,
   ),
   mirrorImages: {
     kind: 'boolean',
@@ -109,10 +102,7 @@ export const TRITON_FIELDS = {
       cpuLimit: { kind: 'integer', minimum: 1, maximum: 256, optional: true, description: 'Limit of CPU cores.' },
       memoryGiB: integer(LIMITS.resources.memoryGiB, 'Memory in GiB, which is both request and limit.'),
       sharedMemoryGiB: integer(LIMITS.resources.sharedMemoryGiB, 'Size of /dev/shm in GiB, a part of memoryGiB.'),
-      scratchGiB: integer(
-        LIMITS.resources.scratchGiB,
-        'Disk for downloaded models in GiB; with agent, for two releases.',
-      ),
+      scratchGiB: integer(LIMITS.resources.scratchGiB, 'Disk for downloaded models in GiB, for two releases.'),
     },
     description: `Resources of one replica. Defaults: ${describeDefaults({ cpu, cpuLimit: 'twice that', ...otherResources })}.`,
   },
@@ -367,23 +357,6 @@ export const TRITON_FIELDS = {
       },
     },
     description: `Triton sends traces of requests to an OpenTelemetry collector. Requires otlpEndpoint, the URL of its OTLP/HTTP receiver without /v1/traces; the NetworkPolicy allows its port. sampleRate is the share of requests that are traced, rounded to one of N; requests with the header traceparent are always traced. Default: sampleRate ${DEFAULTS.tracing.sampleRate}. Empty: no traces.`,
-  },
-  modelControlKey: {
-    kind: 'string',
-    optional: true,
-    secret: true,
-    pattern: CONTROL_KEY,
-    allowed: CONTROL_KEY_ALLOWED,
-    description:
-      'Key that requests to load and unload models must contain. Empty: a random key, which is created once.',
-  },
-  modelControlSecret: {
-    kind: 'string',
-    optional: true,
-    pattern: /^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/,
-    allowed: 'lower-case letters, digits, dots and hyphens',
-    description:
-      'Name of a Secret in the namespace that others create, with such a key in its field key. The stack then creates no Secret with a key and has no output modelControlKey; publishers need the key in TRITON_MODEL_CONTROL_KEY. For manifests in Git. Excludes modelControlKey. Empty: none.',
   },
   publisherGroup: {
     kind: 'string',

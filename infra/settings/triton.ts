@@ -1,6 +1,6 @@
 import * as pulumi from '@pulumi/pulumi';
-import { describe, ProblemList } from '../../src/core/problems';
-import type { AgentArgs, Exposure, IngressAuthentication, IngressTls } from '../triton/args';
+import { ProblemList } from '../../src/core/problems';
+import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
 import { addProblems } from '../triton/validate';
 import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
@@ -12,9 +12,8 @@ import type { TritonSettings } from './types';
 export const COMPONENT_NAME = 'triton';
 
 /** What decides about TritonServer in a stack file, or in a program, whose values may be outputs. */
-type TritonValues = Omit<ConfigValues, 'environment' | 'protect' | 'modelControlKey' | 'ingressOidcClientSecret'> & {
+type TritonValues = Omit<ConfigValues, 'environment' | 'protect' | 'ingressOidcClientSecret'> & {
   environment: Record<string, pulumi.Input<string>>;
-  modelControlKey?: pulumi.Input<string>;
   ingressOidcClientSecret?: pulumi.Input<string>;
   protect?: boolean;
 };
@@ -29,7 +28,6 @@ export function tritonSettings(
   problems: ProblemList,
   name = COMPONENT_NAME,
 ): TritonSettings {
-  const { modelControlKey } = values;
   const settings: TritonSettings = {
     namespace: { name: values.namespace, create: values.createNamespace, protect: values.protect },
     replicas: values.replicas,
@@ -57,11 +55,7 @@ export function tritonSettings(
     monitoring: values.monitoring,
     slo: values.slo,
     tracing: values.tracing,
-    agent: agent(values, problems),
-    modelControl: {
-      key: modelControlKey === undefined ? undefined : pulumi.secret(modelControlKey),
-      secretName: values.modelControlSecret,
-    },
+    agentImage: values.agentImage,
   };
   checkOptions(name, settings, problems);
   return settings;
@@ -70,8 +64,6 @@ export function tritonSettings(
 /** Paths in TritonOptions whose settings have another name in a stack file. */
 const KEYS: Readonly<Record<string, string>> = {
   'namespace.name': 'namespace',
-  'agent.image': 'agentImage',
-  'modelControl.secretName': 'modelControlSecret',
   'network.clientNamespaces': 'clientNamespaces',
   'network.monitoringNamespace': 'monitoringNamespace',
   'network.egressCidrs': 'egressCidrs',
@@ -91,16 +83,6 @@ function checkOptions(name: string, settings: TritonSettings, problems: ProblemL
   for (const { field = '', message, allowed, hint } of found.problems) {
     problems.add(KEYS[field] ?? field, message, { hint, allowed });
   }
-}
-
-function agent({ agent: isOn, agentImage: image }: TritonValues, problems: ProblemList): AgentArgs | undefined {
-  if (isOn) return { image };
-  if (image !== undefined) {
-    problems.add('agentImage', `is ${describe(image)}, but agent is false`, {
-      hint: 'set agent to true, or remove agentImage',
-    });
-  }
-  return undefined;
 }
 
 /**

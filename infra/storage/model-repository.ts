@@ -1,6 +1,5 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
-import { REPOSITORY_PLACEHOLDER } from '../../src/release/location';
 import { AccessLogBucket } from './access-log-bucket';
 import { createBucketDefaults, encryptBucket, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
@@ -30,17 +29,14 @@ export interface ModelRepositoryArgs {
 const UNFINISHED_UPLOAD_DAYS = 7;
 
 /**
- * The bucket of the models: versioned, encrypted, accessible only to this account and named readers, and never empty.
+ * The bucket of the models: versioned, encrypted, accessible only to this account and named readers.
  */
 export class ModelRepository extends pulumi.ComponentResource {
   readonly bucket: pulumi.Output<string>;
   readonly bucketArn: pulumi.Output<string>;
   readonly keyArn: pulumi.Output<string>;
   readonly prefix: string;
-  /**
-   * Must exist before Triton starts and before objects are uploaded: the placeholder, and the policy that protects the
-   * bucket.
-   */
+  /** Must exist before objects are uploaded: the policy and the encryption of the bucket, and its versions. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
@@ -63,13 +59,12 @@ export class ModelRepository extends pulumi.ComponentResource {
     const policy = this.createBucketPolicy(name, bucket, args, publicAccess);
     this.createLifecycle(name, bucket, args, versioning);
     this.logAccess(name, bucket, args);
-    const placeholder = this.placeholder(name, bucket, args, [versioning, encryption, policy]);
 
     this.bucket = bucket.bucket;
     this.bucketArn = bucket.arn;
     this.keyArn = key.arn;
     this.prefix = args.prefix;
-    this.ready = [placeholder, policy];
+    this.ready = [versioning, encryption, policy];
     this.registerOutputs({ bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
   }
 
@@ -152,27 +147,6 @@ export class ModelRepository extends pulumi.ComponentResource {
       name,
       { bucket: bucket.bucket, targetBucket: logs.bucket, targetPrefix: 'models/' },
       { parent: bucket, deletedWith: bucket, dependsOn: logs.ready },
-    );
-  }
-
-  /** Triton does not start with an empty prefix. The publisher writes the same placeholder. */
-  private placeholder(
-    name: string,
-    bucket: s3.Bucket,
-    { prefix }: ModelRepositoryArgs,
-    dependsOn: pulumi.Resource[],
-  ): pulumi.Resource {
-    return new s3.BucketObjectv2(
-      `${name}-placeholder`,
-      {
-        bucket: bucket.bucket,
-        key: `${prefix}/${REPOSITORY_PLACEHOLDER.name}`,
-        content: REPOSITORY_PLACEHOLDER.text,
-        contentType: 'text/plain',
-      },
-      // Not protected, so that a change of the prefix can replace the placeholder. Really deleted, because S3 refuses to
-      // delete a bucket with objects.
-      { parent: bucket, dependsOn, protect: false },
     );
   }
 }

@@ -2,13 +2,13 @@ import type * as pulumi from '@pulumi/pulumi';
 import type { TaintEffect } from '../gpu/gpu-labels';
 import type { AlertName } from './monitoring/alert-names';
 
-/** How Triton authenticates to the bucket. */
+/** How the agents authenticate to the bucket. */
 export type RepositoryCredentials =
   | {
       kind: 'role';
       /**
-       * IAM role that the pods assume (IRSA). It must only be able to read the prefix, and trust the service accounts NAME and
-       * NAME-agent of the namespace.
+       * IAM role that the agents assume (IRSA). It must only be able to read the prefix and the releases beside it, and trust
+       * the service account NAME of the namespace.
        */
       roleArn: pulumi.Input<string>;
     }
@@ -54,18 +54,18 @@ export interface PodResources {
   /** GiB of /dev/shm, through which the python backend passes tensors; part of the memory. Default: 1. */
   sharedMemoryGiB?: number;
   /**
-   * GiB of disk for downloaded models: room for all models and twice the largest; with `agent`, room for two releases,
-   * the one that the pod serves and the one that is published. Default: 20.
+   * GiB of disk for downloaded models: room for two releases, the one that the pod serves and the one that is published.
+   * Default: 20.
    */
   scratchGiB?: number;
 }
 
 /**
- * Time from the start of the container until it opens its HTTP port after loading all models. Excludes the image pull.
- * With `agent`, downloads run while the image is pulled, and no time limit restarts the container.
+ * Time until a new pod serves all models, without the image pull, during which downloads already run. Alerts and timeouts
+ * follow it. It restarts nothing.
  */
 export interface StartupBudget {
-  /** For downloading all models, one file after the other; with `agent`, in parallel. Default: 300 s. */
+  /** For downloading all models, in parallel. Default: 300 s. */
   downloadSeconds?: number;
   /** For loading them into memory and onto the GPU. Default: 180 s. */
   loadSeconds?: number;
@@ -296,35 +296,17 @@ export interface TracingArgs {
   sampleRate?: number;
 }
 
-/** Restricts loading and unloading models, trace and log settings, and shared memory. */
-export interface ModelControlArgs {
-  /**
-   * Triton accepts such requests only with this value in the header `triton-model-control-key` (gRPC:
-   * `triton-grpc-protocol-triton-model-control-key`). At least 16 letters, digits, `_` or `-`. Stored in a Secret.
-   * Default: a random key.
-   */
-  key?: pulumi.Input<string>;
-  /**
-   * A Secret of the namespace that others create, with such a value in its field `key`. The program then creates none and
-   * does not know the key. Default: none.
-   */
-  secretName?: pulumi.Input<string>;
-}
-
-/** The release agent, which runs beside each Triton and has it serve the current release of the model repository. */
-export interface AgentArgs {
-  /**
-   * Image with Node.js 20 or newer and a shell, with a digest or a tag other than latest. The program is not part of it:
-   * pods mount it. Default: the official image of Node.js.
-   */
-  image?: string;
-}
-
 /** Options of TritonServer. */
 export interface TritonOptions {
   namespace?: NamespaceArgs;
   /** Image with a tag other than latest, or with a digest. Default: NVIDIA's image of the release in the Dockerfile. */
   image?: string;
+  /**
+   * Image of the release agent, which runs beside each Triton and has it serve the current release of the model repository:
+   * Node.js 20 or newer and a shell, with a digest or a tag other than latest. The program is not part of it: pods mount it.
+   * Default: the official image of Node.js.
+   */
+  agentImage?: string;
   /** Number of pods without autoscaling. Default: 2. */
   replicas?: number;
   /**
@@ -367,10 +349,6 @@ export interface TritonOptions {
   slo?: SloArgs;
   /** Default: none. */
   tracing?: TracingArgs;
-  /** Default: a random key. Not used with `agent`, which makes a key for each pod. */
-  modelControl?: ModelControlArgs;
-  /** Default: none, so that Triton reads the model repository by itself. */
-  agent?: AgentArgs;
   /** Kubernetes group that may list the pods and forward ports to them, as publishing requires. Default: none. */
   publisherGroup?: string;
   /** Further arguments of tritonserver. Default: none. */
@@ -383,7 +361,7 @@ export interface TritonOptions {
 
 /** Arguments of TritonServer: its options, and the location of the models. */
 export interface TritonServerArgs extends TritonOptions {
-  /** `s3://BUCKET/PREFIX`. At least one object must exist under the prefix, otherwise Triton does not start. */
+  /** `s3://BUCKET/PREFIX` */
   modelRepository: pulumi.Input<string>;
   /** AWS region of the bucket. */
   region: pulumi.Input<string>;

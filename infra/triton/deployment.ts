@@ -9,7 +9,7 @@ import {
   serverArguments,
   SCRATCH_DIRECTORY,
   startCommand,
-  volumeMounts,
+  VOLUME_MOUNTS,
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
@@ -17,14 +17,12 @@ import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, USER_ID, la
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
-  AGENT_STARTUP_PERIOD_SECONDS,
   MIN_READY_SECONDS,
   SERVER_START_SECONDS,
   STARTUP_PERIOD_SECONDS,
   graceSeconds,
   podReadySeconds,
   rolloutTimeouts,
-  startupSeconds,
 } from './timeouts';
 
 type PodSpec = input.core.v1.PodSpec;
@@ -37,8 +35,8 @@ const PROGRAM = ['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver'];
 export interface DeploymentNeeds {
   serviceAccount: pulumi.Input<string>;
   secrets: SecretNames;
-  /** The ConfigMap with the program of the agent, if pods have one. */
-  agentProgram?: pulumi.Input<string>;
+  /** The ConfigMap with the program of the agent. */
+  agentProgram: pulumi.Input<string>;
 }
 
 export function createDeployment(part: ComponentContext, needs: DeploymentNeeds): Deployment {
@@ -84,7 +82,6 @@ function rollingUpdate({ rollout }: ResolvedTritonArgs): { maxSurge: number; max
 }
 
 function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentProgram }: DeploymentNeeds): PodSpec {
-  const { agent, credentials } = settings;
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
@@ -102,9 +99,9 @@ function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentP
       seccompProfile: { type: 'RuntimeDefault' },
     },
     ...scheduling(settings),
-    ...(agent && { initContainers: [agentContainer(settings, agent, secrets)] }),
+    initContainers: [agentContainer(settings, secrets)],
     containers: [container(settings, secrets)],
-    volumes: [...volumes(settings), ...(agentProgram === undefined ? [] : agentVolumes(credentials, agentProgram))],
+    volumes: [...volumes(settings), ...agentVolumes(settings.credentials, agentProgram)],
   };
 }
 
@@ -119,7 +116,7 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
     args: [...PROGRAM, ...serverArguments(settings)],
     env: environment(settings, secrets),
     ports: Object.entries(PORTS).map(([portName, containerPort]) => ({ name: portName, containerPort })),
-    ...probes(settings),
+    ...PROBES,
     // The container keeps serving until Services and load balancers have removed it, and only then receives the stop
     // signal.
     lifecycle: { preStop: { sleep: { seconds: settings.shutdown.drainSeconds } } },
@@ -129,41 +126,30 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
       readOnlyRootFilesystem: true,
       capabilities: { drop: ['ALL'] },
     },
-    volumeMounts: volumeMounts(settings),
+    volumeMounts: VOLUME_MOUNTS,
   };
 }
 
 type Probes = Pick<input.core.v1.Container, 'startupProbe' | 'readinessProbe' | 'livenessProbe'>;
 
-const READY = { path: '/v2/health/ready', port: 'http' };
-/** Whether Triton serves what the agent has noted, which needs no agent. */
-const READINESS = ['/bin/sh', '-c', readScript('probe.sh'), 'probe', SCRATCH_DIRECTORY];
 const LIVE = { path: '/v2/health/live', port: 'http' };
 
 /** Probes that decide when a pod has started, when it gets requests, and when it is restarted. */
-function probes(settings: ResolvedTritonArgs): Probes {
-  return {
-    // The other probes start after this one succeeded.
-    startupProbe:
-      settings.agent === undefined
-        ? // The HTTP port opens only after the initial models are loaded.
-          startupProbe(READY, STARTUP_PERIOD_SECONDS, startupSeconds(settings))
-        : // Triton starts without models. The agent loads them.
-          startupProbe(LIVE, AGENT_STARTUP_PERIOD_SECONDS, SERVER_START_SECONDS),
-    readinessProbe: {
-      ...(settings.agent === undefined ? { httpGet: READY } : { exec: { command: READINESS } }),
-      periodSeconds: 5,
-      timeoutSeconds: 5,
-      failureThreshold: 3,
-    },
-    // Slower than readiness, because restarting a server that is only busy would reload all of its models.
-    livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
-  };
-}
-
-const startupProbe = (httpGet: typeof READY, periodSeconds: number, totalSeconds: number): Probes['startupProbe'] => ({
-  httpGet,
-  periodSeconds,
-  timeoutSeconds: 5,
-  failureThreshold: Math.ceil(totalSeconds / periodSeconds),
-});
+const PROBES: Probes = {
+  // The other probes start after this one succeeded. Triton starts without models. The agent loads them.
+  startupProbe: {
+    httpGet: LIVE,
+    periodSeconds: STARTUP_PERIOD_SECONDS,
+    timeoutSeconds: 5,
+    failureThreshold: SERVER_START_SECONDS / STARTUP_PERIOD_SECONDS,
+  },
+  readinessProbe: {
+    // Whether Triton serves what the agent has noted, which needs no agent.
+    exec: { command: ['/bin/sh', '-c', readScript('probe.sh'), 'probe', SCRATCH_DIRECTORY] },
+    periodSeconds: 5,
+    timeoutSeconds: 5,
+    failureThreshold: 3,
+  },
+  // Slower than readiness, because restarting a server that is only busy would reload all of its models.
+  livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },
+};

@@ -65,7 +65,7 @@ export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
 /** Disk for the agent's manifests and notes, and for the directories of files. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 
-/** Bytes that models may take on the disk of a pod with an agent. */
+/** Bytes that models may take on the disk of a pod. */
 export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 30 - RESERVED_BYTES;
 
 /**

@@ -18,15 +18,6 @@ export const AGENT_PORT = { name: 'agent', containerPort: AGENT_PORTS.read } as 
  */
 export const USER_ID = 10_001;
 
-/**
- * Service accounts of the pods of one component, without and with an agent. Both exist always: a change to the other kind
- * replaces the pods one by one, and "kubectl rollout undo" goes back, so pods of either kind may be created at any time.
- */
-export const serviceAccounts = (name: string): { server: string; agent: string } => ({
-  server: name,
-  agent: `${name}-agent`,
-});
-
 /** Labels that select the pods of one component. They cannot be changed in an existing Deployment. */
 export function selectorLabels(name: string): Record<string, string> {
   return { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': name };

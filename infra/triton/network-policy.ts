@@ -52,11 +52,10 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
 function ingressRules(settings: ResolvedTritonArgs): IngressRule[] {
   const { network } = settings;
   const ownNamespace: Peer = { podSelector: {} };
-  const metricsPorts = [PORTS.metrics, ...(settings.agent === undefined ? [] : [AGENT_PORT.containerPort])];
   return [
     { from: [ownNamespace, ...network.clientNamespaces.map(namespaceNamed)], ports: tcp(PORTS.http, PORTS.grpc) },
     ...outsideRules(settings.exposure),
-    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(...metricsPorts) },
+    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(PORTS.metrics, AGENT_PORT.containerPort) },
   ];
 }
 

@@ -1,6 +1,5 @@
 import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import type { input } from '@pulumi/kubernetes/types';
-import type * as pulumi from '@pulumi/pulumi';
 import { type ComponentContext, labels } from './names';
 
 /** The publisher finds the pods and forwards ports to them. */
@@ -10,15 +9,10 @@ const RULES = [
   { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
 ];
 
-/**
- * Lets the members of `publisherGroup` publish in this namespace only.
- * @param controlSecret name of the Secret with the model-control key, which publishers send
- */
-export function createPublisherAccess(part: ComponentContext, controlSecret: pulumi.Input<string>): void {
+/** Lets the members of `publisherGroup` publish in this namespace only. */
+export function createPublisherAccess(part: ComponentContext): void {
   const { publisherGroup } = part.settings;
-  if (publisherGroup === undefined) return;
-  const readKey = { apiGroups: [''], resources: ['secrets'], resourceNames: [controlSecret], verbs: ['get'] };
-  createRoleBinding(part, 'publisher', publisherGroup, [...RULES, readKey]);
+  if (publisherGroup !== undefined) createRoleBinding(part, 'publisher', publisherGroup, RULES);
 }
 
 const API_GROUP = 'rbac.authorization.k8s.io';

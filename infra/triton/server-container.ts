@@ -1,8 +1,7 @@
 import type { input } from '@pulumi/kubernetes/types';
-import * as pulumi from '@pulumi/pulumi';
-import { withEndpoint } from '../../src/release/location';
+import type * as pulumi from '@pulumi/pulumi';
 import { guardFlags } from '../../src/triton/control-key';
-import { CPU_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
+import { CPU_VARIABLES, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
 import { SUMMARY_FLAGS } from './monitoring/latency';
 import type { ResolvedTritonArgs } from './settings';
@@ -15,27 +14,19 @@ type NamedVariable = EnvVar & { name: string };
 export interface SecretNames {
   /** Secret with accessKeyId and secretAccessKey, for static keys only. */
   credentials?: pulumi.Input<string>;
-  /** Secret with key. With an agent, no container reads it. */
-  modelControl: pulumi.Input<string>;
   /** Secret with a key for each variable of `secretEnvironment`, if there are any. */
   environment?: pulumi.Input<string>;
 }
 
-/** Environment variables of Triton's container. With an agent, the container has no access to AWS. */
+/** Environment variables of Triton's container, which has no access to AWS. */
 export function environment(settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] {
   return [
-    ...(settings.agent === undefined
-      ? plain({ TRITON_AWS_MOUNT_DIRECTORY: SCRATCH_DIRECTORY, AWS_DEFAULT_REGION: settings.region, ...NO_METADATA })
-      : []),
     ...plain({
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
       ...CPU_VARIABLES,
     }),
-    ...(settings.agent === undefined
-      ? [...staticKeys(secrets), fromSecret(SERVER_CONTROL_KEY_VARIABLE, secrets.modelControl, 'key')]
-      : []),
     ...(settings.tracing === undefined
       ? []
       : [{ name: POD_NAME_VARIABLE, valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }]),
@@ -57,7 +48,7 @@ const ownVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): Named
 /** A container must use the role or keys of the pod, never the credentials of the node. */
 export const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' } as const;
 
-/** The access key, if the repository has one. With a role, EKS adds the path of its token to Triton's container. */
+/** The access key, if the repository has one. */
 export const staticKeys = ({ credentials }: SecretNames): EnvVar[] =>
   credentials === undefined
     ? []
@@ -74,19 +65,13 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): Na
   return { name, valueFrom: { secretKeyRef: { name: secret, key } } };
 }
 
-/** Environment variable with the model control key. A variable, so that the Deployment does not contain the key. */
-const SERVER_CONTROL_KEY_VARIABLE = 'MODEL_CONTROL_KEY';
-
-/**
- * The program of the container. Triton requires an empty download folder, but a restarted container finds the files of its
- * predecessor in the pod. `exec`, so that the stop signal reaches the server.
- */
-export function startCommand(settings: ResolvedTritonArgs): string[] {
-  const before = `${gpuCheck(settings)}${RAISE_STACK_LIMIT}`;
-  return settings.agent === undefined
-    ? ['/bin/sh', '-c', `${before}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`, 'start']
-    : ['/bin/sh', '-c', `${before}\n${readScript('start-triton.sh')}`, SCRATCH_DIRECTORY];
-}
+/** The program of the container. */
+export const startCommand = (settings: ResolvedTritonArgs): string[] => [
+  '/bin/sh',
+  '-c',
+  `${gpuCheck(settings)}${RAISE_STACK_LIMIT}\n${readScript('start-triton.sh')}`,
+  SCRATCH_DIRECTORY,
+];
 
 /**
  * Ends the container if it sees too few GPUs. Where GPUs are shared, a pod may get two slices of the same GPU, which is
@@ -104,25 +89,17 @@ function gpuCheck({ gpusPerPod, sharedGpus }: ResolvedTritonArgs): string {
  */
 const GRPC_CONNECTION_MS = 60_000;
 
-/** The arguments of tritonserver. */
-export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<string>[] {
-  const { agent } = settings;
-  const repository = pulumi
-    .all([settings.modelRepository, settings.endpointUrl])
-    .apply(([location, endpoint]) => withEndpoint(location, endpoint));
+/** The arguments of tritonserver. The agent loads the models of its release. */
+export function serverArguments(settings: ResolvedTritonArgs): string[] {
   return [
-    agent === undefined
-      ? pulumi.interpolate`--model-repository=${repository}`
-      : `--model-repository=${SCRATCH_DIRECTORY}/models`,
+    `--model-repository=${SCRATCH_DIRECTORY}/models`,
     ...SERVING_FLAGS,
-    // An agent loads the models of its release.
-    ...(agent === undefined ? [LOAD_ALL_FLAG] : []),
     `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
     `--grpc-max-connection-age=${GRPC_CONNECTION_MS}`,
     ...SUMMARY_FLAGS,
     ...traceFlags(settings),
-    // Kubernetes substitutes the key when it starts the container, or start-triton.sh that of the agent.
-    ...guardFlags(agent === undefined ? `$(${SERVER_CONTROL_KEY_VARIABLE})` : '{control-key}'),
+    // start-triton.sh replaces this by the key that the agent made for the pod.
+    ...guardFlags('{control-key}'),
     ...settings.extraArguments,
   ];
 }
@@ -130,7 +107,7 @@ export function serverArguments(settings: ResolvedTritonArgs): pulumi.Input<stri
 type Volume = input.core.v1.Volume;
 type VolumeMount = input.core.v1.VolumeMount;
 
-/** Folder for models from S3, the same as in the Dockerfile. With an agent, its folder in both containers. */
+/** The folder of the agent in both containers, with the models. */
 export const SCRATCH_DIRECTORY = '/var/cache/triton';
 
 /** Space for other files of the python backend and of libraries: an environment, compiled kernels. */
@@ -146,11 +123,9 @@ export function volumes({ resources }: ResolvedTritonArgs): Volume[] {
   ];
 }
 
-export function volumeMounts({ agent }: ResolvedTritonArgs): VolumeMount[] {
-  return [
-    // Read-only beside an agent: Python would write __pycache__ into the folders of models, and Triton then reloads them.
-    { name: 'scratch', mountPath: SCRATCH_DIRECTORY, ...(agent !== undefined && { readOnly: true }) },
-    { name: 'tmp', mountPath: '/tmp' },
-    { name: 'shared-memory', mountPath: '/dev/shm' },
-  ];
-}
+export const VOLUME_MOUNTS: VolumeMount[] = [
+  // Read-only: Python would write __pycache__ into the folders of models, and Triton then reloads them.
+  { name: 'scratch', mountPath: SCRATCH_DIRECTORY, readOnly: true },
+  { name: 'tmp', mountPath: '/tmp' },
+  { name: 'shared-memory', mountPath: '/dev/shm' },
+];

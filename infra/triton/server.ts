@@ -11,7 +11,7 @@ import { createIngress } from './ingress';
 import { DEFAULTS } from './limits';
 import { createLoadBalancer } from './load-balancer';
 import { createMonitoring } from './monitoring/monitoring';
-import { type ComponentContext, labels, podSelector, selectorLabels, serviceAccounts } from './names';
+import { type ComponentContext, labels, podSelector, selectorLabels } from './names';
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
 import { createSecrets } from './secrets';
@@ -29,10 +29,6 @@ export class TritonServer extends pulumi.ComponentResource {
   readonly serviceUrl: pulumi.Output<string>;
   /** Address of the HTTP API for clients outside the cluster; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
-  /** Key of the model control API, as a secret; undefined with `modelControl.secretName`. */
-  readonly modelControlKey: pulumi.Output<string> | undefined;
-  /** Name of the Kubernetes Secret with this key, which publishers may read. */
-  readonly modelControlSecret: pulumi.Output<string>;
 
   /**
    * @param name of the Deployment, its Service and all other objects; also the default for the namespace
@@ -46,13 +42,11 @@ export class TritonServer extends pulumi.ComponentResource {
     const part = { settings, namespace: this.namespace, options: parent };
 
     createNetworkPolicies(part);
-    const serviceAccount = createServiceAccounts(part);
+    const serviceAccount = createServiceAccount(part);
     const secrets = createSecrets(part);
-    createPublisherAccess(part, secrets.names.modelControl);
-    const agentProgram = settings.agent && createAgentProgram(part);
-    const deployment = createDeployment(part, { serviceAccount, secrets: secrets.names, agentProgram });
-    this.modelControlKey = secrets.modelControlKey;
-    this.modelControlSecret = pulumi.output(secrets.names.modelControl);
+    createPublisherAccess(part);
+    const agentProgram = createAgentProgram(part);
+    const deployment = createDeployment(part, { serviceAccount, secrets, agentProgram });
     createDisruptionBudget(part);
     createService(part);
     createHeadlessService(part);
@@ -67,28 +61,17 @@ export class TritonServer extends pulumi.ComponentResource {
       podSelector: this.podSelector,
       serviceUrl: this.serviceUrl,
       externalUrl: this.externalUrl,
-      modelControlKey: this.modelControlKey,
-      modelControlSecret: this.modelControlSecret,
     });
   }
 }
 
 /**
- * The service accounts of the pods. Their Kubernetes token is not mounted, because Triton does not use the Kubernetes API.
- * EKS mounts a different token for the AWS role into all containers because of the annotation, which the account of pods with
- * an agent therefore must not have.
- * @returns the name of the one that the pods use
+ * The service account of the pods. Their Kubernetes token is not mounted, because they do not use the Kubernetes API. Without
+ * EKS's annotation for the AWS role, with which all containers would get a token for it: only the agent's has one.
  */
-function createServiceAccounts({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
-  const { agent, credentials } = settings;
-  const names = serviceAccounts(settings.name);
-  const create = (name: string, annotations?: Record<string, pulumi.Input<string>>): pulumi.Output<string> => {
-    const metadata = { name, namespace, labels: labels(settings.name), ...(annotations && { annotations }) };
-    return new ServiceAccount(name, { metadata, automountServiceAccountToken: false }, options).metadata.name;
-  };
-  const role = credentials.kind === 'role' ? { 'eks.amazonaws.com/role-arn': credentials.roleArn } : undefined;
-  const [ofServer, ofAgent] = [create(names.server, role), create(names.agent)];
-  return agent === undefined ? ofServer : ofAgent;
+function createServiceAccount({ settings: { name }, namespace, options }: ComponentContext): pulumi.Output<string> {
+  const metadata = { name, namespace, labels: labels(name) };
+  return new ServiceAccount(name, { metadata, automountServiceAccountToken: false }, options).metadata.name;
 }
 
 /**

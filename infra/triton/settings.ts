@@ -1,6 +1,5 @@
 import { defined } from '../defined';
 import type {
-  AgentArgs,
   AutoscalingArgs,
   MonitoringArgs,
   NamespaceArgs,
@@ -37,7 +36,7 @@ export interface CompleteOptions extends TritonOptions {
   autoscaling?: Required<AutoscalingArgs>;
   monitoring?: Required<MonitoringArgs>;
   tracing?: Required<TracingArgs>;
-  agent?: Required<AgentArgs>;
+  agentImage: string;
   extraArguments: string[];
   environment: NonNullable<TritonOptions['environment']>;
   secretEnvironment: NonNullable<TritonOptions['secretEnvironment']>;
@@ -60,7 +59,7 @@ export function withDefaults(name: string, args: TritonServerArgs): ResolvedTrit
 
 /** The same for options without the location of the models. */
 export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
-  const { agent, autoscaling, monitoring, namespace, tracing, ...rest } = options;
+  const { autoscaling, monitoring, namespace, tracing, ...rest } = options;
   const network = {
     clientNamespaces: [],
     monitoringNamespace: DEFAULTS.monitoringNamespace,
@@ -88,7 +87,7 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
     extraArguments: options.extraArguments ?? [],
     environment: options.environment ?? {},
     secretEnvironment: options.secretEnvironment ?? {},
-    agent: agent && { image: agent.image ?? AGENT_IMAGE },
+    agentImage: options.agentImage ?? AGENT_IMAGE,
     autoscaling: autoscaling && {
       ...DEFAULTS.autoscaling,
       prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,

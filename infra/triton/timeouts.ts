@@ -1,9 +1,7 @@
 import type { ResolvedTritonArgs } from './settings';
 
-/** Interval of the startup probe. */
-export const STARTUP_PERIOD_SECONDS = 10;
-/** The same with an agent, when Triton starts within seconds: until the probe succeeds, the pod is not Ready. */
-export const AGENT_STARTUP_PERIOD_SECONDS = 2;
+/** Interval of the startup probe. Triton starts within seconds, and until the probe succeeds, the pod is not Ready. */
+export const STARTUP_PERIOD_SECONDS = 2;
 /** Longest time from the start of Triton without models until it answers: it waits for the agent's key and finds the GPUs. */
 export const SERVER_START_SECONDS = 120;
 /** Time in which Triton unloads its models after --exit-timeout-secs. */
@@ -17,7 +15,7 @@ const AGENT_IMAGE_PULL_SECONDS = 30;
 /** How long a pod must be ready before it counts as available. */
 export const MIN_READY_SECONDS = 10;
 
-/** Time from the start of the container until its HTTP port opens. */
+/** Time to download and load all models. */
 export function startupSeconds({ startup }: Pick<ResolvedTritonArgs, 'startup'>): number {
   return startup.downloadSeconds + startup.loadSeconds + startup.warmUpSeconds;
 }
@@ -27,7 +25,7 @@ export function graceSeconds({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>)
   return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;
 }
 
-type OfStart = Pick<ResolvedTritonArgs, 'startup' | 'agent'>;
+type OfStart = Pick<ResolvedTritonArgs, 'startup'>;
 
 /** Time from the creation of a pod until it is available, including the start of a node. */
 export function podReadySeconds(settings: OfStart): number {
@@ -35,9 +33,7 @@ export function podReadySeconds(settings: OfStart): number {
 }
 
 /** Time from the placement of a pod until it serves. An agent downloads while the kubelet pulls Triton's image. */
-function servingSeconds(settings: OfStart): number {
-  const { downloadSeconds, loadSeconds, warmUpSeconds } = settings.startup;
-  if (settings.agent === undefined) return IMAGE_PULL_SECONDS + startupSeconds(settings);
+function servingSeconds({ startup: { downloadSeconds, loadSeconds, warmUpSeconds } }: OfStart): number {
   const untilTritonAnswers = IMAGE_PULL_SECONDS + SERVER_START_SECONDS;
   return AGENT_IMAGE_PULL_SECONDS + Math.max(untilTritonAnswers, downloadSeconds) + loadSeconds + warmUpSeconds;
 }

@@ -53,7 +53,6 @@ const RULES: readonly Rule[] = [
   monitoring,
   slo,
   tracing,
-  modelControl,
   extraArguments,
   environment,
 ];
@@ -87,14 +86,6 @@ function kinds(settings: ResolvedTritonArgs, problems: ProblemList): void {
   }
 }
 
-function modelControl({ modelControl: given }: CompleteOptions, problems: ProblemList): void {
-  if (given?.key === undefined || given.secretName === undefined) return;
-  problems.add('modelControl.secretName', 'is set, and a key too', {
-    allowed: 'one of them',
-    hint: 'the Secret holds the key, so remove the other setting',
-  });
-}
-
 /** A label of a DNS name. */
 const DNS_LABEL = /^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/;
 /** Leaves room for suffixes of other objects' names within the 63 characters of a label. */
@@ -115,9 +106,9 @@ function names({ name, namespace, network }: CompleteOptions, problems: ProblemL
   for (const client of network.clientNamespaces) checkNamespace('network.clientNamespaces', 'has', client);
 }
 
-function images({ image, agent }: CompleteOptions, problems: ProblemList): void {
-  for (const [field, given] of Object.entries({ image, 'agent.image': agent?.image })) {
-    if (given === undefined || isPinned(given)) continue;
+function images({ image, agentImage }: CompleteOptions, problems: ProblemList): void {
+  for (const [field, given] of Object.entries({ image, agentImage })) {
+    if (isPinned(given)) continue;
     problems.add(field, `is ${describe(given)}, which may be another image at the next start`, {
       allowed: 'IMAGE:VERSION (not latest) or IMAGE@sha256:...',
     });

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CoreV1Api, PortForward, type KubeConfig } from '@kubernetes/client-node';
 import { explainCluster, type ClusterCall } from './cluster-errors';
 import { loadKubeconfig } from './kubeconfig';
+import { AGENT_PORTS } from '../release/agent-api';
 import { PodForward, type PodStream } from './pod-forward';
 import { servingPods, type ServingPod } from './pods';
 import type { Replica, ReplicaSource } from './source';
@@ -22,15 +23,15 @@ export interface KubernetesReplicaOptions {
   selector: string;
   /** Port of Triton's HTTP API. Default: the container port named "http", else 8000. */
   port?: number;
-  /** The container of an agent, and the port of its control API. */
-  agent?: { container: string; port: number };
+  /** Port of the agent's control API. Default: that of a pod. */
+  agentPort?: number;
   /** Pause before a failed call is repeated; default: 1000 ms. */
   retryMs?: number;
 }
 
 /**
- * The pods of a label selector. Each one is reached through a port-forward on loopback, which is opened when the pod is
- * first listed and kept until the pod is gone or the source is closed. The list is empty if no pod matches. Its methods
+ * The pods of a label selector. Each one, and its agent, is reached through a port-forward on loopback, which is opened when the
+ * pod is first listed and kept until the pod is gone or the source is closed. The list is empty if no pod matches. Its methods
  * throw UserError if no usable kubeconfig exists, or if the cluster is unreachable or refuses the call.
  */
 export function kubernetesReplicas(options: KubernetesReplicaOptions): ReplicaSource {
@@ -75,14 +76,14 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   private async findPods(cluster: Cluster): Promise<ServingPod[]> {
-    const { namespace, selector: labelSelector, port, agent } = this.options;
+    const { namespace, selector: labelSelector, port } = this.options;
     const call = this.describeCall(cluster, `list pods ${labelSelector} in namespace ${namespace}`);
     // A rollout lists the pods repeatedly for a long time, so one failed call must not end it.
     for (let attempts = this.reached ? 4 : 1; ; attempts -= 1) {
       try {
         const { items } = await inTime(cluster.pods.listNamespacedPod({ namespace, labelSelector }));
         this.reached = true;
-        return servingPods(items, port, agent?.container);
+        return servingPods(items, port);
       } catch (error) {
         if (attempts === 1 || isRefusal(error)) throw explainCluster(call, error);
         await sleep(this.options.retryMs ?? RETRY_MS);
@@ -131,17 +132,14 @@ class KubernetesReplicas implements ReplicaSource {
 
   private async replica(cluster: Cluster, pod: ServingPod): Promise<Replica> {
     const { name, uid, ready, started } = pod;
-    const { agent } = this.options;
     const { url } = await this.forward(cluster, pod, pod.port);
-    const grpc = await this.forward(cluster, pod, pod.grpcPort);
-    const agentForward = agent && pod.hasAgent ? await this.forward(cluster, pod, agent.port) : undefined;
+    const agent = await this.forward(cluster, pod, this.options.agentPort ?? AGENT_PORTS.control);
     // The Deployment recreates a deleted pod.
     return {
       name,
       uid,
       url,
-      grpcAddress: new URL(grpc.url).host,
-      agentUrl: agentForward?.url,
+      agentUrl: agent.url,
       ready,
       started,
       restart: this.kubectl('delete', 'pod', name),

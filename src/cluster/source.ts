@@ -1,9 +1,9 @@
 import { ControlClient, type ControlAddress } from '../triton/control-client';
 
-/** Environment variable with the key of a guarded model control API. It takes precedence over the stack's output. */
+/** Environment variable with the key of a guarded model control API, for servers without an agent. */
 export const PUBLISHER_CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
 
-/** One running Triton server. Its addresses are those of a port-forward, or the given ones. */
+/** One running Triton server. Its addresses are those of port-forwards, or the given ones. */
 export interface Replica extends ControlAddress {
   /** Name for messages: that of the pod, or the given address. */
   name: string;
@@ -35,15 +35,6 @@ export const getRestart = ({ name, restart }: Replica): string => restart ?? `re
 
 /** A client of the replica, which the caller must close. */
 export const replicaClient = (server: ControlAddress): ControlClient => new ControlClient(server);
-
-/** The replicas of `source`, whose model control API is guarded by a key. */
-export function guardedReplicas(source: ReplicaSource, modelControlKey: string): ReplicaSource {
-  return {
-    describe: () => source.describe(),
-    list: async () => (await source.list()).map((replica) => ({ ...replica, modelControlKey })),
-    close: () => source.close(),
-  };
-}
 
 /** Replicas at known addresses. */
 export function fixedReplicas(

@@ -2,7 +2,6 @@ import { existsSync } from 'node:fs';
 import { UserError, type Problem } from '../core/errors';
 import { CommandError, exec } from '../core/exec';
 import { LOCATION } from '../release/location';
-import { CONTROL_KEY, CONTROL_KEY_ALLOWED } from '../triton/control-key';
 
 /** The outputs of a deployed stack that a publisher needs. */
 export interface StackOutputs {
@@ -11,8 +10,6 @@ export interface StackOutputs {
   region: string;
   /** URL of an S3 API other than AWS's. */
   endpointUrl?: string;
-  /** Key of the replicas' model control API, if that is guarded. Secret. */
-  modelControlKey?: string;
   /** Where the replicas run; undefined for a stack that has only a bucket. */
   cluster?: {
     /** Text of a kubeconfig. Secret. */
@@ -62,13 +59,6 @@ export const STACK_OUTPUTS = {
     secret: false,
     allowed: '"http://..." or "https://..."',
     accepts: (value) => isText(value) && URL.canParse(value) && /^https?:/.test(value),
-  },
-  modelControlKey: {
-    what: "the key of the replicas' model control API",
-    part: 'optional',
-    secret: true,
-    allowed: CONTROL_KEY_ALLOWED,
-    accepts: (value) => typeof value === 'string' && CONTROL_KEY.test(value),
   },
   kubeconfig: {
     what: 'the credentials of the cluster',
@@ -143,7 +133,6 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
     modelRepository: text('modelRepository'),
     region: text('region'),
     endpointUrl: isThere('endpointUrl') ? text('endpointUrl') : undefined,
-    modelControlKey: isThere('modelControlKey') ? text('modelControlKey') : undefined,
     cluster: hasCluster
       ? {
           kubeconfig:

@@ -5,10 +5,9 @@ import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
-import { AGENT_CONTAINER, AGENT_PORTS } from '../release/agent-api';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import { COMMIT_MS } from '../publish/trial/head-file';
-import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, guardedReplicas, type ReplicaSource } from '../cluster/source';
+import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { defaultGrpcAddress } from '../triton/control-client';
 import { S3Store, type StoreOptions } from '../s3/store';
 
@@ -55,7 +54,7 @@ export const SERVER_HELP = `  --triton URL               a replica, http://HOST:
   --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
   --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
   --context NAME             context in the kubeconfig (default: its current context)
-  ${PUBLISHER_CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of the replicas needs one
+  ${PUBLISHER_CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of a replica without --agent needs one
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
@@ -140,7 +139,6 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
     });
   }
   const given = { ...flags };
-  let modelControlKey = givenControlKey();
   requireOneWay(given);
   if (flags.stack !== undefined) {
     // Loaded on demand, because most runs in CI name the bucket.
@@ -149,7 +147,6 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;
-    modelControlKey ??= outputs.modelControlKey;
     if (flags.triton === undefined) {
       given.selector ??= outputs.cluster?.podSelector;
       given.namespace ??= outputs.cluster?.namespace;
@@ -163,9 +160,7 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
   }
   const location = parseLocation(given.bucket);
   const endpointUrl = parseHttpUrl('endpoint-url', given['endpoint-url']);
-  const found = await openReplicas(given);
-  const replicas =
-    found === undefined || modelControlKey === undefined ? found : guardedReplicas(found, modelControlKey);
+  const replicas = await openReplicas(given);
   const bucket = { bucket: location.bucket, region: given.region, endpointUrl, ...options };
   const store = new S3Store(bucket);
   const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
@@ -260,8 +255,14 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     const parse = (flag: 'triton' | 'agent'): string[] =>
       (flags[flag] ?? []).map((url) => parseHttpUrl(flag, url) as string);
     const agents = parse('agent');
+    const modelControlKey = givenControlKey();
     return fixedReplicas(
-      parse('triton').map((url, i) => ({ url, grpcAddress: defaultGrpcAddress(url), agentUrl: agents[i] })),
+      parse('triton').map((url, i) => ({
+        url,
+        grpcAddress: defaultGrpcAddress(url),
+        agentUrl: agents[i],
+        modelControlKey,
+      })),
     );
   }
   if (flags.selector === undefined) return undefined;
@@ -271,7 +272,6 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     namespace: flags.namespace ?? DEFAULT_NAMESPACE,
     kubeconfig: flags.kubeconfig,
     context: flags.context,
-    agent: { container: AGENT_CONTAINER, port: AGENT_PORTS.control },
   });
 }
 

@@ -49,6 +49,25 @@ await build({
 cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));
 
 writeTypes('infra/components.d.ts');
+await checkAgentProgram();
+
+/** Fails if the program of the agent is too large for a ConfigMap. */
+async function checkAgentProgram() {
+  const source = join(root, 'infra', 'triton', 'agent', 'program.ts');
+  const { outputFiles } = await build({
+    ...BUNDLE,
+    entryPoints: [source],
+    splitting: false,
+    outdir: out,
+    write: false,
+  });
+  const compiled = join(out, 'agent-program.mjs');
+  writeFileSync(compiled, `${COMMON_JS_NAMES}\n${outputFiles.find(({ path }) => path.endsWith('js')).text}`);
+  const { findSizeFault } = await import(compiled);
+  rmSync(compiled);
+  const fault = findSizeFault();
+  if (fault !== undefined) throw new Error(fault);
+}
 
 /** Writes the type declarations of a file of this package, and of the files that they name, into dist/types. */
 function writeTypes(entry) {

@@ -61,7 +61,6 @@ describeUnless(whyNoAwsStack(), 'a project that "pulumi new" makes', () => {
       expect(parseStackOutputs('dev', { ...outputs })).toMatchObject({
         modelRepository: CONFIG.modelRepository,
         region: CONFIG.region,
-        modelControlKey: expect.stringMatching(/.{16}/) as string,
       });
       await pulumi('up', '--stack', 'dev', '--yes', '--skip-preview', '--expect-no-changes');
       await pulumi('destroy', '--stack', 'dev', '--yes');

@@ -63,14 +63,6 @@ const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespac
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
-/** A publish that loads version 2 on one replica after the other. A replica takes `samples` of 15 seconds. */
-const publishedTo = (replicas: number, samples: number): Series[] =>
-  Array.from({ length: replicas }, (_, index) => `triton-6d5f7c9b8-aaaa${index}`).flatMap((pod, index) => [
-    up(pod),
-    ofModel('nv_inference_count', pod, '0x400'),
-    ofModel('nv_inference_count', pod, `_x${1 + index * samples} 0x400`, 'bert', '2'),
-  ]);
-
 const STORIES: Story[] = [
   // A model that no replica serves.
   {
@@ -280,41 +272,6 @@ const STORIES: Story[] = [
     alert: 'TritonMemoryHigh',
     input: [...memory('7.9e9x8 stale', 'a'), ...memory('_x10 4e9x400', 'b').slice(0, 1)],
     silent: [2, 5, 8, 30],
-  },
-
-  // Models that differ.
-  {
-    story: 'a publish loads a version on ten replicas, two minutes each',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 8),
-    silent: [10, 16, 19, 60],
-  },
-  {
-    story: 'a publish loads a version on ten replicas, seven minutes each',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 28),
-    silent: [16, 40, 69, 80, 99],
-  },
-  {
-    story: 'one of ten replicas never loads the published version',
-    alert: 'TritonModelsDiffer',
-    input: publishedTo(10, 8).filter(({ values }) => values !== '_x73 0x400'),
-    silent: [10, 30],
-    fires: [42, 60],
-  },
-  {
-    story: 'one of three replicas lacks a version, and the autoscaler adds and removes another one every few minutes',
-    alert: 'TritonModelsDiffer',
-    input: [
-      ...publishedTo(2, 1),
-      up('triton-6d5f7c9b8-lacks'),
-      ofModel('nv_inference_count', 'triton-6d5f7c9b8-lacks', '0x400'),
-      up('triton-6d5f7c9b8-comes', '1x19 stale _x20 '.repeat(10).trim()),
-      ...['1', '2'].map((version) =>
-        ofModel('nv_inference_count', 'triton-6d5f7c9b8-comes', '0x19 stale _x20 '.repeat(10).trim(), 'bert', version),
-      ),
-    ],
-    fires: [30, 60, 90],
   },
 
   // Failed requests.

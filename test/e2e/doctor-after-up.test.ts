@@ -57,8 +57,6 @@ interface State {
   node?: Partial<TestNode> | null;
   /** Whether the pod gets the node. Default: true. */
   placed?: boolean;
-  /** Whether the pod has an agent. Default: true. */
-  agent?: boolean;
   log?: string;
   /** Message of the event of the pull; null for none. */
   pulled?: string | null;
@@ -66,8 +64,6 @@ interface State {
   /** Whether the pod ends connections without an answer. */
   isSilent?: boolean;
   state?: Partial<AgentState>;
-  /** Kind of the instances of the model, without an agent. */
-  kind?: string;
   /** State and reason of targets of the load balancer. */
   targets?: Record<string, [string, string?]>;
   /** Whether the Service has its address. Default: true. */
@@ -101,7 +97,6 @@ const STATES: State[] = [
     ],
   },
   { name: 'a stack beside another workload', hasOthers: true, says: [/1 of 1 targets are healthy/] },
-  { name: 'a stack without agents that works', agent: false, says: [/triton-\d+: resnet \(GPU\)/] },
   {
     name: 'a driver in the labels of the node',
     log: '',
@@ -200,8 +195,7 @@ const STATES: State[] = [
   },
   {
     name: 'models on the CPU only',
-    agent: false,
-    kind: 'KIND_CPU',
+    state: { models: [{ name: 'resnet', versions: [1], device: 'CPU', asked: null }] },
     finds: ['warning models on GPU'],
     says: [/no model uses the GPU: resnet \(CPU\)/],
   },
@@ -422,14 +416,14 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'the doctor after an update', 
   );
 });
 
-function getPod(name: string, { agent = true, placed = true }: State): V1Pod {
+function getPod(name: string, { placed = true }: State): V1Pod {
   const gpu = { 'nvidia.com/gpu': '1' };
   return {
     metadata: { name, labels: LABELS },
     spec: {
       tolerations: [{ key: 'nvidia.com/gpu', operator: 'Exists' }],
       ...(placed ? {} : { nodeSelector: { 'not-there': 'true' } }),
-      ...(agent ? { initContainers: [{ name: 'agent', image: 'node', restartPolicy: 'Always' }] } : {}),
+      initContainers: [{ name: 'agent', image: 'node', restartPolicy: 'Always' }],
       containers: [{ name: 'triton', image: IMAGE, resources: { limits: gpu, requests: gpu } }],
     },
   };
@@ -446,7 +440,7 @@ const getEvent = (name: string, message: string): CoreV1Event => ({
 /** Answers like Triton and its agent, on one port. Real ones run on no simulated pod. */
 async function servePod(state: () => State, scratch: Scratch): Promise<{ port: number }> {
   const server = createServer(({ url }, response) => {
-    const { gpus = 1, isSilent = false, state: reported = {}, kind = 'KIND_GPU' } = state();
+    const { gpus = 1, isSilent = false, state: reported = {} } = state();
     if (isSilent) {
       response.destroy();
       return;
@@ -454,8 +448,6 @@ async function servePod(state: () => State, scratch: Scratch): Promise<{ port: n
     const models = [{ name: 'resnet', versions: [1], device: 'GPU', asked: null }];
     const json: Record<string, unknown> = {
       '/v1/state': { problem: null, models, ...reported },
-      '/v2/repository/index': [{ name: 'resnet', version: '1', state: 'READY', reason: '' }],
-      '/v2/models/resnet/config': { name: 'resnet', instance_group: [{ kind }] },
     };
     if (url === '/metrics') {
       response.end(`nv_gpu_memory_total_bytes{gpu_uuid="GPU-0"} 24\n`.repeat(gpus));

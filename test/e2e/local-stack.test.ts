@@ -204,7 +204,7 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
       expect(mounts.filter(({ mountPath }) => mountPath.includes('kubernetes.io/serviceaccount'))).toEqual([]);
     });
 
-    test('publishers may list pods, forward ports and read the model-control key, only in this namespace', async () => {
+    test('publishers may list pods and forward ports, only in this namespace', async () => {
       const groups = ['triton-publishers', 'system:authenticated'];
       expect(await granted(PUBLISHER, groups)).toEqual([
         'list pods',
@@ -212,9 +212,6 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
         'create pods/portforward',
       ]);
       expect(await granted(PUBLISHER, groups, 'default')).toEqual([]);
-      const { modelControlSecret: secret } = (await stack.outputs()) as Record<string, string>;
-      expect(await may(PUBLISHER, groups, 'get', 'secrets', NAMESPACE, secret)).toBe(true);
-      expect(await may(PUBLISHER, groups, 'list', 'secrets', NAMESPACE, secret)).toBe(false);
       expect(await may(PUBLISHER, groups, 'get', 'secrets', NAMESPACE, 'triton-credentials')).toBe(false);
     });
   });

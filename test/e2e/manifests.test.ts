@@ -30,7 +30,6 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
     gpusPerPod: 0,
     endpointUrl: 'http://minio.storage.svc:9000',
     credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
-    modelControl: { key: 'a-key-of-a-test-0123' },
     publisherGroup: 'publishers',
   },
   'placement, surge': {
@@ -40,9 +39,9 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
     resources: { cpu: 3.5, memoryGiB: 14, scratchGiB: 100 },
     network: { clientNamespaces: ['web'], egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 9000] },
   },
-  'agents with a role, monitoring': { agent: {}, monitoring: {} },
-  'agents with keys': {
-    agent: { image: 'registry.example/node:24.1.0' },
+  monitoring: { monitoring: {} },
+  'static keys': {
+    agentImage: 'registry.example/node:24.1.0',
     gpusPerPod: 0,
     endpointUrl: 'http://minio.storage.svc:9000',
     credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
@@ -182,7 +181,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
     ['PodMonitor', { podMetricsEndpoints: [{ port: 'agent', interval: 'often' }] }, /interval/],
   ])('the API server rejects a %s with %j', async (kind, wrong, reason) => {
-    const { only } = await render({ ...CHOICES['KEDA, monitoring'], agent: {} });
+    const { only } = await render(CHOICES['KEDA, monitoring']);
     const manifest = only(kind) as Manifest;
     const spec = { ...(manifest['spec'] as object), ...wrong };
     const { status, message } = await create({ ...manifest, spec }, true);
@@ -216,7 +215,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
   test.each(['containers', 'initContainers'] as const)(
     'the namespace warns of a pod whose %s violate its PodSecurity profile',
     async (kind) => {
-      const { only } = await render({ agent: {} });
+      const { only } = await render();
       const invalid = structuredClone(only('Deployment')) as Manifest & {
         spec: { template: { spec: Record<typeof kind, [{ securityContext: object }]> } };
       };

@@ -110,7 +110,7 @@ describeUnless(
       const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
       program.edit((text) =>
         text
-          .replace('replicas: 2', 'replicas: 2000\n      modelControlKey:\n        fn::secret: too-short')
+          .replace('replicas: 2', 'replicas: 2000\n      nodeSelector:\n        fn::secret: { hidden: of-a-test }')
           .replace('cpu: 4', 'cpu: 1000'),
       );
       const refused = String(
@@ -118,8 +118,10 @@ describeUnless(
       );
       expect(refused).toMatch(/property replicas .*: is 2000; allowed: a whole number from 0 to 1000\n/);
       expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
-      expect(refused).toMatch(/property modelControlKey \(secret\) has a problem: is wrong; allowed: at least 16/);
-      expect(refused).not.toContain('too-short');
+      expect(refused).toMatch(
+        /property nodeSelector \(secret\) has a problem: is wrong; allowed: a value that is not secret/,
+      );
+      expect(refused).not.toContain('of-a-test');
     });
 
     test('components that are created at the same time have their own children and options', async () => {

@@ -240,19 +240,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonUnschedulable', 16, input, [{ pod: POD, summary }])).toBe('');
     });
 
-    test('TritonModelsDiffer fires for a model on one of two replicas; several GPUs count as one replica', async () => {
-      const everywhere = [POD, OTHER].flatMap((pod) =>
-        ['a', 'b'].map((gpu) => ({
-          series: `nv_inference_count${labels(pod, `,model="resnet",version="2",gpu_uuid="${gpu}"`)}`,
-          values: '0x400',
-        })),
-      );
-      const input = [...quiet, ...everywhere, up('downloading'), ofModel('nv_inference_count', POD, '0x400', 'new')];
-      const summary = 'Model new version 1 is loaded on 1 replicas, but not on all.';
-      expect(await fires('TritonModelsDiffer', 41, input, [{ model: 'new', version: '1', summary }])).toBe('');
-      expect(await fires('TritonModelsDiffer', 41, [...quiet, up('downloading')], [])).toBe('');
-    });
-
     test('TritonRequestsFailing fires if more than 1% of the requests fail', async () => {
       const failing = (count: number): Series[] => [
         ...requests(POD, 1000, 1).filter(({ series }) => !series.startsWith('nv_inference_request_failure')),

@@ -60,7 +60,6 @@ const STACKS: Readonly<Record<string, Scanned>> = {
   'prod with agents and copied images': {
     of: 'prod',
     changes: {
-      agent: true,
       mirrorImages: true,
       prunerSubjects: ['repo:acme/serving:environment:prune'],
       gpuNodePools: [

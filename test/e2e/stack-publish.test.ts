@@ -1,39 +1,40 @@
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/release/location';
+import { AGENT_PORTS } from '../../src/release/agent-api';
 import { whyNoGo } from '../../tools/toolchain/go';
+import { TestAgent } from '../support/agent';
 import { describeUnless } from '../support/describe-unless';
 import { testKubernetes, type TestCluster } from '../support/kubernetes';
 import { testPulumi, type TestPulumi } from '../support/pulumi';
-import { passOn } from '../support/loopback';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
+import { until } from '../support/wait-for';
 
 const BUILD_MS = 30 * 60_000;
 
 const LOCATION = { bucket: 'stack-test', prefix: 'models' };
 const PODS = ['triton-0', 'triton-1', 'triton-2'];
 
-/** All steps of a user in the cloud: outputs of a stack, a cluster, and pods with real servers. */
+/** All steps of a user in the cloud: outputs of a stack, a cluster, and pods with real agents and servers. */
 describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () => {
   const scratch = new Scratch();
   const repository = join(scratch.directory, 'repository');
   let cluster: TestCluster;
   let pulumi: TestPulumi;
-  let grpcConnections = 0;
 
   beforeAll(async () => {
     const s3 = await testS3(scratch);
-    await ensurePlaceholder(await openBucket(scratch, s3.endpoint, LOCATION.bucket), LOCATION);
+    const store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
+    await store.enableVersioning();
     const targets: Record<string, Record<number, number>> = {};
     for (const name of PODS) {
-      const triton = await testTriton(scratch, tritonRepositoryUrl(LOCATION, s3.endpoint), { name });
-      const grpc = await passOn(Number(triton.grpcAddress.split(':')[1]), () => (grpcConnections += 1));
-      scratch.defer(grpc.stop);
-      targets[name] = { 8000: Number(new URL(triton.httpUrl).port), 8001: grpc.port };
+      const agent = await TestAgent.create(scratch, name);
+      await agent.start(store, { location: LOCATION });
+      targets[name] = {
+        8000: Number(new URL(agent.triton.httpUrl).port),
+        [AGENT_PORTS.control]: Number(new URL(agent.url).port),
+      };
     }
     cluster = await testKubernetes(scratch, { targets });
     for (const name of PODS.slice(0, 2)) {
@@ -59,7 +60,6 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
       ...pulumi.env,
       AWS_ACCESS_KEY_ID: 'local',
       AWS_SECRET_ACCESS_KEY: 'local-only-no-secret',
-      ...CONTROL_ENVIRONMENT,
     });
   const status = async (): Promise<unknown> => JSON.parse((await run('status', '--json')).stdout);
   const serving = (...names: string[]): object => ({
@@ -70,26 +70,22 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     })),
   });
 
-  test('sync-models publishes to the pods of the cluster sequentially', async () => {
+  test('sync-models publishes through the agents of the pods', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
     const published = await run('sync-models', '--repo', repository);
     expect(published).toMatchObject({ code: 0, stdout: expect.stringMatching(/Every replica serves it/) as string });
-    expect(published.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-0: adds READY', 'triton-1: adds READY']);
     expect(`${published.stdout}${published.stderr}`).not.toContain('token');
     expect(await status()).toMatchObject(serving('triton-0', 'triton-1'));
-    // Over HTTP a load would block requests (test/system/loads.test.ts).
-    expect(grpcConnections).toBe(2);
   });
 
-  test('status reports a later pod without the model, and sync-models loads the model there', async () => {
+  test('status has a later pod, whose agent loads the release by itself, and asks its Triton', async () => {
     await cluster.createPod({ name: 'triton-2', labels: { app: 'triton' }, httpPort: 8000 });
-    expect(await status()).toMatchObject({ asReleased: false });
-    const again = await run('sync-models', '--repo', repository);
-    expect(again.stderr.match(/triton-\d: adds READY/g)).toEqual(['triton-2: adds READY']);
+    await until('all serve it', async () => (await run('status')).code === 0);
     expect(await status()).toMatchObject(serving('triton-0', 'triton-1', 'triton-2'));
+    expect(await run('status', '--ask')).toMatchObject({ code: 0 });
   });
 
-  test('rollback reloads models on all pods and lists the releases', async () => {
+  test('rollback has all pods serve the former release, and releases lists both', async () => {
     await cluster.deletePod('triton-2');
     writeRepository(repository, addingModel('adds', { 2: 20 }));
     expect(await run('sync-models', '--repo', repository)).toMatchObject({ code: 0 });

@@ -44,7 +44,6 @@ void record();
 const SECRETS = {
   'triton-serving:s3AccessKeyId': 'key-of-a-test',
   'triton-serving:s3SecretAccessKey': 'key-of-a-test',
-  'triton-serving:modelControlKey': 'a-key-that-only-this-stack-has-1234',
   'triton-serving:kubeconfig': JSON.stringify({
     contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'admin' } }],
     clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:1' } }],

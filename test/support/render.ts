@@ -23,7 +23,6 @@ export interface Rendered {
     podSelector: string;
     serviceUrl: string;
     externalUrl: string | undefined;
-    modelControlKey: { secret: string };
   };
   /** The only object of a kind, optionally with this name in Pulumi. Fails if there is not exactly one. */
   only: (kind: string, name?: string) => Record<string, unknown>;
@@ -52,8 +51,8 @@ export const LABELS = {
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
   const { resources, outputs } = await registered(() => {
     const server = new TritonServer(name, { ...ARGS, ...more });
-    const { namespace, podSelector, serviceUrl, externalUrl, modelControlKey } = server;
-    return { namespace, podSelector, serviceUrl, externalUrl, modelControlKey };
+    const { namespace, podSelector, serviceUrl, externalUrl } = server;
+    return { namespace, podSelector, serviceUrl, externalUrl };
   }, 'test');
   const objects = resources.map(({ type, name: logical, marked, parent, timeouts, ignoreChanges }) => ({
     type,

@@ -51,13 +51,12 @@ export const requests = (pod: string, count: number, milliseconds: number, model
   ofModel('nv_inference_pending_request_count', pod, '0x400', model),
 ];
 
-/** Settings of a server with an autoscaler, agents and objectives, so that all rules exist. */
+/** Settings of a server with an autoscaler and objectives, so that all rules exist. */
 export const settingsOf = (more: Partial<TritonServerArgs> = {}): ReturnType<typeof withDefaults> =>
   withDefaults('triton', {
     ...ARGS,
     autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
     monitoring: {},
-    agent: {},
     slo: { p99Milliseconds: 100, errorRate: 0.001 },
     ...more,
   });

@@ -1,7 +1,7 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { policyDocument, type PolicyStatement } from '../../infra/iam/policy-document';
-import { agentPublisherStatements, prunerStatements } from '../../infra/iam/repository-policies';
+import { prunerStatements, publisherStatements } from '../../infra/iam/repository-policies';
 import { pruneReleases } from '../../src/commands/prune-command';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { archiveKey, releasesPrefix, tritonRepositoryUrl } from '../../src/release/location';
@@ -159,7 +159,7 @@ test('publishing through agents needs the role of the publisher, and a prune tha
   const location = { ...LOCATION, prefix: 'agents' };
   const place = { bucketArn: `arn:aws:s3:::${LOCATION.bucket}`, prefix: location.prefix, keyArn: KEY };
   const policies = {
-    publisher: await getPolicy(agentPublisherStatements(place)),
+    publisher: await getPolicy(publisherStatements(place)),
     pruner: await getPolicy(prunerStatements(place)),
   };
   const tap = await tapped();

@@ -793,7 +793,6 @@ const STATES: State[] = [
   {
     name: 'the example subject of the job that prunes',
     settings: {
-      agent: true,
       agentImage: `REGISTRY/public/image:2@${IMAGE_DIGEST}`,
       prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'],
     },
@@ -884,7 +883,7 @@ const STATES: State[] = [
   },
   {
     name: 'images that exist',
-    settings: { image: `REGISTRY/public/image:1@${IMAGE_DIGEST}`, agent: true, agentImage: 'REGISTRY/public/image:2' },
+    settings: { image: `REGISTRY/public/image:1@${IMAGE_DIGEST}`, agentImage: 'REGISTRY/public/image:2' },
     says: [
       new RegExp(`public/image:1@${IMAGE_DIGEST} exists, with the digest ${IMAGE_DIGEST}"`),
       new RegExp(`public/image:2 exists, with the digest ${IMAGE_DIGEST}"`),

@@ -157,7 +157,6 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     await pushImage(source, 'nvidia/tritonserver', 'moving');
     const { args } = await createStack({
       image: `${source.host}/nvidia/tritonserver@${triton.digest}`,
-      agent: true,
       agentImage: `${source.host}/library/node:24-slim@${agent.digest}`,
     });
     const { stdout } = await run([...args, '--json']);

@@ -1,14 +1,12 @@
 import { CoreV1Api, NetworkingV1Api } from '@kubernetes/client-node';
 import { explainCluster } from '../../../src/cluster/cluster-errors';
-import { kubernetesReplicas, type KubernetesReplicaOptions } from '../../../src/cluster/kubernetes';
+import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
 import { loadKubeconfig } from '../../../src/cluster/kubeconfig';
-import { guardedReplicas, replicaClient, type Replica } from '../../../src/cluster/source';
+import type { Replica } from '../../../src/cluster/source';
 import type { StackOutputs } from '../../../src/cluster/stack-outputs';
-import { readDevices } from '../../../src/agent/devices';
 import { UserError } from '../../../src/core/errors';
 import { formatDuration } from '../../../src/core/format';
 import { AgentClient } from '../../../src/publish/trial/agent-client';
-import { AGENT_CONTAINER, AGENT_PORTS } from '../../../src/release/agent-api';
 import { once } from '../../aws-session';
 import { GPU_LABEL } from '../../gpu/gpu-labels';
 import { PORTS, TRITON_CONTAINER } from '../../triton/names';
@@ -25,19 +23,12 @@ type Cluster = NonNullable<StackOutputs['cluster']>;
  * Opens the cluster of a deployed stack. Sends only requests that read, and forwards ports of the pods.
  * @throws UserError if the kubeconfig is not usable
  */
-export function openServingCluster(
-  { kubeconfig, namespace, podSelector: selector }: Cluster,
-  modelControlKey: string | undefined,
-): ServingCluster {
+export function openServingCluster({ kubeconfig, namespace, podSelector: selector }: Cluster): ServingCluster {
   const config = loadKubeconfig(kubeconfig);
   const core = config.makeApiClient(CoreV1Api);
   const networking = config.makeApiClient(NetworkingV1Api);
   const pods = { kubeconfig, namespace, selector };
-  const agent = { container: AGENT_CONTAINER, port: AGENT_PORTS.control };
-  const [triton, metrics] = [{ agent }, { port: PORTS.metrics }].map((more: Partial<KubernetesReplicaOptions>) =>
-    kubernetesReplicas({ ...pods, ...more }),
-  ) as [ReturnType<typeof kubernetesReplicas>, ReturnType<typeof kubernetesReplicas>];
-  const guarded = modelControlKey === undefined ? triton : guardedReplicas(triton, modelControlKey);
+  const withMetrics = kubernetesReplicas({ ...pods, port: PORTS.metrics });
 
   const ask = async <T>(what: string, send: () => Promise<T>): Promise<T> => {
     try {
@@ -77,12 +68,9 @@ export function openServingCluster(
       ),
     ),
     serving: async () => {
-      const addresses = new Map((await metrics.list()).map(({ name, url }) => [name, url]));
-      const running = (await guarded.list()).filter(({ started, ready }) => started === true || ready);
+      const running = (await withMetrics.list()).filter(({ started, ready }) => started === true || ready);
       return new Map(
-        await Promise.all(
-          running.map(async (replica) => [replica.name, await readServing(replica, addresses)] as const),
-        ),
+        await Promise.all(running.map(async (replica) => [replica.name, await readServing(replica)] as const)),
       );
     },
     loadBalancers: () =>
@@ -93,21 +81,19 @@ export function openServingCluster(
         const ingresses = (await networking.listNamespacedIngress(own)).items;
         return describeAddresses([...services.filter(({ spec }) => spec?.type === 'LoadBalancer'), ...ingresses]);
       }),
-    close: async () => {
-      await Promise.all([triton.close(), metrics.close()]);
-    },
+    close: () => withMetrics.close(),
   };
 }
 
-/** @param metrics addresses of Triton's metrics, by pod */
-async function readServing(replica: Replica, metrics: ReadonlyMap<string, string>): Promise<Serving> {
+/** @param replica with the address of Triton's metrics */
+async function readServing({ name, uid = name, url, agentUrl = '' }: Replica): Promise<Serving> {
   try {
-    const gpus = await countGpus(metrics.get(replica.name) ?? '').catch((error: unknown) => {
+    const gpus = await countGpus(url).catch((error: unknown) => {
       const { name, message } = error as Error;
       const why = name === 'TimeoutError' ? `no answer within ${formatDuration(METRICS_TIMEOUT_MS)}` : message;
       throw new Error(`Triton's metrics cannot be read: ${why}`);
     });
-    return { gpus, ...(await readModels(replica)) };
+    return { gpus, ...(await new AgentClient({ name, uid, url: agentUrl }).getState()) };
   } catch (error) {
     return { gpus: undefined, models: [], problem: (error as Error).message };
   }
@@ -118,20 +104,4 @@ async function countGpus(url: string): Promise<number> {
   const text = await response.text();
   if (!response.ok) throw new Error(`HTTP ${response.status}: ${text.trim()}`);
   return [...text.matchAll(/^nv_gpu_memory_total_bytes\{/gm)].length;
-}
-
-async function readModels(replica: Replica): Promise<Pick<Serving, 'models' | 'problem'>> {
-  const { name, uid = name, agentUrl } = replica;
-  if (agentUrl !== undefined) return new AgentClient({ name, uid, url: agentUrl }).getState();
-  const client = replicaClient(replica);
-  try {
-    const index = await client.repositoryIndex();
-    const ready = index.filter(({ state }) => state === 'READY').map((entry) => [entry.name, entry] as const);
-    const models = Object.fromEntries(ready);
-    const devices = await readDevices({ models }, client);
-    const served = Object.keys(models).sort();
-    return { models: served.map((model) => ({ name: model, device: devices[model] ?? null })), problem: null };
-  } finally {
-    client.close();
-  }
 }

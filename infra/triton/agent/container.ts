@@ -15,7 +15,7 @@ import {
   type SecretNames,
 } from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
-import { agentProgram, NODE_FLAGS } from './program';
+import { configMapFiles, NODE_FLAGS } from './program';
 
 type Container = input.core.v1.Container;
 type EnvVar = input.core.v1.EnvVar;
@@ -32,7 +32,7 @@ const TOKEN_DIRECTORY = '/var/run/secrets/aws';
  */
 export function createAgentProgram({ settings, namespace, options }: ComponentContext): pulumi.Output<string> {
   const metadata = { namespace, labels: labels(settings.name) };
-  return new ConfigMap(`${settings.name}-agent`, { metadata, data: agentProgram(), immutable: true }, options).metadata
+  return new ConfigMap(`${settings.name}-agent`, { metadata, ...configMapFiles(), immutable: true }, options).metadata
     .name;
 }
 
@@ -43,12 +43,8 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  *
  * Without a readiness probe, because a pod whose agent has ended serves on. That of Triton's container is probe.sh.
  */
-export function agentContainer(
-  settings: ResolvedTritonArgs,
-  { image }: NonNullable<ResolvedTritonArgs['agent']>,
-  secrets: SecretNames,
-): Container {
-  const { credentials, endpointUrl, modelRepository, region } = settings;
+export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
+  const { agentImage: image, credentials, endpointUrl, modelRepository, region } = settings;
   return {
     name: AGENT_CONTAINER,
     image,

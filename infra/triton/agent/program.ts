@@ -1,6 +1,7 @@
-import { buildSync } from 'esbuild';
+import { buildSync, type Metafile } from 'esbuild';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { brotliCompressSync } from 'node:zlib';
 import { paths } from '../../../src/core/paths';
 import type { PodPrograms } from '../../../src/local/pod';
 
@@ -29,15 +30,65 @@ export const podPrograms = (): PodPrograms => ({
   nodeFlags: NODE_FLAGS,
 });
 
+/** What a ConfigMap has, apart from its metadata. */
+export interface ConfigMapFiles {
+  data: Record<string, string>;
+  /** In base64. */
+  binaryData: Record<string, string>;
+}
+
+/** Runs the program, which is compressed beside this file. It needs no disk, and the volume of a ConfigMap is read-only. */
+const UNPACK = `const { readFileSync } = require('node:fs');
+const { brotliDecompressSync } = require('node:zlib');
+module._compile(brotliDecompressSync(readFileSync(__filename + '.br')).toString(), __filename);
+`;
+
+/**
+ * The files for a ConfigMap, whose limit is 1 MiB. Brotli, because the bytes of gzip depend on the processor and on the version
+ * of Node, and a ConfigMap with other bytes replaces every pod.
+ */
+export function configMapFiles(): ConfigMapFiles {
+  const { 'agent.cjs': program, ...data } = agentProgram();
+  return {
+    data: { ...data, 'agent.cjs': UNPACK },
+    binaryData: { 'agent.cjs.br': brotliCompressSync(program).toString('base64') },
+  };
+}
+
+/** A quarter of the limit of a ConfigMap, so that a program that doubles is noticed, and still works. */
+const MOST_BYTES = 256 * 1024;
+
+/**
+ * Checks the size of the program, when the package is built and in a test.
+ * @returns undefined if the program is small enough, or why not
+ */
+export function findSizeFault(most = MOST_BYTES): string | undefined {
+  const bytes = JSON.stringify(configMapFiles()).length;
+  if (bytes <= most) return undefined;
+  const sizes = new Map<string, number>();
+  for (const { inputs } of Object.values(bundle().metafile.outputs)) {
+    for (const [path, { bytesInOutput }] of Object.entries(inputs)) {
+      const name = /.*node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(path)?.[1] ?? 'this package';
+      sizes.set(name, (sizes.get(name) ?? 0) + bytesInOutput);
+    }
+  }
+  const largest = [...sizes].sort(([, a], [, b]) => b - a).slice(0, 5);
+  const list = largest.map(([name, size]) => `${name} ${Math.round(size / 1024)}`).join(', ');
+  return (
+    `the program of the agent takes ${bytes} bytes of a ConfigMap, more than ${most}: Kubernetes allows 1 MiB. ` +
+    `The largest parts, in KiB before compression: ${list}. Import less of them in src/agent, or take back their update`
+  );
+}
+
 let built: AgentProgram | undefined;
 
 /** The program of the agent as one file without dependencies, and the script that keeps it running. */
 export function agentProgram(): AgentProgram {
-  return (built ??= { 'agent.cjs': bundle(), 'supervise.sh': readScript('supervise.sh') });
+  return (built ??= { 'agent.cjs': bundle().text, 'supervise.sh': readScript('supervise.sh') });
 }
 
-function bundle(): string {
-  const { outputFiles } = buildSync({
+function bundle(): { text: string; metafile: Metafile } {
+  const { outputFiles, metafile } = buildSync({
     stdin: { contents: ENTRY, resolveDir: paths.root },
     bundle: true,
     minify: true,
@@ -46,6 +97,7 @@ function bundle(): string {
     target: 'node20',
     logLevel: 'error',
     write: false,
+    metafile: true,
   });
-  return outputFiles.map(({ text }) => text).join('');
+  return { text: outputFiles.map(({ text }) => text).join(''), metafile };
 }

@@ -9,7 +9,6 @@ export const ALERT_NAMES = [
   'TritonReplicaEvicted',
   'TritonMemoryHigh',
   'TritonUnschedulable',
-  'TritonModelsDiffer',
   'TritonNotServing',
   'TritonAgentDown',
   'TritonReleaseNotServed',

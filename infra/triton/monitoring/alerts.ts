@@ -6,8 +6,6 @@ import {
   agentSeries,
   autoscalerSeries,
   deploymentSeries,
-  loadedOn,
-  loadedPods,
   meanQueueMilliseconds,
   memoryShare,
   podSeries,
@@ -25,8 +23,6 @@ export interface AlertLimits {
   /** What the autoscaler follows; empty without an autoscaler. */
   signals: readonly LoadSignal[];
   gpusPerPod: number;
-  /** Whether a release agent runs beside each Triton. */
-  agents: boolean;
   /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;
   /** Longest time from the start of a container until it serves. */
@@ -49,18 +45,6 @@ export interface Alert {
   expression: string;
   /** One line, which may contain labels of the case. */
   summary: string;
-}
-
-/**
- * Versions that some replicas lack, on how many they are loaded. While a publisher loads on one replica after the other, the
- * number of those that lack it changes; a healthy replica that comes or goes does not change it.
- */
-function modelsDiffer(of: SeriesOf, { agents, loadSeconds }: AlertLimits): string {
-  const replicas = agents ? loadedPods(of) : servingPods(of);
-  const lacking = `${replicas} - on () group_right () ${loadedOn(of)}`;
-  return (
-    `${loadedOn(of)} < on () group_left () ${replicas}` + ` and changes((${lacking})[${loadSeconds + 60}s:1m]) == 0`
-  );
 }
 
 /** If every request fails and there is one every three minutes, this window always holds FEWEST_FAILURES. */
@@ -140,7 +124,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'warning',
       forSeconds: 0,
       // Kubernetes counts a native sidecar among the init containers. Prometheus extrapolates 2 to slightly more.
-      expression: (limits.agents ? ['container', 'init_container'] : ['container'])
+      expression: ['container', 'init_container']
         .map((kind) => `increase(kube_pod_${kind}_status_restarts_total${podSeries(of)}[${restartSeconds}s]) > 2.5`)
         .join(' or '),
       summary: `The replica {{ $labels.pod }} was restarted {{ $value | printf "%.0f" }} times within ${Math.ceil(restartSeconds / 60)} minutes.`,
@@ -168,17 +152,6 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: 900,
       expression: `sum by (pod) (kube_pod_status_unschedulable${podSeries(of)}) > 0`,
       summary: 'No node has room for the pod {{ $labels.pod }}.',
-    },
-    {
-      name: 'TritonModelsDiffer',
-      severity: 'warning',
-      // A replica that starts loads its models.
-      forSeconds: Math.max(900, limits.loadSeconds),
-      // A loaded model has series, so each replica should have the same ones. Triton answers before its agent loads models, and
-      // other alerts are about agents that load none.
-      expression: modelsDiffer(of, limits),
-      summary:
-        'Model {{ $labels.model }} version {{ $labels.version }} is loaded on {{ $value }} replicas, but not on all.',
     },
     {
       name: 'TritonRequestsFailing',
@@ -220,7 +193,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     ...sloAlerts(of, limits.slo),
     ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
     ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
-    ...(limits.agents ? agentAlerts(of, limits) : []),
+    ...agentAlerts(of, limits),
   ];
 }
 

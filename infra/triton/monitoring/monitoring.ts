@@ -25,8 +25,10 @@ export function seriesSelector({ name, namespace, monitoring }: ResolvedTritonAr
 export function createMonitoring(part: ComponentContext): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
-  if (monitoring.serviceMonitor) createServiceMonitor(part, monitoring);
-  if (monitoring.serviceMonitor && part.settings.agent !== undefined) createAgentMonitor(part, monitoring);
+  if (monitoring.serviceMonitor) {
+    createServiceMonitor(part, monitoring);
+    createAgentMonitor(part, monitoring);
+  }
   if (monitoring.alerts) createRules(part, monitoring);
   if (monitoring.dashboard) createDashboard(part);
 }
@@ -134,7 +136,6 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
     queueMilliseconds: autoscaling.queueMilliseconds,
     signals: followedSignals(settings),
     gpusPerPod: settings.gpusPerPod,
-    agents: settings.agent !== undefined,
     podReadySeconds: podReadySeconds(settings),
     startSeconds: startupSeconds(settings),
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,

@@ -70,7 +70,7 @@ export function servingPods(of: SeriesOf): string {
   return `sum(up${series(of)})`;
 }
 
-/** One value for each replica that has loaded models. Beside an agent, Triton answers before that. */
+/** One value for each replica that has loaded models. Triton answers before that. */
 export function podsWithModels(of: SeriesOf): string {
   return `count by (pod) (nv_inference_count${series(of)})`;
 }

@@ -7,6 +7,7 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { Progress } from '../../../src/cli/progress';
+import type { ConfigMapFiles } from '../../../infra/triton/agent/program';
 import { KEY_FILE } from '../../../src/agent/key-file';
 import { requestRestart } from '../../../src/agent/restart-request';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
@@ -58,7 +59,6 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
       gpusPerPod: 0,
       shutdown: { exitTimeoutSeconds: 5 },
-      agent: {},
     });
     const { spec } = (
       only('Deployment')['spec'] as {
@@ -68,8 +68,9 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     triton = spec.containers[0];
     agent = spec.initContainers[0];
     mkdirSync(program);
-    const files = only('ConfigMap', 'triton-agent')['data'] as Record<string, string>;
-    for (const [name, text] of Object.entries(files)) writeFileSync(join(program, name), text);
+    const { data, binaryData } = only('ConfigMap', 'triton-agent') as unknown as ConfigMapFiles;
+    for (const [name, text] of Object.entries(data)) writeFileSync(join(program, name), text);
+    for (const [name, text] of Object.entries(binaryData)) writeFileSync(join(program, name), text, 'base64');
     const [http = 0, grpc = 0, metrics = 0, read = 0, control = 0] = await freePorts(5);
     ports = { http, grpc, metrics, read, control };
     mkdirSync(volume);

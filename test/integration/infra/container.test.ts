@@ -1,27 +1,20 @@
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
-import { chmodSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { panels } from '../../../infra/triton/monitoring/dashboard';
 import { ruleGroups } from '../../../infra/triton/monitoring/monitoring';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { TempFileRegistry } from '../../../src/local/process/temp-file-registry';
 import { Progress } from '../../../src/cli/progress';
-import { ensurePlaceholder } from '../../../src/publish/apply/repository-writer';
-import { formatLocation } from '../../../src/release/location';
-import type { S3Store } from '../../../src/s3/store';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import { TritonHttpClient } from '../../../src/triton/http';
 import { OF, settingsOf } from '../../support/series';
 import { addingModel, askAfterForms, writeRepository } from '../../support/repository';
-import { runCommandLine } from '../../support/run';
-import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
 
-const LOCATION = { bucket: 'container-test', prefix: 'models' };
 const KEY = 'a-key-of-a-test-0123';
 const HEADER = 'triton-model-control-key';
 /** Prefix of the shared memory of the servers, which a killed server does not delete. */
@@ -34,15 +27,17 @@ interface Container {
   env: { name: string; value?: string }[];
 }
 
-/** Runs the container of the Deployment as a process on this machine, with its command, arguments and environment. */
-describe('the container that the Deployment describes, with a real tritonserver and S3', () => {
+/**
+ * Runs Triton's container of the Deployment as a process on this machine, with its command, arguments and environment.
+ * agent-pod.test.ts runs it beside the agent.
+ */
+describe('the container that the Deployment describes, with a real tritonserver', () => {
   const scratch = new Scratch();
-  const models = join(scratch.directory, 'models');
+  /** The volume that the agent writes. */
+  const volume = join(scratch.directory, 'volume');
   let python: PythonEnvironment;
   let installation: TritonInstallation;
   let container: Container;
-  let store: S3Store;
-  let endpoint: string;
 
   beforeAll(async () => {
     const tempFiles = new TempFileRegistry(join(scratch.directory, 'leftovers.json'));
@@ -50,22 +45,11 @@ describe('the container that the Deployment describes, with a real tritonserver 
     scratch.defer(() => tempFiles.remove());
     python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
     installation = await ensureTriton(python);
-    const s3 = await testS3(scratch);
-    endpoint = s3.endpoint;
-    store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
-    await ensurePlaceholder(store, LOCATION);
-    const { only } = await render({
-      modelRepository: `s3://${LOCATION.bucket}/${LOCATION.prefix}`,
-      region: LOCAL_REGION,
-      endpointUrl: s3.endpoint,
-      credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
-      modelControl: { key: KEY },
-      gpusPerPod: 0,
-      shutdown: { exitTimeoutSeconds: 5 },
-    });
+    const { only } = await render({ gpusPerPod: 0, shutdown: { exitTimeoutSeconds: 5 } });
     const spec = only('Deployment')['spec'] as { template: { spec: { containers: [Container] } } };
     container = spec.template.spec.containers[0];
-    mkdirSync(models);
+    writeRepository(join(volume, 'models'), addingModel('adds', { 1: 10 }));
+    writeFileSync(join(volume, 'control-key'), KEY);
   });
   afterAll(() => scratch.clean());
 
@@ -88,7 +72,7 @@ describe('the container that the Deployment describes, with a real tritonserver 
       name,
       command: container.command[0] as string,
       args: [
-        ...container.command.slice(1),
+        ...container.command.slice(1).map(expand),
         installation.binary,
         ...flags.map(expand),
         `--backend-directory=${backends}`,
@@ -115,49 +99,25 @@ describe('the container that the Deployment describes, with a real tritonserver 
     return { process: server, client, url, grpc: `127.0.0.1:${grpc}`, metrics: `http://127.0.0.1:${metrics}/metrics` };
   }
 
-  /** Expands variables in arguments like Kubernetes. */
-  const expand = (argument: string): string => argument.replaceAll('$(MODEL_CONTROL_KEY)', KEY);
+  const expand = (argument: string): string => argument.replaceAll('/var/cache/triton', volume);
 
   function environment(): NodeJS.ProcessEnv {
     const given = container.env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, value] as const]));
     return {
       ...Object.fromEntries(given),
-      AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
-      TRITON_AWS_MOUNT_DIRECTORY: models,
       PATH: [python.bin, process.env['PATH'] ?? ''].join(delimiter),
       LD_LIBRARY_PATH: [installation.libraries, python.libraries].filter((path) => path !== undefined).join(delimiter),
     };
   }
 
-  const index = (url: string, headers?: Record<string, string>): Promise<Response> =>
-    fetch(`${url}/v2/repository/index`, { method: 'POST', ...(headers === undefined ? {} : { headers }) });
-
-  async function publish(files: Record<string, string>): Promise<void> {
-    for (const [path, content] of Object.entries(files)) {
-      await store.putBytes(`${LOCATION.prefix}/${path}`, Buffer.from(content));
-    }
-  }
-
-  test('is ready with an empty repository and stops on SIGTERM sent to the shell', async () => {
-    const { process: server, url } = await start('empty');
-    expect(await (await index(url, { [HEADER]: KEY })).json()).toEqual([]);
-    await server.stop(30_000);
-    expect(await server.ended).toMatch(/exit code 0/);
-  });
-
   describe('with a model', () => {
     let running: Running;
 
     beforeAll(async () => {
-      await publish(addingModel('adds', { 1: 10 }));
       running = await start('first');
-    });
-
-    test('loads the model from S3 at the start and answers requests', async () => {
-      const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
-      const { outputs } = await running.client.infer('adds', [x]);
-      expect(outputs[0]?.data).toEqual(new Float32Array([11]));
+      const headers = { [HEADER]: KEY };
+      const load = `${running.url}/v2/repository/models/adds/load`;
+      expect((await fetch(load, { method: 'POST', headers })).status).toBe(200);
     });
 
     test('answers after large bodies with the Content-Type of curl -d', async () => {
@@ -192,34 +152,6 @@ describe('the container that the Deployment describes, with a real tritonserver 
       }
     });
 
-    test('publish and status report a missing key and succeed with it', async () => {
-      const repository = join(scratch.directory, 'repository');
-      writeRepository(repository, addingModel('more', { 1: 20 }));
-      const target = ['--bucket', formatLocation(LOCATION), '--endpoint-url', endpoint, '--triton', running.url];
-      const run = (command: string, args: string[], key?: string): ReturnType<typeof runCommandLine> =>
-        runCommandLine(command, [...args, ...target], {
-          AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
-          AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
-          ...(key === undefined ? {} : { TRITON_MODEL_CONTROL_KEY: key }),
-        });
-      const publishing = ['--repo', repository];
-      const refused = await run('sync-models', publishing);
-      expect(refused).toMatchObject({ code: 1 });
-      expect(refused.stderr).toMatch(
-        /denies model control without its key: .*restricted.*\n.*TRITON_MODEL_CONTROL_KEY/,
-      );
-      expect((await run('sync-models', publishing, `${KEY}x`)).stderr).toMatch(/with the given key/);
-      expect((await run('sync-models', publishing, `${KEY}\n`)).stderr).toMatch(
-        /not shown\) has other characters than printable ASCII/,
-      );
-      expect(await run('sync-models', publishing, KEY)).toMatchObject({ code: 0 });
-      const x = { name: 'x', datatype: 'FP32', shape: [1], data: new Float32Array([1]) } as const;
-      expect((await running.client.infer('more', [x])).outputs[0]?.data).toEqual(new Float32Array([21]));
-      expect((await run('status', [])).stdout).toMatch(/denies model control without its key/);
-      // The server also serves a model that was not published here.
-      expect((await run('status', [], KEY)).stdout).toMatch(/more +1 +READY +as released/);
-    });
-
     test('applies the same rules over gRPC', async () => {
       const call = (key?: string): Promise<string> => callGrpc(running.grpc, key);
       expect(await call()).toMatch(/restricted/);
@@ -239,20 +171,6 @@ describe('the container that the Deployment describes, with a real tritonserver 
       const missing = [...asked].filter((metric) => !text.includes(`\n${metric}{`) && !text.includes(`\n${metric} `));
       expect(missing.sort()).toEqual(['nv_gpu_memory_total_bytes', 'nv_gpu_memory_used_bytes', 'nv_gpu_utilization']);
       expect(asked.size).toBeGreaterThan(8);
-    });
-
-    test('loads the model again after the container was killed and restarted in its pod', async () => {
-      writeFileSync(join(models, 'left'), 'by something else');
-      mkdirSync(join(models, 'read-only'));
-      chmodSync(join(models, 'read-only'), 0o500);
-      running.process.killGroup();
-      await running.process.ended;
-      const before = readdirSync(models);
-      expect(before.length).toBeGreaterThan(2);
-      const again = await start('again');
-      expect(await again.client.modelReady('adds')).toBe(true);
-      const left = readdirSync(models);
-      expect(left.filter((name) => before.includes(name))).toEqual([]);
     });
   });
 });

@@ -132,7 +132,6 @@ describeUnless(whyMissing('jq'), 'ids.jq', () => {
       'Bucket models': 'id of models',
       'BucketPolicy models': 'id of models',
       'BucketPolicy models-access-logs': 'id of models-access-logs',
-      'BucketObjectv2 models-placeholder': 'id of models/models/.keep',
       'Cluster cluster': 'triton-prod',
       'LogGroup cluster-control-plane': 'id of cluster-control-plane',
       'Addon cluster-addons-vpc-cni': 'triton-prod:vpc-cni',
@@ -145,7 +144,7 @@ describeUnless(whyMissing('jq'), 'ids.jq', () => {
       'RolePolicyAttachment gpu-groups-AmazonEKS_CNI_Policy':
         'triton-prod-gpu-groups-a1b2c3d/arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy',
       'NodePool gpu-large': 'large',
-      'Secret triton-model-control': 'triton/triton-model-control-a1b2c3d4',
+      'ConfigMap triton-agent': 'triton/triton-agent-a1b2c3d4',
     };
     expect(Object.fromEntries(Object.keys(expected).map((key) => [key, entries.get(key)?.id]))).toEqual(expected);
     const provider = [...entries].find(([key]) => key.startsWith('kubernetes kubernetes-'))?.[1];

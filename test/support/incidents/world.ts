@@ -83,7 +83,6 @@ export class World {
       new TritonServer(NAME, {
         ...ARGS,
         modelRepository: repository,
-        agent: {},
         replicas: REPLICAS,
         gpusPerPod: 1,
         resources: { memoryGiB: MEMORY_GIB },

@@ -23,7 +23,7 @@ const pod = ({ name = 'triton-0', phase = 'Running', ready = 'True', ending = fa
 test('servingPods returns name, uid, port and readiness of a running pod', () => {
   const { status, ...rest } = pod();
   const running = { ...rest, status: { ...status, containerStatuses: [{ state: {} }, { state: { running: {} } }] } };
-  const found = { name: 'triton-0', uid: 'uid of triton-0', port: 8000, grpcPort: 8001, ready: true, hasAgent: false };
+  const found = { name: 'triton-0', uid: 'uid of triton-0', port: 8000, ready: true };
   expect(servingPods([running])).toEqual([{ ...found, started: true }]);
   expect(servingPods([pod()])).toEqual([{ ...found, started: false }]);
 });
@@ -60,10 +60,6 @@ describe('the port of servingPods', () => {
   });
   test('is the given port, if one is given', () => {
     expect(servingPods([pod({ ports })], 7000)[0]?.port).toBe(7000);
-  });
-  test('is the container port named grpc for gRPC, or 8001', () => {
-    const named = [...ports, { containerPort: 9001, name: 'grpc' }];
-    expect([ports, named].map((given) => servingPods([pod({ ports: given })])[0]?.grpcPort)).toEqual([8001, 9001]);
   });
   test('is 8000 if the pod has no port named http', () => {
     expect(servingPods([pod({ ports: ports.slice(0, 1) })])[0]?.port).toBe(8000);

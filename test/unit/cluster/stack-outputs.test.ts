@@ -23,11 +23,6 @@ test('parseStackOutputs keeps a kubeconfig that is text', () => {
   expect(parseStackOutputs('dev', outputs).cluster?.kubeconfig).toBe('apiVersion: v1\nkind: Config\n');
 });
 
-test('parseStackOutputs returns the key of the model control API', () => {
-  const modelControlKey = 'a-key-of-a-test-0123';
-  expect(parseStackOutputs('dev', { ...bucket, modelControlKey })).toEqual({ ...bucket, modelControlKey });
-});
-
 test('parseStackOutputs treats null as a missing output', () => {
   expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
 });
@@ -67,8 +62,7 @@ test('parseStackOutputs requires all outputs of a cluster if one exists', () => 
 });
 
 test('parseStackOutputs does not show a secret of the wrong type', () => {
-  expect(getProblems({ ...bucket, modelControlKey: 'short', ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
-    ['output modelControlKey', "is a string that is not shown (the key of the replicas' model control API)"],
+  expect(getProblems({ ...bucket, ...cluster, kubeconfig: ['very-secret-token'] })).toEqual([
     ['output kubeconfig', 'is a list that is not shown (the credentials of the cluster)'],
   ]);
 });

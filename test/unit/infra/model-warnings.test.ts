@@ -77,15 +77,14 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
 
 /** Two releases, and 64 MiB for the notes of the agent. */
 test.each([
-  { agent: true, bytes: GIB / 2 - 40 * 2 ** 20, expected: [] },
-  { agent: true, bytes: GIB / 2, expected: [expect.stringMatching(/^two releases .* 1\.0 GiB of disk, .* is 1, /)] },
-  { agent: false, bytes: GIB / 2, expected: [] },
-])('modelWarnings of the disk for a model of $bytes bytes, agent: $agent', async ({ agent, bytes, expected }) => {
+  { bytes: GIB / 2 - 40 * 2 ** 20, expected: [] },
+  { bytes: GIB / 2, expected: [expect.stringMatching(/^two releases .* 1\.0 GiB of disk, .* is 1, /)] },
+])('modelWarnings of the disk for a model of $bytes bytes', async ({ bytes, expected }) => {
   const directory = repository(0, ON_CPU);
   const large = join(directory, 'wide/1/large.bin');
   writeFileSync(large, '');
   truncateSync(large, bytes); // The file takes no space.
-  expect(await warnings({ agent, resources: { scratchGiB: 1 } }, directory)).toEqual(expected);
+  expect(await warnings({ resources: { scratchGiB: 1 } }, directory)).toEqual(expected);
 });
 
 const AUTOSCALING = { kind: 'keda', prometheusUrl: 'http://prometheus:9090', minReplicas: 1, maxReplicas: 4 };

@@ -118,7 +118,6 @@ test.each<[string, Record<string, unknown>, string[]]>([
     ],
   ],
   ['a way in where none was', BALANCED, []],
-  ['agent', { agent: true }, ['agent false -> true replaces every replica']],
 ])('getServedChanges reports %s', (_, values, expected) => {
   const found = changes(kept('staging'), 'staging', values);
   expect(found).toEqual(expected.map((text) => expect.stringContaining(text) as string));
@@ -168,23 +167,6 @@ test('getServedChanges reports another region, another load balancer, and one th
   expect(getServedChanges(kept('staging'), elsewhere)).toEqual([
     expect.stringMatching(/^aws:region us-east-1 -> eu-west-1 replaces every resource/),
   ]);
-});
-
-test('getServedChanges reports an agent that is removed', () => {
-  const state = (names: string[]): StateResources => ({
-    deployment: {
-      type: 'kubernetes:apps/v1:Deployment',
-      outputs: {
-        metadata: { namespace: 'triton' },
-        spec: { template: { spec: { initContainers: names.map((name) => ({ name })) } } },
-      },
-    },
-  });
-  expect(changes(state(['agent']), 'local', { ...EXISTING, agent: true })).toEqual([]);
-  expect(changes(state(['agent']), 'local', EXISTING)).toEqual([
-    expect.stringContaining('agent true -> false replaces every replica'),
-  ]);
-  expect(changes(state(['other']), 'local', EXISTING)).toEqual([]);
 });
 
 test('keepPublisher keeps the role and the provider that the stack created for publishers, and no other provider', () => {

@@ -194,7 +194,6 @@ describe('readSettings reports', () => {
         privateSubnetIds: ['subnet-0a', 'subnet-0b'],
         exposure: 'internal-load-balancer',
         clientCidrs: ['10.0.0.0/8'],
-        modelControlKey: 'a-key-of-a-test-0',
       },
       'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
@@ -208,7 +207,6 @@ describe('readSettings reports', () => {
         gpuNodePools: [],
         exposure: 'internal-load-balancer',
         clientCidrs: ['10.0.0.0/8'],
-        modelControlKey: 'a-key-of-a-test-0',
       },
       'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
@@ -227,17 +225,6 @@ describe('readSettings reports', () => {
       { publisherGroup: 'system:serviceaccounts:publish' },
       'publisherGroup: is "system:serviceaccounts:publish"; allowed: a name that does not begin with system:, eks:, aws:, amazon: or iam:\n' +
         '    -> EKS admits no role to such a group',
-    ],
-    [
-      'two sources of the model-control key',
-      { modelControlKey: 'a-key-of-a-test-0123', modelControlSecret: 'triton-key' },
-      'modelControlSecret: is set, and a key too; allowed: one of them\n' +
-        '    -> the Secret holds the key, so remove the other setting',
-    ],
-    [
-      'a Secret that cannot exist',
-      { modelControlSecret: 'Triton_Key' },
-      'modelControlSecret: is "Triton_Key"; allowed: lower-case letters, digits, dots and hyphens',
     ],
     [
       'administrators that are no roles',
@@ -315,13 +302,8 @@ describe('readSettings reports', () => {
       's3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them',
     ],
     [
-      'a pruner of replicas without an agent',
-      { prunerSubjects: ['repo:acme/serving:environment:prune'] },
-      'prunerSubjects: is set, but agent is false\n    -> set agent to true, or remove prunerSubjects',
-    ],
-    [
       'a pruner without a publisher',
-      { agent: true, publisherSubjects: [], prunerSubjects: ['repo:acme/serving:environment:prune'] },
+      { publisherSubjects: [], prunerSubjects: ['repo:acme/serving:environment:prune'] },
       'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
     ],
     [
@@ -356,21 +338,18 @@ describe('readSettings reports', () => {
   });
 
   test('a secret that is not encrypted, without its value', () => {
-    const source = getConfig('staging', { modelControlKey: 'a-key-that-is-not-shown' });
+    const source = getConfig('staging', { s3SecretAccessKey: 'a-key-that-is-not-shown' });
     const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
     expect(read).toThrow(UserError);
-    expect(getProblems({ modelControlKey: 'short' })).toEqual([
-      'modelControlKey: is a value that is not shown; allowed: at least 16 letters, digits, _ or -',
-    ]);
   });
 
   test('an encrypted setting that would not stay encrypted', () => {
-    const encrypted = new Set(['extraArguments', 'replicas', 'environment', 'modelControlKey']);
-    const values = { extraArguments: ['--log-verbose=1'], replicas: 2, modelControlKey: 'a-key-of-a-test-0123' };
+    const encrypted = new Set(['extraArguments', 'replicas', 'environment']);
+    const values = { extraArguments: ['--log-verbose=1'], replicas: 2 };
     const said =
       'is encrypted, but the state and the resources of the stack contain this setting in plain text\n' +
       '    -> set it without --secret if it is not secret; only kubeconfig, s3AccessKeyId, s3SecretAccessKey, ' +
-      'ingressOidcClientSecret, modelControlKey, environment stay encrypted';
+      'ingressOidcClientSecret, environment stay encrypted';
     const found = getProblems({ ...values, environment: { TOKEN: 'hidden' } }, 'staging', { encrypted });
     expect(found.sort()).toEqual([`extraArguments: ${said}`, `replicas: ${said}`]);
   });
@@ -380,7 +359,7 @@ describe('readSettings reports', () => {
       `is ${JSON.stringify(subject)}: a subject has no *, ? and $, and one of GitHub names a repository; allowed: ` +
       'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
     expect(getProblems({ publisherSubjects: [subject] })).toEqual([`publisherSubjects[0]: ${fault}`]);
-    expect(getProblems({ agent: true, prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
+    expect(getProblems({ prunerSubjects: [subject] })).toEqual([`prunerSubjects[0]: ${fault}`]);
   });
 
   test('system nodes with ARM processors, and names without a size', () => {
@@ -581,24 +560,21 @@ describe('readSettings rejects GPU node pools', () => {
     const small =
       'gpuNodePools[0].instanceTypes: has g5.xlarge with 3.92 cores and 13.83 GiB for pods of its 4 cores and 16 GiB';
     expect(getProblems({ resources: { memoryGiB: 14 }, gpuNodePools })).toEqual([
-      `${small}, but a replica needs 2 cores and 14 GiB\n${hint}`,
+      `${small}, but a replica needs 2.25 cores and 14.25 GiB\n${hint}`,
     ]);
     expect(getProblems({ resources: { cpu: 4 }, gpuNodePools })).toEqual([
-      `${small}, but a replica needs 4 cores and 8 GiB\n${hint}`,
+      `${small}, but a replica needs 4.25 cores and 8.25 GiB\n${hint}`,
     ]);
     expect(getProblems({ resources: { cpu: 3, memoryGiB: 13 }, gpuNodePools })).toEqual([]);
     expect(getProblems({ resources: { memoryGiB: 64 }, gpusPerPod: 0, gpuNodePools })).toEqual([]);
   });
 
   test.each([
-    ['auto-mode', 15, false, 1],
-    ['managed-node-group', 15, false, 0],
-    ['managed-node-group', 15, true, 1],
-    ['managed-node-group', 16, false, 1],
-  ])('of %s on g5.xlarge with %i GiB for a replica, agent %s: %i problems', (mechanism, memoryGiB, agent, problems) => {
-    expect(getProblems({ resources: { memoryGiB }, agent, gpuNodePools: [{ ...POOL, mechanism }] })).toHaveLength(
-      problems,
-    );
+    ['auto-mode', 14, 1],
+    ['managed-node-group', 14, 0],
+    ['managed-node-group', 15, 1],
+  ])('of %s on g5.xlarge with %i GiB for Triton: %i problems', (mechanism, memoryGiB, problems) => {
+    expect(getProblems({ resources: { memoryGiB }, gpuNodePools: [{ ...POOL, mechanism }] })).toHaveLength(problems);
   });
 
   test.each(['default', 'system', 'general-purpose'])('of Auto Mode with the name %s', (name) => {
@@ -704,7 +680,7 @@ describe('readSettings with instanceTypeFacts', () => {
     [
       'a pod that fits',
       {},
-      { resources: { memoryGiB: 56 }, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
+      { resources: { memoryGiB: 55 }, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
       undefined,
     ],
     [

@@ -117,9 +117,9 @@ test('stackFile finds an encrypted value in a mapping', () => {
 });
 
 test('stackFile returns the names of secrets, but not their values', () => {
-  const { values, encrypted } = read('config:\n  triton-serving:modelControlKey:\n    secure: AAAB\n');
-  expect(Object.keys(values)).toEqual(['modelControlKey']);
-  expect([...encrypted]).toEqual(['modelControlKey']);
+  const { values, encrypted } = read('config:\n  triton-serving:s3SecretAccessKey:\n    secure: AAAB\n');
+  expect(Object.keys(values)).toEqual(['s3SecretAccessKey']);
+  expect([...encrypted]).toEqual(['s3SecretAccessKey']);
 });
 
 test('stackFile reads the keys of the project that Pulumi.yaml names', () => {

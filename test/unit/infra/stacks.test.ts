@@ -76,16 +76,6 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('exports the key of the model control API as a secret: the configured key, or a random one', async () => {
-    const random = expect.stringMatching(/^[0-9a-f]{48}$/) as string;
-    expect(made.outputs['modelControlKey']).toEqual({ secret: random });
-    const guarded = await registeredStack(stack, { modelControlKey: 'a-key-of-a-test-0123' });
-    expect(guarded.outputs['modelControlKey']).toEqual({ secret: 'a-key-of-a-test-0123' });
-    const named = await registeredStack(stack, { modelControlSecret: 'triton-key' });
-    expect(named.outputs).toMatchObject({ modelControlSecret: 'triton-key' });
-    expect(named.outputs).not.toHaveProperty('modelControlKey');
-  });
-
   test('creates a cluster with Auto Mode, a private API, encrypted secrets and all logs', () => {
     const { inputs } = made.only('aws:eks/cluster:Cluster');
     expect(inputs).toEqual({
@@ -273,10 +263,8 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const { nodeSelector, tolerations } = deployment.spec.template.spec;
     expect(nodeSelector).toEqual({ 'triton-serving/gpu': 'true' });
     expect(tolerations).toContainEqual({ key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' });
-    expect(made.only('kubernetes:core/v1:ServiceAccount', 'triton').inputs['metadata']).toMatchObject({
-      name: 'triton',
-      annotations: { 'eks.amazonaws.com/role-arn': roleArn(`server`) },
-    });
+    const role = `{"name":"AWS_ROLE_ARN","value":"${roleArn('server')}"}`;
+    expect(JSON.stringify(deployment.spec.template.spec)).toContain(role);
   });
 
   /** Checks who may assume a role: tokens of the issuer under these conditions, and no others. */
@@ -294,12 +282,12 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   }
 
-  test('lets only the service accounts of the replicas, with and without an agent, assume their role', () => {
+  test('lets only the service account of the replicas assume their role', () => {
     const issuer = 'oidc.eks.us-east-1.amazonaws.com/id/A1B2C3';
     expectTrust('server', issuer, {
       StringEquals: {
         [`${issuer}:aud`]: 'sts.amazonaws.com',
-        [`${issuer}:sub`]: ['system:serviceaccount:triton:triton', 'system:serviceaccount:triton:triton-agent'],
+        [`${issuer}:sub`]: 'system:serviceaccount:triton:triton',
       },
     });
   });
@@ -399,12 +387,6 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     });
   });
 
-  test('creates a placeholder in the repository before Triton', () => {
-    const placeholder = made.only('aws:s3/bucketObjectv2:BucketObjectv2');
-    expect(placeholder.inputs).toMatchObject({ bucket: `models-a1b2c3d`, key: 'models/.keep' });
-    expect(made.only('triton-serving:infra:TritonServer').dependencies).toContain(placeholder.urn);
-  });
-
   test('protects only resources that cannot be recreated, and the settings of buckets', () => {
     const names = made.resources
       .filter(({ protect }) => protect)
@@ -428,20 +410,16 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
             'Role publisher',
           ],
     );
-    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
+    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type));
     expect(settings.map(({ protect }) => protect)).toEqual(settings.map(() => stack === 'prod'));
-    // Another prefix replaces it.
-    expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').protect).toBe(false);
   });
 
   test('deletes the models bucket before its key, and the settings of a bucket only together with the bucket', () => {
     const models = `models`;
     const bucket = made.only('aws:s3/bucket:Bucket', models);
     expect(bucket.dependencies).toContain(made.only('aws:kms/key:Key', `${models}-key`).urn);
-    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type) && !type.endsWith('v2'));
+    const settings = made.resources.filter(({ type }) => /:Bucket[A-Z]\w+$/.test(type));
     expect(settings.map(({ deletedWith }) => deletedWith)).toEqual(settings.map(({ parent }) => parent));
-    // S3 refuses to delete a bucket with objects.
-    expect(made.only('aws:s3/bucketObjectv2:BucketObjectv2').deletedWith).toBe('');
   });
 
   test('creates a cluster with another name before it deletes anything of the old cluster', () => {

@@ -133,7 +133,7 @@ test('Prometheus scrapes DCGM exporter if the stack has monitoring', async () =>
   const made = await variant({ gpuNodePools, monitoring: { scrapeSeconds: 30 } });
   const daemonSet = made.all('kubernetes:apps/v1:DaemonSet').find(({ name }) => name.endsWith('dcgm-exporter'));
   const { spec } = daemonSet?.inputs as { spec: { template: { metadata: { labels: object } } } };
-  expect(made.only('kubernetes:monitoring.coreos.com/v1:PodMonitor').inputs).toMatchObject({
+  expect(made.all('kubernetes:monitoring.coreos.com/v1:PodMonitor')[0]?.inputs).toMatchObject({
     metadata: { namespace: 'gpu-node-agents', labels: { release: 'kube-prometheus-stack' } },
     spec: {
       selector: { matchLabels: spec.template.metadata.labels },
@@ -177,13 +177,13 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
   const KEDA = { kind: 'keda', minReplicas: 1 };
   const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 1000 };
 
-  // A replica takes 1270 s by default.
+  // A replica takes 1120 s by default.
   test.each([
     ['two replicas', {}, 4, 336],
-    ['11 replicas, which need 13970 s', { replicas: 11 }, 4, 336],
-    ['12 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 12 } }, 8, 336],
+    ['12 replicas, which need 13440 s', { replicas: 12 }, 4, 336],
+    ['13 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 13 } }, 8, 336],
     ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 4, 336],
-    ['replicas that take an hour to drain', { replicas: 3, shutdown: { drainSeconds: 3600 } }, 8, 336],
+    ['replicas that take an hour to drain', { replicas: 4, shutdown: { drainSeconds: 3600 } }, 8, 336],
     ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 4, 500],
     ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
   ])('%s', async (_, values, hours, expireAfter) => {

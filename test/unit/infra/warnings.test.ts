@@ -86,7 +86,7 @@ test('getWarnings reports example values', () => {
 
 test('getWarnings reports an example value in prunerSubjects alone', () => {
   const prunerSubjects = ['repo:-your-organisation-/serving:environment:prune'];
-  expect(of({ ...OWN, prunerSubjects, agent: true })).toEqual([
+  expect(of({ ...OWN, prunerSubjects })).toEqual([
     'prunerSubjects names -your-organisation-, which is an example value, so nothing can prune: set the subjects of the job that prunes',
   ]);
 });
@@ -129,7 +129,7 @@ describe('getWarnings compares subjects of GitHub with the forms that repositori
     ['beside another one with ids', { publisherSubjects: [NEW, `${OLD}-2`] }, [`${OLD}-2`]],
     [
       'of the pruner',
-      { publisherSubjects: [NEW], prunerSubjects: [OLD.replace('staging', 'prune')], agent: true },
+      { publisherSubjects: [NEW], prunerSubjects: [OLD.replace('staging', 'prune')] },
       [OLD.replace('staging', 'prune')],
     ],
     ['of GitLab', { publisherIssuer: 'https://gitlab.com', publisherSubjects: [OLD] }, []],
@@ -177,7 +177,7 @@ test.each<[string, Record<string, unknown>, boolean]>([
     isReported
       ? [
           expect.stringMatching(
-            /^protect is true, but every GPU node pool prefers spot .* may need 21 minutes on a new node/,
+            /^protect is true, but every GPU node pool prefers spot .* may need 18 minutes on a new node/,
           ),
         ]
       : [],
@@ -186,7 +186,7 @@ test.each<[string, Record<string, unknown>, boolean]>([
 
 const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 9 } };
 test.each<[string, string, Record<string, unknown>, string | undefined]>([
-  ['staging', 'staging', {}, '0 of 2 replicas remain, and the others are missing for up to 21 minutes'],
+  ['staging', 'staging', {}, '0 of 2 replicas remain, and the others are missing for up to 18 minutes'],
   ['prod', 'prod', {}, undefined],
   ['prod with an autoscaler', 'prod', SCALED, '4 of 9 replicas remain (a10g), and the others'],
   ['managed groups of both', 'staging', { ...SCALED, gpuNodePools: [GROUP] }, '2 of 9 replicas remain (a10g), and'],

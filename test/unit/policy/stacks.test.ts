@@ -51,7 +51,7 @@ describe.each([
   ['staging', PUBLISHER],
   ['prod', PUBLISHER],
   ['staging', GROUPS],
-  ['staging', { ...PUBLISHER, agent: true, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
+  ['staging', { ...PUBLISHER, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
   ['staging', { bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
 ])('%s %j', (name, changes) => {
   let resources: RegisteredResource[];

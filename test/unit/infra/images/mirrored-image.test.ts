@@ -8,18 +8,15 @@ const settings = (values: object = {}, stack = 'staging'): Settings =>
   readSettings({ ...getConfig('staging', { mirrorImages: true, ...values }), stack });
 const DIGEST = `sha256:${'1'.repeat(64)}`;
 
-test('mirroredImages are those of the pods, with the agent only if the stack has one', () => {
-  expect(mirroredImages(settings())).toEqual([
+test('mirroredImages are those of the pods', () => {
+  expect(mirroredImages(settings({}, 'Prod.EU_1'))).toMatchObject([
     {
       setting: 'image',
       source: defaultImage(),
       digest: undefined,
-      repository: 'triton-staging/tritonserver',
+      repository: 'triton-prod.eu_1/tritonserver',
       tag: copyTag(defaultImage()),
     },
-  ]);
-  expect(mirroredImages(settings({ agent: true }, 'Prod.EU_1'))).toMatchObject([
-    { repository: 'triton-prod.eu_1/tritonserver' },
     { setting: 'agentImage', source: AGENT_IMAGE, repository: 'triton-prod.eu_1/node' },
   ]);
 });
@@ -50,7 +47,7 @@ describe('useMirror', () => {
 
   test('replaces both images by their copies', async () => {
     const image = `registry.example/triton:1@${DIGEST}`;
-    const given = settings({ image, agent: true, agentImage: 'node:24' });
+    const given = settings({ image, agentImage: 'node:24' });
     const state = { a: repository('tritonserver'), b: repository('node') };
     const other = `sha256:${'2'.repeat(64)}`;
     const listed = list([
@@ -60,7 +57,7 @@ describe('useMirror', () => {
     const { settings: used, warning } = await useMirror(given, state, listed);
     expect(warning).toBeUndefined();
     expect(used.triton.image).toBe(`registry/triton-staging/tritonserver@${DIGEST}`);
-    expect(used.triton.agent).toEqual({ image: `registry/triton-staging/node@${other}` });
+    expect(used.triton.agentImage).toBe(`registry/triton-staging/node@${other}`);
     // The warnings of the preview read the release in the name of the source.
     expect(given.triton.image).toBe(image);
   });
@@ -71,7 +68,7 @@ describe('useMirror', () => {
   ])('warns that pods of %s pull from the source', async (_, state) => {
     const given = settings();
     const { settings: used, warning } = await useMirror(given, state, none);
-    expect(warning).toContain(`repositories for ${defaultImage()}, and the pods pull from`);
+    expect(warning).toContain(`repositories for ${defaultImage()}, ${AGENT_IMAGE}, and the pods pull from`);
     expect(used.triton.image).toBeUndefined();
   });
 
@@ -101,7 +98,7 @@ describe('the ECR repositories', () => {
   });
 
   test('have immutable tags, scans and encryption, and expire only images without a tag', async () => {
-    const made = await registeredStack('staging', { mirrorImages: true, agent: true });
+    const made = await registeredStack('staging', { mirrorImages: true });
     expect(made.all(REPOSITORY).map(({ inputs }) => inputs)).toEqual(
       ['tritonserver', 'node'].map((name) => ({
         name: `triton-staging/${name}`,
@@ -120,7 +117,10 @@ describe('the ECR repositories', () => {
 
   test('of a protected stack cannot be deleted', async () => {
     const made = await registeredStack('prod', { mirrorImages: true });
-    const { protect, inputs } = made.only(REPOSITORY);
-    expect([protect, inputs['forceDelete']]).toEqual([true, false]);
+    const found = made.all(REPOSITORY).map(({ protect, inputs }) => [protect, inputs['forceDelete']]);
+    expect(found).toEqual([
+      [true, false],
+      [true, false],
+    ]);
   });
 });

@@ -1,21 +1,17 @@
 import type { Exposure } from '../../../../infra/triton/args';
-import { requireControlKey } from '../../../../infra/triton/secrets';
 import { LABELS, render } from '../../../support/render';
 
 test('TritonServer with defaults creates exactly these objects', async () => {
-  const { kinds, outputs: made, objects } = await render();
-  const { modelControlKey, ...outputs } = made;
-  expect(modelControlKey.secret).not.toBe('');
+  const { kinds, outputs, objects } = await render();
   expect(kinds()).toEqual([
+    'ConfigMap',
     'Deployment',
     'Namespace',
     'NetworkPolicy',
     'NetworkPolicy',
     'PodDisruptionBudget',
-    'Secret',
     'Service',
     'Service',
-    'ServiceAccount',
     'ServiceAccount',
     'TritonServer',
   ]);
@@ -40,9 +36,9 @@ test('TritonServer names its objects after the component', async () => {
     .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
     .map(({ manifest }) => manifest['metadata'] as { name?: string; namespace: string });
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
-  // Pulumi gives a Secret a new name when its content changes.
+  // Pulumi gives the ConfigMap of the agent a new name when its content changes.
   expect(new Set(metadata.map(({ name }) => name))).toEqual(
-    new Set(['faces', 'faces-agent', 'faces-default-deny', 'faces-headless', undefined]),
+    new Set(['faces', 'faces-default-deny', 'faces-headless', undefined]),
   );
 });
 
@@ -109,76 +105,20 @@ describe('the namespace', () => {
   });
 });
 
-describe('the pods', () => {
-  test('have a role in AWS and no token of Kubernetes', async () => {
-    const { only } = await render();
-    expect(only('ServiceAccount', 'triton')).toEqual({
-      apiVersion: 'v1',
-      kind: 'ServiceAccount',
-      metadata: {
-        name: 'triton',
-        namespace: 'triton',
-        labels: LABELS,
-        annotations: { 'eks.amazonaws.com/role-arn': 'arn:aws:iam::123456789012:role/triton' },
-      },
-      automountServiceAccountToken: false,
-    });
+test('static keys are in a Secret whose name changes with its content', async () => {
+  const { only } = await render({
+    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
   });
-
-  test('with static keys have no role, and read the keys from a Secret whose name changes with its content', async () => {
-    const { only } = await render({
-      credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
-    });
-    expect(only('ServiceAccount', 'triton')['metadata']).not.toHaveProperty('annotations');
-    expect(only('Secret', 'triton-credentials')).toEqual({
-      apiVersion: 'v1',
-      kind: 'Secret',
-      // No name: Pulumi makes up a new one for new content.
-      metadata: { namespace: 'triton', labels: LABELS },
-      stringData: { secret: { accessKeyId: 'id', secretAccessKey: 'key' } },
-    });
-  });
-
-  test('get the configured model control key from a Secret, which updates', async () => {
-    const { only, objects, outputs } = await render({ modelControl: { key: 'a-key-of-a-test-0123' } });
-    const data = { secret: { key: Buffer.from('a-key-of-a-test-0123').toString('base64') } };
-    expect(only('Secret', 'triton-model-control')['data']).toEqual(data);
-    expect(outputs.modelControlKey).toEqual({ secret: 'a-key-of-a-test-0123' });
-    expect(objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['type']);
-  });
-
-  test('get the key from a Secret of others, which the program does not read', async () => {
-    const { objects, only, outputs } = await render({
-      modelControl: { secretName: 'of-others' },
-      publisherGroup: 'group',
-    });
-    expect(objects.filter(({ type }) => type.endsWith(':Secret'))).toEqual([]);
-    expect(JSON.stringify(only('Deployment'))).toContain('{"key":"key","name":"of-others"}');
-    expect(JSON.stringify(only('Role'))).toContain('"resourceNames":["of-others"]');
-    expect(outputs.modelControlKey).toBeUndefined();
-  });
-
-  test('get a random model control key, which later runs keep', async () => {
-    const [one, two] = [await render(), await render()];
-    const { secret } = one.only('Secret', 'triton-model-control')['data'] as { secret: { key: string } };
-    expect(Buffer.from(secret.key, 'base64').toString()).toBe(one.outputs.modelControlKey.secret);
-    expect(one.outputs.modelControlKey.secret).toMatch(/^[0-9a-f]{48}$/);
-    expect(two.outputs.modelControlKey).not.toEqual(one.outputs.modelControlKey);
-    expect(one.objects.find(({ name }) => name === 'triton-model-control')?.ignoreChanges).toEqual(['data', 'type']);
+  expect(only('Secret', 'triton-credentials')).toEqual({
+    apiVersion: 'v1',
+    kind: 'Secret',
+    // No name: Pulumi makes up a new one for new content.
+    metadata: { namespace: 'triton', labels: LABELS },
+    stringData: { secret: { accessKeyId: 'id', secretAccessKey: 'key' } },
   });
 });
 
-test.each(['too-short', 'a key with spaces in it', 'a,comma:and=more-of-them', `${'a'.repeat(16)}\n`])(
-  'the key %j is rejected and not shown',
-  (key) => {
-    expect(() => requireControlKey(key)).toThrow(
-      `modelControl.key: a text of ${key.length} characters, which is not shown; allowed: at least 16 letters, digits, _ or -`,
-    );
-    expect(requireControlKey('a-key-of-a_test-0')).toBe('a-key-of-a_test-0');
-  },
-);
-
-test('publisherGroup may only list pods, forward ports and read the model-control key in the namespace', async () => {
+test('publisherGroup may only list pods and forward ports in the namespace', async () => {
   const { only } = await render({ publisherGroup: 'publishers' });
   const metadata = { name: 'triton-publisher', namespace: 'triton', labels: LABELS };
   expect(only('Role')).toEqual({
@@ -188,7 +128,6 @@ test('publisherGroup may only list pods, forward ports and read the model-contro
     rules: [
       { apiGroups: [''], resources: ['pods'], verbs: ['list'] },
       { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
-      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-model-control-a1b2c3d'], verbs: ['get'] },
     ],
   });
   expect(only('RoleBinding')).toEqual({

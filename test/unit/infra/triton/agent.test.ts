@@ -1,10 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AGENT_IMAGE, hasDigest } from '../../../../infra/triton/image';
-import { agentProgram } from '../../../../infra/triton/agent/program';
+import { configMapFiles, findSizeFault } from '../../../../infra/triton/agent/program';
 import { paths } from '../../../../src/core/paths';
 import { LABELS, render } from '../../../support/render';
-import { getProblems } from '../settings-problems';
 
 interface Container {
   args: string[];
@@ -30,7 +29,7 @@ async function pod(more: Parameters<typeof render>[0] = {}): Promise<{
   volumes: Pod['volumes'];
   deadline: number;
 }> {
-  const all = await render({ agent: {}, ...more });
+  const all = await render(more);
   const { progressDeadlineSeconds: deadline, template } = (all.only('Deployment') as unknown as Deployment).spec;
   const { initContainers: [agent] = [], containers, volumes } = template.spec;
   expect(agent).toBeDefined();
@@ -88,39 +87,6 @@ test('the container of the agent is a native sidecar without probes', async () =
   expect((await pod({ gpusPerPod: 0 })).agent.args.join(' ')).toContain('--gpus 0 ');
 });
 
-test('Triton starts without models, with the key of the agent, from a folder that it cannot write to', async () => {
-  const { triton } = await pod();
-  const guard = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key={control-key}';
-  expect(triton.args).toEqual([
-    '/opt/nvidia/nvidia_entrypoint.sh',
-    'tritonserver',
-    '--model-repository=/var/cache/triton/models',
-    '--model-control-mode=explicit',
-    '--exit-on-error=false',
-    '--strict-readiness=false',
-    '--exit-timeout-secs=30',
-    '--grpc-max-connection-age=60000',
-    '--metrics-config=summary_latencies=true',
-    '--metrics-config=summary_quantiles=0.5:0.01,0.85:0.005,0.93:0.005,0.95:0.001,0.99:0.001',
-    `--http-restricted-api=${guard}`,
-    `--grpc-restricted-protocol=${guard}`,
-  ]);
-  expect(triton['command']).toEqual(['/bin/sh', '-c', expect.stringContaining('"$@" &'), '/var/cache/triton']);
-  // Kubernetes replaces two dollar signs by one.
-  expect(JSON.stringify(triton['command'])).not.toContain('$$');
-  expect(triton.volumeMounts).toEqual([
-    { name: 'scratch', mountPath: '/var/cache/triton', readOnly: true },
-    { name: 'tmp', mountPath: '/tmp' },
-    { name: 'shared-memory', mountPath: '/dev/shm' },
-  ]);
-  expect(triton).toMatchObject({
-    startupProbe: { httpGet: { path: '/v2/health/live', port: 'http' }, periodSeconds: 2, failureThreshold: 60 },
-    readinessProbe: {
-      exec: { command: ['/bin/sh', '-c', expect.stringContaining('curl') as string, 'probe', '/var/cache/triton'] },
-    },
-  });
-});
-
 describe.each([
   ['a role', { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
   [
@@ -143,13 +109,11 @@ describe.each([
     const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
     expect(secret).toEqual(credentials.kind === 'role' ? ['agent', 'aws-token'] : ['agent']);
     expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
-    // EKS gives a token to each container of a service account with a role.
-    const account = all.only('ServiceAccount', 'triton-agent');
-    expect(account).toMatchObject({ automountServiceAccountToken: false });
-    expect(account['metadata']).not.toHaveProperty('annotations');
-    expect(all.only('Deployment')).toHaveProperty('spec.template.spec.serviceAccountName', 'triton-agent');
-    // Pods of the other kind may still run, or be created again.
-    expect(all.only('ServiceAccount', 'triton')).toMatchObject({ metadata: { name: 'triton' } });
+    // Without annotations, because EKS gives a token to each container of a service account with a role.
+    expect(all.only('ServiceAccount')).toMatchObject({
+      metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+    });
+    expect(all.only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
   });
 });
 
@@ -180,7 +144,7 @@ test('the token is only valid for AWS', async () => {
 });
 
 describe('the program', () => {
-  test('is in an immutable ConfigMap, which fits into the limit of Kubernetes', async () => {
+  test('is in an immutable ConfigMap', async () => {
     const { all, volumes } = await pod();
     const map = all.only('ConfigMap', 'triton-agent');
     expect(map).toEqual({
@@ -188,11 +152,17 @@ describe('the program', () => {
       kind: 'ConfigMap',
       // Without a name, so that Pulumi gives each content another one.
       metadata: { namespace: 'triton', labels: LABELS },
-      data: agentProgram(),
+      ...configMapFiles(),
       immutable: true,
     });
-    expect(JSON.stringify(map).length).toBeLessThan(1024 * 1024);
     expect(volumes).toContainEqual({ name: 'agent', configMap: { name: 'triton-agent-a1b2c3d' } });
+  });
+
+  test('takes at most a quarter of what Kubernetes allows for a ConfigMap; otherwise the fault names its largest parts', () => {
+    expect(findSizeFault()).toBeUndefined();
+    expect(findSizeFault(1000)).toMatch(
+      /^the program of the agent takes \d+ bytes .*: (?=.*this package \d+)(?=.*@smithy\/core \d+).*\. Import less of them/,
+    );
   });
 
   test('runs in an image with the digest of its content and the version in .node-version', () => {
@@ -202,9 +172,9 @@ describe('the program', () => {
   });
 
   test('runs in another image if there is one in the arguments', async () => {
-    const { agent } = await pod({ agent: { image: 'registry.example/node:24.1.0' } });
+    const { agent } = await pod({ agentImage: 'registry.example/node:24.1.0' });
     expect(agent).toMatchObject({ image: 'registry.example/node:24.1.0', imagePullPolicy: 'Always' });
-    await expect(pod({ agent: { image: 'node:latest' } })).rejects.toThrow(/agent\.image: is "node:latest"/);
+    await expect(pod({ agentImage: 'node:latest' })).rejects.toThrow(/agentImage: is "node:latest"/);
   });
 });
 
@@ -218,19 +188,11 @@ test('a pod has the time to download while the image is pulled, and to load', as
   );
 });
 
-test('the network policy admits only Prometheus to the port of the agent', async () => {
+test('the network policy admits only Prometheus to the ports of metrics', async () => {
   const { all } = await pod();
-  const { ingress } = all.only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };
-  const { ingress: without } = (await render()).only('NetworkPolicy', 'triton')['spec'] as { ingress: object[] };
-  expect(ingress).toHaveLength(without.length);
-  expect(ingress.slice(0, -1)).toEqual(without.slice(0, -1));
-  const { ports } = ingress.at(-1) as { ports: { port: number }[] };
-  expect(ports.map(({ port }) => port)).toEqual([8002, 8091]);
-});
-
-test.each([
-  [{ agentImage: 'node:24.1.0' }, /^agentImage: is "node:24\.1\.0", but agent is false/],
-  [{ agent: true, agentImage: 'node:latest' }, /^agentImage: is "node:latest", which may be another image/],
-])('the settings %j are refused', (values, reason) => {
-  expect(getProblems(values)).toEqual([expect.stringMatching(reason)]);
+  const { ingress } = all.only('NetworkPolicy', 'triton')['spec'] as { ingress: { ports: { port: number }[] }[] };
+  expect(ingress.map(({ ports }) => ports.map(({ port }) => port))).toEqual([
+    [8000, 8001],
+    [8002, 8091],
+  ]);
 });

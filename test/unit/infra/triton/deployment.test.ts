@@ -1,11 +1,7 @@
 import { RAISE_STACK_LIMIT } from '../../../../src/triton/serving';
 import { LABELS, SELECTOR, render, type Registered } from '../../../support/render';
 
-const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$(MODEL_CONTROL_KEY)';
-const CONTROL_KEY = {
-  name: 'MODEL_CONTROL_KEY',
-  valueFrom: { secretKeyRef: { name: 'triton-model-control-a1b2c3d', key: 'key' } },
-};
+const GUARD = 'model-repository,shared-memory,statistics,trace,logging:triton-model-control-key={control-key}';
 
 interface Deployment {
   spec: {
@@ -39,6 +35,10 @@ async function deployment(more?: Parameters<typeof render>[0]): Promise<{
   return { registered, manifest, pod, container: pod.containers[0] };
 }
 
+/** A node 300, the agent's image 30, Triton's 300 and its start 120, loading and warm-up 300, counting as ready 10. */
+const READY = 300 + 30 + 300 + 120 + 300 + 10;
+const END = 15 + 30 + 15;
+
 test('the Deployment with all defaults', async () => {
   const { registered, manifest } = await deployment();
   expect(registered.parent).toBe('triton-serving:infra:TritonServer');
@@ -56,8 +56,7 @@ test('the Deployment with all defaults', async () => {
       selector: { matchLabels: SELECTOR },
       strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 0, maxUnavailable: 1 } },
       minReadySeconds: 10,
-      // A node 300, the image 300, the models 600, counting as ready 10; the one before ends 15 + 30 + 15.
-      progressDeadlineSeconds: 1270,
+      progressDeadlineSeconds: READY + END,
       revisionHistoryLimit: 3,
       template: {
         metadata: { labels: LABELS },
@@ -96,21 +95,22 @@ test('the Deployment with all defaults', async () => {
               matchLabelKeys: ['pod-template-hash'],
             },
           ],
+          // agent.test.ts has all of it.
+          initContainers: [expect.objectContaining({ name: 'agent' })],
           containers: [
             {
               name: 'triton',
               image: 'registry.example/tritonserver:1.2.3',
               imagePullPolicy: 'Always',
               // gpu-check.test.ts runs the script.
-              command: ['/bin/sh', '-c', expect.stringMatching(/^gpus=1\nleast=1\n#/) as string, 'start'],
+              command: ['/bin/sh', '-c', expect.stringMatching(/^gpus=1\nleast=1\n#/) as string, '/var/cache/triton'],
               args: [
                 '/opt/nvidia/nvidia_entrypoint.sh',
                 'tritonserver',
-                '--model-repository=s3://models-prod/models',
+                '--model-repository=/var/cache/triton/models',
                 '--model-control-mode=explicit',
                 '--exit-on-error=false',
                 '--strict-readiness=false',
-                '--load-model=*',
                 '--exit-timeout-secs=30',
                 '--grpc-max-connection-age=60000',
                 '--metrics-config=summary_latencies=true',
@@ -119,9 +119,6 @@ test('the Deployment with all defaults', async () => {
                 `--grpc-restricted-protocol=${GUARD}`,
               ],
               env: [
-                { name: 'TRITON_AWS_MOUNT_DIRECTORY', value: '/var/cache/triton' },
-                { name: 'AWS_DEFAULT_REGION', value: 'eu-central-1' },
-                { name: 'AWS_EC2_METADATA_DISABLED', value: 'true' },
                 { name: 'HOME', value: '/tmp' },
                 { name: 'USER', value: 'triton' },
                 { name: 'OMP_WAIT_POLICY', value: 'PASSIVE' },
@@ -129,7 +126,6 @@ test('the Deployment with all defaults', async () => {
                   name: 'GLIBC_TUNABLES',
                   value: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
                 },
-                CONTROL_KEY,
               ],
               ports: [
                 { name: 'http', containerPort: 8000 },
@@ -137,13 +133,13 @@ test('the Deployment with all defaults', async () => {
                 { name: 'metrics', containerPort: 8002 },
               ],
               startupProbe: {
-                httpGet: { path: '/v2/health/ready', port: 'http' },
-                periodSeconds: 10,
+                httpGet: { path: '/v2/health/live', port: 'http' },
+                periodSeconds: 2,
                 timeoutSeconds: 5,
                 failureThreshold: 60,
               },
               readinessProbe: {
-                httpGet: { path: '/v2/health/ready', port: 'http' },
+                httpGet: { path: '/ready', port: 8091 },
                 periodSeconds: 5,
                 timeoutSeconds: 5,
                 failureThreshold: 3,
@@ -165,7 +161,7 @@ test('the Deployment with all defaults', async () => {
                 capabilities: { drop: ['ALL'] },
               },
               volumeMounts: [
-                { name: 'scratch', mountPath: '/var/cache/triton' },
+                { name: 'scratch', mountPath: '/var/cache/triton', readOnly: true },
                 { name: 'tmp', mountPath: '/tmp' },
                 { name: 'shared-memory', mountPath: '/dev/shm' },
               ],
@@ -175,6 +171,8 @@ test('the Deployment with all defaults', async () => {
             { name: 'scratch', emptyDir: { sizeLimit: '20Gi' } },
             { name: 'tmp', emptyDir: { sizeLimit: '2Gi' } },
             { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '1Gi' } },
+            { name: 'agent', configMap: { name: 'triton-agent-a1b2c3d' } },
+            expect.objectContaining({ name: 'aws-token' }),
           ],
         },
       },
@@ -183,7 +181,7 @@ test('the Deployment with all defaults', async () => {
 });
 
 test('the timeouts of "pulumi up" cover the replacement of every pod in sequence', async () => {
-  const one = 300 + 300 + 600 + 10 + (15 + 30 + 15);
+  const one = READY + END;
   expect((await deployment()).registered.timeouts).toMatchObject({ create: `${2 * one}s`, update: `${2 * one}s` });
   const three = await deployment({ replicas: 5, rollout: { maxUnavailable: 2 } });
   expect(three.registered.timeouts.update).toBe(`${3 * one}s`);
@@ -204,8 +202,8 @@ describe('resources', () => {
   test('gpusPerPod 0 requests and tolerates no GPU', async () => {
     const { pod, container } = await deployment({ gpusPerPod: 0 });
     expect(pod['tolerations']).toEqual([]);
-    const script = `${RAISE_STACK_LIMIT}find "$TRITON_AWS_MOUNT_DIRECTORY" -mindepth 1 -delete; exec "$@"`;
-    expect(container['command']).toEqual(['/bin/sh', '-c', script, 'start']);
+    const [, , script] = container['command'] as string[];
+    expect(script?.startsWith(`${RAISE_STACK_LIMIT}\n`)).toBe(true);
     expect(container['resources']).toEqual({
       requests: { cpu: '2', memory: '8Gi', 'ephemeral-storage': '22Gi' },
       limits: { cpu: '4', memory: '8Gi', 'ephemeral-storage': '22Gi' },
@@ -219,7 +217,7 @@ describe('resources', () => {
     });
     const whole = { memory: '60Gi', 'ephemeral-storage': '202Gi', 'nvidia.com/gpu': '4' };
     expect(container['resources']).toEqual({ requests: { cpu: '7.5', ...whole }, limits: { cpu: '15', ...whole } });
-    expect(pod['volumes']).toEqual([
+    expect((pod['volumes'] as object[]).slice(0, 3)).toEqual([
       { name: 'scratch', emptyDir: { sizeLimit: '200Gi' } },
       { name: 'tmp', emptyDir: { sizeLimit: '2Gi' } },
       { name: 'shared-memory', emptyDir: { medium: 'Memory', sizeLimit: '8Gi' } },
@@ -228,14 +226,6 @@ describe('resources', () => {
 });
 
 describe('probes and times', () => {
-  test('the startup probe allows download, load and warm-up, rounded up to whole periods', async () => {
-    const { manifest, container } = await deployment({
-      startup: { downloadSeconds: 1200, loadSeconds: 301, warmUpSeconds: 0 },
-    });
-    expect(container['startupProbe']).toMatchObject({ periodSeconds: 10, failureThreshold: 151 });
-    expect(manifest.spec.progressDeadlineSeconds).toBe(300 + 300 + 1501 + 10 + 60);
-  });
-
   test('the grace period covers draining, open requests and unloading', async () => {
     const { pod, container } = await deployment({ shutdown: { drainSeconds: 40, exitTimeoutSeconds: 120 } });
     expect(pod.terminationGracePeriodSeconds).toBe(40 + 120 + 15);
@@ -280,7 +270,7 @@ describe('rollout', () => {
     const { manifest, registered } = await deployment({ autoscaling, replicas: 5 });
     expect(manifest.spec.replicas).toBe(3);
     expect(registered.ignoreChanges).toEqual(['spec.replicas']);
-    expect(registered.timeouts.update).toBe(`${9 * 1270}s`);
+    expect(registered.timeouts.update).toBe(`${9 * (READY + END)}s`);
     expect((await deployment()).registered.ignoreChanges).toEqual([]);
   });
 });
@@ -315,31 +305,6 @@ describe('the container', () => {
   test('an image with a digest is pulled only if it is not present', async () => {
     const { container } = await deployment({ image: `triton@sha256:${'0'.repeat(64)}` });
     expect(container['imagePullPolicy']).toBe('IfNotPresent');
-  });
-
-  test('endpointUrl is part of the repository address, with its keys in a Secret', async () => {
-    const { container } = await deployment({
-      endpointUrl: 'http://minio.storage.svc:9000/',
-      credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
-    });
-    expect(container.args).toContain('--model-repository=s3://http://minio.storage.svc:9000/models-prod/models');
-    expect(container.env.slice(7)).toEqual([
-      {
-        name: 'AWS_ACCESS_KEY_ID',
-        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d', key: 'accessKeyId' } },
-      },
-      {
-        name: 'AWS_SECRET_ACCESS_KEY',
-        valueFrom: { secretKeyRef: { name: 'triton-credentials-a1b2c3d', key: 'secretAccessKey' } },
-      },
-      CONTROL_KEY,
-    ]);
-  });
-
-  test('the Deployment does not contain the model control key', async () => {
-    const key = 'a-key-of-a-test-0123';
-    const { manifest } = await deployment({ modelControl: { key } });
-    expect(JSON.stringify(manifest)).not.toContain(key);
   });
 
   test('extraArguments and environment come last', async () => {

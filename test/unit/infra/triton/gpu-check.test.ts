@@ -54,7 +54,7 @@ async function start(smi: Smi | undefined, args: Partial<TritonServerArgs>): Pro
   const { status, stdout, stderr } = spawnSync(
     shell,
     [...rest.map((argument) => argument.replace('/var/cache/triton', volume)), '/bin/echo', 'Triton starts'],
-    { encoding: 'utf8', env: { PATH: `${folder}:${tools}`, TRITON_AWS_MOUNT_DIRECTORY: folder } },
+    { encoding: 'utf8', env: { PATH: `${folder}:${tools}` } },
   );
   return { code: status ?? -1, said: stdout + stderr };
 }
@@ -62,10 +62,7 @@ async function start(smi: Smi | undefined, args: Partial<TritonServerArgs>): Pro
 const SEE = 'see docs/runbook.md#tritongpumissing\n';
 const STARTS = 'Triton starts\n';
 
-describe.each([
-  ['without an agent', {}],
-  ['with an agent', { agent: {} }],
-])('the start of Triton %s', (_, agent) => {
+describe('the start of Triton', () => {
   test.each<[string, Smi | undefined, Partial<TritonServerArgs>, number, string]>([
     ['starts with the GPU of the pod', { says: [gpu(0)] }, {}, 0, STARTS],
     ['starts with more GPUs', { says: [gpu(0), gpu(1)] }, {}, 0, STARTS],
@@ -108,7 +105,7 @@ describe.each([
       `${STARTS}Cannot count the GPUs of this container, which should be 1: it has no nvidia-smi; ${SEE}`,
     ],
   ])('%s', async (_title, smi, args, code, said) => {
-    expect(await start(smi, { ...args, ...agent })).toEqual({ code, said });
+    expect(await start(smi, args)).toEqual({ code, said });
   });
 });
 

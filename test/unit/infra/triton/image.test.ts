@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultImage, isPinned } from '../../../../infra/triton/image';
 import { paths } from '../../../../src/core/paths';
-import { CPU_VARIABLES } from '../../../../src/triton/serving';
+import { CPU_VARIABLES, LOAD_ALL_FLAG } from '../../../../src/triton/serving';
 import { render } from '../../../support/render';
 
 test('defaultImage is the base image of the Dockerfile', () => {
@@ -47,8 +47,8 @@ describe('the same in the container, the Dockerfile and the local server', () =>
     expect(words.length).toBeGreaterThan(6);
     const { args } = await container();
     expect(args[0]).toBe(words[0]);
-    // The shell of the image puts the guard of model control behind these.
-    const started = words.slice(words.indexOf('tritonserver'));
+    // The shell of the image puts the guard of model control behind these. In pods, the agent loads the models.
+    const started = words.slice(words.indexOf('tritonserver')).filter((word) => word !== LOAD_ALL_FLAG);
     const isOfPlace = (word: string): boolean =>
       /^--(model-repository|http-restricted-api|grpc-restricted-protocol|grpc-max-connection-age|metrics-config)=/.test(
         word,
@@ -59,12 +59,6 @@ describe('the same in the container, the Dockerfile and the local server', () =>
         .filter((word) => !isOfPlace(word))
         .sort(),
     ).toEqual(started.sort());
-  });
-
-  test('is the download folder of models', async () => {
-    const [, folder] = /^ENV TRITON_AWS_MOUNT_DIRECTORY=(\S+)$/m.exec(text('Dockerfile')) ?? [];
-    const { env } = await container();
-    expect(env).toContainEqual({ name: 'TRITON_AWS_MOUNT_DIRECTORY', value: folder });
   });
 
   test.each([0, 1])('are the variables for models on the CPU, with %d GPUs', async (gpusPerPod) => {

@@ -6,7 +6,7 @@ const SERVING = [
   { protocol: 'TCP', port: 8001 },
 ];
 const HTTP = [{ protocol: 'TCP', port: 8000 }];
-const METRICS = [{ protocol: 'TCP', port: 8002 }];
+const METRICS = [8002, 8091].map((port) => ({ protocol: 'TCP', port }));
 const named = (name: string): object => ({
   namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': name } },
 });
@@ -228,8 +228,8 @@ describe('an internal load balancer', () => {
 
   test('has the timeouts of the Deployment', async () => {
     for (const [more, type, name, rollout, end] of [
-      [exposure, 'kubernetes:core/v1:Service', 'triton-internal', '2750s', '765s'],
-      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton', '2570s', '675s'],
+      [exposure, 'kubernetes:core/v1:Service', 'triton-internal', '2450s', '765s'],
+      [INGRESS, 'kubernetes:networking.k8s.io/v1:Ingress', 'triton', '2270s', '675s'],
     ] as const) {
       const { objects } = await render({ exposure: more });
       const timeouts = objects.find((one) => one.type === type && one.name === name)?.timeouts;
