@@ -71,8 +71,8 @@ def require_repeatable(
 REPEATABLE = (
     "An answer must depend on its inputs alone, because a server gets requests of many clients in any order. Remove "
     "random sampling (torch.rand, dropout that eval() does not switch off), counters, assignments to self and "
-    "operators in place (add_, copy_, neg_) on buffers, globals and tensors in a dict or list from forward(). Keep noise "
-    "in a buffer."
+    "operators in place (add_, copy_, neg_) on buffers, globals and tensors in a dict or list from forward(). Keep "
+    "noise in a buffer."
 )
 
 

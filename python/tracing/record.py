@@ -62,8 +62,8 @@ class Record:
     tensors; given_weights: None without --weights; checked: whether only golden requests were compared (quick), or
     also all fresh inputs, repeated calls and other rows of a batch (thorough); activation_bytes: peak memory of the
     tensors during one call of the check, without the weights; max_batch_size, input_dims: those of model.yaml when the
-    artifact was checked, the latter as the network sees them (`reshape`); sources: path -> SHA-256 of the files from which the
-    version was made; packages: name -> version.
+    artifact was checked, the latter as the network sees them (`reshape`); sources: path -> SHA-256 of the files from
+    which the version was made; packages: name -> version.
     """
 
     model: str

@@ -179,7 +179,10 @@ def _repeat(
     # A constant is refused although it may be scratch only: clients cannot be told whose data it holds.
     constants = {name for name in kept if name.startswith(CONSTANT)}
     return _Repeated(
-        again, probed, sorted(constants.union(_changed(before, after))), [name for name in kept if name not in constants]
+        again,
+        probed,
+        sorted(constants.union(_changed(before, after))),
+        [name for name in kept if name not in constants],
     )
 
 
@@ -247,7 +250,9 @@ def _written(module: Any, graph: Any) -> dict[str, str]:
     for number, node in enumerate(graph.findAllNodes("prim::Constant")):
         value = node.output().toIValue()
         if isinstance(value, Tensor) and value._version > 0:
-            digests[f"{CONSTANT}{number} (a tensor of shape {list(value.shape)} in a dict, list or global)"] = _digest(value)
+            digests[f"{CONSTANT}{number} (a tensor of shape {list(value.shape)} in a dict, list or global)"] = _digest(
+                value
+            )
     return digests
 
 

@@ -401,6 +401,11 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
             "forward() returns a list, which Triton's PyTorch backend cannot serve: return a tensor or a flat tuple",
         ),
         (
+            SCALE.replace("return x * self.factor", "return torch.complex(x, x * self.factor).conj().imag"),
+            "pytorch_libtorch",
+            "output 0 of forward() has PyTorch's negative bit: its memory has the numbers with the opposite sign",
+        ),
+        (
             SCALE.replace("torch.rand(4))", "torch.full((4,), 1e-4))").replace("tolerance=0", "tolerance=1e-3"),
             "pytorch_libtorch",
             "the tolerance 0.001 allows every answer in output 0, whose largest number for the fresh_inputs is ",

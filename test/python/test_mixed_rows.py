@@ -270,7 +270,7 @@ TRACE = """
 
     def export(context):
         return TorchScriptExport(
-            eager=Rows(),
+            eager=torch.jit.script(Rows()),
             example_inputs=None,
             fresh_inputs=[(torch.randn(1, 4),), (torch.randn(3, 4),)],
             tolerance=1e-5,
