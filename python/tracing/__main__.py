@@ -19,7 +19,7 @@ from pathlib import Path
 
 from model_packages.install import REQUIREMENTS
 from tracing import report
-from tracing.child import child_environment
+from tracing.child import child_environment, end_with_parent
 from tracing.contract import TraceError
 from tracing.imports import importable
 from tracing.record import Record, read_record
@@ -29,6 +29,8 @@ from tracing.sources import changes, given_weights, mark_verified
 from tracing.user_lines import deepest_user_line
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
+# Exit codes of a process that was told to end, which is no failure of the model.
+STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,7 @@ def _make_in_new_process(model: Model, options: Options, emit: Report, children:
         except BaseException:
             child.terminate()
             raise
-    if child.returncode != EXIT_OK and not reported:
+    if child.returncode not in (EXIT_OK, *STOPPED) and not reported:
         reason = (
             f"was terminated by signal {-child.returncode}"
             if child.returncode < 0
@@ -333,4 +335,5 @@ def _fail(model: Model, error: Exception, emit: Report, hint: str | None = None)
 if __name__ == "__main__":
     # SIGTERM raises SystemExit, so that a terminated process cleans up like an interrupted one.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    end_with_parent()
     sys.exit(main())

@@ -27,8 +27,15 @@ Tensors: TypeAlias = tuple[Tensor, ...]
 def as_tuple(outputs: object) -> Tensors:
     """Return a module's outputs as a tuple. Raises TraceError for outputs that Triton's PyTorch backend refuses."""
     if isinstance(outputs, Tensor):
-        return (outputs,)
+        outputs = (outputs,)
     if isinstance(outputs, tuple) and all(isinstance(output, Tensor) for output in outputs):
+        for index, output in enumerate(outputs):
+            if output.is_neg():
+                raise TraceError(
+                    f"output {index} of forward() has PyTorch's negative bit: its memory has the numbers with the "
+                    "opposite sign, which Triton's PyTorch backend would serve",
+                    f"Return output {index} as x.resolve_neg().",
+                )
         return outputs
     elements = f" of {', '.join(type(output).__name__ for output in outputs)}" if isinstance(outputs, tuple) else ""
     raise TraceError(
@@ -64,7 +71,8 @@ def require_repeatable(
 REPEATABLE = (
     "An answer must depend on its inputs alone, because a server gets requests of many clients in any order. Remove "
     "random sampling (torch.rand, dropout that eval() does not switch off), counters, assignments to self and "
-    "operators in place (add_, lerp_, neg_) on buffers from forward(). Keep noise in a buffer."
+    "operators in place (add_, copy_, neg_) on buffers, globals and tensors in a dict or list from forward(). Keep "
+    "noise in a buffer."
 )
 
 

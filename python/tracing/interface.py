@@ -186,7 +186,7 @@ def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None
     `compare_with_config` reports inputs without a batch axis.
     """
     max_batch_size = int(config.get("max_batch_size") or 0)
-    declared = [len(_network_dims(tensor)) + 1 for tensor in config.get("input") or []]
+    declared = [len(network_dims(tensor)) + 1 for tensor in config.get("input") or []]
     ranks = [tensor.ndim for tensor in fresh[0]]
     has_batch_axis = bool(ranks) and 0 not in ranks and sorted(declared or ranks) == sorted(ranks)
     if max_batch_size == 0 or not has_batch_axis:
@@ -199,7 +199,8 @@ def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None
         )
 
 
-def _network_dims(tensor: Mapping[str, Any]) -> list[Any]:
+def network_dims(tensor: Mapping[str, Any]) -> list[Any]:
+    """Return the dims of a tensor of model.yaml as the network sees them."""
     shape = tensor.get("dims") if tensor.get("reshape") is None else tensor["reshape"].get("shape")
     return shape or []
 

@@ -31,6 +31,7 @@ from tracing.interface import (
     Signature,
     compare_with_config,
     is_comparable,
+    network_dims,
     require_batches,
     require_fit,
     require_variety,
@@ -84,7 +85,8 @@ def make(
         _report_tracer_warnings(model, warn)
         export = load_export(model, context)
         _validate(export, context, model.kind(), artifact)
-        export.eager.eval().requires_grad_(False)
+        for parameter in export.eager.eval().parameters():  # Module.requires_grad_ does not work on a scripted module
+            parameter.requires_grad_(False)
         with scratch(model.version_folder) as folder:
             made = folder / "version" / artifact.name
             made.parent.mkdir()
@@ -118,6 +120,8 @@ def make(
                 checked="thorough" if thorough else "quick",
                 check=checked.comparison,
                 activation_bytes=checked.activation_bytes,
+                max_batch_size=context.max_batch_size,
+                input_dims=[list(map(int, network_dims(tensor))) for tensor in context.config.get("input") or []],
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )

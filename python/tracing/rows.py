@@ -21,6 +21,10 @@ from tracing.interface import Interface
 # argmax or of rounding: for this part of the integers.
 ROUNDING = 1e-4
 
+# A kind of extreme values. Not larger, because a model may use an integer as a length, for which it needs memory.
+INTEGER = "large integer"
+LARGE_INTEGER = 2**15 - 1
+
 MIXES = (
     "Triton puts requests of different clients into one batch, so the answer to a client would depend on the others. "
     "Compute each row by itself (no softmax, mean, sort, flip or arange over dim 0; batch norm with running "
@@ -46,7 +50,7 @@ class Probe:
 
 
 def make_probes(inputs: Sequence[Tensors]) -> list[Probe]:
-    """Return batches of every size of the fresh inputs and of 1, and two with a row of extreme floats.
+    """Return batches of every size of the fresh inputs and of 1, and some with a row of extreme numbers.
 
     Raises TraceError if all rows of a size are equal, because a model that mixes them would give the same answers.
     """
@@ -99,6 +103,8 @@ def require_separate_rows(
     for probe, received in zip(probes, answered, strict=True):
         batch = len(probe.rows)
         if isinstance(received, str):
+            if probe.extreme == INTEGER:
+                continue  # It may be no valid input, such as a number beyond the vocabulary.
             if probe.extreme is None:
                 raise TraceError(
                     f"the model fails on a batch of {batch} of other rows of fresh_inputs: {received}", MIXES
@@ -156,26 +162,27 @@ def _batch(inputs: Sequence[Tensors], rows: Sequence[RowOrigin]) -> Tensors:
 
 
 def _extreme(inputs: Sequence[Tensors]) -> list[Probe]:
-    """Return the smallest batch of several rows with NaN and with the largest numbers in its first row."""
-    several = [
-        number
-        for number, case in enumerate(inputs)
-        if len(case[0]) > 1 and any(tensor.is_floating_point() for tensor in case)
-    ]
+    """Return the smallest batch of several rows with large and low numbers, and with NaN, in its first row."""
+    several = [number for number, case in enumerate(inputs) if len(case[0]) > 1]
     if not several:
         return []
     number = min(several, key=lambda case: sum(tensor.numel() for tensor in inputs[case]))
     rows = [None, *(RowOrigin(number, row) for row in range(1, len(inputs[number][0])))]
 
     def replaced(tensor: Tensor, kind: str) -> Tensor:
-        tensor = tensor.clone()
-        if tensor.is_floating_point():
-            tensor[0] = torch.nan if kind == "NaN" else torch.finfo(tensor.dtype).max
+        tensor = tensor.clone(memory_format=torch.contiguous_format)
+        row = tensor[0].view(-1)
+        if kind == INTEGER and not tensor.is_floating_point() and tensor.dtype != torch.bool:
+            row[:] = min(LARGE_INTEGER, torch.iinfo(tensor.dtype).max)
+        elif kind != INTEGER and tensor.is_floating_point():
+            row[:] = torch.nan if kind == "NaN" else torch.finfo(tensor.dtype).max
+            if kind != "NaN":
+                row[1::2] = torch.finfo(tensor.dtype).min
         return tensor
 
-    return [
-        Probe(tuple(replaced(tensor, kind) for tensor in inputs[number]), rows, kind) for kind in ("very large", "NaN")
-    ]
+    are_floats = {tensor.is_floating_point() for tensor in inputs[number] if tensor.dtype != torch.bool}
+    kinds = [*(["very large", "NaN"] if True in are_floats else []), *([INTEGER] if False in are_floats else [])]
+    return [Probe(tuple(replaced(tensor, kind) for tensor in inputs[number]), rows, kind) for kind in kinds]
 
 
 def _describe_difference(want: Tensor, got: Tensor, tolerance: float) -> str | None:

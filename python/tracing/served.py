@@ -22,13 +22,16 @@ from torch import Tensor
 
 from tracing.activations import measured
 from tracing.check import REPEATABLE, Tensors, as_tuple, describe_difference
-from tracing.child import child_environment
+from tracing.child import child_environment, end_with_parent
 from tracing.contract import TraceError
 from tracing.interface import Signature, shapes_of
 
 Run: TypeAlias = Callable[[Tensors], Tensors]
 # Digests of the attributes that calls have changed, by their path in the module.
 State: TypeAlias = Callable[[], dict[str, str]]
+
+# Begins the name of a tensor that became a constant of the trace. Attributes have no space in their names.
+CONSTANT = "constant "
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Served:
     Runtime does not report it.  again: number and answer of the inputs that were sent again after all others.
     probed: the answers to the probes. An error of a call stands in place of its answer.
     random: whether a call took random numbers from PyTorch's generator.
-    written: attributes of the TorchScript module that a call changes even if the call before had the same inputs.
+    written: attributes of the TorchScript module that a call changes even if the call before had the same inputs, and
+    constants that calls change.
     kept: attributes that depend on the inputs of the last call.
     """
 
@@ -100,7 +104,7 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
             )
     if served.written:
         raise TraceError(
-            f"each call of the saved {artifact} changes {', '.join(served.written)}, so later answers may differ",
+            f"calls of the saved {artifact} change {', '.join(served.written)}, so later answers may differ",
             REPEATABLE,
         )
     return [
@@ -171,7 +175,15 @@ def _repeat(
     # A branch may need the largest inputs. They leave another state if the module keeps data of a request.
     if largest != smallest:
         ask_again(largest)
-    return _Repeated(again, probed, _changed(before, after), _changed(first, state()))
+    kept = _changed(first, state())
+    # A constant is refused although it may be scratch only: clients cannot be told whose data it holds.
+    constants = {name for name in kept if name.startswith(CONSTANT)}
+    return _Repeated(
+        again,
+        probed,
+        sorted(constants.union(_changed(before, after))),
+        [name for name in kept if name not in constants],
+    )
 
 
 def _changed(before: dict[str, str], after: dict[str, str]) -> list[str]:
@@ -205,15 +217,15 @@ def _torchscript(path: Path) -> tuple[Run, Signature, State]:
         module = torch.jit.load(str(path))  # type: ignore[no-untyped-call]
     _self, *arguments = module.forward.schema.arguments
     signature = Signature([argument.name for argument in arguments], None)
-    return lambda case: _copied(as_tuple(module(*case))), signature, partial(_written, module)
+    return lambda case: _copied(as_tuple(module(*case))), signature, partial(_written, module, module.inlined_graph)
 
 
-def _written(module: Any) -> dict[str, str]:
+def _written(module: Any, graph: Any) -> dict[str, str]:
     """Return the path and a digest of each attribute that `forward` may write: those assigned, and tensors written.
 
     Values are compared, not the graph, so a module may fill a cache in the first call or use a buffer as scratch.
+    graph: the inlined graph, whose constants are the tensors that calls write.
     """
-    graph = module.inlined_graph
     assignments = graph.findAllNodes("prim::SetAttr")
     assigned = {node.s("name") for node in assignments}
     objects = [node.inputsAt(0).node() for node in assignments]
@@ -234,10 +246,20 @@ def _written(module: Any) -> dict[str, str]:
                 continue
             # PyTorch counts the writes to a tensor in _version. A tensor without writes need not be read.
             if not isinstance(value, Tensor) or value._version > 0 or name in assigned:
-                data = io.BytesIO()
-                torch.save(value, data)
-                digests[f"{path}.{name}".lstrip(".")] = hashlib.sha256(data.getvalue()).hexdigest()
+                digests[f"{path}.{name}".lstrip(".")] = _digest(value)
+    for number, node in enumerate(graph.findAllNodes("prim::Constant")):
+        value = node.output().toIValue()
+        if isinstance(value, Tensor) and value._version > 0:
+            digests[f"{CONSTANT}{number} (a tensor of shape {list(value.shape)} in a dict, list or global)"] = _digest(
+                value
+            )
     return digests
+
+
+def _digest(value: object) -> str:
+    data = io.BytesIO()
+    torch.save(value, data)
+    return hashlib.sha256(data.getvalue()).hexdigest()
 
 
 def _onnx(path: Path) -> tuple[Run, Signature, State]:
@@ -255,6 +277,7 @@ def _onnx(path: Path) -> tuple[Run, Signature, State]:
 
 
 if __name__ == "__main__":
+    end_with_parent()
     warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated")
     with torch.no_grad():
         _main(sys.argv[1], *map(Path, sys.argv[2:]))

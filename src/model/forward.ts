@@ -29,6 +29,8 @@ export interface Forward {
   returns: string;
   /** The first module in training mode: its path from the root, such as `layers.1`, and `` for the root. */
   training: string | undefined;
+  /** The first operation that the code calls in training mode, whatever mode its module has: `dropout`. */
+  trainedOperation?: string;
 }
 
 /** Reads the declaration of `forward` from the code in a TorchScript file; undefined if it cannot be determined. */
@@ -46,7 +48,14 @@ export async function readForward(path: string): Promise<Forward | undefined> {
     const code = entries.get(`${pickle[0].slice(0, -'data.pkl'.length)}code/${module.replaceAll('.', '/')}.py`);
     const text = code === undefined ? undefined : await content(file, code, MOST_CODE_BYTES);
     const declared = text === undefined ? undefined : signature(text.toString('utf8'), name);
-    return declared === undefined ? undefined : { ...declared, training: trainingModule(objects) };
+    if (declared === undefined) return undefined;
+    const found: Forward = { ...declared, training: trainingModule(objects) };
+    for (const [, entry] of [...entries].filter(([key]) => /^[^/]*\/code\/.*\.py$/.test(key))) {
+      found.trainedOperation ??= trainedOperation(
+        (await content(file, entry, MOST_CODE_BYTES))?.toString('utf8') ?? '',
+      );
+    }
+    return found;
   } finally {
     await file.close();
   }
@@ -61,8 +70,14 @@ export async function forwardFaults(path: string, config: ModelConfig): Promise<
 }
 
 /** Triton does not call eval(), so dropout would be random and batch norm would mix the rows of a batch. */
-function trainingFault({ training }: Forward): ArtifactFault | undefined {
-  if (training === undefined) return undefined;
+function trainingFault({ training, trainedOperation: operation }: Forward): ArtifactFault | undefined {
+  if (training === undefined) {
+    if (operation === undefined) return undefined;
+    return {
+      message: `calls ${operation} in training mode, in which dropout is random and batch norm mixes the requests of a batch`,
+      hint: 'call model.eval() before torch.jit.trace, because a trace keeps the mode that it was made in, and save the file again',
+    };
+  }
   return {
     message: `was saved with ${training === '' ? 'the whole module' : `its module ${training}`} in training mode, in which dropout is random and batch norm mixes the requests of a batch`,
     hint: 'call model.eval() before torch.jit.script or torch.jit.trace, and save the file again',
@@ -99,7 +114,7 @@ const NOT_RETURNED = /^(List\[(?!str\])|Dict\[|Tuple\[|(int|float|complex|bool|s
 /** pt :320 and :738. A request fails if the model returns other types, or fewer tensors than the configuration names. */
 function returnFault({ returns }: Forward, { output = [] }: ModelConfig): ArtifactFault | undefined {
   const [, list] = /^Tuple\[(.*)\]$/.exec(returns) ?? [];
-  const types = list === undefined ? [returns] : splitTypes(list);
+  const types = list === undefined ? [returns] : splitList(list);
   if (types.some((type) => NOT_RETURNED.test(type))) {
     return {
       message: `forward() returns ${returns}, which Triton's libtorch backend does not support`,
@@ -118,12 +133,13 @@ function returnFault({ returns }: Forward, { output = [] }: ModelConfig): Artifa
   };
 }
 
-/** Splits `Tensor, Dict[str, Tensor]` at the commas outside of brackets. */
-function splitTypes(list: string): string[] {
+/** Splits `Tensor, Dict[str, Tensor]` at the commas outside of brackets, up to a bracket that was not opened in it. */
+function splitList(list: string): string[] {
   const types = [''];
   let depth = 0;
   for (const character of list) {
-    depth += character === '[' ? 1 : character === ']' ? -1 : 0;
+    depth += '[('.includes(character) ? 1 : '])'.includes(character) ? -1 : 0;
+    if (depth < 0) break;
     if (character === ',' && depth === 0) types.push('');
     else types.push((types.pop() ?? '') + character);
   }
@@ -204,6 +220,20 @@ function trainingModule(pickle: Buffer): string | undefined {
     if (opcode === '\x88' && name === 'training') return path.slice(1).join('.');
     before = opcode;
     at += 1 + bytes;
+  }
+  return undefined;
+}
+
+/**
+ * Returns the first operation that code of a trace calls in training mode: dropout(x, p, True) whose p is not 0, or
+ * batch_norm(x, weight, bias, mean, variance, True, ...). Without mean and variance, batch norm has only one mode.
+ */
+function trainedOperation(code: string): string | undefined {
+  for (const call of code.matchAll(/\btorch\.((?:feature_)?(?:alpha_)?dropout_?|batch_norm)\(/g)) {
+    const [, operation = ''] = call;
+    const given = splitList(code.slice(call.index + call[0].length));
+    const isTrained = operation === 'batch_norm' ? given[5] === 'True' && given[3] !== 'None' : given[2] === 'True';
+    if (isTrained && (operation === 'batch_norm' || Number(given[1]) !== 0)) return operation;
   }
   return undefined;
 }

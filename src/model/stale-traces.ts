@@ -47,11 +47,12 @@ export async function checkTracedFiles(
       const name = displayPath(path.join(root, file.path));
       const isReported = problems.problems.some((problem) => problem.file === name);
       if (isReported || (await isWhole(root, file, placed))) continue;
-      const retrace = (await exists(path.join(root, TRACE_FILE))) ? `run "${traceCommand(root)}"; or, ` : '';
+      const isTraced = await exists(path.join(root, TRACE_FILE));
+      const retrace = isTraced ? `run "${traceCommand(root)}"; or, ` : '';
       problems.problems.push({
         file: name,
         message: `is not the file that npm run trace wrote, so ${placed.key} does not describe it`,
-        hint: `${retrace}to publish this file, delete ${placed.key}${isAsked ? ` and ${golden}traced-*` : ''}`,
+        hint: `${retrace}to publish this file, delete ${isTraced ? `${TRACE_FILE}, ` : ''}${placed.key}${isAsked ? ` and ${golden}traced-*` : ''}`,
       });
     }
   }
@@ -83,23 +84,50 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
 }
 
 /**
- * Refuses artifacts that were checked only quickly, as `npm run local` does before it serves a model on this machine.
+ * Refuses artifacts of a trace that were not checked thoroughly for what the configuration allows. `npm run local` checks
+ * a model quickly before it serves it on this machine.
  * @throws UserError that names each of them
  */
 export async function requireThoroughChecks(models: readonly RepositoryModel[]): Promise<void> {
   const problems: Problem[] = [];
-  for (const { directory, versions } of models) {
+  for (const { directory, versions, config } of models) {
+    const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
       const record = (await findRecord(directory, version))?.record;
-      if (record?.isQuick !== true) continue;
+      if (record === undefined && !isTraced) continue;
+      const message = uncheckedBecause(record, config);
+      if (message === undefined) continue;
       problems.push({
-        file: displayPath(path.join(directory, record.artifact.path)),
-        message: 'was checked only quickly, which is enough for this machine alone',
-        hint: `run "${traceCommand(directory, '--version', String(version.version))}", which checks it thoroughly`,
+        file: displayPath(path.join(directory, record?.artifact.path ?? String(version.version))),
+        message,
+        hint: `run "${traceCommand(directory, '--version', String(version.version))}", which checks it thoroughly${record === undefined ? `; or, to publish the file, delete ${TRACE_FILE}` : ''}`,
       });
     }
   }
   if (problems.length > 0) throw new UserError('artifacts need a thorough check', { problems });
+}
+
+function uncheckedBecause(record: TraceRecord | undefined, config: ModelConfig): string | undefined {
+  if (record === undefined)
+    return 'has a file without its trace record, so it may never have been compared with PyTorch';
+  if (record.isQuick) return 'was checked only quickly, which is enough for this machine alone';
+  const batch = config.max_batch_size ?? 0;
+  if (!(batch <= record.maxBatchSize) || (batch === 0) !== (record.maxBatchSize === 0)) {
+    return `was checked with max_batch_size ${record.maxBatchSize}, and ${YAML_FILE} now has ${batch}`;
+  }
+  const shapes = (config.input ?? []).map(({ dims = [], reshape }) =>
+    reshape === undefined ? dims : (reshape.shape ?? []),
+  );
+  const wider = shapes.findIndex((dims, index) => {
+    const checked = record.inputDims[index] ?? [];
+    return (
+      dims.length !== checked.length || dims.some((size, axis) => ![-1, size].includes(checked[axis] ?? 0))
+    );
+  });
+  if (wider === -1 && shapes.length === record.inputDims.length) return undefined;
+  const written = (dims: readonly (readonly unknown[])[]): string =>
+    dims.map((one) => `[${one.join(', ')}]`).join(', ');
+  return `was checked with inputs of dims ${written(record.inputDims)}, and ${YAML_FILE} now allows ${written(shapes)}`;
 }
 
 /** Number of changed files that a message names. */

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -399,6 +401,11 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
             "forward() returns a list, which Triton's PyTorch backend cannot serve: return a tensor or a flat tuple",
         ),
         (
+            SCALE.replace("return x * self.factor", "return torch.complex(x, x * self.factor).conj().imag"),
+            "pytorch_libtorch",
+            "output 0 of forward() has PyTorch's negative bit: its memory has the numbers with the opposite sign",
+        ),
+        (
             SCALE.replace("torch.rand(4))", "torch.full((4,), 1e-4))").replace("tolerance=0", "tolerance=1e-3"),
             "pytorch_libtorch",
             "the tolerance 0.001 allows every answer in output 0, whose largest number for the fresh_inputs is ",
@@ -489,8 +496,9 @@ def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add
     waits = SCALE.replace("return x * self.factor", "import time; time.sleep(60); return x * self.factor")
     folder = add_model("scale", waits)
 
-    def until_it_traces() -> subprocess.Popen[str]:
-        process = subprocess.Popen(command(tmp_path / "repo"), cwd=PYTHON, stdout=subprocess.PIPE, text=True)
+    def until_it_traces(*wrapper: str) -> subprocess.Popen[str]:
+        arguments = [*wrapper, *command(tmp_path / "repo")]
+        process = subprocess.Popen(arguments, cwd=PYTHON, stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
         for line in process.stdout:
             if json.loads(line).get("step") == "trace":
@@ -504,6 +512,17 @@ def test_nothing_is_left_by_a_terminated_run_or_a_killed_one(tmp_path: Path, add
         assert process.returncode == {signal.SIGTERM: 128 + signal.SIGTERM, signal.SIGKILL: -signal.SIGKILL}[end]
         left = list((folder / "1").glob("*"))
         assert [(path / ".gitignore").read_text() for path in left] == ["*\n"] * leftovers
+    add_model("other", waits)  # Two models are traced in two more processes.
+    until_killed = [sys.executable, "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])"]
+    for wrapper, end in (([], signal.SIGTERM), (until_killed, signal.SIGKILL)):
+        with until_it_traces(*wrapper) as process:
+            process.send_signal(end)
+            assert process.stdout is not None
+            # Ends when all processes have ended.
+            events = [json.loads(line)["event"] for line in process.stdout]
+        assert {"done", "failed"}.isdisjoint(events)
+        assert [path for path in (folder / "1").glob("*") if path.is_dir()] == []
+    shutil.rmtree(folder.with_name("other"))
     (folder / "trace.py").write_text((folder / "trace.py").read_text().replace("time.sleep(60)", "time.sleep(0)"))
     assert in_process(tmp_path / "repo")[0] == 0
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]

@@ -81,6 +81,7 @@ MIXED: dict[str, Network] = {
     "all rows finite": lambda x: x / x.isfinite().all(),
     "largest number of all": lambda x: x * (0.5 if x.abs().max() > 1e4 else 1),
     "largest number of all, for a scale": lambda x: x / x.abs().max(),
+    "lowest number of all, if it is far below zero": lambda x: x - x.amin().clamp(max=-1e4),
     "longest row, for the length of the answer": lambda x: x[:, : int((x > 0).sum(-1).max())],
 }
 MIXED_INTEGERS: dict[str, Network] = {
@@ -89,6 +90,7 @@ MIXED_INTEGERS: dict[str, Network] = {
     "reversed booleans": lambda x: (x % 2 == 0).flip(0),
     "one more if another row has a large number": lambda x: x + (x.max(0).values > 900).long(),
     "number of the row, beside large numbers": lambda x: x * 10**9 + extends(x),
+    "all numbers below 10,000": lambda x: x * (x.amax() < 10_000),
 }
 
 
@@ -236,6 +238,12 @@ def test_a_row_that_makes_the_batch_fail_is_a_warning() -> None:
             raise ValueError("NaN")
         return x
 
+    def vocabulary(x: Tensor) -> Tensor:
+        if x.amax() >= 1000:
+            raise ValueError("index out of range")
+        return x
+
+    assert check(vocabulary, whole(FIXED)) == []
     assert check(guarded, floats(FIXED)) == [
         "a row of NaN values makes the whole batch of 3 fail, with the requests of other clients: ValueError: NaN"
     ]
@@ -262,7 +270,7 @@ TRACE = """
 
     def export(context):
         return TorchScriptExport(
-            eager=Rows(),
+            eager=torch.jit.script(Rows()),
             example_inputs=None,
             fresh_inputs=[(torch.randn(1, 4),), (torch.randn(3, 4),)],
             tolerance=1e-5,

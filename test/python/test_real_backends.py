@@ -57,6 +57,11 @@ class OfTwoDicts(nn.Module):
         return first["a"] - second["a"]
 
 
+class Negative(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.imag(torch.complex(x, x).conj())
+
+
 class ToList(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         return [x, x]
@@ -263,6 +268,10 @@ class TestLibtorch:
         (response,) = load(One()).execute([FakeRequest({"input__0": torch.tensor([-1.0])}, {"output__0"})])
         assert "Traceback of TorchScript" in response.error
         assert response.error.rstrip().endswith("builtins.ValueError: a negative value")
+
+    def test_a_negative_bit(self, load: Callable[..., Any]) -> None:
+        (response,) = load(Negative()).execute([FakeRequest({"input__0": torch.tensor([1.0])}, {"output__0"})])
+        assert "an output has PyTorch's negative bit" in response.error
 
     @covers("pt failed batch")
     def test_one_bad_request_fails_its_batch(self, load: Callable[..., Any]) -> None:

@@ -117,11 +117,11 @@ export function zip64(names: readonly string[]): Buffer {
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
 
-/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`, and `attributes` in a pickle. */
-export function getTorchScript(list: string, returns = 'Tensor', attributes = ''): Buffer {
+/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`, `attributes` in a pickle, and that returns `answer`. */
+export function getTorchScript(list: string, returns = 'Tensor', attributes = '', answer = 'x'): Buffer {
   const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
   const taken = list === '' ? '' : `,\n    ${list}`;
-  const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> ${returns}:\n    return x\n`;
+  const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> ${returns}:\n    return ${answer}\n`;
   const contents = {
     'model/data.pkl': `\x80\x02c__torch__.m\nNet\nq\x00)\x81}${attributes}`,
     'model/code/__torch__/m.py': code,

@@ -53,6 +53,23 @@ test.each<[name: string, flags: [boolean, boolean, boolean], where: string | und
   expect(faults.map(({ message }) => message.split(', in which')[0])).toEqual(where === undefined ? [] : [where]);
 });
 
+test.each<[answer: string, operation: string | undefined]>([
+  ['torch.dropout(torch.linear(x, w, b), 0.5, True)', 'dropout'],
+  ['torch.add(torch.feature_alpha_dropout_(x, 0.10000000000000001, True), x)', 'feature_alpha_dropout_'],
+  ['torch.batch_norm((_1).forward(x, ), w, None, m, v, True, 0.1, 1.0000000000000001e-05, True)', 'batch_norm'],
+  ['torch.batch_norm(x, w, b, m, v, False, 0.1, 1.0000000000000001e-05, True)', undefined],
+  ['torch.batch_norm(x, w, b, None, None, True, 0.1, 1.0000000000000001e-05, True)', undefined],
+  ['torch.instance_norm(x, w, b, None, None, True, 0.1, 1.0000000000000001e-05, True)', undefined],
+  ['torch.dropout(x, 0., True)', undefined],
+  ['torch.dropout(x, 0.5, False)', undefined],
+  ['torch.dropout(input, p, training)', undefined],
+])('forwardFaults finds the mode of a trace in %s', async (answer, operation) => {
+  writeFileSync(file, getTorchScript('x: Tensor', 'Tensor', trained(false, false, false), answer));
+  const [fault] = await forwardFaults(file, { name: 'm', input: [{ name: 'x' }], output: [{ name: 'y' }] });
+  expect(fault?.message.split(', in which')[0]).toBe(operation && `calls ${operation} in training mode`);
+  if (operation !== undefined) expect(fault?.hint).toMatch(/^call model\.eval\(\) before torch\.jit\.trace, /);
+});
+
 function damaged(): Buffer {
   const whole = getTorchScript('x: Tensor');
   const at = whole.indexOf('model/code/__torch__/m.py') + 'model/code/__torch__/m.py'.length;

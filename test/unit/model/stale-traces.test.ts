@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { staleTraces } from '../../../src/model';
+import { UserError } from '../../../src/core/errors';
+import { requireThoroughChecks, staleTraces } from '../../../src/model';
 import { folder, modelYaml, read, removeFolders, texts, torchScript, zip } from '../../support/model-files';
 import { recorded, tracedModel } from '../../support/traced-model';
 
@@ -79,6 +80,46 @@ test.each([
   },
 );
 
+const RECORD = '1/model.pt.trace.json';
+const FP32 = { name: 'input__0', data_type: 'TYPE_FP32' };
+
+test.each<{ what: string; changes: Record<string, string | undefined>; message?: string }>([
+  { what: 'as it was checked', changes: {} },
+  { what: 'smaller', changes: { 'model.yaml': modelYaml({ max_batch_size: 2 }) } },
+  {
+    what: 'of a larger batch',
+    changes: { 'model.yaml': modelYaml({ max_batch_size: 16 }) },
+    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 16',
+  },
+  {
+    what: 'without a batch',
+    changes: { 'model.yaml': modelYaml({ max_batch_size: 0, input: [{ ...FP32, dims: [-1, 3] }] }) },
+    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 0',
+  },
+  {
+    what: 'of any size',
+    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [-1] }] }) },
+    message: 'm/1/model.pt: was checked with inputs of dims [3], and model.yaml now allows [-1]',
+  },
+  {
+    what: 'of the checked size, reshaped',
+    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [3, 1], reshape: { shape: [3] } }] }) },
+  },
+  {
+    what: 'of which only the record is missing',
+    changes: { [RECORD]: undefined },
+    message: 'm/1: has a file without its trace record, so it may never have been compared with PyTorch',
+  },
+  { what: 'of the user', changes: { [RECORD]: undefined, 'trace.py': undefined } },
+])('requireThoroughChecks of a model $what', async ({ changes, message }) => {
+  const root = traced(changes);
+  const { models } = await read(root);
+  const found = await requireThoroughChecks(models).catch((error: unknown) => error);
+  const [problem = '', hint] = texts(found instanceof UserError ? found.problems : [], root)[0]?.split('\n') ?? [];
+  expect(problem).toBe(message ?? '');
+  if (message !== undefined) expect(hint).toMatch(/-> run "npm run trace -- --models m --repo \. --version 1"/);
+});
+
 describe('an artifact that replaces the traced one', () => {
   const other = (): Buffer => {
     const bytes = torchScript();
@@ -96,7 +137,8 @@ describe('an artifact that replaces the traced one', () => {
   ])('is a problem: $what', async ({ content }) => {
     const root = traced({ '1/model.pt': content });
     const trace = `run "npm run trace -- --models m --repo ."; or, `;
-    expect((await read(root)).texts).toEqual([`${message}\n    -> ${trace}${remove}`]);
+    const withTrace = remove.replace('delete ', 'delete trace.py, ');
+    expect((await read(root)).texts).toEqual([`${message}\n    -> ${trace}${withTrace}`]);
   });
 
   test('is a problem without a trace.py too, and none without the record', async () => {
@@ -113,7 +155,9 @@ describe('an artifact that replaces the traced one', () => {
     writeFileSync(file, JSON.stringify({ ...(JSON.parse(readFileSync(file, 'utf8')) as object), golden }));
     // After the record: a file that is older than its record is not read.
     writeFileSync(join(root, 'm', '1', 'model.pt'), other());
-    expect((await read(root)).texts[0]).toMatch(/delete 1\/model\.pt\.trace\.json and golden\/1\/traced-\*$/);
+    expect((await read(root)).texts[0]).toMatch(
+      /delete trace\.py, 1\/model\.pt\.trace\.json and golden\/1\/traced-\*$/,
+    );
   });
 
   test('is found although its time of modification is old', async () => {

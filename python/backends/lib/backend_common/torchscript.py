@@ -191,6 +191,11 @@ def returned_tensors(returned: object) -> tuple[torch.Tensor, ...]:
             "output must be of type Tensor, List[str] or Tuple containing one of these two types. It should not be a"
             f" List / Dictionary of Tensors or a Scalar; forward returned {kinds}"
         )
+    if any(value.is_neg() for value in values):
+        raise TypeError(
+            "an output has PyTorch's negative bit, so its memory has the numbers with the opposite sign; the libtorch"
+            " backend would serve these. Let forward return x.resolve_neg()"
+        )
     return values
 
 
