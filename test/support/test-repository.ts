@@ -4,6 +4,7 @@ import { readHead, readRelease, type Release } from '../../src/publish/release/r
 import { rollBack } from '../../src/publish/rollback';
 import type { ApplyOptions } from '../../src/publish/apply/options';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
+import { unfinishedUploads } from './s3';
 import { snapshot, type Snapshot } from './consistency-checker';
 import type { Scratch } from './temp-dir';
 import { IS_LONG } from './soak';
@@ -93,7 +94,7 @@ export class TestRepository {
     return [
       ...(state === 'free' ? [] : [`the lock is ${state}`]),
       ...beside.filter((key) => !KEPT.test(key)),
-      ...(await this.store.abortUploads(this.prefix)).map((key) => `unfinished upload of ${key}`),
+      ...(await unfinishedUploads(this.store, this.prefix)).map((key) => `unfinished upload of ${key}`),
     ];
   }
 
