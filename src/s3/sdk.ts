@@ -52,6 +52,13 @@ const client = new S3Client({
   forcePathStyle: true,
   credentials: { accessKeyId: '-', secretAccessKey: '-' },
   maxAttempts: 1,
+  // Otherwise they come from the user's environment, which only Requester heeds.
+  useFipsEndpoint: false,
+  useDualstackEndpoint: false,
+  useArnRegion: false,
+  disableS3ExpressSessionAuth: true,
+  defaultsMode: 'standard',
+  retryMode: 'standard',
   requestChecksumCalculation: 'WHEN_REQUIRED',
   responseChecksumValidation: 'WHEN_REQUIRED',
   requestHandler: { handle: handle as never },

@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, openSync, readSync, statSync, type Stats } from 'node:fs';
+import { statSync, type Stats } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { UserError } from '../core/errors';
 import { checksumOfParts, sha256, splitIntoParts } from './checksum';
@@ -14,9 +14,6 @@ export interface UploadSource {
   /** @throws FileChangedError if the file may have changed while it was read */
   verify(): Promise<void>;
 }
-
-/** Files up to this size are read in one call. */
-export const SMALL_BYTES = 256 * 1024;
 
 /** Hint if a file changed while it was read. */
 export const WAIT_FOR_WRITER = 'run the command again when no program writes to the file';
@@ -35,15 +32,9 @@ const hashed = new Map<string, { state: Stats; digests: readonly Buffer[] }>();
 
 /**
  * The checksum that S3 stores for a file when S3Store uploads it.
- * @throws FileChangedError if the file has another size, or if a large file changed while it was read
+ * @throws FileChangedError if the file has another size, or changed while it was read
  */
 export async function checksumOfFile(path: string, bytes: number): Promise<string> {
-  if (bytes <= SMALL_BYTES) {
-    if (small.byteLength < bytes) small = Buffer.allocUnsafeSlow(SMALL_BYTES);
-    const content = small.subarray(0, bytes);
-    readSmallFile(path, content);
-    return sha256(content).toString('base64');
-  }
   return withFile(path, bytes, async (source, state) => {
     if (source.digests !== undefined) return checksumOfParts(source.digests);
     const parts = splitIntoParts(bytes);
@@ -58,9 +49,6 @@ export async function checksumOfFile(path: string, bytes: number): Promise<strin
   });
 }
 
-/** Shared by all calls, because thousands of files are read. */
-let small = Buffer.alloc(0);
-
 /**
  * Opens a file once.
  * @throws FileChangedError if its size is not `bytes`
@@ -70,7 +58,9 @@ export async function withFile<T>(
   bytes: number,
   work: (source: UploadSource, state: Stats) => Promise<T>,
 ): Promise<T> {
-  const handle = await open(path, 'r').catch((error: unknown) => cannotRead(path, error));
+  const handle = await open(path, 'r').catch((cause: unknown) => {
+    throw new UserError(`cannot read ${path}: ${(cause as Error).message}`, { cause });
+  });
   try {
     const before = await handle.stat();
     checkSize(path, before, bytes);
@@ -93,35 +83,11 @@ export async function withFile<T>(
   }
 }
 
-/**
- * Reads a small file synchronously, because that takes a fifth of the time for files of a few KiB.
- * @throws FileChangedError
- */
-export function readSmallFile(path: string, buffer: Buffer): void {
-  let descriptor: number;
-  try {
-    descriptor = openSync(path, 'r');
-  } catch (error) {
-    cannotRead(path, error);
-  }
-  try {
-    const before = fstatSync(descriptor);
-    checkSize(path, before, buffer.byteLength);
-    for (let at = 0; at < buffer.byteLength;) {
-      const count = readSync(descriptor, buffer, at, buffer.byteLength - at, at);
-      if (count === 0) shorter(path);
-      at += count;
-    }
-    checkSame(path, before, fstatSync(descriptor));
-  } finally {
-    closeSync(descriptor);
-  }
-}
-
 async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
   for (let at = 0; at < buffer.byteLength;) {
     const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
-    if (bytesRead === 0) shorter(path);
+    if (bytesRead === 0)
+      throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
     at += bytesRead;
   }
 }
@@ -147,11 +113,3 @@ const isSame = (before: Stats, after: Stats): boolean =>
   after.ctimeMs === before.ctimeMs &&
   after.ino === before.ino &&
   after.dev === before.dev;
-
-function shorter(path: string): never {
-  throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
-}
-
-function cannotRead(path: string, error: unknown): never {
-  throw new UserError(`cannot read ${path}: ${(error as Error).message}`, { cause: error });
-}

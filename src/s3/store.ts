@@ -7,7 +7,7 @@ import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 import { getVersionId, S3Reader, type ObjectHead, type Sender } from './reader';
 import { checkStored, CONCURRENCY, quoted, type S3Request } from './requester';
 import type { Upload } from './sdk';
-import { memorySource, readSmallFile, SMALL_BYTES, WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
+import { memorySource, WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
 import type {
   Encryption,
   Lease,
@@ -153,15 +153,13 @@ export class S3Store extends S3Reader {
    */
   async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
     const { path, bytes } = file;
-    if (bytes > PART_BYTES) return withFile(path, bytes, (source) => this.putParts(key, source, options));
-    return this.buffers.lend(bytes, async (buffer) => {
-      if (bytes <= SMALL_BYTES) readSmallFile(path, buffer);
-      else
-        await withFile(path, bytes, async (source) => {
-          await source.read(0, buffer);
-          await source.verify();
-        });
-      return this.putObject(key, buffer, options);
+    return withFile(path, bytes, async (source) => {
+      if (bytes > PART_BYTES) return this.putParts(key, source, options);
+      return this.buffers.lend(bytes, async (buffer) => {
+        const body = await source.read(0, buffer);
+        await source.verify();
+        return this.putObject(key, body, options);
+      });
     });
   }
 
