@@ -50,6 +50,11 @@ const forbidden = [
     from: { path: '^test/integration/' },
     to: { path: '^tools/toolchain/go\\.ts$', reachable: true },
   },
+  {
+    name: 'the agent has no AWS SDK for S3, which would not fit into its ConfigMap',
+    from: { path: '^src/agent/' },
+    to: { path: '^src/s3/sdk\\.ts$', reachable: true },
+  },
   { name: 'no circles', from: {}, to: { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } } },
 ];
 

@@ -1,10 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { forEachLimited } from '../src/core/concurrency';
-import type { Bucket } from '../src/s3/bucket';
-import { BufferPool } from '../src/s3/buffer-pool';
-import { createUpload, listParts, uploadPart, uploadsUnder } from '../src/s3/multipart';
-import { headObject, getVersionId } from '../src/s3/objects';
-import { Requester, header } from '../src/s3/requester';
 import { sha256 } from '../src/s3/checksum';
 import {
   checksumOfBytes,
@@ -66,18 +61,14 @@ const OTHER = Buffer.from('other content');
 
 class Checks {
   readonly store: S3Store;
-  private readonly raw: Bucket;
   private readonly large = randomBytes(2 * PART_BYTES + 1);
 
   constructor(private readonly options: BucketCheckOptions) {
     this.store = new S3Store(options);
-    const requester = new Requester(options);
-    this.raw = { name: options.bucket, requester, buffers: new BufferPool(), encryption: {}, uploading: [] };
   }
 
   close(): void {
     this.store.close();
-    this.raw.requester.close();
   }
 
   private key(name: string): string {
@@ -89,7 +80,18 @@ class Checks {
   }
 
   private async etag(name: string): Promise<string | undefined> {
-    return (await headObject(this.raw, this.key(name)))?.etag;
+    return (await this.getHeaders(name))?.['etag'];
+  }
+
+  /** @returns undefined if the object does not exist */
+  private async getHeaders(name: string): Promise<Record<string, string> | undefined> {
+    const what = `read the metadata of ${name}`;
+    const headers = { 'x-amz-checksum-mode': 'ENABLED' };
+    const request = { what, method: 'HEAD', key: this.key(name), headers };
+    return this.store.requester.send({ ...request, read: (answer) => answer.headers }).catch((error: unknown) => {
+      if (error instanceof S3Error && error.status === 404) return undefined;
+      throw error;
+    });
   }
 
   private async isSameAfter(name: string, work: Promise<unknown>): Promise<boolean> {
@@ -123,7 +125,7 @@ class Checks {
       expectSame('winners', results.filter(({ status }) => status === 'fulfilled').length, 1);
     },
     'a wrong checksum is rejected': async () => {
-      const wrong = this.raw.requester.send({
+      const wrong = this.store.requester.send({
         what: 'write with a wrong checksum',
         method: 'PUT',
         key: this.key('damaged'),
@@ -136,7 +138,7 @@ class Checks {
     },
     'HEAD returns the SHA-256 of an object': async () => {
       await this.store.putBytes(this.key('summed'), BODY);
-      const { sha256: stored } = (await headObject(this.raw, this.key('summed'))) ?? {};
+      const stored = (await this.getHeaders('summed'))?.['x-amz-checksum-sha256'];
       if (stored === undefined) skip('the server does not store checksums');
       expectSame('checksum', stored, checksumOfBytes(BODY));
     },
@@ -150,7 +152,6 @@ class Checks {
       const keys = Array.from({ length: 1001 }, (_, i) => this.key(`many/${String(i).padStart(4, '0')}`));
       await forEachLimited(keys, this.store.concurrency, (key) => this.put(key));
       expectSame('keys', (await this.store.list(this.key('many/'))).length, keys.length);
-      expectSame('keys', (await this.store.list(this.key('many/'), Promise.resolve(keys))).length, keys.length);
     },
     'a multipart upload has the checksum of its parts': async () => {
       const { checksum } = await this.store.putBytes(this.key('large'), this.large);
@@ -160,15 +161,6 @@ class Checks {
       const pieces: Buffer[] = [];
       for await (const piece of this.store.read(this.key('large'))) pieces.push(piece);
       expectSame('content', checksumOfBytes(Buffer.concat(pieces)), checksumOfBytes(this.large));
-    },
-    'an unfinished multipart upload lists its parts': async () => {
-      const key = this.key('resumed');
-      const id = await createUpload(this.raw, key);
-      const body = this.large.subarray(0, PART_BYTES);
-      await uploadPart(this.raw, key, id, { number: 1, body, digest: sha256(body) });
-      expectSame('parts', (await listParts(this.raw, { key, id })).length, 1);
-      await this.store.putBytes(key, this.large);
-      expectSame('unfinished uploads', (await uploadsUnder(this.raw, key)).length, 0);
     },
     'the completion of a multipart upload respects If-None-Match': async () => {
       const again = this.store.putBytes(this.key('large'), randomBytes(PART_BYTES + 1), { ifAbsent: true });
@@ -189,7 +181,7 @@ class Checks {
     },
     'DELETE with If-Match keeps an object with another ETag': async () => {
       await this.store.putBytes(this.key('kept'), BODY);
-      const remove = this.raw.requester.send({
+      const remove = this.store.requester.send({
         what: 'delete with another ETag',
         method: 'DELETE',
         key: this.key('kept'),
@@ -211,14 +203,19 @@ class Checks {
       if (versionId === undefined) skip('the bucket has no versioning');
       await this.store.delete([{ key: this.key('versioned') }]);
       const request = { key: this.key('versioned'), query: { versionId } };
-      const got = await this.raw.requester.send({
+      const got = await this.store.requester.send({
         what: 'read a version',
         method: 'GET',
         ...request,
-        read: (answer) => [answer.body.toString(), getVersionId(answer)],
+        read: (answer) => [answer.body.toString(), answer.headers['x-amz-version-id']],
       });
       expectSame('version', got, [BODY.toString(), versionId]);
-      await this.raw.requester.send({ what: 'delete a version', method: 'DELETE', ...request, read: () => undefined });
+      await this.store.requester.send({
+        what: 'delete a version',
+        method: 'DELETE',
+        ...request,
+        read: () => undefined,
+      });
     },
     'an object is encrypted with the KMS key': async () => {
       const { kmsKey } = this.options;
@@ -229,12 +226,7 @@ class Checks {
       } finally {
         store.close();
       }
-      const encryption = await this.raw.requester.send({
-        what: 'read the encryption',
-        method: 'HEAD',
-        key: this.key('encrypted'),
-        read: ({ headers }) => header(headers, 'x-amz-server-side-encryption'),
-      });
+      const encryption = (await this.getHeaders('encrypted'))?.['x-amz-server-side-encryption'];
       expectSame('encryption', encryption, 'aws:kms');
     },
     'a request to another region finds the bucket': async () => {
@@ -283,7 +275,6 @@ export async function checkBucket(
       results.push(result);
       onResult(result);
     }
-    await checks.store.abortUploads(`${options.prefix}/`);
     await checks.store.delete(await checks.store.list(`${options.prefix}/`));
   } finally {
     checks.close();

@@ -25,7 +25,7 @@ export interface ModelRepositoryArgs {
   protect?: boolean;
 }
 
-/** How long an interrupted upload can be resumed. */
+/** When the parts of an interrupted upload are deleted. */
 const UNFINISHED_UPLOAD_DAYS = 7;
 
 /**

@@ -15,7 +15,7 @@ import { FORMAT } from '../release/format';
 import type { Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
-import type { S3Store } from '../s3/store';
+import type { S3Reader } from '../s3/reader';
 import { TritonError, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
 import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
@@ -36,7 +36,7 @@ import { TrialDesk } from './trial-desk';
 export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
 
 export interface AgentOptions {
-  store: S3Store;
+  store: S3Reader;
   location: RepositoryLocation;
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;

@@ -4,7 +4,7 @@ import { decodeGolden, type GoldenRequest, type ReleasedGolden } from '../model/
 import { askModel, type Asked } from '../release/ask';
 import { goldenKey, type RepositoryLocation } from '../release/location';
 import type { Manifest, ManifestModel } from '../release/manifest';
-import type { S3Store } from '../s3/store';
+import type { S3Reader } from '../s3/reader';
 import type { InferenceClient } from '../triton/client';
 import { getUnits } from './content-store';
 import type { Report } from './events';
@@ -41,7 +41,7 @@ function getDeterminants(name: string, model: ManifestModel | undefined): unknow
 export async function readGoldenRequests(
   { models }: Manifest,
   names: readonly string[],
-  store: S3Store,
+  store: S3Reader,
   location: RepositoryLocation,
 ): Promise<Map<string, GoldenRequest[]>> {
   const read = async (golden: ReleasedGolden): Promise<GoldenRequest[]> => {

@@ -1,10 +1,9 @@
 import { EXIT, parseFlags, runCommand } from '../cli/cli';
 import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
-import { S3Store } from '../s3/store';
+import { S3Reader } from '../s3/reader';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
 import { Agent } from './agent';
-import { PARTS } from './content-store';
 import { startControlApi, startReadOnlyApi } from './control-api';
 import { KEY_FILE, readKey } from './key-file';
 
@@ -51,7 +50,7 @@ async function run(argv: readonly string[]): Promise<number> {
   }
   const directory = required(flags.directory, 'directory');
   const location = parseLocation(required(flags.bucket, 'bucket'));
-  const store = new S3Store({ bucket: location.bucket, concurrency: CONCURRENCY });
+  const store = new S3Reader({ bucket: location.bucket });
   const triton = new ControlClient(
     {
       url: flags.triton,
@@ -86,9 +85,6 @@ async function run(argv: readonly string[]): Promise<number> {
   }
   return EXIT.ok;
 }
-
-/** Requests to S3 in flight: those of a download, and some for head.json and manifests. */
-const CONCURRENCY = PARTS + 8;
 
 function required(value: string | undefined, flag: string): string {
   if (value !== undefined) return value;

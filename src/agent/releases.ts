@@ -5,7 +5,7 @@ import { UserError } from '../core/errors';
 import { parseHead, type Head } from '../release/head';
 import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
 import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
-import type { S3Store } from '../s3/store';
+import type { S3Reader } from '../s3/reader';
 import { WrongBytesError } from './content-store';
 
 /** Before the first release, head.json does not exist, and a pod serves no models. */
@@ -31,7 +31,7 @@ const NO_HEAD: Head = {
 /** head.json and the manifests of a repository. Manifests are kept on disk, because they never change. */
 export class Releases {
   constructor(
-    private readonly store: S3Store,
+    private readonly store: S3Reader,
     private readonly location: RepositoryLocation,
     private readonly directory: string,
   ) {

@@ -30,8 +30,6 @@ export const PUBLISH_FLAGS = {
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
   'lock-timeout': { type: 'string', default: '600' },
-  concurrency: { type: 'string', default: '256' },
-  memory: { type: 'string', default: '64' },
   sse: { type: 'string' },
   'dry-run': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
@@ -48,8 +46,6 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
   --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
-  --concurrency N            most S3 requests in flight; begins with 64 (default: ${PUBLISH_FLAGS.concurrency.default})
-  --memory MIB               memory for the bytes of uploads; large files use 8 MiB for each part in flight (default: ${PUBLISH_FLAGS.memory.default})
   --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
                              aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)
   --dry-run                  print the plan; change nothing
@@ -70,8 +66,6 @@ export interface PublishFlags {
   message?: string;
   'load-timeout': string;
   'lock-timeout': string;
-  concurrency: string;
-  memory: string;
   sse?: string;
   'dry-run': boolean;
   json: boolean;
@@ -82,11 +76,7 @@ export interface PublishFlags {
 
 /** The options of the store that publishes. */
 export function parseStoreFlags(flags: PublishFlags): StoreFlags {
-  return {
-    concurrency: parseInteger('concurrency', flags.concurrency, 1, 1024),
-    memoryBytes: parseInteger('memory', flags.memory, 8, 65_536) * 1024 ** 2,
-    encryption: flags.sse === undefined ? undefined : parseEncryption(flags.sse),
-  };
+  return { encryption: flags.sse === undefined ? undefined : parseEncryption(flags.sse) };
 }
 
 function parseEncryption(text: string): Encryption {

@@ -12,7 +12,7 @@ import { defaultGrpcAddress } from '../triton/control-client';
 import { S3Store, type StoreOptions } from '../s3/store';
 
 /** Options of the store that flags of a command set. */
-export type StoreFlags = Pick<StoreOptions, 'concurrency' | 'memoryBytes' | 'encryption'>;
+export type StoreFlags = Pick<StoreOptions, 'encryption'>;
 
 /** Flags of every command that works on a repository in S3. */
 export const STORE_FLAGS = {

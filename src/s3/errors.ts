@@ -88,8 +88,7 @@ const ADVICE: Record<string, string> = {
   ERR_SSL_DECRYPTION_FAILED_OR_BAD_RECORD_MAC: CHANGED_IN_TRANSIT,
   ERR_SSL_SSLV3_ALERT_BAD_RECORD_MAC: CHANGED_IN_TRANSIT,
   ConditionalRequestConflict: 'another program wrote the object at the same time: run the command again',
-  SlowDown:
-    'S3 limits the rate of requests: try again later; sync-models, rollback and promote can send fewer at a time (--concurrency)',
+  SlowDown: 'S3 limits the rate of requests: try again later',
   EntityTooLarge: 'S3 does not accept an object of this size',
   InternalError: SERVER_FAILED,
   QuotaExceeded: NO_SPACE,

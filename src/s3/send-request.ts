@@ -1,15 +1,16 @@
-import http, { type IncomingHttpHeaders } from 'node:http';
+import type { IncomingMessage } from 'node:http';
+import { Readable } from 'node:stream';
+import type { NodeHttpHandler } from '@smithy/node-http-handler';
 import type { Endpoint } from './endpoint';
 import type { TakeBytes } from './types';
 
 /** A complete answer. */
 export interface WireResponse {
   status: number;
-  headers: IncomingHttpHeaders;
+  /** Names in lower case. */
+  headers: Record<string, string>;
   /** Empty if a sink got it. */
   body: Buffer;
-  /** Bytes of the body. */
-  bytes: number;
 }
 
 /** One request as it is sent. */
@@ -48,137 +49,97 @@ export class ConnectionError extends Error {
   constructor(
     readonly code: string,
     message: string,
-    /** Whether a reused connection was reset. Servers close idle connections, so a retry need not wait. */
-    readonly stale: boolean,
     cause?: unknown,
   ) {
     super(message, { cause });
   }
 }
 
-/**
- * Sends one request and reads the whole answer. An answer that ends before its Content-Length is a failure, and so is a
- * successful answer that ends before the whole request was sent. A refusal (status 400 or above) may arrive before the
- * whole request was sent. If the connection then fails, the refusal counts, with as much of its body as arrived, unless
- * its status is one of UNCLEAR.
- * @throws ConnectionError, SinkError
- */
-export function sendRequest(endpoint: Endpoint, agent: http.Agent, wire: WireRequest): Promise<WireResponse> {
-  return new Promise((resolve, reject) => {
-    // The agent provides TLS if needed: an https agent works with http.request if the protocol is given.
-    const request = http.request({
-      agent,
-      protocol: endpoint.secure ? 'https:' : 'http:',
-      host: endpoint.hostname,
-      port: endpoint.port,
-      method: wire.method,
-      path: wire.path,
-      headers: wire.headers,
-      setHost: false,
-    });
-    let refusal: (() => WireResponse) | undefined;
-    // Node destroys a request whose connection ended, although a part of its answer waits to be read.
-    let isOver = false;
-    let isWaiting = false;
-    const fail = (code: string, message: string, cause?: unknown): void => {
-      clearTimeout(timer);
-      isOver = true;
-      const refused = refusal?.();
-      if (refused !== undefined && !UNCLEAR.includes(refused.status)) resolve(refused);
-      else reject(new ConnectionError(code, message, request.reusedSocket && code === 'ECONNRESET', cause));
-      // Without a reset, the kernel would still send what it has buffered. Node cannot reset connections with TLS.
-      if (code === 'ETIMEDOUT' && !endpoint.secure) request.socket?.resetAndDestroy();
-      request.destroy();
-    };
-    const limit = (): void => {
-      const leftMs = wire.getLeftMs();
-      if (leftMs <= 0) fail('ETIMEDOUT', 'the request took too long');
-      else timer = setTimeout(limit, leftMs);
-    };
-    let timer = setTimeout(limit, Math.max(1, wire.getLeftMs()));
-    // A reused connection would keep the idle timeout that the server announced (Keep-Alive: timeout=5), so set ours.
-    const { timeout = 0 } = (agent as http.Agent & { options: http.AgentOptions }).options;
-    request.on('socket', (socket) => socket.setTimeout(timeout));
-    request.on('timeout', () => {
-      // The sink is slow, not the server.
-      if (isWaiting) request.socket?.setTimeout(timeout);
-      else fail('ETIMEDOUT', 'no data was transferred for too long');
-    });
-    request.on('error', (error: NodeJS.ErrnoException) => {
-      // A server that refused may stop reading. The rest of its answer, and its end, still arrive.
-      if (refusal === undefined) fail(getCode(error), firstLine(error.message), error);
-    });
-    request.on('response', (response) => {
-      const status = response.statusCode ?? 0;
-      const sink = status < 300 ? wire.sink : undefined;
-      if (sink !== undefined && status !== 206 && sink.at > 0)
-        return fail('RangeIgnored', 'the server sent the whole object instead of a range');
-      const chunks: Buffer[] = [];
-      let bytes = 0;
-      let taking: Promise<void> | undefined;
-      const take = (chunk: Buffer): void => {
-        // After a failure the sink may belong to another request.
-        if (isOver) return;
-        bytes += chunk.byteLength;
-        if (sink === undefined) return void chunks.push(chunk);
-        // A whole object instead of a range could be very large.
-        if (chunk.byteLength > sink.leftBytes)
-          return fail('RangeIgnored', 'the server sent more bytes than the range has');
-        taking = sink.take(chunk)?.catch((cause: unknown) => {
-          clearTimeout(timer);
-          isOver = true;
-          reject(new SinkError(cause));
-          request.destroy();
-        });
-        if (taking === undefined) return;
-        response.pause();
-        isWaiting = true;
-        void taking.then(() => {
-          isWaiting = false;
-          response.resume();
-        });
-      };
-      const answer = (): WireResponse => ({ status, headers: response.headers, body: joined(chunks), bytes });
-      if (status >= 400 && !request.writableFinished) refusal = answer;
-      response.on('data', take);
-      response.on('error', (error: NodeJS.ErrnoException) => fail(getCode(error), 'the answer was cut short', error));
-      response.on('end', () => {
-        if (!response.complete) return fail('ECONNRESET', 'the answer was cut short');
-        if (!request.writableFinished) {
-          if (status < 300) return fail('ECONNRESET', 'the answer arrived before the request was sent');
-          request.destroy();
-        }
-        clearTimeout(timer);
-        // The end may come while the sink still works on the last bytes. If it fails, the promise is rejected by then.
-        if (taking === undefined) resolve(answer());
-        else void taking.then(() => resolve(answer()));
-      });
-    });
-    if (wire.body === undefined) request.end();
-    else writeBody(request, wire.body);
-  });
-}
-
 /** Bytes of a request that are handed to the connection at a time. TLS encrypts all of them in memory. */
 const PIECE_BYTES = 256 * 1024;
-
-function writeBody(request: http.ClientRequest, body: Uint8Array, at = 0): void {
-  const end = at + PIECE_BYTES;
-  if (request.destroyed) return;
-  if (end >= body.byteLength) {
-    request.end(at === 0 ? body : body.subarray(at));
-    return;
-  }
-  const next = (): void => writeBody(request, body, end);
-  if (request.write(body.subarray(at, end))) next();
-  else request.once('drain', next);
-}
 
 /** Statuses whose body decides whether to retry, for example a request that took too long or a wrong clock. */
 const UNCLEAR = [400, 403, 409];
 
-function joined(chunks: Buffer[]): Buffer {
+/**
+ * Sends one request and reads the whole answer. An answer that ends before its Content-Length is a failure, and so is a
+ * successful answer that ends before the whole request was sent. A refusal may arrive before that; if the connection
+ * then fails, the refusal counts, unless its status is one of UNCLEAR.
+ * @throws ConnectionError, SinkError
+ */
+export async function sendRequest(
+  handler: NodeHttpHandler,
+  { secure, hostname, port }: Endpoint,
+  { sink, getLeftMs, body, ...wire }: WireRequest,
+): Promise<WireResponse> {
+  const late = new AbortController();
+  const limit = (): void => {
+    const leftMs = getLeftMs();
+    if (leftMs <= 0) late.abort();
+    else timer = setTimeout(limit, leftMs);
+  };
+  let timer = setTimeout(limit, Math.max(1, getLeftMs()));
+  let refusal: WireResponse | undefined;
+  try {
+    const request = {
+      ...wire,
+      protocol: secure ? 'https:' : 'http:',
+      hostname,
+      port,
+      body: body !== undefined && body.byteLength > PIECE_BYTES ? Readable.from(pieces(body)) : body,
+    };
+    const { response } = await handler.handle(request as never, { abortSignal: late.signal });
+    const incoming = response.body as IncomingMessage;
+    const { statusCode: status, headers } = response;
+    if (status >= 400) refusal = { status, headers, body: Buffer.alloc(0) };
+    const received = await readBody(incoming, status, status < 300 ? sink : undefined);
+    const { req } = incoming as IncomingMessage & { req: { writableFinished: boolean; destroy(): void } };
+    if (!req.writableFinished) {
+      if (refusal === undefined)
+        throw new ConnectionError('ECONNRESET', 'the answer arrived before the request was sent');
+      req.destroy();
+    }
+    return { status, headers, body: received };
+  } catch (error) {
+    if (error instanceof SinkError || error instanceof ConnectionError) throw error;
+    if (refusal !== undefined && !UNCLEAR.includes(refusal.status)) return refusal;
+    if (late.signal.aborted) throw new ConnectionError('ETIMEDOUT', 'the request took too long', error);
+    const { name, message, code } = error as NodeJS.ErrnoException;
+    if (name === 'TimeoutError' && code === undefined)
+      throw new ConnectionError('ETIMEDOUT', 'no data was transferred for too long', error);
+    const text = message === 'aborted' ? 'the answer was cut short' : firstLine(message);
+    throw new ConnectionError(getCode(error as Error), text, error);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+async function readBody(incoming: IncomingMessage, status: number, sink: Sink | undefined): Promise<Buffer> {
+  if (sink !== undefined && status !== 206 && sink.at > 0) {
+    incoming.destroy();
+    throw new ConnectionError('RangeIgnored', 'the server sent the whole object instead of a range');
+  }
+  const chunks: Buffer[] = [];
+  for await (const chunk of incoming as AsyncIterable<Buffer>) {
+    if (sink === undefined) {
+      chunks.push(chunk);
+      continue;
+    }
+    // A whole object instead of a range could be very large.
+    if (chunk.byteLength > sink.leftBytes)
+      throw new ConnectionError('RangeIgnored', 'the server sent more bytes than the range has');
+    try {
+      await sink.take(chunk);
+    } catch (error) {
+      throw new SinkError(error);
+    }
+  }
+  if (!incoming.complete) throw new ConnectionError('ECONNRESET', 'the answer was cut short');
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
+}
+
+function* pieces(body: Uint8Array): Generator<Uint8Array> {
+  for (let at = 0; at < body.byteLength; at += PIECE_BYTES) yield body.subarray(at, at + PIECE_BYTES);
 }
 
 /** TLS errors have several lines, and locations in OpenSSL's source. */
@@ -189,7 +150,6 @@ function firstLine(text: string): string {
 
 /** Connecting to a host with several addresses fails with one error for each of them. */
 function getCode(error: NodeJS.ErrnoException): string {
-  if (error.code !== undefined) return error.code;
   const inner = error instanceof AggregateError ? (error.errors[0] as NodeJS.ErrnoException | undefined) : undefined;
-  return inner?.code ?? error.name;
+  return error.code ?? inner?.code ?? error.name;
 }

@@ -1,6 +1,7 @@
-import { closeSync, fstatSync, openSync, readSync, statSync, type Stats } from 'node:fs';
+import { statSync, type Stats } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { UserError } from '../core/errors';
+import { checksumOfParts, sha256, splitIntoParts } from './checksum';
 import { FileChangedError } from './errors';
 
 /** Bytes to upload. Pieces can be read repeatedly and in any order. */
@@ -12,7 +13,6 @@ export interface UploadSource {
   read(start: number, buffer: Buffer): Promise<Uint8Array>;
   /** @throws FileChangedError if the file may have changed while it was read */
   verify(): Promise<void>;
-  close(): Promise<void>;
 }
 
 /** Hint if a file changed while it was read. */
@@ -24,33 +24,50 @@ export function memorySource(body: Uint8Array): UploadSource {
     bytes: body.byteLength,
     read: (start, buffer) => Promise.resolve(body.subarray(start, start + buffer.byteLength)),
     verify: () => Promise.resolve(),
-    close: () => Promise.resolve(),
   };
 }
 
-/** A file to upload. */
-export interface FileSource extends UploadSource {
-  /** Keeps the digests of all parts, so that later uploads of the unchanged file need not compute them again. */
-  keepDigests(digests: readonly Buffer[]): void;
-}
-
-/** Path -> the digests of its parts, and the state of the file that they belong to. */
+/** Path -> the digests of its parts, and the state of the file that they belong to. An upload needs them again. */
 const hashed = new Map<string, { state: Stats; digests: readonly Buffer[] }>();
 
 /**
- * A file, opened once.
+ * The checksum that S3 stores for a file when S3Store uploads it.
+ * @throws FileChangedError if the file has another size, or changed while it was read
+ */
+export async function checksumOfFile(path: string, bytes: number): Promise<string> {
+  return withFile(path, bytes, async (source, state) => {
+    if (source.digests !== undefined) return checksumOfParts(source.digests);
+    const parts = splitIntoParts(bytes);
+    const buffer = Buffer.allocUnsafeSlow(parts[0]?.bytes ?? 0);
+    const digests: Buffer[] = [];
+    for (const { start, bytes: length } of parts) {
+      digests.push(sha256(await source.read(start, buffer.subarray(0, length))));
+    }
+    await source.verify();
+    hashed.set(path, { state, digests });
+    return checksumOfParts(digests);
+  });
+}
+
+/**
+ * Opens a file once.
  * @throws FileChangedError if its size is not `bytes`
  */
-export async function fileSource(path: string, bytes: number): Promise<FileSource> {
-  const handle = await open(path, 'r').catch((error: unknown) => cannotRead(path, error));
+export async function withFile<T>(
+  path: string,
+  bytes: number,
+  work: (source: UploadSource, state: Stats) => Promise<T>,
+): Promise<T> {
+  const handle = await open(path, 'r').catch((cause: unknown) => {
+    throw new UserError(`cannot read ${path}: ${(cause as Error).message}`, { cause });
+  });
   try {
     const before = await handle.stat();
     checkSize(path, before, bytes);
     const known = hashed.get(path);
-    return {
+    const source: UploadSource = {
       bytes,
       digests: known !== undefined && isSame(known.state, before) ? known.digests : undefined,
-      keepDigests: (digests) => hashed.set(path, { state: before, digests }),
       read: async (start, buffer) => {
         await readFully(handle, path, start, buffer);
         return buffer;
@@ -59,71 +76,18 @@ export async function fileSource(path: string, bytes: number): Promise<FileSourc
         checkSame(path, before, await handle.stat());
         checkSame(path, before, statSync(path, { throwIfNoEntry: false }));
       },
-      close: () => handle.close(),
     };
-  } catch (error) {
-    await handle.close();
-    throw error;
-  }
-}
-
-/**
- * Reads a small file synchronously, because that takes a fifth of the time for files of a few KiB.
- * @throws FileChangedError
- */
-export function readSmallFile(path: string, buffer: Buffer): void {
-  withDescriptor(path, (descriptor) => {
-    const before = fstatSync(descriptor);
-    checkSize(path, before, buffer.byteLength);
-    for (let at = 0; at < buffer.byteLength;) {
-      const count = readSync(descriptor, buffer, at, buffer.byteLength - at, at);
-      if (count === 0) shorter(path);
-      at += count;
-    }
-    checkSame(path, before, fstatSync(descriptor));
-  });
-}
-
-/**
- * Reads a small file with as few system calls as possible, because thousands of files are read for comparison. Files to
- * upload are read by readSmallFile. The result is valid until the next call.
- * @throws FileChangedError if its size is not `bytes`
- */
-export function readWholeFile(path: string, bytes: number): Uint8Array {
-  // Reading one byte more detects a file that has grown.
-  if (whole.byteLength <= bytes) whole = Buffer.allocUnsafeSlow(2 * bytes + 1);
-  return withDescriptor(path, (descriptor) => {
-    const count = readSync(descriptor, whole, 0, bytes + 1, 0);
-    if (count !== bytes) {
-      throw new FileChangedError(`${path} no longer has ${bytes} bytes: it changed in the meantime`, {
-        hint: WAIT_FOR_WRITER,
-      });
-    }
-    return whole.subarray(0, bytes);
-  });
-}
-
-/** Buffer shared by all calls of readWholeFile. */
-let whole = Buffer.alloc(0);
-
-function withDescriptor<T>(path: string, work: (descriptor: number) => T): T {
-  let descriptor: number;
-  try {
-    descriptor = openSync(path, 'r');
-  } catch (error) {
-    cannotRead(path, error);
-  }
-  try {
-    return work(descriptor);
+    return await work(source, before);
   } finally {
-    closeSync(descriptor);
+    await handle.close();
   }
 }
 
 async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
   for (let at = 0; at < buffer.byteLength;) {
     const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
-    if (bytesRead === 0) shorter(path);
+    if (bytesRead === 0)
+      throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
     at += bytesRead;
   }
 }
@@ -149,11 +113,3 @@ const isSame = (before: Stats, after: Stats): boolean =>
   after.ctimeMs === before.ctimeMs &&
   after.ino === before.ino &&
   after.dev === before.dev;
-
-function shorter(path: string): never {
-  throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
-}
-
-function cannotRead(path: string, error: unknown): never {
-  throw new UserError(`cannot read ${path}: ${(error as Error).message}`, { cause: error });
-}

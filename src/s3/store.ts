@@ -1,32 +1,27 @@
+import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
-import type { Bucket } from './bucket';
-import { checksumOfParts, PART_BYTES, splitIntoParts, sha256 } from './checksum';
-import { copyObject, copyThroughHere, type CopyOptions } from './copy';
-import { deleteObjects } from './delete';
-import { S3Error } from './errors';
-import { listObjects } from './list';
-import { abortUpload, uploadsUnder } from './multipart';
-import { checkObject, getObject, streamRange, type GotObject } from './objects';
-import { readObject } from './read';
-import { preparing, readXml, Requester, type Sender } from './requester';
-import { fileSource, memorySource, readSmallFile, readWholeFile, type FileSource } from './source';
+import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
+import { encodeKey, encodeText } from './endpoint';
+import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
+import { getVersionId, S3Reader, type ObjectHead, type Sender } from './reader';
+import { checkStored, CONCURRENCY, quoted, type S3Request } from './requester';
+import type { Upload } from './sdk';
+import { memorySource, WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
 import type {
   Encryption,
   Lease,
   ListedObject,
   PutCondition,
   SeenObject,
-  StoreOptions,
-  TakeBytes,
+  StoredPart,
+  UploadOptions,
   Written,
 } from './types';
-import { putObject, putParts, type UploadOptions } from './upload';
-import { childText, escapeXml } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-export type { UploadOptions } from './upload';
+export { checksumOfFile } from './source';
 export type {
   Credentials,
   Encryption,
@@ -35,11 +30,9 @@ export type {
   PutCondition,
   SeenObject,
   StoreOptions,
+  UploadOptions,
   Written,
 } from './types';
-
-/** Files up to this size are read in one call. */
-const SMALL_BYTES = 256 * 1024;
 
 /** Location of an object, in this bucket or in that of another store. */
 export interface StoredObject {
@@ -50,157 +43,77 @@ export interface StoredObject {
   versionId?: string;
 }
 
+/** The content that a copy must have. */
+export interface CopyOptions extends UploadOptions {
+  bytes: number;
+  checksum: string;
+}
+
+/** Parts that S3 copies at a time. */
+const COPIES_AT_A_TIME = 16;
+
+/** Loaded on demand: the SDK takes 0.1 s to load, and many runs only read and write small objects. */
+const loadSdk = (): Promise<typeof import('./sdk')> => import('./sdk');
+
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
  * retried. S3 verifies the SHA-256 of all content that is uploaded.
  */
-export class S3Store {
-  readonly bucket: string;
-  private readonly at: Bucket;
+export class S3Store extends S3Reader {
+  private readonly buffers = new BufferPool();
 
-  constructor(private readonly options: StoreOptions) {
-    this.bucket = options.bucket;
-    this.at = {
-      name: options.bucket,
-      requester: new Requester(options),
-      buffers: new BufferPool(options.memoryBytes),
-      encryption: getEncryptionHeaders(options.encryption),
-      uploading: [],
-    };
-  }
+  /** Most requests in flight. Further requests wait. */
+  readonly concurrency = CONCURRENCY;
 
   /** This bucket for the holder of a lease: no try of a write begins without the lease, or goes on after its end. */
   withLease(lease: Lease): S3Store {
-    return this.withRequester((requester) =>
-      preparing(requester, (request) => {
-        if (request.method !== 'GET' && request.method !== 'HEAD') request.lease = lease;
-      }),
-    );
+    return this.changing(({ method }) => (method === 'GET' || method === 'HEAD' ? {} : { lease }));
   }
 
   /** This bucket for small objects: its requests are sent at once, even if other requests wait. */
   urgent(): S3Store {
-    return this.withRequester((requester) => preparing(requester, (request) => (request.urgent = true)));
+    return this.changing(() => ({ urgent: true }));
   }
 
-  private withRequester(change: (requester: Sender) => Sender): S3Store {
-    const at: Bucket = { ...this.at, requester: change(this.at.requester) };
-    return Object.create(this, { at: { value: at } }) as S3Store;
-  }
-
-  /** Where requests are sent, for messages. */
-  get url(): string {
-    return this.at.requester.url;
-  }
-
-  /** Most requests in flight. Further requests wait. */
-  get concurrency(): number {
-    return this.at.requester.concurrency;
-  }
-
-  /**
-   * Opens up to `count` connections that the next requests will need, because opening takes several round trips. Does not
-   * wait, and reports no errors.
-   */
-  connect(count: number): void {
-    this.at.requester.connect(count);
-  }
-
-  /** Closes all connections. */
-  close(): void {
-    this.at.requester.close();
+  private changing(change: (request: S3Request<unknown>) => Pick<S3Request<unknown>, 'lease' | 'urgent'>): S3Store {
+    const { requester } = this;
+    const value: Sender = {
+      get url() {
+        return requester.url;
+      },
+      // The getters of a request are read for each try.
+      send: (request) => requester.send(Object.assign(request, change(request))),
+    };
+    return Object.create(this, { requester: { value } }) as S3Store;
   }
 
   /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
-    const { region = 'us-east-1' } = this.options;
-    const place = `<LocationConstraint>${escapeXml(region)}</LocationConstraint>`;
-    const body = `<CreateBucketConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">${place}</CreateBucketConfiguration>`;
-    try {
-      await this.at.requester.send({
-        what: `create bucket ${this.bucket}`,
-        method: 'PUT',
-        body: region === 'us-east-1' ? undefined : Buffer.from(body),
-        read: () => undefined,
-      });
-    } catch (error) {
-      if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
-    }
+    await (await loadSdk()).createBucket(this, this.options.region ?? 'us-east-1');
   }
 
   /** Keeps earlier versions of objects. For local servers; in the cloud `pulumi up` does this. */
   async enableVersioning(): Promise<void> {
-    const body = `<VersioningConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Status>Enabled</Status></VersioningConfiguration>`;
-    await this.at.requester.send({
-      what: `turn on versioning of bucket ${this.bucket}`,
-      method: 'PUT',
-      query: { versioning: '' },
-      body: Buffer.from(body),
-      read: () => undefined,
-    });
+    await (await loadSdk()).enableVersioning(this);
   }
 
   /** Whether the bucket keeps earlier versions of objects. */
   async isVersioned(): Promise<boolean> {
-    return this.at.requester.send({
-      what: `read the versioning of bucket ${this.bucket}`,
-      method: 'GET',
-      query: { versioning: '' },
-      read: (answer) => childText(readXml(answer, 'VersioningConfiguration'), 'Status') === 'Enabled',
-    });
+    return (await loadSdk()).isVersioned(this);
   }
 
   /**
    * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. The prefix of a
    * folder ends in a slash.
-   * @param expected keys that probably exist, sorted; they make the listing faster and do not change it
    */
-  async list(prefix: string, expected?: Promise<readonly string[]>): Promise<ListedObject[]> {
-    return listObjects(this.at, prefix, expected);
-  }
-
-  /** The same with the time at which each object was written. */
-  async listWithTimes(prefix: string): Promise<(ListedObject & { modified: Date })[]> {
-    return (await listObjects(this.at, prefix, undefined, true)) as (ListedObject & { modified: Date })[];
-  }
-
-  /**
-   * The object's bytes, or undefined if the object does not exist. `ageMs` is the time since it was written, by the
-   * server's clock.
-   */
-  async get(key: string): Promise<GotObject | undefined> {
-    return getObject(this.at, key);
-  }
-
-  /**
-   * The object's bytes in order, for objects that are too large to hold in memory.
-   * @throws UserError if the object does not exist
-   */
-  read(key: string): AsyncGenerator<Buffer> {
-    return readObject(this.at, key);
-  }
-
-  /**
-   * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them. `take` is never
-   * called before its last promise has settled, and has settled when this function ends.
-   * @returns how many bytes were read, fewer than requested only at the end of the object
-   * @throws UserError if the version does not exist; the error of `take`
-   */
-  async stream(
-    key: string,
-    range: { versionId: string; start: number; bytes: number },
-    take: TakeBytes,
-  ): Promise<number> {
-    const count = await streamRange(this.at, key, range, take);
-    if (count === undefined)
-      throw new UserError(`version ${range.versionId} of s3://${this.bucket}/${key} does not exist`);
-    return count;
+  async list(prefix: string): Promise<(ListedObject & { modified: Date })[]> {
+    return (await loadSdk()).list(this, prefix);
   }
 
   /**
    * The object's checksum as checksumOfBytes computes it. Uses the checksum that S3 stores if the object was uploaded
-   * in the same parts; otherwise reads the bytes. If the object's size is not `bytes`, returns a text that equals no
-   * checksum.
+   * in the same number of parts; otherwise reads the bytes. If the object's size is not `bytes`, returns a text that
+   * equals no checksum.
    * @returns undefined if the object does not exist
    */
   async checksum(key: string, bytes: number): Promise<string | undefined> {
@@ -208,8 +121,21 @@ export class S3Store {
   }
 
   /** The same, with the object's version and Last-Modified. */
-  lookUp(key: string, bytes: number): Promise<Written | undefined> {
-    return checkObject(this.at, key, bytes);
+  async lookUp(key: string, bytes: number): Promise<Written | undefined> {
+    const head = await this.head(key);
+    if (head === undefined) return undefined;
+    const { sha256: stored = '', ...found } = head;
+    // The content differs, so its bytes are not read.
+    if (head.bytes !== bytes) return { ...found, checksum: `${head.bytes} bytes` };
+    const parts = splitIntoParts(bytes).length;
+    const isOurs = stored !== '' && stored.split('-')[1] === (parts === 1 ? undefined : String(parts));
+    return { ...found, checksum: isOurs ? stored : await this.computeChecksum(key, bytes) };
+  }
+
+  private async computeChecksum(key: string, bytes: number): Promise<string> {
+    const digests: Buffer[] = bytes === 0 ? [sha256(Buffer.alloc(0))] : [];
+    for await (const part of this.read(key)) digests.push(sha256(part));
+    return checksumOfParts(digests);
   }
 
   /**
@@ -217,47 +143,212 @@ export class S3Store {
    * @throws PreconditionFailedError
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
-    if (body.byteLength <= PART_BYTES) return putObject(this.at, key, body, { condition });
-    return putParts(this.at, key, memorySource(body), { condition });
+    if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
+    return this.putParts(key, memorySource(body), { condition });
   }
 
   /**
-   * Writes a file. A large file is uploaded in parts; parts that an earlier run uploaded are not sent again.
+   * Writes a file, a large one in parts.
    * @throws PreconditionFailedError, FileChangedError
    */
   async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
     const { path, bytes } = file;
-    if (bytes <= SMALL_BYTES) {
-      return this.at.buffers.lend(bytes, async (buffer) => {
-        readSmallFile(path, buffer);
-        return putObject(this.at, key, buffer, options);
-      });
-    }
-    if (bytes > PART_BYTES) return withFile(path, bytes, (source) => putParts(this.at, key, source, options));
-    return this.at.buffers.lend(bytes, (buffer) =>
-      withFile(path, bytes, async (source) => {
+    return withFile(path, bytes, async (source) => {
+      if (bytes > PART_BYTES) return this.putParts(key, source, options);
+      return this.buffers.lend(bytes, async (buffer) => {
         const body = await source.read(0, buffer);
         await source.verify();
-        return putObject(this.at, key, body, options);
-      }),
-    );
+        return this.putObject(key, body, options);
+      });
+    });
+  }
+
+  /** Writes an object that fits into one request. */
+  private async putObject(key: string, body: Uint8Array, options: UploadOptions): Promise<Written> {
+    const { condition, onBytes } = options;
+    const digest = sha256(body);
+    const checksum = digest.toString('base64');
+    this.requireContent(key, checksum, options);
+    try {
+      const headers = { ...getEncryptionHeaders(this.options.encryption), ...getConditionHeaders(condition) };
+      const written = await this.put(key, `write ${this.name(key)}`, body, digest, { headers });
+      onBytes?.(body.byteLength);
+      return { ...written, checksum };
+    } catch (error) {
+      if (!isRefused(error, condition)) throw error;
+      return this.acceptOurs(key, body.byteLength, checksum, error);
+    }
+  }
+
+  private put(
+    key: string,
+    what: string,
+    body: Uint8Array,
+    digest: Buffer,
+    { headers = {}, query }: { headers?: Record<string, string>; query?: Record<string, string> },
+  ): Promise<{ etag: string; versionId: string | undefined }> {
+    const checksum = digest.toString('base64');
+    return this.requester.send({
+      what,
+      method: 'PUT',
+      key,
+      query,
+      headers: { 'x-amz-checksum-sha256': checksum, ...headers },
+      body,
+      bodySha256: digest,
+      read: ({ headers: answer }) => {
+        checkStored(answer['x-amz-checksum-sha256'], checksum);
+        return { etag: quoted(answer['etag']), versionId: getVersionId(answer) };
+      },
+    });
+  }
+
+  /** Writes an object in parts, each of which S3 verifies. */
+  private putParts(key: string, source: UploadSource, options: UploadOptions): Promise<Written> {
+    const send = (upload: Upload, part: PartRange): Promise<StoredPart> =>
+      this.buffers.lend(part.bytes, async (buffer) => {
+        const { number } = part;
+        const body = await source.read(part.start, buffer);
+        const digest = source.digests?.[number - 1] ?? sha256(body);
+        const query = { partNumber: String(number), uploadId: upload.id };
+        const { etag } = await this.put(key, `write part ${number} of ${this.name(key)}`, body, digest, { query });
+        return { number, etag, sha256: digest.toString('base64') };
+      });
+    return this.multipart(key, source.bytes, options, this.buffers.parts, send, () => source.verify());
+  }
+
+  /** Runs a multipart upload; aborts it if it fails. */
+  private async multipart(
+    key: string,
+    bytes: number,
+    options: UploadOptions,
+    atATime: number,
+    send: (upload: Upload, part: PartRange) => Promise<StoredPart>,
+    verify: () => Promise<void>,
+  ): Promise<Written> {
+    const sdk = await loadSdk();
+    const upload = await sdk.beginUpload(this, key, this.options.encryption);
+    const stored: StoredPart[] = [];
+    let sent = 0;
+    try {
+      await forEachLimited(splitIntoParts(bytes), atATime, async (part) => {
+        stored[part.number - 1] = await send(upload, part);
+        options.onBytes?.((sent += part.bytes));
+      });
+      await verify();
+      const checksum = checksumOfParts(stored.map((part) => Buffer.from(part.sha256, 'base64')));
+      this.requireContent(key, checksum, options);
+      return await this.complete(sdk, upload, stored, { bytes, checksum, condition: options.condition });
+    } catch (failure) {
+      // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
+      await sdk.abortUpload(upload).catch(() => undefined);
+      // S3 refuses a part that no longer has its digest.
+      await verify();
+      throw failure;
+    }
+  }
+
+  private async complete(
+    sdk: typeof import('./sdk'),
+    upload: Upload,
+    parts: readonly StoredPart[],
+    options: { bytes: number; checksum: string; condition: PutCondition },
+  ): Promise<Written> {
+    const { key } = upload;
+    const { bytes, checksum, condition } = options;
+    try {
+      // Not every server supports conditions on requests other than PUT.
+      if (condition !== undefined && !isMet(condition, await this.head(key)))
+        throw new S3Error(`write ${this.name(key)}`, this.url, { code: 'PreconditionFailed', status: 412 });
+      return { ...(await sdk.completeUpload(upload, parts, options)), checksum };
+    } catch (error) {
+      // An earlier try may have completed the upload, although its answer was lost.
+      const isLost = error instanceof S3Error && error.code === 'NoSuchUpload';
+      if (!isLost && !isRefused(error, condition)) throw error;
+      const written = await this.acceptOurs(key, bytes, checksum, error);
+      await sdk.abortUpload(upload);
+      return written;
+    }
+  }
+
+  /** Handles a write that was refused or whose answer was lost. Succeeds if the existing object has our content. */
+  private async acceptOurs(key: string, bytes: number, checksum: string, error: S3Error): Promise<Written> {
+    const found = await this.lookUp(key, bytes);
+    if (found?.checksum === checksum) return found;
+    if (error.code === 'NoSuchUpload') throw error;
+    throw new PreconditionFailedError(`cannot write ${this.name(key)}: another program wrote it in the meantime`, {
+      hint: 'check its present content, then run the command again',
+      cause: error,
+    });
+  }
+
+  private requireContent(key: string, checksum: string, { checksum: expected = checksum }: UploadOptions): void {
+    if (expected === checksum) return;
+    throw new FileChangedError(`cannot write ${this.name(key)}: the content changed after its checksum was computed`, {
+      hint: WAIT_FOR_WRITER,
+    });
   }
 
   /**
-   * Copies an object whose content must have the checksum in `options`. If S3 cannot copy the object, this process
-   * downloads and uploads it.
+   * Copies an object whose content must have the checksum in `options`. S3 copies the parts of a large object; if it
+   * cannot, this process downloads and uploads the object, as it does with a small one.
+   * @throws UserError if the content does not have the expected checksum
    */
-  async copy({ store = this, ...object }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
-    const source = { ...object, bucket: store.at };
-    if (store.options.endpointUrl === this.options.endpointUrl) {
-      try {
-        return await copyObject(this.at, source, key, options);
-      } catch (error) {
-        // Our credentials may lack access to the source; those of the other store may have it.
-        if (store === this || !(error instanceof S3Error) || error.status !== 403) throw error;
+  async copy({ store = this, ...source }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
+    const { bytes, checksum, condition } = options;
+    if (condition !== undefined && !isMet(condition, await this.head(key)))
+      return this.acceptOurs(key, bytes, checksum, new S3Error(`write ${this.name(key)}`, this.url, { code: '412' }));
+    const otherContent = (): UserError =>
+      new UserError(`cannot copy ${store.name(source.key)}: its content does not match its recorded checksum`, {
+        hint: 'publish the model again from its files',
+      });
+    const of = { versionId: source.versionId };
+    try {
+      if (bytes <= PART_BYTES) {
+        const got = await store.get(source.key, { bytes, ...of });
+        if (got === undefined) throw new S3Error(`copy ${store.name(source.key)}`, store.url, { code: 'NoSuchKey' });
+        return await this.putObject(key, got.body, options);
       }
+      if (store.options.endpointUrl === this.options.endpointUrl) {
+        const copied = await this.copyParts(store, source, key, options);
+        if (copied !== undefined) return copied;
+      }
+      const read = async (start: number, buffer: Buffer): Promise<Buffer> => {
+        if ((await store.readRange(source.key, start, buffer, of)) !== buffer.byteLength) throw otherContent();
+        return buffer;
+      };
+      return await this.putParts(key, { bytes, read, verify: () => Promise.resolve() }, options);
+    } catch (error) {
+      throw error instanceof FileChangedError ? otherContent() : error;
     }
-    return copyThroughHere(this.at, source, key, options);
+  }
+
+  /** @returns undefined if S3 cannot copy the object, or reports no SHA-256 of its parts */
+  private async copyParts(
+    store: S3Store,
+    { key: sourceKey, versionId }: Omit<StoredObject, 'store'>,
+    key: string,
+    options: CopyOptions,
+  ): Promise<Written | undefined> {
+    const version = versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`;
+    const source = `${encodeText(store.bucket)}/${encodeKey(sourceKey)}${version}`;
+    const { copyPart } = await loadSdk();
+    const cannot = new Error();
+    const copy = async (upload: Upload, part: PartRange): Promise<StoredPart> => {
+      const copied = await copyPart(upload, { ...part, source }).catch((error: unknown) => {
+        // Our credentials may lack access to the source; those of the other store may have it.
+        const isDenied = store !== this && error instanceof S3Error && error.status === 403;
+        if (!isDenied && !(error instanceof S3Error && error.status === 501)) throw error;
+      });
+      if (copied === undefined) throw cannot;
+      return copied;
+    };
+    try {
+      return await this.multipart(key, options.bytes, options, COPIES_AT_A_TIME, copy, () => Promise.resolve());
+    } catch (error) {
+      if (error === cannot) return undefined;
+      throw error;
+    }
   }
 
   /**
@@ -265,14 +356,9 @@ export class S3Store {
    * @throws PreconditionFailedError
    */
   async delete(objects: readonly SeenObject[]): Promise<void> {
-    return deleteObjects(this.at, objects);
-  }
-
-  /** Aborts the unfinished uploads under `prefix`, except those that this store is sending, and returns their keys. */
-  async abortUploads(prefix: string): Promise<string[]> {
-    const uploads = (await uploadsUnder(this.at, prefix)).filter(({ key }) => !this.at.uploading.includes(key));
-    for (const upload of uploads) await abortUpload(this.at, upload);
-    return [...new Set(uploads.map(({ key }) => key))];
+    if (objects.length === 0) return;
+    const { deleteObjects } = await loadSdk();
+    await deleteObjects(this, objects, async (key) => (await this.head(key)) === undefined);
   }
 }
 
@@ -285,31 +371,18 @@ function getEncryptionHeaders(encryption: Encryption | undefined): Record<string
   };
 }
 
-/**
- * The checksum that S3 stores for a file when S3Store uploads it.
- * @throws FileChangedError if the file has another size, or if a large file changed while it was read
- */
-export async function checksumOfFile(path: string, bytes: number): Promise<string> {
-  if (bytes <= SMALL_BYTES) return sha256(readWholeFile(path, bytes)).toString('base64');
-  return withFile(path, bytes, async (source) => {
-    if (source.digests !== undefined) return checksumOfParts(source.digests);
-    const parts = splitIntoParts(bytes);
-    const buffer = Buffer.allocUnsafeSlow(parts[0]?.bytes ?? 0);
-    const digests: Buffer[] = [];
-    for (const { start, bytes: length } of parts) {
-      digests.push(sha256(await source.read(start, buffer.subarray(0, length))));
-    }
-    await source.verify();
-    source.keepDigests(digests);
-    return checksumOfParts(digests);
-  });
+function getConditionHeaders(condition: PutCondition): Record<string, string> {
+  if (condition === undefined) return {};
+  return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
 }
 
-async function withFile<T>(path: string, bytes: number, work: (source: FileSource) => Promise<T>): Promise<T> {
-  const source = await fileSource(path, bytes);
-  try {
-    return await work(source);
-  } finally {
-    await source.close();
-  }
+const isMet = (condition: NonNullable<PutCondition>, present: ObjectHead | undefined): boolean =>
+  'ifAbsent' in condition ? present === undefined : present?.etag === condition.ifEtag;
+
+/** Whether S3 refused a write because of its condition. */
+function isRefused(error: unknown, condition: PutCondition): error is S3Error {
+  if (condition === undefined || !(error instanceof S3Error)) return false;
+  if (error.status === 412 || error.code === 'ConditionalRequestConflict') return true;
+  // The object to replace no longer exists.
+  return 'ifEtag' in condition && error.code === 'NoSuchKey';
 }

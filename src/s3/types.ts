@@ -17,12 +17,8 @@ export interface StoreOptions {
   endpointUrl?: string;
   /** Default: the environment, then the AWS credential chain (profiles, SSO, roles of pods and machines). */
   credentials?: Credentials;
-  /** Most requests in flight; default 256. Begins with 64, and rises while that raises the throughput. */
-  concurrency?: number;
   /** Default: the encryption of the bucket. */
   encryption?: Encryption | undefined;
-  /** Memory for the bytes of uploads, in bytes; default 64 MiB. A large object uses 8 MiB for each part in flight. */
-  memoryBytes?: number | undefined;
   /** Most tries of one request. Default: 10, and if the network or the server is unavailable, until the deadline. */
   attempts?: number;
   /** Longest time without data in either direction, in ms; default 30,000. */
@@ -42,10 +38,10 @@ export interface ListedObject {
   key: string;
   bytes: number;
   etag: string;
-  /** Set if the object was written in the seconds before the listing, by the server's clock. */
-  recent?: true;
-  /** Only if the listing was asked for it: when the object was written, by the server's clock. */
+  /** When the object was written, by the server's clock. */
   modified?: Date;
+  /** Set if the object was written in the seconds before the listing. */
+  recent?: true;
 }
 
 /** An object to delete. With an ETag, only the object that has this ETag. */
@@ -71,7 +67,23 @@ export interface Written {
   /** As checksumOfBytes and checksumOfFile compute it. */
   checksum: string;
   /** Only in a bucket with versioning. */
-  versionId?: string;
+  versionId?: string | undefined;
   /** Only if an object with our content was there, perhaps of an earlier try of this write: its Last-Modified. */
   modified?: Date;
+}
+
+export interface UploadOptions {
+  condition?: PutCondition;
+  /** Expected checksum of the content. */
+  checksum?: string;
+  /** Receives the number of bytes of this object that S3 has so far. */
+  onBytes?: (sent: number) => void;
+}
+
+/** An uploaded part. */
+export interface StoredPart {
+  number: number;
+  etag: string;
+  /** Base64. */
+  sha256: string;
 }

@@ -212,7 +212,6 @@ test('sync-models exits with 130 and restores the previous state after Ctrl-C du
 test.each([
   [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
   [['--triton', 'localhost:8000'], 2, /--triton localhost:8000: not an address/],
-  [['--concurrency', '0'], 2, /--concurrency 0: must be a whole number from 1 to 1024/],
   [['--sse', 'AES256:key'], 2, /--sse AES256:key: unknown encryption/],
   [['extra'], 2, /extra/],
   [['--models', 'nope'], 1, /nope/],

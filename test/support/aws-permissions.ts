@@ -40,19 +40,16 @@ export const AGENT_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
-/** All permissions that the publisher needs, as recorded from publish, resume, prune, rollback and status. */
+/** All permissions that the publisher needs, as recorded from publish, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
-  { action: 's3:ListBucketMultipartUploads', of: 'bucket', why: 'uploads that an earlier run began' },
   { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
   { action: 's3:GetObjectVersion', of: 'object', why: 'a rollback to what was pruned, and files beside versions' },
   { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
-  { action: 's3:ListMultipartUploadParts', of: 'object', why: 'parts that need not be sent again' },
-  { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting uploads that will not be resumed' },
+  { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting an upload that failed' },
   { action: 's3:DeleteObject', of: 'object', why: '--prune, giving the lock back' },
-  { action: 's3:DeleteObjectVersion', of: 'object', why: 'taking a copy back that turned out to be wrong' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];

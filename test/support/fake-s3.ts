@@ -82,7 +82,6 @@ export const BEGUN = {
 export const COMPLETED = {
   body: '<CompleteMultipartUploadResult><ETag>"e"</ETag></CompleteMultipartUploadResult>',
 } satisfies Reply;
-export const NO_UPLOADS = { body: '<ListMultipartUploadsResult></ListMultipartUploadsResult>' } satisfies Reply;
 
 /** `storeWith` makes servers, and `defer` names steps, that are undone after each test of the file. */
 export function testStores() {

@@ -117,12 +117,6 @@ export class MemoryStore {
       this.objects.delete(key);
     }
   }
-
-  connect(): void {}
-
-  async abortUploads(): Promise<string[]> {
-    return [];
-  }
 }
 
 const getEtag = ({ body, etag }: MemoryObject): string => etag ?? `"${createHash('md5').update(body).digest('hex')}"`;

@@ -64,3 +64,10 @@ export function getFile(scratch: Scratch, content: Buffer): { path: string; byte
 export function sorted<T extends { key: string }>(objects: readonly T[]): T[] {
   return [...objects].sort((a, b) => (a.key < b.key ? -1 : 1));
 }
+
+/** The keys of unfinished multipart uploads. */
+export async function unfinishedUploads(store: S3Store, prefix = ''): Promise<string[]> {
+  const request = { what: 'list the unfinished uploads', method: 'GET', query: { uploads: '', prefix } };
+  const xml = await store.requester.send({ ...request, read: ({ body }) => body.toString() });
+  return [...xml.matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key as string);
+}

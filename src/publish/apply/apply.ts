@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatCount } from '../../core/format';
-import { PreconditionFailedError, S3Error, type S3Store, type SeenObject } from '../../s3/store';
+import { PreconditionFailedError, type S3Store, type SeenObject } from '../../s3/store';
 import { ensurePlaceholder, RepositoryWriter } from './repository-writer';
 import { Asker } from './asker';
 import type { ApplyResult, ApplyOptions, DesiredState } from './options';
@@ -9,17 +9,9 @@ import { storedGolden } from '../release/golden-object';
 import { firstIntent, createIntent, isUnfinished } from './intent';
 import { isOfBucket, Lock, LockLostError, getReason, RUN_AGAIN } from '../lock';
 import { isReplaceable } from '../keys';
-import { archiveKey, releasesPrefix } from '../../release/location';
+import { archiveKey } from '../../release/location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
-import {
-  getObjects,
-  isChanged,
-  isGoldenChanged,
-  makePlan,
-  needsWriting,
-  type Plan,
-  type PlannedModel,
-} from '../plan/plan';
+import { isChanged, isGoldenChanged, makePlan, needsWriting, type Plan, type PlannedModel } from '../plan/plan';
 import { repair, recover } from './recover';
 import {
   newRelease,
@@ -104,8 +96,6 @@ export async function applyChange(
       }
       confirmed = new Set(plan.prune);
     }
-    // The connections for the uploads open while the lock is acquired.
-    store.connect(plan.models.flatMap(getObjects).filter(({ action }) => action !== 'keep').length);
     const lock = await Lock.take(store, location, seen.lock, firstIntent(plan));
     if (lock !== undefined) return new ChangeRun({ seen, plan, target, lock, options }).run(noChanges);
   }
@@ -129,8 +119,6 @@ class ChangeRun {
   private readonly unconfirmedLoads = new Set<string>();
   /** Undefined with --no-ask. */
   private readonly asker: Asker | undefined;
-  /** Whether no multipart upload is open in the bucket. */
-  private noOpenUploads = false;
   /** Models that could not be unloaded, by `REPLICA MODEL`. */
   private readonly stuck = new Map<string, StillLoaded>();
   /** Models that `activate` reported as failed, steps before their ensembles. */
@@ -151,7 +139,6 @@ class ChangeRun {
     this.writer = new RepositoryWriter(this.store, options.location, {
       onBytes,
       signal,
-      resume: seen.lock.unfinished.uploads,
     });
     this.changed = plan.models.filter(isChanged);
     this.head = seen.head;
@@ -212,7 +199,7 @@ class ChangeRun {
         asked: this.asker?.asked,
       };
     } finally {
-      await lock.release({ unfinished, noOpenUploads: this.noOpenUploads }).catch((error: unknown) => {
+      await lock.release({ unfinished, noOpenUploads: true }).catch((error: unknown) => {
         // The lock expires without a release.
         options.onStage?.(`cannot release the lock, which expires after a minute: ${(error as Error).message}`);
       });
@@ -276,8 +263,6 @@ class ChangeRun {
 
   private async activate(noChanges: boolean): Promise<void> {
     const { plan, options } = this.begun;
-    const aborting = this.abortUploads();
-    aborting.catch(() => undefined);
     await this.writer.switchModels(this.changed);
     this.failed = (await options.activate?.(plan.models.map(({ model }) => model))) ?? [];
     const lost = await this.restoreFailed();
@@ -287,7 +272,6 @@ class ChangeRun {
     // without an interruption.
     if (plan.remove.length > 0) await this.load(this.newTarget(), { waitForPending: false, ask });
     await this.keeping;
-    await aborting;
     if (!noChanges || this.failed.length > 0) await this.release(lost);
   }
 
@@ -351,24 +335,6 @@ class ChangeRun {
     const release = newRelease({ previous: this.head?.release.id, origin, models });
     this.head = await writeHead(this.store, options.location, release, this.head);
     await lock.setIntent(createIntent(plan));
-  }
-
-  /**
-   * Aborts open multipart uploads. They will never be finished, because no other publisher uploads while we hold the
-   * lock.
-   */
-  private async abortUploads(): Promise<void> {
-    const { options, seen } = this.begun;
-    if (this.changed.length === 0 && !seen.lock.unfinished.uploads) return;
-    try {
-      const prefixes = [options.location.prefix, releasesPrefix(options.location)];
-      await Promise.all(prefixes.map((prefix) => this.store.abortUploads(`${prefix}/`)));
-      this.noOpenUploads = true;
-    } catch (error) {
-      // Not every publisher may abort uploads. After a 403, the next run has no permission either and need not try.
-      this.noOpenUploads = error instanceof S3Error && error.status === 403;
-      options.onStage?.(`cannot abort unfinished uploads: ${(error as Error).message}`);
-    }
   }
 
   private async load(target: RolloutTarget, more: Partial<RolloutOptions> = {}): Promise<void> {

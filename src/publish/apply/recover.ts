@@ -5,7 +5,7 @@ import type { ApplyOptions } from './options';
 import { isUnfinished } from './intent';
 import { getModelName } from '../keys';
 import { Lock, LockLostError, NO_INTENT, type Intent } from '../lock';
-import { headKey, lockKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
+import { headKey, lockKey, type RepositoryLocation } from '../../release/location';
 import { readSnapshot, type RepositorySnapshot } from '../plan/snapshot';
 import { readRelease, releaseIds, type ReleasedModel } from '../release/release';
 import { rollOut, STARTING_HINT, type RolloutOptions, type StillLoaded } from './rollout';
@@ -79,8 +79,6 @@ export async function recover(
       await attempt('cannot delete every object', () => writer.removeObjects(gone, seen, { keep }), isPermanent);
       if (options.replicas !== undefined) await restoreReplicas(false);
     }
-    // Abort unfinished copies; they are never resumed. Unfinished uploads are resumed by uploadVersions.
-    await abortCopies(leased, options);
     if (starting.length > 0) {
       throw new PartialFailureError(
         `the changes of an earlier publisher are undone, except on replicas that are still starting: ${starting.join(', ')}`,
@@ -98,16 +96,6 @@ export async function recover(
 /** Whether the bucket lacks or has something that no later attempt changes. Any other error may pass. */
 const isPermanent = (error: unknown): boolean =>
   error instanceof MissingCopyError || error instanceof PreconditionFailedError;
-
-/** Copies that stay take up space only, so a failure is reported. */
-async function abortCopies(store: S3Store, { location, onStage, signal }: ApplyOptions): Promise<void> {
-  try {
-    await store.abortUploads(`${releasesPrefix(location)}/`);
-  } catch (error) {
-    if (error instanceof LockLostError || signal?.aborted === true) throw error;
-    onStage?.(`cannot abort unfinished copies: ${(error as Error).message}`);
-  }
-}
 
 /**
  * Whether a publisher was killed between the first release and the pointer to it.

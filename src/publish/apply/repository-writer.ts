@@ -34,8 +34,6 @@ export interface WriterOptions {
   /** Called while bytes are sent: `bytes` more of `key`. */
   onBytes?: (key: string, bytes: number) => void;
   signal?: AbortSignal;
-  /** Whether an earlier publisher may have left unfinished uploads to resume; default: true. */
-  resume?: boolean;
 }
 
 /** The archived copy of an object that should be restored was deleted. */
@@ -329,14 +327,13 @@ export class RepositoryWriter {
     if (action === 'keep') return;
     this.options.signal?.throwIfAborted();
     const condition: PutCondition = etag === undefined ? { ifAbsent: true } : { ifEtag: etag };
-    const { resume } = this.options;
     let sent = 0;
     const onBytes = (bytes: number): void => {
       if (!silent) this.report(planned, bytes - sent);
       sent = bytes;
     };
     try {
-      const done = await this.put(object, this.at(object.key), { condition, onBytes, resume });
+      const done = await this.put(object, this.at(object.key), { condition, onBytes });
       onBytes(object.bytes);
       this.written.set(object.key, { bytes: object.bytes, ...done });
     } catch (error) {

@@ -2,10 +2,7 @@ import { forEachLimited } from '../../core/concurrency';
 import type { ListedObject, S3Store } from '../../s3/store';
 import { readLock, type LockSnapshot } from '../lock';
 import type { RepositoryLocation } from '../../release/location';
-import { readHead, type CurrentRelease, type Release } from '../release/release';
-
-/** Requests for a snapshot that are sent at the same time. */
-const AT_ONCE = 2;
+import { readHead, type CurrentRelease } from '../release/release';
 
 /** A snapshot of the repository in the bucket. */
 export interface RepositorySnapshot {
@@ -20,32 +17,15 @@ export interface RepositorySnapshot {
  * snapshot is still valid.
  */
 export async function readSnapshot(store: S3Store, location: RepositoryLocation): Promise<RepositorySnapshot> {
-  store.connect(AT_ONCE);
   const lock = await readLock(store, location);
-  const reading = readHead(store, location);
-  // `reading` reports the error.
-  const expected = reading.then(
-    (head) => getKeys(head?.release, location),
-    () => [],
-  );
-  const [head, objects] = await Promise.all([reading, listRepository(store, location, expected)]);
+  const [head, objects] = await Promise.all([readHead(store, location), listRepository(store, location)]);
   return { lock, head, objects };
 }
 
-async function listRepository(
-  store: S3Store,
-  location: RepositoryLocation,
-  expected: Promise<string[]>,
-): Promise<Map<string, ListedObject>> {
+async function listRepository(store: S3Store, location: RepositoryLocation): Promise<Map<string, ListedObject>> {
   const folder = `${location.prefix}/`;
-  const listed = await store.list(folder, expected);
+  const listed = await store.list(folder);
   return new Map(listed.map((object) => [object.key.slice(folder.length), object]));
-}
-
-/** Keys of all objects of a release, sorted. */
-function getKeys(release: Release | undefined, { prefix }: RepositoryLocation): string[] {
-  const keys = Object.values(release?.models ?? {}).flatMap(({ objects }) => Object.keys(objects));
-  return keys.map((key) => `${prefix}/${key}`).sort();
 }
 
 /**

@@ -36,10 +36,10 @@ export async function planPrune(
 ): Promise<PrunePlan> {
   const now = await serverTime(store, location);
   const listed = [
-    ...(await store.listWithTimes(`${location.prefix}/`)).filter(
+    ...(await store.list(`${location.prefix}/`)).filter(
       ({ key }) => getVersion(key.slice(location.prefix.length + 1)) !== undefined,
     ),
-    ...(await store.listWithTimes(archiveKey(location, ''))),
+    ...(await store.list(archiveKey(location, ''))),
   ];
   const kept = retained.filter(
     ({ id, createdAt }, i) => id === current?.id || i < RELEASES || Date.parse(createdAt) > now - RETAINED_MS,
@@ -60,7 +60,7 @@ export async function planPrune(
 
 /** The time by S3's clock: when head.json was written, and its age. */
 async function serverTime(store: S3Store, location: RepositoryLocation): Promise<number> {
-  const [listed] = await store.listWithTimes(headKey(location));
+  const [listed] = await store.list(headKey(location));
   const found = await store.get(headKey(location));
   return (listed?.modified.getTime() ?? 0) + (found?.ageMs ?? 0);
 }

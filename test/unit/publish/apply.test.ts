@@ -28,8 +28,8 @@ afterEach(() => {
 
 /** A store that has nothing, and answers a copy with this error. */
 async function storeThatRefuses(code: string, status: number): Promise<S3Store> {
-  const server = http.createServer(({ method }, reply) => {
-    const [said, as] = method === 'PUT' ? [code, status] : ['NoSuchKey', 404];
+  const server = http.createServer(({ method, url = '' }, reply) => {
+    const [said, as] = url.includes('/kept/') ? [code, status] : ['NoSuchKey', 404];
     const body = method === 'HEAD' ? '' : `<Error><Code>${said}</Code><Message>Because.</Message></Error>`;
     reply.writeHead(as, { 'content-length': Buffer.byteLength(body) }).end(body);
   });

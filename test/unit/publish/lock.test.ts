@@ -54,13 +54,10 @@ test('readLock names the holder until the lock expires', async () => {
 test('the lock is taken and renewed while transfers use every request that is allowed at a time', async () => {
   let finish = (): void => undefined;
   const isFinished = new Promise<void>((resolve) => (finish = resolve));
-  const { store } = await storeWith(
-    async ({ url }) => {
-      if (!url.includes('lock.json')) await isFinished;
-      return { headers: { etag: '"e"' } };
-    },
-    { concurrency: 1 },
-  );
+  const { store } = await storeWith(async ({ url }) => {
+    if (!url.includes('lock.json')) await isFinished;
+    return { headers: { etag: '"e"' } };
+  }, {});
   const uploading = store.putBytes('upload', Buffer.from('a'));
   const seen = { etag: '"e"', heldBy: undefined, unfinished: NO_INTENT };
   const lock = await Lock.take(store, LOCATION, seen, NO_INTENT);

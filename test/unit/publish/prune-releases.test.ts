@@ -34,7 +34,7 @@ function getStore(objects: Record<string, number>, others: readonly string[] = [
     concurrency: 1,
     checksum: (key: string) => Promise.resolve(others.includes(key) ? 'other' : ''),
     get: () => Promise.resolve({ ageMs: DAY_MS / 24 }),
-    listWithTimes: (prefix: string) =>
+    list: (prefix: string) =>
       Promise.resolve(
         all
           .filter(([key]) => key.startsWith(prefix))

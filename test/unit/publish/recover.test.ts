@@ -199,25 +199,3 @@ describe('recover of a killed publisher that had activated version 2 of models a
     expect(stages.join()).toMatch(/cannot restore b: cannot restore b\/config.pbtxt: its archived copy .* is missing/);
   });
 });
-
-test.each<{ title: string; error: Error; interrupted: boolean; ends: boolean }>([
-  { title: 'ends if it loses the lock', error: new LockLostError('lost'), interrupted: false, ends: true },
-  { title: 'ends after an interrupt', error: new Error('Ctrl-C'), interrupted: true, ends: true },
-  { title: 'reports any other failure', error: new Error('no'), interrupted: false, ends: false },
-])('recover $title', async ({ error, interrupted, ends }) => {
-  const bucket = new MemoryStore();
-  const controller = new AbortController();
-  jest.spyOn(bucket, 'abortUploads').mockImplementation(() => {
-    if (interrupted) controller.abort(error);
-    return Promise.reject(error);
-  });
-  const lock = { etag: undefined, heldBy: undefined, unfinished: NO_INTENT };
-  const stages: string[] = [];
-  const onStage = (stage: string): unknown => stages.push(stage);
-  const options = { ...OPTIONS, store: bucket.store, location: LOCATION, signal: controller.signal, onStage };
-  const outcome: unknown = await recover({ lock, head: undefined, objects: new Map() }, options).catch(
-    (caught: unknown) => caught,
-  );
-  expect(outcome).toBe(ends ? error : true);
-  expect(stages).toEqual(ends ? [] : ['cannot abort unfinished copies: no']);
-});

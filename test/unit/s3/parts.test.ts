@@ -1,11 +1,9 @@
 import { createHash } from 'node:crypto';
-import { statSync, utimesSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { MemoryLimiter } from '../../../src/s3/memory-limiter';
-import { checksumOfBytes, checksumOfParts, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
+import { Limiter } from '../../../src/s3/limiter';
+import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
 import { customEndpoint, encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
-import { ConcurrencyLimiter } from '../../../src/s3/concurrency-limiter';
-import { fileSource } from '../../../src/s3/source';
 import { checksumOfFile } from '../../../src/s3/store';
 import { Scratch } from '../../support/temp-dir';
 
@@ -58,26 +56,8 @@ test.each([
   expect(outcome).toBe(rejected ? 'FileChangedError' : checksumOfBytes(Buffer.alloc(4)));
 });
 
-test('a large file is hashed once, until it changes', async () => {
-  const path = join(scratch.directory, 'large');
-  const bytes = PART_BYTES + 1;
-  writeFileSync(path, Buffer.alloc(bytes));
-  const known = async (): Promise<readonly Buffer[] | undefined> => {
-    const source = await fileSource(path, bytes);
-    await source.close();
-    return source.digests;
-  };
-  expect(await known()).toBeUndefined();
-  const checksum = await checksumOfFile(path, bytes);
-  expect(checksumOfParts((await known()) ?? [])).toBe(checksum);
-  const { atime, mtime } = statSync(path);
-  writeFileSync(path, Buffer.alloc(bytes, 1));
-  utimesSync(path, atime, mtime);
-  expect(await known()).toBeUndefined();
-});
-
-test('Budget.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
-  const budget = new MemoryLimiter(10);
+test('Limiter.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
+  const budget = new Limiter(10);
   const order: string[] = [];
   const take = async (name: string, bytes: number): Promise<void> => {
     await budget.acquire(bytes);
@@ -93,58 +73,6 @@ test('Budget.acquire serves requests in order, and gives the whole budget to a l
   budget.release(100);
   await waiting[1];
   expect(order).toEqual(['a', 'huge', 'b']);
-});
-
-test('Slots halves its limit after an overload, and raises it after successes', () => {
-  const slots = new ConcurrencyLimiter(8);
-  let running = 0;
-  const ask = (): void => {
-    const turn = slots.acquire();
-    if (turn === undefined) running += 1;
-    else void turn.then(() => (running += 1));
-  };
-  for (let i = 0; i < 20; i += 1) ask();
-  expect(running).toBe(8);
-  slots.slowDown();
-  slots.slowDown(); // The same overload: it counts once.
-  for (let i = 0; i < 8; i += 1) slots.release();
-  return Promise.resolve().then(async () => {
-    expect(running).toBe(12);
-    for (let i = 0; i < 4 + 5 + 6 + 7; i += 1) slots.succeeded();
-    await Promise.resolve();
-    expect(running).toBe(16);
-  });
-});
-
-describe('ConcurrencyLimiter', () => {
-  afterEach(() => jest.restoreAllMocks());
-
-  /** Runs 5,000 requests on a server whose answers take `getMs(running)`, and returns the most that ran at a time. */
-  function mostAtOnce(limiter: ConcurrencyLimiter, getMs: (running: number) => number): number {
-    let now = 0;
-    jest.spyOn(performance, 'now').mockImplementation(() => now);
-    const ends: number[] = [];
-    let most = 0;
-    for (let left = 5000; left > 0; left -= 1) {
-      // The limiter always has a waiting request, and each answer starts the next one.
-      while (limiter.acquire() === undefined) ends.push(now + getMs(ends.length + 1));
-      most = Math.max(most, ends.length);
-      ends.sort((a, b) => a - b);
-      now = ends.shift() ?? now;
-      limiter.succeeded();
-      limiter.release();
-      ends.push(now + getMs(ends.length + 1));
-    }
-    return most;
-  }
-
-  test.each([
-    { title: 'rises to the most if answers take equally long', most: 256, getMs: () => 30, expected: 256 },
-    { title: 'does not exceed the most', most: 40, getMs: () => 30, expected: 40 },
-    { title: 'stays low if the server answers one after the other', most: 256, getMs: (n: number) => n, expected: 128 },
-  ])('$title', ({ most, getMs, expected }) => {
-    expect(mostAtOnce(new ConcurrencyLimiter(most), getMs)).toBe(expected);
-  });
 });
 
 describe('endpoints', () => {

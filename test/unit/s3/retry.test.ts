@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { S3Error } from '../../../src/s3/errors';
-import { isOutage, isOverload, isTransient } from '../../../src/s3/retry';
+import { isOutage, isTransient } from '../../../src/s3/retry';
 import { ConnectionError } from '../../../src/s3/send-request';
 
 const answer = (code: string, status = 400): S3Error => new S3Error('write', 'http://host', { code, status });
 const failure = (code: string): S3Error =>
-  new S3Error('write', 'http://host', { code, cause: new ConnectionError(code, code, false) });
+  new S3Error('write', 'http://host', { code, cause: new ConnectionError(code, code) });
 
 /** The lists of the AWS SDK, which it does not export. */
 function getSdkList(name: string): string[] {
@@ -15,11 +15,11 @@ function getSdkList(name: string): string[] {
   return items.filter((item) => item !== '');
 }
 
-test('the throttling codes of the AWS SDK are transient and lower the number of requests', () => {
+test('the throttling codes of the AWS SDK are outages', () => {
   const codes = getSdkList('THROTTLING_ERROR_CODES');
   expect(codes).toContain('ThrottlingException');
   for (const code of codes) {
-    expect([code, isTransient(answer(code), false), isOverload(answer(code))]).toEqual([code, true, true]);
+    expect([code, isTransient(answer(code), false), isOutage(answer(code))]).toEqual([code, true, true]);
   }
 });
 

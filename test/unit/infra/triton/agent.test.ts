@@ -36,6 +36,12 @@ async function pod(more: Parameters<typeof render>[0] = {}): Promise<{
   return { all, agent: agent as Container, triton: containers[0], volumes, deadline };
 }
 
+test('the program of the agent has none of the S3 commands of the AWS SDK', () => {
+  const program = agentProgram()['agent.cjs'];
+  expect(program).not.toMatch(/ListObjectsV2|CompleteMultipartUpload|DeleteObjects/);
+  expect(program).toContain('x-amz-content-sha256');
+});
+
 test('the container of the agent is a native sidecar without probes', async () => {
   const { agent } = await pod();
   expect(agent).toEqual({
