@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { AGENT_IMAGE, hasDigest } from '../../../../infra/triton/image';
-import { configMapFiles, findSizeFault } from '../../../../infra/triton/agent/program';
+import { agentProgram, configMapFiles, findSizeFault } from '../../../../infra/triton/agent/program';
 import { paths } from '../../../../src/core/paths';
 import { LABELS, render } from '../../../support/render';
 
