@@ -26,7 +26,7 @@ import { Downloads } from './downloads';
 import type { AgentEvent } from './events';
 import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
-import { NoteFile } from './notes';
+import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import type { Trial } from './trial';
@@ -81,7 +81,7 @@ export class Agent {
   private readonly startedAt = Date.now();
   private problem: string | undefined;
   /** How the models of the served release answered. */
-  private asked: AskedModels = {};
+  private asked: AskedModels = withoutPrototype({});
   /** A release that failed in Triton, and until when it is not loaded again. */
   private refused: { id: string; until: Deadline; pauseMs: number } | undefined;
   /** When this pod follows a head that it did not try. */
@@ -313,8 +313,9 @@ export class Agent {
     const { current } = this.desk;
     const trial = current?.release === id ? current : undefined;
     const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopped]);
+    let release: Manifest | undefined;
     try {
-      const release = await this.fetch(id, trial, until);
+      release = await this.fetch(id, trial, until);
       if (this.getTarget() !== id) return true;
       if (trial === undefined) await this.switchTo(release, until);
       else await this.tryRelease(release, trial, until);
@@ -324,6 +325,13 @@ export class Agent {
     } catch (error) {
       if (signal.aborted) return false;
       if (until.aborted) return true;
+      if (release !== undefined && error instanceof LoadRefusedError) {
+        const damaged = await this.downloads.deleteDamaged(release);
+        if (damaged.length > 0) {
+          this.report({ event: 'damaged', release: id, files: damaged });
+          return false; // Downloaded again, and tried again.
+        }
+      }
       await this.fail(id, trial, error as Error, signal);
       return false;
     }
@@ -349,7 +357,7 @@ export class Agent {
     requireGpus(release, this.serving.devices, gpus);
     trial.phase = 'asking';
     const asked = await askModels(release, golden, { triton, before, signal, report: (event) => this.report(event) });
-    this.asked = { ...this.asked, ...asked };
+    this.asked = withoutPrototype({ ...this.asked, ...asked });
     trial.phase = 'served';
   }
 
@@ -359,9 +367,11 @@ export class Agent {
     this.noteStart('load', begun);
     this.noteStart('total', this.started);
     const changed = getModelsToAsk(release, this.getHome());
-    this.asked = Object.fromEntries(
-      Object.entries(this.noteFile.notes.asked).filter(
-        ([name]) => Object.hasOwn(release.models, name) && !changed.includes(name),
+    this.asked = withoutPrototype(
+      Object.fromEntries(
+        Object.entries(this.noteFile.notes.asked).filter(
+          ([name]) => Object.hasOwn(release.models, name) && !changed.includes(name),
+        ),
       ),
     );
     // Not a release whose trial ended during the load.
