@@ -16,7 +16,7 @@ import type { Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import { TritonError, type InferenceClient } from '../triton/client';
+import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
 import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
@@ -460,6 +460,13 @@ export class Agent {
     this.options.onEvent?.(event);
   }
 }
+
+export const CLIENT_OPTIONS: ClientOptions = {
+  // With an open connection, Triton would end only at the end of its exit timeout.
+  keepAlive: false,
+  // A model's answer must not end the agent, which compares two of them within the memory of its container.
+  mostAnswerBytes: 64e6,
+};
 
 /** Whether a model of home could not be loaded, as if a failed load had left too little memory. */
 const needsRestart = (error: Error): boolean =>
