@@ -16,7 +16,7 @@ import type { Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
-import { TritonError, type InferenceClient } from '../triton/client';
+import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
 import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
@@ -26,7 +26,7 @@ import { Downloads } from './downloads';
 import type { AgentEvent } from './events';
 import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
-import { NoteFile } from './notes';
+import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import type { Trial } from './trial';
@@ -81,7 +81,7 @@ export class Agent {
   private readonly startedAt = Date.now();
   private problem: string | undefined;
   /** How the models of the served release answered. */
-  private asked: AskedModels = {};
+  private asked: AskedModels = withoutPrototype({});
   /** A release that failed in Triton, and until when it is not loaded again. */
   private refused: { id: string; until: Deadline; pauseMs: number } | undefined;
   /** When this pod follows a head that it did not try. */
@@ -314,8 +314,9 @@ export class Agent {
     const { current } = this.desk;
     const trial = current?.release === id ? current : undefined;
     const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopped]);
+    let release: Manifest | undefined;
     try {
-      const release = await this.fetch(id, trial, until);
+      release = await this.fetch(id, trial, until);
       if (this.getTarget() !== id) return true;
       if (trial === undefined) await this.switchTo(release, until);
       else await this.tryRelease(release, trial, until);
@@ -325,6 +326,13 @@ export class Agent {
     } catch (error) {
       if (signal.aborted) return false;
       if (until.aborted) return true;
+      if (release !== undefined && error instanceof LoadRefusedError) {
+        const damaged = await this.downloads.deleteDamaged(release);
+        if (damaged.length > 0) {
+          this.report({ event: 'damaged', release: id, files: damaged });
+          return false; // Downloaded again, and tried again.
+        }
+      }
       await this.fail(id, trial, error as Error, signal);
       return false;
     }
@@ -355,7 +363,7 @@ export class Agent {
       report: (event) => this.report(event),
     });
     trial.asking = undefined;
-    this.asked = { ...this.asked, ...asked };
+    this.asked = withoutPrototype({ ...this.asked, ...asked });
     trial.phase = 'served';
   }
 
@@ -365,9 +373,11 @@ export class Agent {
     this.noteStart('load', begun);
     this.noteStart('total', this.started);
     const changed = getModelsToAsk(release, this.getHome());
-    this.asked = Object.fromEntries(
-      Object.entries(this.noteFile.notes.asked).filter(
-        ([name]) => Object.hasOwn(release.models, name) && !changed.includes(name),
+    this.asked = withoutPrototype(
+      Object.fromEntries(
+        Object.entries(this.noteFile.notes.asked).filter(
+          ([name]) => Object.hasOwn(release.models, name) && !changed.includes(name),
+        ),
       ),
     );
     // Not a release whose trial ended during the load.
@@ -456,6 +466,13 @@ export class Agent {
     this.options.onEvent?.(event);
   }
 }
+
+export const CLIENT_OPTIONS: ClientOptions = {
+  // With an open connection, Triton would end only at the end of its exit timeout.
+  keepAlive: false,
+  // A model's answer must not end the agent, which compares two of them within the memory of its container.
+  mostAnswerBytes: 64e6,
+};
 
 /** Whether a model of home could not be loaded, as if a failed load had left too little memory. */
 const needsRestart = (error: Error): boolean =>

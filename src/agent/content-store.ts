@@ -6,6 +6,7 @@ import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../release/manifest';
 import { BufferPool } from '../s3/buffer-pool';
+import { checksumOfFile } from '../s3/source';
 import type { TakeBytes } from '../s3/types';
 import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
 
@@ -117,6 +118,9 @@ export class ContentStore {
         unfinished.add(temporary);
         await mkdir(unit.isVersion ? root : temporary, { recursive: true });
         const finish = async (): Promise<void> => {
+          // A loss of power must not leave a complete name with incomplete files.
+          const folders = unit.files.map(({ path }) => dirname(join(temporary, path)));
+          for (const folder of new Set([...folders, temporary])) await syncFolder(folder);
           await rename(temporary, join(this.directory, unit.content));
           unfinished.delete(temporary);
         };
@@ -136,10 +140,29 @@ export class ContentStore {
         }
       }
       await forEachLimited(parts, PARTS, (part) => part());
+      await syncFolder(this.directory);
     } finally {
       await Promise.all(targets.map((target) => target.close()));
       for (const path of unfinished) await rm(path, { recursive: true, force: true });
     }
+  }
+
+  /**
+   * Deletes those of `units` whose files are not those of the release, as after a loss of power.
+   * @returns their names
+   */
+  async deleteDamaged(units: readonly Unit[]): Promise<string[]> {
+    const damaged: string[] = [];
+    for (const { content, name, files } of units) {
+      const folder = join(this.directory, content);
+      const checksums = await Promise.all(
+        files.map(({ path, bytes }) => checksumOfFile(join(folder, path), bytes).catch(() => undefined)),
+      );
+      if (files.every(({ checksum }, i) => checksum === checksums[i])) continue;
+      await rm(folder, { recursive: true, force: true });
+      damaged.push(name);
+    }
+    return damaged;
   }
 
   /** Deletes every content but these. */
@@ -149,6 +172,11 @@ export class ContentStore {
       if (!kept.has(name)) await rm(join(this.directory, name), { recursive: true, force: true });
     }
   }
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const handle = await open(path);
+  await handle.sync().finally(() => handle.close());
 }
 
 /** A file that is written part by part, in any order. */
@@ -203,6 +231,7 @@ class Target {
     this.digests[part.number - 1] = hash.digest();
     this.left -= 1;
     if (this.left > 0) return false;
+    await (await this.opened)?.datasync();
     await this.close();
     const checksum = checksumOfParts(this.digests);
     if (checksum !== file.checksum) this.refuse(`checksum ${checksum} instead of ${file.checksum}`);

@@ -15,7 +15,7 @@ export async function readDevices(
   { models }: { models: Readonly<Record<string, unknown>> },
   triton: Pick<InferenceClient, 'modelConfig'>,
 ): Promise<Record<string, ModelDevice>> {
-  const devices: Record<string, ModelDevice> = {};
+  const devices = Object.create(null) as Record<string, ModelDevice>;
   await forEachLimited(Object.keys(models), AT_A_TIME, async (name) => {
     const config = await triton.modelConfig(name);
     const groups = (config['instance_group'] ?? []) as { kind?: string }[];

@@ -126,6 +126,14 @@ export class Downloads {
     return Math.max(0, Math.min(bavail * bsize, diskBytes - bytesBelow(this.content.directory)));
   }
 
+  /**
+   * Deletes files that are not those of the release, so that `fetch` downloads them again.
+   * @returns versions and names of what was deleted
+   */
+  deleteDamaged(release: Manifest): Promise<string[]> {
+    return this.content.deleteDamaged(getReleaseUnits(release));
+  }
+
   /** Deletes the files of every other release. */
   async keepOnly(release: Manifest): Promise<void> {
     if (release.id === this.tidied) return;

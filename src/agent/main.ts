@@ -3,7 +3,7 @@ import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
 import { S3Reader } from '../s3/reader';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
-import { Agent } from './agent';
+import { Agent, CLIENT_OPTIONS } from './agent';
 import { startControlApi, startReadOnlyApi } from './control-api';
 import { KEY_FILE, readKey } from './key-file';
 
@@ -57,8 +57,7 @@ async function run(argv: readonly string[]): Promise<number> {
       grpcAddress: flags.grpc ?? defaultGrpcAddress(flags.triton),
       modelControlKey: readKey(directory),
     },
-    // Triton would end only at the end of its exit timeout.
-    { keepAlive: false },
+    CLIENT_OPTIONS,
   );
   const agent = new Agent({
     store,

@@ -83,7 +83,7 @@ export class ModelRepository {
   }
 }
 
-const isVersion = (name: string): boolean => /^\d+$/.test(name);
+const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name);
 
 /** Names in a model's folder but config.pbtxt and files that a process that died was writing. */
 function namesIn(folder: string): string[] {

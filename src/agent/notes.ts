@@ -47,7 +47,8 @@ export class NoteFile {
     }
     // A generation and a release of another repository say nothing about this one.
     const kept = (read.location ?? location) === location ? read : { loads: read.loads ?? {} };
-    this.notes = { ...structuredClone(NOTHING_KNOWN), ...kept, location };
+    const { loads, asked, ...others } = { ...structuredClone(NOTHING_KNOWN), ...kept, location };
+    this.notes = { ...others, loads: withoutPrototype(loads), asked: withoutPrototype(asked) };
   }
 
   save(): void {
@@ -57,6 +58,10 @@ export class NoteFile {
     renameSync(temporary, this.path);
   }
 }
+
+/** The record with its own keys only: a model may be called `constructor`. */
+export const withoutPrototype = <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
+  Object.assign(Object.create(null) as Record<string, T>, record);
 
 /** Whether a value has the type that a field of the notes needs. */
 type Check = (value: unknown) => boolean;

@@ -17,7 +17,7 @@ const NOTHING: Manifest = {
   by: '',
   base: 0,
   trialKey: '',
-  models: {},
+  models: Object.create(null) as Manifest['models'],
 };
 const NO_HEAD: Head = {
   generation: 0,
@@ -41,7 +41,12 @@ export class Releases {
   async readHead(): Promise<Head> {
     const key = headKey(this.location);
     const found = await this.store.get(key);
-    return found === undefined ? NO_HEAD : parseHead(found.body, this.name(key));
+    if (found !== undefined) return parseHead(found.body, this.name(key));
+    const release = await this.store.firstKey(releaseKey(this.location, '').replace(/[^/]*$/, ''));
+    if (release === undefined) return NO_HEAD;
+    throw new UserError(`${this.name(key)} is missing, although there is ${this.name(release)}`, {
+      hint: 'restore an earlier version of head.json, or publish again',
+    });
   }
 
   /**

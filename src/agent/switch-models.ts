@@ -7,7 +7,7 @@ import { explainLoadFailure } from '../triton/load-failure';
 import { getUnits, type Unit } from './content-store';
 import { Deadline } from './deadline';
 import type { ModelRepository } from './model-repository';
-import type { LoadNote, NoteFile } from './notes';
+import { withoutPrototype, type LoadNote, type NoteFile } from './notes';
 
 /** Triton refused a model of the release, and serves of that model what it served before. */
 export class LoadRefusedError extends UserError {
@@ -20,6 +20,8 @@ interface Load {
   config: string;
   units: readonly Unit[];
 }
+
+const NO_MODELS = withoutPrototype<ManifestModel>({});
 
 const isVersionName = (name: string): boolean => /^[1-9]\d*$/.test(name);
 
@@ -162,7 +164,7 @@ export class ModelSwitcher {
   /** After Triton was restarted: it has loaded nothing. */
   forgetLoads(): void {
     const { notes } = this.options;
-    notes.notes.loads = {};
+    notes.notes.loads = withoutPrototype({});
     notes.save();
   }
 
@@ -320,7 +322,7 @@ export function getLoads(to: Manifest, from: SwitchFrom): Load[] {
   const others = order.filter((model) => !isStep(model)).map(target);
   const steps = order.filter(isStep);
   if (from.kind === 'failed') return [...others, ...steps.map(target)];
-  const old = from.kind === 'release' ? from.release.models : {};
+  const old = from.kind === 'release' ? from.release.models : NO_MODELS;
   const joined = steps.flatMap((model) => withOldVersions(target(model), to.models[model], old[model]));
   const isJoined = (model: string): boolean => joined.some((load) => load.model === model);
   return [

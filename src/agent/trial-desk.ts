@@ -1,13 +1,16 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { AgentState, TrialOutcome, TrialRenewal, TrialRequest } from '../release/agent-api';
+import { FormatError } from '../release/format';
 import { sha256Hex, type Manifest } from '../release/manifest';
 import type { AgentEvent } from './events';
+import { Deadline } from './deadline';
 import { RequestRefusedError } from './request-refused';
 import { Trial } from './trial';
 
 /** A state tag is accepted for this long. */
 const TAG_MS = 15_000;
+const MOST_ENDED = 1000;
 
 export interface TrialDeskOptions {
   /** Whether the pod serves something that it can return to. */
@@ -27,6 +30,8 @@ export class TrialDesk {
   current: Trial | undefined;
   last: AgentState['lastTrial'] = null;
   private tag = newTag();
+  /** Trials that were ended before the requests that begin them arrived. */
+  private ended: { id: string; until: Deadline }[] = [];
 
   constructor(private readonly options: TrialDeskOptions) {}
 
@@ -48,7 +53,8 @@ export class TrialDesk {
     this.changed({ event: 'trial', id: request.id, release: request.release, by: request.by, base: request.base });
   }
 
-  private check({ stateTag, base }: TrialRequest): void {
+  private check({ id: asked, stateTag, base }: TrialRequest): void {
+    if (this.ended.some(({ id }) => id === asked)) throw new RequestRefusedError(412, 'this trial was ended');
     if (!this.options.isStarted()) throw new RequestRefusedError(503, 'this pod is starting');
     const [tag, given] = stateTag.split('.');
     if (tag !== this.tag || performance.now() - Number(given) > TAG_MS) {
@@ -70,7 +76,9 @@ export class TrialDesk {
     try {
       manifest = await readManifest(request);
     } catch (error) {
-      throw new RequestRefusedError(503, `cannot read the release: ${(error as Error).message}`);
+      // A publisher repeats requests with status 503.
+      const status = error instanceof FormatError ? 422 : 503;
+      throw new RequestRefusedError(status, `cannot read the release: ${(error as Error).message}`);
     }
     if (!isEqual(sha256Hex(request.secret), manifest.trialKey)) throw new RequestRefusedError(403, 'wrong secret');
     if (generation() >= request.base) return manifest;
@@ -86,8 +94,10 @@ export class TrialDesk {
 
   /** Ends a trial. If the request that begins it is still under way, that request will be refused. */
   end(id: string, secret: string): void {
-    if (this.find(id, secret) === undefined) this.changed({ event: 'tag' });
-    else this.finish('ended');
+    if (this.find(id, secret) !== undefined) return this.finish('ended');
+    // Only this request is refused, because who does not know the secret must not disturb others.
+    this.ended.push({ id, until: new Deadline(TAG_MS) });
+    this.ended = this.ended.filter(({ until }) => until.leftMs > 0).slice(-MOST_ENDED);
   }
 
   endIfExpired(): void {

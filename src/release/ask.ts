@@ -15,7 +15,7 @@ import {
   type Mismatch,
 } from '../model/golden';
 import type { ModelConfig } from '../model';
-import { TritonError, type InferenceClient, type InferOptions } from '../triton/client';
+import { TOO_LARGE, TritonError, type InferenceClient, type InferOptions } from '../triton/client';
 import { withoutFrames } from '../triton/load-failure';
 import type { Tensor } from '../triton/tensor';
 
@@ -268,7 +268,8 @@ class VersionAsker {
 
   private failed(message: string, cause: unknown, hint: string): WrongAnswerError {
     this.options.signal?.throwIfAborted();
-    return new WrongAnswerError(message, { hint, cause });
+    const isTooLarge = cause instanceof TritonError && cause.status === TOO_LARGE;
+    return new WrongAnswerError(message, { hint: isTooLarge ? (cause.hint ?? hint) : hint, cause });
   }
 
   private get isNetwork(): boolean {

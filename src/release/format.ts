@@ -119,12 +119,12 @@ export class FieldReader {
   map<T>(name: string, read: (item: FieldReader, key: string) => T): Record<string, T> {
     const value = this.fields[name];
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return this.refuse(name, 'an object');
-    return Object.fromEntries(
-      Object.entries(value).map(([key, item]) => [
-        key,
-        read(FieldReader.of(item, this.where, `${this.path}${name}.${key}`).nested(), key),
-      ]),
-    );
+    // Without a prototype: a key may be `constructor`.
+    const items = Object.create(null) as Record<string, T>;
+    for (const [key, item] of Object.entries(value)) {
+      items[key] = read(FieldReader.of(item, this.where, `${this.path}${name}.${key}`).nested(), key);
+    }
+    return items;
   }
 
   /** @throws FormatError that names the field and its value */

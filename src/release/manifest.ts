@@ -67,7 +67,10 @@ export function parseManifest(body: Buffer, where: string): Manifest {
     models: fields.map('models', (model, name) => {
       if (!MODEL.test(name)) fields.refuse('models', 'names that can be folders');
       return {
-        served: model.counts('served'),
+        // Triton refuses to read a folder with a version 0, and a model without a version.
+        served: isServable(model.counts('served'))
+          ? model.counts('served')
+          : model.refuse('served', 'versions from 1 on'),
         composedOf: model.texts('composedOf'),
         weights: model.optionalTextMap('weights'),
         weightKinds: model.optionalTextMap('weightKinds') as Record<string, WeightKind> | undefined,
@@ -88,6 +91,9 @@ export function parseManifest(body: Buffer, where: string): Manifest {
     }),
   };
 }
+
+const isServable = (versions: readonly number[]): boolean =>
+  versions.length > 0 && versions.every((version) => version > 0);
 
 export const encodeManifest = (manifest: Manifest): Buffer =>
   Buffer.from(JSON.stringify({ format: FORMAT, ...manifest }));

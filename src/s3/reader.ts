@@ -93,6 +93,16 @@ export class S3Reader {
     return unlessMissing(reading);
   }
 
+  /** The first key that begins with the prefix; undefined if there is none. */
+  firstKey(prefix: string): Promise<string | undefined> {
+    return this.requester.send({
+      what: `list ${this.name(prefix)}`,
+      method: 'GET',
+      query: { 'list-type': '2', 'max-keys': '1', prefix },
+      read: ({ body }) => /<Key>([^<]*)<\/Key>/.exec(body.toString('utf8'))?.[1],
+    });
+  }
+
   /**
    * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them. If the connection
    * fails, only the rest is requested again. `take` is never called before its last promise has settled, and has settled

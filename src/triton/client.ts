@@ -41,6 +41,8 @@ export interface ClientOptions {
    * ones. Default true.
    */
   keepAlive?: boolean;
+  /** Most bytes of an answer over HTTP; a larger one is not read to its end, and the call fails. Default: no limit. */
+  mostAnswerBytes?: number;
   /**
    * Number of retries of a call that cannot have had an effect: its connection was refused, or it only reads and the
    * server was unavailable or disconnected. Retries stay within the call's deadline. The option never applies to
@@ -137,12 +139,15 @@ const DEFAULT_TIMEOUT_MS = 30_000;
 /** Default timeout of loadModel. The server may have to download the model first. */
 export const LOAD_TIMEOUT_MS = 600_000;
 
+/** Status of a call whose answer is larger than `mostAnswerBytes`. */
+export const TOO_LARGE = 'too large';
+
 /** A failed call to a Triton server. The message is the server's, if the server sent one. */
 export class TritonError extends UserError {
   override readonly name = 'TritonError';
   /**
    * `HTTP 404` or `gRPC NOT_FOUND` as answered; `timeout` if the deadline passed; `unreachable` if the connection
-   * failed; `bad response` if the answer cannot be read.
+   * failed; `bad response` if the answer cannot be read; TOO_LARGE.
    */
   readonly status: string;
   readonly model: string | undefined;

@@ -1,7 +1,8 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { serverUrl } from './address';
-import { TritonError, type ClientOptions } from './client';
+import { formatBytes } from '../core/format';
+import { TOO_LARGE, TritonError, type ClientOptions } from './client';
 import { roomFor } from './tensor';
 
 /** Header with the length of the JSON that precedes the binary tensor data (binary tensor data extension). */
@@ -47,12 +48,19 @@ export class HttpTransport {
   private readonly headers: Readonly<Record<string, string>>;
   private readonly agent: http.Agent;
   private readonly ownAgent: http.Agent;
+  private readonly mostAnswerBytes: number;
   private closed = false;
 
   constructor(
     url: string,
-    { headers = {}, tls = {}, keepAlive = true }: Pick<ClientOptions, 'headers' | 'tls' | 'keepAlive'>,
+    {
+      headers = {},
+      tls = {},
+      keepAlive = true,
+      mostAnswerBytes = Infinity,
+    }: Pick<ClientOptions, 'headers' | 'tls' | 'keepAlive' | 'mostAnswerBytes'>,
   ) {
+    this.mostAnswerBytes = mostAnswerBytes;
     this.url = serverUrl(url);
     const { protocol, hostname, port, pathname, username, password } = new URL(this.url);
     const isTls = protocol === 'https:';
@@ -107,12 +115,20 @@ export class HttpTransport {
       };
       const start = (): void => {
         const request = this.start(call, (response) => {
+          response.on('error', fail);
+          let left = this.mostAnswerBytes;
+          const count = (bytes: number): void => {
+            left -= bytes;
+            if (left < 0 && !settled) stop(this.tooLarge(call));
+          };
+          const announced = Number(response.headers['content-length'] ?? 0);
+          if (announced > left) return count(announced);
+          response.on('data', ({ length }: Buffer) => count(length));
           readBody(response, (body) => {
             if (settled) return;
             settle();
             resolve({ status: response.statusCode ?? 0, headers: response.headers, body });
           });
-          response.on('error', fail);
         });
         let writtenBefore: number | undefined;
         request.on('socket', (socket) => (writtenBefore = socket.bytesWritten));
@@ -156,6 +172,15 @@ export class HttpTransport {
       request.end();
     }
     return request;
+  }
+
+  private tooLarge({ model }: HttpCall): TritonError {
+    const limit = formatBytes(this.mostAnswerBytes);
+    return new TritonError(`the answer is larger than ${limit}, the limit of this client`, {
+      status: TOO_LARGE,
+      model,
+      hint: 'use golden requests with smaller answers, or publish with --no-ask, which does not verify answers',
+    });
   }
 
   private unreachable(call: HttpCall, cause: NodeJS.ErrnoException): TritonError {

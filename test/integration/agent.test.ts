@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
@@ -42,17 +42,29 @@ test('an agent without a release is ready and serves no models', async () => {
   expect(agent.state).toMatchObject({ release: 'none', head: { generation: 0 }, models: [] });
 });
 
+test('a replica without a release is not ready once there are releases', async () => {
+  await agent.stop();
+  await releases.write({ a: model({ 1: 'A' }) });
+  rmSync(join(agent.directory, 'serving'));
+  rmSync(join(agent.directory, 'notes.json'));
+  await agent.start(store);
+  await until('the problem', () => agent.state.problem !== null);
+  expect(agent.state).toMatchObject({ ready: false, release: null });
+  expect(agent.state.problem).toMatch(/head\.json is missing, although there is s3:/);
+});
+
 test('it follows head.json', async () => {
   first = await releases.write({
     a: model({ 1: 'A' }),
     b: model({ 1: 'B' }, { files: { '1/weights': 'B', 'labels.txt': 'x' } }),
+    constructor: model({ 1: 'C' }),
   });
   await releases.commit(first);
   await until('the first release', serves(first));
-  expect(agent.state).toMatchObject({ home: first.id, problem: null, bytesOnDisk: 3 });
+  expect(agent.state).toMatchObject({ home: first.id, problem: null, bytesOnDisk: 4 });
   expect([onDisk('a/1/weights'), onDisk('b/labels.txt')]).toEqual(['A', 'x']);
   expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
-  expect(agent.loads()).toEqual(['a', 'b']);
+  expect(agent.loads()).toEqual(['a', 'b', 'constructor']);
 });
 
 test('a trial is served, and ends at home', async () => {
@@ -150,10 +162,23 @@ describe('the control API refuses', () => {
   });
 
   test('a trial that its publisher ended before the request arrived', async () => {
+    agent.events = [];
     const { stateTag } = agent.state;
-    await agent.send('DELETE', '/v1/trials/under-way', { secret: other.secret });
-    expect(await agent.try(other, { stateTag })).toMatchObject({ status: 412 });
+    await agent.send('DELETE', '/v1/trials/under-way', { secret: 'anything' });
+    expect(await agent.try(other, { id: 'under-way', stateTag })).toMatchObject({ status: 412 });
+    // The request of another publisher is not disturbed, and nothing is read from S3.
+    expect(agent.state.stateTag.split('.')[0]).toBe(stateTag.split('.')[0]);
+    expect(agent.events).toEqual([]);
   });
+});
+
+test('a manifest that Triton cannot read is refused before anything changes', async () => {
+  const release = await releases.write({ a: model({ 0: 'A' }) });
+  expect(await agent.try(release)).toMatchObject({
+    status: 422,
+    body: { error: expect.stringContaining('served is [0]') as string },
+  });
+  expect(agent.state).toMatchObject({ release: first.id, trial: null });
 });
 
 describe('bytes that are not those of the manifest', () => {

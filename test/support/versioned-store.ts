@@ -65,6 +65,10 @@ export class VersionedStore {
     return this.store;
   }
 
+  async firstKey(prefix: string): Promise<string | undefined> {
+    return (await this.list(prefix))[0]?.key;
+  }
+
   async list(prefix: string): Promise<ListedObject[]> {
     return this.send(() =>
       [...this.shared.objects]

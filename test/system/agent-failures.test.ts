@@ -2,6 +2,8 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RESTART_FILE } from '../../src/agent/restart-request';
+import { CLIENT_OPTIONS } from '../../src/agent/agent';
+import { ControlClient } from '../../src/triton/control-client';
 import type { GoldenRequest } from '../../src/model/golden';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
@@ -109,6 +111,25 @@ test('a wrong answer ends the trial, with the message of a publisher', async () 
   await releases.commit(release);
   await until('home', () => agent.state.home === release.id);
   first = release;
+});
+
+test.each([
+  ['golden requests', [golden(0)], 'did not answer golden request zero'],
+  ['zeros', undefined, 'failed on the zero request'],
+])('a model that answers %s with more than the agent reads is refused', async (_, requests, reason) => {
+  await agent.stop();
+  await agent.start(store, { triton: new ControlClient(agent.triton.control, CLIENT_OPTIONS) });
+  await until('ready', serves(first));
+  const answer = 'np.zeros(20_000_000, dtype=np.float32)';
+  const release = await releases.write({
+    big: model(1, { golden: requests, files: { '1/model.py': answeringProgram('x', 'y', answer) } }),
+  });
+  expect(await refusal(release)).toEqual(
+    expect.objectContaining({
+      reason: expect.stringContaining(`big version 1 ${reason}: the answer is larger than 64`) as string,
+      hint: expect.stringContaining('--no-ask') as string,
+    }),
+  );
 });
 
 test('golden requests that are missing in the bucket end the trial before a model is loaded', async () => {

@@ -186,12 +186,13 @@ const sync = (): Promise<Finished> => command('sync-models', '--repo', repositor
 /** The answer of the model `adds` to 1. */
 const ask = (): Promise<unknown> => askOne(`http://127.0.0.1:${ports.http}`);
 
-/** Processes of the agent's program, without the shell that restarts it. */
-const getAgents = (): number[] =>
+/** Processes of a program, without the shell that started it. */
+const getProcesses = (program: RegExp): number[] =>
   execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' })
     .split('\n')
-    .filter((line) => line.includes(volume) && /^\s*\d+ node /.test(line))
+    .filter((line) => line.includes(volume) && program.test(line))
     .map((line) => Number.parseInt(line, 10));
+const getAgents = (): number[] => getProcesses(/^\s*\d+ node /);
 
 let release: string;
 
@@ -225,6 +226,25 @@ test('a release with a bad model is refused, and the release before stays served
   expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('no weights') as string });
   expect(await ask()).toBe(21);
   expect(await getState()).toMatchObject({ release, ready: true, trial: null });
+});
+
+test('a Triton that hangs is reported by status and by a publish without changes', async () => {
+  const [server = 0, ...others] = getProcesses(/^\s*\d+ \S*tritonserver /);
+  expect(others).toEqual([]);
+  process.kill(server, 'SIGSTOP');
+  await until('the agent noticed', async () => !(await getState()).ready);
+  const status = await command('status');
+  expect(status).toMatchObject({
+    code: 1,
+    stdout: expect.stringMatching(/Triton has not answered for \d+ s/) as string,
+  });
+  writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
+  const unchanged = await command('sync-models', '--repo', repository, '--load-timeout', '2');
+  expect(unchanged.stderr).toMatch(/the current release is not served by .* \(Triton has not answered for \d+ s\)/);
+  expect(unchanged.code).toBe(3);
+  process.kill(server, 'SIGCONT');
+  await until('it is ready', async () => (await getState()).ready);
+  expect(await command('status')).toMatchObject({ code: 0 });
 });
 
 test('no request and no health check fails while the agent is killed, hangs and cannot start', async () => {

@@ -20,7 +20,7 @@ for argument do
   esac
 done
 
-# The agent requests a restart by another content of this file. Whoever runs this script starts it again.
+# The agent requests a restart by another content of this file. A kubelet, Docker or supervise.sh starts this script again.
 before=$(cat "$0/restart-triton" 2>/dev/null)
 "$@" &
 server=$!

@@ -25,7 +25,6 @@ import { until } from '../../support/wait-for';
 const BUCKET = 'agent-pod';
 
 interface Container {
-  readinessProbe: { exec: { command: string[] } };
   command: string[];
   args: string[];
   env: { name: string; value?: string }[];
@@ -41,6 +40,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   let python: PythonEnvironment;
   let installation: TritonInstallation;
   let triton: Container;
+  let probe: string[];
   let agent: Container;
   let releases: ReleaseWriter;
   let ports: { http: number; grpc: number; metrics: number; read: number; control: number };
@@ -62,10 +62,16 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     });
     const { spec } = (
       only('Deployment')['spec'] as {
-        template: { spec: { containers: [Container]; initContainers: [Container] } };
+        template: {
+          spec: {
+            containers: [Container & { readinessProbe: { exec: { command: string[] } } }];
+            initContainers: [Container];
+          };
+        };
       }
     ).template;
     triton = spec.containers[0];
+    probe = spec.containers[0].readinessProbe.exec.command;
     agent = spec.initContainers[0];
     mkdirSync(program);
     const { data, binaryData } = only('ConfigMap', 'triton-agent') as unknown as ConfigMapFiles;
@@ -138,7 +144,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     (await fetch(`http://127.0.0.1:${port}${path}`, { headers: CLOSED })).ok;
   /** The readiness probe of the pod. */
   const isReady = async (): Promise<boolean> => {
-    const [command = '', ...args] = triton.readinessProbe.exec.command;
+    const [command = '', ...args] = probe;
     const here = args.map((text) => text.replace('/var/cache/triton', volume).replace(':8000', `:${ports.http}`));
     return promisify(execFile)(command, here).then(
       () => true,

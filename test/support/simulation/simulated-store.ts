@@ -39,6 +39,10 @@ export class SimulatedStore {
     return this.store;
   }
 
+  firstKey(prefix: string): Promise<string | undefined> {
+    return this.list(prefix).then(([first]) => first?.key);
+  }
+
   list(prefix: string): Promise<ListedObject[]> {
     return this.send('list', () =>
       [...this.options.bucket.objects]

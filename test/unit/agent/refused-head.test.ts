@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { TritonError } from '../../../src/triton/client';
 import { ReleaseWriter, type TestModel, type WrittenRelease } from '../../support/agent';
@@ -78,4 +78,17 @@ test('a current release that cannot be noted on the disk does not count as read'
   rmSync(blocked, { recursive: true });
   await until('the next release', serves(next));
   expect(readAt()).toBeGreaterThan(last);
+});
+
+test('files that a loss of power has damaged are downloaded again', async () => {
+  const { release } = pod.state;
+  const store = join(pod.directory, 'store');
+  const contents = readdirSync(store);
+  expect(contents).toHaveLength(1);
+  for (const content of contents) writeFileSync(join(store, content, '1', 'weights'), '');
+  const { downloads } = pod.agent.getCounts();
+  const before = downloads.bytes;
+  await pod.triton.restart(300);
+  await until('the release', () => pod.state.release === release && downloads.bytes > before);
+  expect(await pod.triton.modelReady('a', 1)).toBe(true);
 });

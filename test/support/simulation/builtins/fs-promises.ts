@@ -15,17 +15,21 @@ export const writeFile = async (path: string, body: string | Uint8Array): Promis
 
 interface MemoryHandle {
   write(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>;
+  datasync(): Promise<void>;
+  sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a new file for writing. */
-export async function open(path: string): Promise<MemoryHandle> {
-  const file = disk.write(path, Buffer.alloc(0), true);
+/** Opens a new file for writing, or without a flag a folder. */
+export async function open(path: string, flag?: string): Promise<MemoryHandle> {
+  const file = flag === undefined ? undefined : disk.write(path, Buffer.alloc(0), true);
   return {
     write: async (buffer, offset, length, position) => {
-      disk.writeInto(file, buffer.subarray(offset, offset + length), position);
+      if (file !== undefined) disk.writeInto(file, buffer.subarray(offset, offset + length), position);
       return { bytesWritten: length };
     },
+    datasync: async () => undefined,
+    sync: async () => undefined,
     close: async () => undefined,
   };
 }
