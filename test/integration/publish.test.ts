@@ -15,6 +15,7 @@ import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { withoutWaiting } from '../support/test-repository';
+import { recorded } from '../support/traced-model';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -86,6 +87,12 @@ describe('sync-models', () => {
     expect(await contents()).toEqual(before);
   });
 
+  /** The record of a trace; nothing for a model without trace.py. */
+  const record = (files: object, version: number, content: string): Record<string, string> => {
+    const artifact = recorded(`${version}/weights.bin`, content);
+    const text = JSON.stringify({ artifact, checked: 'thorough', max_batch_size: 0, input_dims: [] });
+    return 'a/trace.py' in files ? { [`a/${artifact.path}.trace.json`]: text } : {};
+  };
   const OF_VERSION_2 = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
   test.each([
     {
@@ -106,13 +113,13 @@ describe('sync-models', () => {
   ])('names the way out after a change of $of', async ({ files, hint }) => {
     writeRepository(repository, ONE_MODEL);
     await publishNow();
-    writeRepository(repository, files);
+    writeRepository(repository, { ...files, ...record(files, 1, 'a') });
     await publishNow();
-    writeRepository(repository, { 'a/1/weights.bin': 'A' });
+    writeRepository(repository, { 'a/1/weights.bin': 'A', ...record(files, 1, 'A') });
     await expect(publishNow()).rejects.toMatchObject({ hint: expect.stringMatching(hint) as string });
     // The way out: another version is named, and the changed one is deleted.
     rmSync(join(repository, 'a', '1'), { recursive: true });
-    writeRepository(repository, OF_VERSION_2);
+    writeRepository(repository, { ...OF_VERSION_2, ...record(files, 2, 'a2') });
     expect((await publishNow()).release?.models['a']?.served).toEqual([2]);
   });
 
