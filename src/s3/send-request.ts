@@ -56,7 +56,7 @@ export class ConnectionError extends Error {
 }
 
 /** Bytes of a request that are handed to the connection at a time. TLS encrypts all of them in memory. */
-const PIECE_BYTES = 256 * 1024;
+const PIECE_BYTES = 64 * 1024;
 
 /** Statuses whose body decides whether to retry, for example a request that took too long or a wrong clock. */
 const UNCLEAR = [400, 403, 409];
@@ -86,7 +86,7 @@ export async function sendRequest(
       protocol: secure ? 'https:' : 'http:',
       hostname,
       port,
-      body: body !== undefined && body.byteLength > PIECE_BYTES ? Readable.from(pieces(body)) : body,
+      body: body !== undefined && body.byteLength > PIECE_BYTES ? inPieces(body) : body,
     };
     const { response } = await handler.handle(request as never, { abortSignal: late.signal });
     const incoming = response.body as IncomingMessage;
@@ -120,26 +120,39 @@ async function readBody(incoming: IncomingMessage, status: number, sink: Sink | 
     throw new ConnectionError('RangeIgnored', 'the server sent the whole object instead of a range');
   }
   const chunks: Buffer[] = [];
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    if (sink === undefined) {
-      chunks.push(chunk);
-      continue;
-    }
-    // A whole object instead of a range could be very large.
-    if (chunk.byteLength > sink.leftBytes)
-      throw new ConnectionError('RangeIgnored', 'the server sent more bytes than the range has');
-    try {
-      await sink.take(chunk);
-    } catch (error) {
-      throw new SinkError(error);
-    }
-  }
+  let taking: Promise<void> | undefined;
+  // Not `for await`, which takes a tenth of the processor time of a download.
+  await new Promise<void>((resolve, reject) => {
+    const fail = (error: Error): void => {
+      reject(error);
+      incoming.destroy();
+    };
+    incoming.on('data', (chunk: Buffer) => {
+      if (sink === undefined) return void chunks.push(chunk);
+      // A whole object instead of a range could be very large.
+      if (chunk.byteLength > sink.leftBytes)
+        return fail(new ConnectionError('RangeIgnored', 'the server sent more bytes than the range has'));
+      taking = sink.take(chunk);
+      if (taking === undefined) return;
+      incoming.pause();
+      const resume = (): unknown => incoming.resume();
+      taking.then(resume, (error: unknown) => fail(new SinkError(error)));
+    });
+    incoming.on('end', resolve).on('error', reject);
+    incoming.on('close', () => reject(new ConnectionError('ECONNRESET', 'the answer was cut short')));
+  }).finally(() => taking?.catch((error: unknown) => Promise.reject(new SinkError(error))));
   if (!incoming.complete) throw new ConnectionError('ECONNRESET', 'the answer was cut short');
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
-function* pieces(body: Uint8Array): Generator<Uint8Array> {
-  for (let at = 0; at < body.byteLength; at += PIECE_BYTES) yield body.subarray(at, at + PIECE_BYTES);
+function inPieces(body: Uint8Array): Readable {
+  let at = 0;
+  return new Readable({
+    highWaterMark: 1,
+    read() {
+      this.push(at < body.byteLength ? body.subarray(at, (at += PIECE_BYTES)) : null);
+    },
+  });
 }
 
 /** TLS errors have several lines, and locations in OpenSSL's source. */
