@@ -139,7 +139,9 @@ test('the Deployment with all defaults', async () => {
                 failureThreshold: 60,
               },
               readinessProbe: {
-                httpGet: { path: '/ready', port: 8091 },
+                exec: {
+                  command: ['/bin/sh', '-c', expect.stringContaining('curl') as string, 'probe', '/var/cache/triton'],
+                },
                 periodSeconds: 5,
                 timeoutSeconds: 5,
                 failureThreshold: 3,
