@@ -303,7 +303,9 @@ function findDifference(first: readonly Tensor[], second: readonly Tensor[]): Mi
 
 /** Whether the message is that of a backend which compares answers with the configuration itself. */
 const contradicts = (message: string): boolean =>
-  /\boutputs? .*\b(expected|but forward returned)\b|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(message);
+  /\boutputs? .*\b(expected|but forward returned|is a scalar|model provides)\b|output must be of type|does not implement `?execute|unexpected (data ?type|shape)\b[^']*\boutput\b/i.test(
+    message,
+  );
 
 /** Whether the request ended the server or the model's process on it, or was not answered in time. */
 export function isLost(cause: unknown): boolean {

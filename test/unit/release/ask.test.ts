@@ -145,6 +145,12 @@ test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message:
     infer: refuses("unexpected datatype TYPE_FP64 for inference output 'y'"),
     message: /unexpected datatype/,
   },
+  ...[
+    "configuration expects datatype TYPE_FP64 for output 'y', model provides TYPE_FP32",
+    "output 'y' is a scalar which is not supported.",
+    'PyTorch execute failure: output must be of type Tensor, List[str] or Tuple containing one of these two types.',
+    'Python model m/1/model.py does not implement `execute` method.',
+  ].map((reason) => ({ title: `that no input can change: ${reason}`, infer: refuses(reason), message: /m version 1/ })),
   {
     title: 'from a process that ended',
     infer: refuses("Stub process 'm_0' is not healthy."),
