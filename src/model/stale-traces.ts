@@ -120,9 +120,7 @@ function uncheckedBecause(record: TraceRecord | undefined, config: ModelConfig):
   );
   const wider = shapes.findIndex((dims, index) => {
     const checked = record.inputDims[index] ?? [];
-    return (
-      dims.length !== checked.length || dims.some((size, axis) => ![-1, size].includes(checked[axis] ?? 0))
-    );
+    return dims.length !== checked.length || dims.some((size, axis) => ![-1, size].includes(checked[axis] ?? 0));
   });
   if (wider === -1 && shapes.length === record.inputDims.length) return undefined;
   const written = (dims: readonly (readonly unknown[])[]): string =>

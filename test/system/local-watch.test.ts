@@ -170,7 +170,9 @@ test('watch keeps serving other models when some fail, and serves these once the
   expect(said()).toMatch(
     /FAILED: breaks, invalid, never_answers, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
   );
-  expect(getPage()).toContain('No correct answer from breaks, invalid, never_answers, never_loads, on_invalid, on_never, picky');
+  expect(getPage()).toContain(
+    'No correct answer from breaks, invalid, never_answers, never_loads, on_invalid, on_never, picky',
+  );
 
   // Another edit that fails: the model was not served before, so nothing is restored.
   writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
