@@ -21,22 +21,25 @@ def main(file: str, *given: str) -> None:
     """Print the description."""
     path = Path(file)
     try:
-        result = describe_onnx(path) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
+        result = describe_onnx(path, list(given)) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
     except TraceError as error:
         result = {"error": error.message, "hint": error.hint}
     print(json.dumps(result))
 
 
-def describe_onnx(path: Path) -> dict[str, Any]:
+def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
     import onnx  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
     from onnx.external_data_helper import _get_all_tensors, uses_external_data  # noqa: PLC0415
 
+    if given:
+        raise TraceError(f"{path} names its inputs, so --input {given[0]} has no use", "omit --input")
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise TraceError(f"ONNX Runtime cannot load {path}: {error}", "export the model to ONNX again") from error
+        hint = "export the model to ONNX again; files of weights that it names must lie beside it"
+        raise TraceError(f"ONNX Runtime cannot load {path}: {error}", hint) from error
     graph = onnx.load(path, load_external_data=False)
     external = {
         entry.value

@@ -64,6 +64,13 @@ def test_onnx_dims_come_from_the_file_and_a_free_first_axis_is_the_batch(
     assert found["external"] == []
 
 
+def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = onnx_file(tmp_path, ["n", 3], external=True)
+    assert "--input FP32:3 has no use" in described(capsys, path, "FP32:3")["error"]
+    (tmp_path / "adds.bin").unlink()
+    assert "must lie beside it" in described(capsys, path)["hint"]
+
+
 def test_onnx_weights_outside_the_file_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert described(capsys, onnx_file(tmp_path, ["n", 3], external=True))["external"] == ["adds.bin"]
 
