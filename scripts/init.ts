@@ -29,8 +29,8 @@ const HELP = `Makes a folder for a model from an ONNX or TorchScript file, or a 
                      stacks for staging and prod, and a workflow
   --help             print this text
 
-A TorchScript file is run with zeros to find its outputs. With --from, the model is then validated. For a project, nothing
-is installed, and nothing is created in the cloud.
+A TorchScript file is run with small numbers to find its outputs. With --from, the model is then validated. For a project,
+nothing is installed, and nothing is created in the cloud.
 
 Examples:
   npm run init -- --from ~/downloads/detector.onnx

@@ -21,22 +21,25 @@ def main(file: str, *given: str) -> None:
     """Print the description."""
     path = Path(file)
     try:
-        result = describe_onnx(path) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
+        result = describe_onnx(path, list(given)) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
     except TraceError as error:
         result = {"error": error.message, "hint": error.hint}
     print(json.dumps(result))
 
 
-def describe_onnx(path: Path) -> dict[str, Any]:
+def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
     import onnx  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
     from onnx.external_data_helper import _get_all_tensors, uses_external_data  # noqa: PLC0415
 
+    if given:
+        raise TraceError(f"{path} names its inputs, so --input {given[0]} has no use", "omit --input")
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise TraceError(f"ONNX Runtime cannot load {path}: {error}", "export the model to ONNX again") from error
+        hint = "export the model to ONNX again; files of weights that it names must lie beside it"
+        raise TraceError(f"ONNX Runtime cannot load {path}: {error}", hint) from error
     graph = onnx.load(path, load_external_data=False)
     external = {
         entry.value
@@ -49,11 +52,17 @@ def describe_onnx(path: Path) -> dict[str, Any]:
     first = [tensor.shape[0] if len(tensor.shape) > 1 else 0 for tensor in [*inputs, *outputs]]
     symbols = {size for size in first[: len(inputs)] if isinstance(size, str)}
     batched = len(inputs) > 0 and len(symbols) <= 1 and not any(isinstance(size, int) for size in first)
+    fixed = [
+        f"{tensor.name} has shape {tensor.shape}; a batch needs a free first axis and another axis"
+        for tensor, size in zip([*inputs, *outputs], first, strict=True)
+        if isinstance(size, int)
+    ]
+    reason = fixed[0] if fixed else "the first axes of the inputs differ"
     tensors = [
         [(tensor.name, _onnx_type(tensor), [n if isinstance(n, int) else -1 for n in tensor.shape]) for tensor in side]
         for side in (inputs, outputs)
     ]
-    return {**_fields("onnxruntime_onnx", batched, *tensors), "external": sorted(external)}
+    return {**_fields("onnxruntime_onnx", None if batched else reason, *tensors), "external": sorted(external)}
 
 
 def _onnx_type(tensor: Any) -> str:
@@ -68,7 +77,7 @@ def _onnx_type(tensor: Any) -> str:
 
 
 def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
-    """Describe a TorchScript file, which has no shapes: it is run with zeros."""
+    """Describe a TorchScript file, which has no shapes: it is run with small numbers."""
     import torch  # noqa: PLC0415
 
     try:
@@ -98,11 +107,22 @@ def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
         except Exception as error:
             reasons.append(_last_line(error))
             continue
-        if not batched or all(shape[:1] == [-1] for _, _, shape in outputs):
-            shapes = [(name, kind, [-1, *shape] if batched else shape) for name, kind, shape in inputs]
-            return {**_fields("pytorch_libtorch", batched, shapes, outputs), "external": []}
+        if outputs is None:
+            continue
+        shapes = [(name, kind, [-1, *shape] if batched else shape) for name, kind, shape in inputs]
+        reason = None
+        if not batched:
+            reason = "the outputs have no batch axis" if not reasons else "the model takes no batch axis"
+        elif not _rows_are_independent(network, inputs):
+            reason = "rows of one request change the answers of others"
+        if reason is not None and any(not shape for _, _, shape in [*shapes, *outputs]):
+            raise TraceError(
+                f"{path} has a tensor without axes, which Triton's PyTorch backend cannot serve",
+                "wrap the module: give the output a batch axis, or return x.reshape(1)",
+            )
+        return {**_fields("pytorch_libtorch", reason, shapes, outputs), "external": []}
     raise TraceError(
-        f"{path} refuses zeros of {', '.join(given)}: {'; without a batch axis: '.join(reasons)}",
+        f"{path} refuses inputs of {', '.join(given)}: {'; without a batch axis: '.join(reasons)}",
         "give the data types and dims that the model takes, without the batch axis",
     )
 
@@ -113,33 +133,61 @@ def _parse(text: str) -> tuple[str, list[int]]:
 
     kind, _, dims = text.rpartition(":")
     name = f"TYPE_{kind or 'FP32'}"
-    shape = [int(size) for size in dims.split(",") if re.fullmatch(r"-1|[1-9]\d*", size)]
-    if name not in DATA_TYPES.values() or len(shape) != len(dims.split(",")):
+    sizes = dims.split(",") if dims or not kind else []
+    shape = [int(size) for size in sizes if re.fullmatch(r"-1|[1-9]\d*", size)]
+    if name not in DATA_TYPES.values() or len(shape) != len(sizes):
         types = ", ".join(known.removeprefix("TYPE_") for known in DATA_TYPES.values())
         raise TraceError(f"--input {text}: is not TYPE:DIMS", f"write for example INT64:-1; types: {types}")
     return name, shape
 
 
-def _outputs(network: Any, inputs: list[tuple[str, str, list[int]]], batched: bool) -> list[tuple[str, str, list[int]]]:
-    """Run the network with two batch sizes and two free sizes. Axes of outputs that differ have any size."""
+def _run(
+    network: Any, inputs: list[tuple[str, str, list[int]]], sizes: list[list[int]], fill: int
+) -> tuple[list[Any], list[Any]]:
+    """Run the network on `fill`: 0 for zeros, 1 for random numbers below 1, or 0 and 1 for types of integers."""
     import torch  # noqa: PLC0415
 
     from tracing.interface import DATA_TYPES  # noqa: PLC0415
 
     types = {name: kind for kind, name in DATA_TYPES.items()}
+    torch.manual_seed(0)
+    cases = []
+    for size, (_, kind, _) in zip(sizes, inputs, strict=True):
+        numbers = torch.rand(size) * fill
+        cases.append((numbers if types[kind].is_floating_point else numbers.round()).to(types[kind]))
+    with torch.inference_mode():
+        return cases, _answers(network, cases)
+
+
+def _answers(network: Any, cases: list[Any]) -> list[Any]:
+    import torch  # noqa: PLC0415
+
+    result = network(*cases)
+    tensors = [result] if isinstance(result, torch.Tensor) else result
+    # The backend serves a list as one output of strings.
+    is_list = isinstance(result, list)
+    if is_list or not isinstance(tensors, list | tuple) or not all(isinstance(one, torch.Tensor) for one in tensors):
+        raise TraceError(
+            f"the model returns a {type(result).__name__}", "wrap it: return a tensor or a flat tuple of tensors"
+        )
+    return list(tensors)
+
+
+def _outputs(
+    network: Any, inputs: list[tuple[str, str, list[int]]], batched: bool
+) -> list[tuple[str, str, list[int]]] | None:
+    """Run the network with two batch sizes and two free sizes. Axes of outputs that differ have any size.
+
+    Returns None if `batched` and an output has no batch axis.
+    """
+    from tracing.interface import DATA_TYPES  # noqa: PLC0415
+
     runs = []
-    for batch, free in ((2, 64), (3, 96)):
+    for fill, batch, free in ((0, 2, 64), (1, 3, 96)):
         sizes = [[*([batch] if batched else []), *(free if n == -1 else n for n in dims)] for _, _, dims in inputs]
-        with torch.inference_mode():
-            result = network(
-                *(torch.zeros(size, dtype=types[kind]) for size, (_, kind, _) in zip(sizes, inputs, strict=True))
-            )
-        tensors = [result] if isinstance(result, torch.Tensor) else result
-        if not isinstance(tensors, list | tuple) or not all(isinstance(tensor, torch.Tensor) for tensor in tensors):
-            raise TraceError(
-                f"the model returns a {type(result).__name__}", "wrap it: return a tensor or a flat tuple of tensors"
-            )
-        runs.append(tensors)
+        runs.append(_run(network, inputs, sizes, fill)[1])
+        if batched and any(tensor.shape[:1] != (batch,) for tensor in runs[-1]):
+            return None
     return [
         (
             f"output__{i}",
@@ -150,14 +198,42 @@ def _outputs(network: Any, inputs: list[tuple[str, str, list[int]]], batched: bo
     ]
 
 
-def _fields(platform: str, batched: bool, *sides: list[tuple[str, str, list[int]]]) -> dict[str, Any]:
-    """Return the fields of model.yaml. Triton has no tensor without axes: dims [1] is a scalar."""
-    start = 1 if batched else 0
+def _rows_are_independent(network: Any, inputs: list[tuple[str, str, list[int]]]) -> bool:
+    """Return whether a row has the same answer alone and beside two others."""
+    import torch  # noqa: PLC0415
+
+    sizes = [[3, *(64 if n == -1 else n for n in dims)] for _, _, dims in inputs]
+    cases, together = _run(network, inputs, sizes, 1)
+    try:
+        with torch.inference_mode():
+            alone = _answers(network, [case[:1] for case in cases])
+    except Exception:
+        return False
+    return all(
+        a.shape == b[:1].shape and torch.allclose(a.double(), b[:1].double(), 1e-2, 1e-3, equal_nan=True)
+        for a, b in zip(alone, together, strict=True)
+    )
+
+
+def _fields(platform: str, reason: str | None, *sides: list[tuple[str, str, list[int]]]) -> dict[str, Any]:
+    """Return the fields of model.yaml. reason: why the first axis is no batch, or None.
+
+    Triton has no tensor without axes: the scalar of a row has dims [1], which Triton removes.
+    """
+    start = 1 if reason is None else 0
     inputs, outputs = (
-        [{"name": name, "data_type": kind, "dims": shape[start:] or [1]} for name, kind, shape in side]
+        [
+            {
+                "name": name,
+                "data_type": kind,
+                "dims": shape[start:] or [1],
+                **({"reshape": []} if reason is None and not shape[start:] else {}),
+            }
+            for name, kind, shape in side
+        ]
         for side in sides
     )
-    batching = {"max_batch_size": MAX_BATCH_SIZE, "dynamic_batching": {}} if batched else {"max_batch_size": 0}
+    batching = {"max_batch_size": MAX_BATCH_SIZE} if reason is None else {"max_batch_size": 0, "reason": reason}
     return {"platform": platform, **batching, "input": inputs, "output": outputs}
 
 

@@ -228,7 +228,8 @@ def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Ten
                 raise TraceError(
                     f"fresh_inputs have sizes {', '.join(map(str, sizes))} where dims[{axis}] of '{slot.name}' is -1 "
                     f"in model.yaml{where}",
-                    "Check at least two sizes in trace.py, including the smallest allowed size.",
+                    "Check at least two sizes in trace.py"
+                    + ("." if traced is None else f"; add a size of at most {traced}."),
                 )
 
 

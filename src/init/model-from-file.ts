@@ -12,7 +12,8 @@ import { CONFIG_FILE, displayPath } from '../model/paths';
 interface Description {
   platform: string;
   max_batch_size: number;
-  dynamic_batching?: object;
+  /** Why max_batch_size is 0. */
+  reason?: string;
   input: Tensor[];
   output: Tensor[];
   /** Files beside an ONNX file that hold its weights. */
@@ -23,6 +24,8 @@ interface Tensor {
   name: string;
   data_type: string;
   dims: number[];
+  /** The shape for the model, if it differs from dims. */
+  reshape?: number[];
 }
 
 /**
@@ -65,10 +68,11 @@ function modelYaml(fields: Description, folder: string): string {
   const schema = relative(folder, join(paths.modelRepository, 'model.schema.json'));
   const batch = fields.max_batch_size > 0;
   const tensors = (list: readonly Tensor[]): string[] =>
-    list.flatMap(({ name, data_type: type, dims }) => [
+    list.flatMap(({ name, data_type: type, dims, reshape }) => [
       `  - name: ${JSON.stringify(name)}`,
       `    data_type: ${type}`,
       `    dims: [${dims.join(', ')}]`,
+      ...(reshape === undefined ? [] : [`    reshape: { shape: [${reshape.join(', ')}] }`]),
     ]);
   return [
     `# yaml-language-server: $schema=${schema}`,
@@ -80,7 +84,13 @@ function modelYaml(fields: Description, folder: string): string {
           `max_batch_size: ${fields.max_batch_size}`,
           'dynamic_batching: {} # joins requests that arrive at the same time',
         ]
-      : ['max_batch_size: 0 # the first axis is no batch']),
+      : [`max_batch_size: 0 # ${fields.reason}`]),
+    ...(fields.platform === 'pytorch_libtorch'
+      ? [
+          '# Without this, the first two requests of each shape are slow, unless model_warmup has them.',
+          'parameters: { DISABLE_OPTIMIZED_EXECUTION: { string_value: "true" } }',
+        ]
+      : []),
     'input:',
     ...tensors(fields.input),
     'output:',

@@ -285,10 +285,15 @@ async function missingConfigHint(directory: string): Promise<string> {
     const at = displayPath(path.join(misplaced.parentPath, CONFIG_FILE));
     return `move ${at} to ${displayPath(path.join(directory, CONFIG_FILE))}`;
   }
+  if (entries.some(({ name, parentPath }) => name === 'model.yml' && parentPath === directory)) {
+    return `rename model.yml to ${YAML_FILE}`;
+  }
   const file = entries.find((entry) => entry.isFile() && /\.(onnx|pt)$/.test(entry.name));
   if (file === undefined) return 'create one of them';
   const from = displayPath(path.join(file.parentPath, file.name));
-  const command = nextCommand('init', '--from', from, path.basename(directory), ...repoFlag(path.dirname(directory)));
+  const inputs = file.name.endsWith('.pt') ? ['--input', 'TYPE:DIMS'] : [];
+  const target = [path.basename(directory), ...inputs, ...repoFlag(path.dirname(directory))];
+  const command = nextCommand('init', '--from', from, ...target);
   return `${command} writes ${YAML_FILE}`;
 }
 

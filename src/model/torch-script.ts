@@ -14,7 +14,11 @@ export interface ArtifactFault {
   hint: string;
 }
 
+/** The beginning of "version https://git-lfs.github.com/spec/v1". */
+const GIT_LFS = Buffer.from('vers', 'latin1');
 const SAVE = 'save it with torch.jit.trace(model, inputs).save(path) or torch.jit.script(model).save(path)';
+
+const WEIGHTS = 'write a trace.py that loads these weights (docs/guides/tracing.md), and run npm run trace';
 
 /**
  * Checks whether a file is TorchScript: a zip archive with code, as torch.jit.save writes it.
@@ -25,6 +29,7 @@ export async function torchScriptFault(path: string): Promise<ArtifactFault | un
   try {
     const { size } = await file.stat();
     const start = await read(file, 0, Math.min(size, 4));
+    if (start.equals(GIT_LFS)) return { message: 'is a Git LFS pointer, not the model', hint: 'run git lfs pull' };
     if (start[0] === 0x80) {
       return { message: 'is a pickle (torch.save of weights or of a Python object), not TorchScript', hint: SAVE };
     }
@@ -40,7 +45,7 @@ export async function torchScriptFault(path: string): Promise<ArtifactFault | un
     }
     // torch.jit.save writes the constants of the code to this file, even if there are none.
     if (!directory.includes('/constants.pkl')) {
-      return { message: 'is a zip archive without code (torch.save of weights), not TorchScript', hint: SAVE };
+      return { message: 'is a zip archive without code (torch.save of weights), not TorchScript', hint: WEIGHTS };
     }
     return undefined;
   } finally {

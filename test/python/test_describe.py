@@ -60,8 +60,15 @@ def test_onnx_dims_come_from_the_file_and_a_free_first_axis_is_the_batch(
     assert tensors(found["input"]) == [("x", "TYPE_INT64", dims)]
     assert tensors(found["output"]) == [("y", "TYPE_INT64", dims)]
     assert found["max_batch_size"] == batch
-    assert ("dynamic_batching" in found) == (batch > 0)
+    assert ("reason" in found) == (batch == 0)
     assert found["external"] == []
+
+
+def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = onnx_file(tmp_path, ["n", 3], external=True)
+    assert "--input FP32:3 has no use" in described(capsys, path, "FP32:3")["error"]
+    (tmp_path / "adds.bin").unlink()
+    assert "must lie beside it" in described(capsys, path)["hint"]
 
 
 def test_onnx_weights_outside_the_file_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -76,6 +83,28 @@ class Two(nn.Module):
 class Mean(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x.mean()
+
+
+class Rows(nn.Module):
+    """Softmax over the batch, so rows change each other's answers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.softmax(0)
+
+
+class Gram(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ x.t()
+
+
+class Where(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.nonzero()
+
+
+class Parts(nn.Module):
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [x, x]
 
 
 class Rate(nn.Module):
@@ -103,11 +132,27 @@ def test_torchscript_is_run_to_find_outputs_and_their_free_axes(
     assert found["max_batch_size"] == 8
 
 
-def test_torchscript_whose_output_has_no_batch_axis_is_not_batched(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+@pytest.mark.parametrize(
+    ("module", "given", "dims", "reason"),
+    [
+        (Rows(), "FP32:4", [-1, 4], "rows of one request change the answers of others"),
+        (Gram(), "FP32:4", [-1, -1], "rows of one request change the answers of others"),
+        (Where(), "FP32:4", [-1, 1], "the outputs have no batch axis"),
+    ],
+)
+def test_torchscript_whose_rows_are_not_independent_is_not_batched(  # noqa: PLR0917 - a table
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: nn.Module, given: str, dims: list[int], reason: str
 ) -> None:
-    found = described(capsys, torch_script(tmp_path, Mean()), "FP32:-1,3")
-    assert (found["max_batch_size"], tensors(found["output"])) == (0, [("output__0", "TYPE_FP32", [1])])
+    found = described(capsys, torch_script(tmp_path, module), given)
+    assert (found["max_batch_size"], found["reason"]) == (0, reason)
+    assert [one["dims"] for one in found["output"]] == [dims]
+
+
+def test_torchscript_with_one_number_per_row_is_reshaped(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    found = described(capsys, torch_script(tmp_path, nn.ReLU()), "INT64:")
+    assert found["max_batch_size"] == 8
+    for side in ("input", "output"):
+        assert [(one["dims"], one["reshape"]) for one in found[side]] == [([1], [])]
 
 
 @pytest.mark.parametrize(
@@ -116,9 +161,11 @@ def test_torchscript_whose_output_has_no_batch_axis_is_not_batched(
         (Two(), [], "takes a: Tensor, b: Tensor: 2 --input needed, 0 given"),
         (Mean(), ["FP31:3"], "--input FP31:3: is not TYPE:DIMS"),
         (Mean(), ["FP32:3,0"], "--input FP32:3,0: is not TYPE:DIMS"),
-        (nn.Linear(3, 1), ["4"], "refuses zeros of 4: RuntimeError: addmm: mat1 and mat2 shapes cannot be multiplied"),
+        (nn.Linear(3, 1), ["4"], "refuses inputs of 4: RuntimeError: addmm: mat1 and mat2 shapes cannot be multiplied"),
         (Rate(), ["3", "1"], "takes x: Tensor, rate: int, but Triton passes only tensors"),
         (Named(), ["3"], "the model returns a dict"),
+        (Parts(), ["3"], "the model returns a list"),
+        (Mean(), ["-1,3"], "has a tensor without axes"),
     ],
 )
 def test_torchscript_that_cannot_be_described_is_refused(

@@ -234,12 +234,17 @@ describe('versions and artifacts', () => {
     [
       'weights of more than 4 GiB',
       { '1/model.pt': zip64(['model/data.pkl', 'model/version']) },
-      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`,
+      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript\n    -> write a trace.py that loads these weights (docs/guides/tracing.md), and run npm run trace`,
     ],
     [
       'weights alone',
       { '1/model.pt': zip(['model/data.pkl', 'model/data/0', 'model/version']) },
-      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript${SAVE}`,
+      `m/1/model.pt: is a zip archive without code (torch.save of weights), not TorchScript\n    -> write a trace.py that loads these weights (docs/guides/tracing.md), and run npm run trace`,
+    ],
+    [
+      'a Git LFS pointer',
+      { '1/model.pt': 'version https://git-lfs.github.com/spec/v1' },
+      'm/1/model.pt: is a Git LFS pointer, not the model\n    -> run git lfs pull',
     ],
     [
       'anything else',

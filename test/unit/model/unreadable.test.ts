@@ -105,9 +105,11 @@ describe('configuration files that cannot be read', () => {
   it.each([
     ['m/1/labels.txt', 'create one of them'],
     ['m/1/model.onnx', 'npm run init -- --from m/1/model.onnx m --repo . writes model.yaml'],
+    ['m/1/model.pt', 'npm run init -- --from m/1/model.pt m --input TYPE:DIMS --repo . writes model.yaml'],
+    ['m/model.yml', 'rename model.yml to model.yaml', 'm/1/labels.txt'],
     ['m/1/config.pbtxt', 'move m/1/config.pbtxt to m/config.pbtxt'],
-  ])('requires a configuration beside version folders, with %s', async (file, hint) => {
-    const root = folder({ [file]: 'x' });
+  ])('requires a configuration beside version folders, with %s', async (file, hint, other = file) => {
+    const root = folder({ [file]: 'x', [other]: 'x' });
     expect((await read(root)).texts).toEqual([`m: has neither model.yaml nor config.pbtxt\n    -> ${hint}`]);
   });
 });
