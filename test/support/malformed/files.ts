@@ -24,7 +24,7 @@ export const FILES: readonly MalformedCase[] = [
   file(
     'a pointer of Git LFS as artifact',
     { 'm/1/model.pt': 'version https://git-lfs.github.com/spec/v1\n' },
-    'm/1/model.pt: is not TorchScript',
+    'm/1/model.pt: is a Git LFS pointer, not the model',
   ),
   file('two bytes as artifact', { 'm/1/model.pt': 'PK' }, 'm/1/model.pt: is not TorchScript'),
   file(
