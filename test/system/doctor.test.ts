@@ -85,6 +85,7 @@ const TAGS = { project: 'triton-serving', stack: 'staging' };
 /** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
   image: 'REGISTRY/public/image:26.10-py3',
+  agentImage: 'REGISTRY/public/image:2',
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   createPublisherOidcProvider: true,

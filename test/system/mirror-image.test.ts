@@ -113,9 +113,19 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
   /** Pushes an image, and creates a stack that uses it. */
   async function createImage(tag: string, settings: object = {}) {
     const pushed = await pushImage(source, 'nvidia/tritonserver', tag);
+    const agent = await pushImage(source, 'library/node', tag);
     const image = `${source.host}/nvidia/tritonserver:${tag}`;
-    const { stack, args } = await createStack({ image, ...settings });
-    return { ...pushed, image, stack, args, target: `${ECR_HOST}/triton-${stack}/tritonserver@${pushed.digest}` };
+    const agentImage = `${source.host}/library/node:${tag}`;
+    const { stack, args } = await createStack({ image, agentImage, ...settings });
+    const blobs = [...pushed.blobs, ...agent.blobs];
+    return {
+      ...pushed,
+      blobs,
+      image,
+      stack,
+      args,
+      target: `${ECR_HOST}/triton-${stack}/tritonserver@${pushed.digest}`,
+    };
   }
 
   const writes = (): string[] => ecr.calls.map(({ action }) => action).filter((action) => !/:Batch/.test(action));
@@ -123,9 +133,11 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
   test('copies the index of a tag, and nothing the second time', async () => {
     const { digest, blobs, image, stack, args, target } = await createImage('26.11-py3');
     const first = await run(args);
-    expect([first.stderr, first.code]).toEqual([expect.stringMatching(/^ok {3}crane.*\nok {3}copy .*\n$/), 0]);
+    expect([first.stderr, first.code]).toEqual([expect.stringMatching(/^ok {3}crane.*\n(ok {3}copy .*\n){2}$/), 0]);
     const next = `Next: pulumi up --stack ${stack}\n`;
-    expect(first.stdout).toMatch(new RegExp(`^copied {3}${image} -> ${target} \\(80\\.\\d kB\\)\\n${next}$`));
+    expect(first.stdout).toMatch(
+      new RegExp(`^copied {3}${image} -> ${target} \\(80\\.\\d kB\\)\\ncopied .*node.*\\n${next}$`),
+    );
     expect([...ecr.uploads].sort()).toEqual([...blobs].sort());
 
     // The tag of the source moves, and the copy stays.
@@ -135,7 +147,10 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     expect(JSON.parse(second.stdout)).toEqual({
       stack,
       dryRun: false,
-      images: [{ source: image, digest, target, tag: copyTag(image), result: 'present' }],
+      images: [
+        { source: image, digest, target, tag: copyTag(image), result: 'present' },
+        expect.objectContaining({ result: 'present' }),
+      ],
     });
     expect(writes()).toEqual([]);
   });
@@ -147,7 +162,7 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     const file = join(args[3] as string, `Pulumi.${stack}.yaml`);
     writeFileSync(file, readFileSync(file, 'utf8').replace('nvidia/', 'acme/'));
     expect(JSON.parse((await run([...args, '--json'])).stdout)).toMatchObject({
-      images: [{ digest: other.digest, result: 'copied' }],
+      images: [{ digest: other.digest, result: 'copied' }, { result: 'present' }],
     });
   });
 
@@ -171,9 +186,12 @@ describeUnless(whyNoGo(['crane']), 'npm run mirror-image', () => {
     const { args, digest } = await createImage('dry');
     const { code, stdout } = await run([...args, '--dry-run', '--json']);
     expect(code).toBe(0);
-    expect(JSON.parse(stdout)).toMatchObject({ dryRun: true, images: [{ digest, result: 'missing' }] });
+    expect(JSON.parse(stdout)).toMatchObject({
+      dryRun: true,
+      images: [{ digest, result: 'missing' }, { result: 'missing' }],
+    });
     expect(writes()).toEqual([]);
-    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^missing {2}.*\n$/);
+    expect((await run([...args, '--dry-run'])).stdout).toMatch(/^(missing {2}.*\n){2}$/);
   });
 
   test('uploads only the missing parts after an interrupted copy', async () => {
