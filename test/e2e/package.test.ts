@@ -62,14 +62,14 @@ describeUnless(
         for (const { metadata, ...rest } of items as (KubernetesObject & Record<string, object | undefined>)[]) {
           if (kind === 'ServiceAccount' && metadata?.name === 'default') continue;
           const { name, labels, annotations } = metadata ?? {};
-          // The cluster chooses the address, and the key is random.
+          // The cluster chooses the address.
           const spec = { ...rest['spec'], clusterIP: undefined, clusterIPs: undefined };
           const keys = Object.keys(rest['data'] ?? {});
           found.push({ kind, name, labels, annotations, spec, keys });
         }
       }
-      // The name of the Secret depends on its random key.
-      return JSON.parse(JSON.stringify(found).replace(/(model-control)-[0-9a-f]{8}/g, '$1')) as unknown[];
+      // The name of the ConfigMap depends on the bytes of the agent's program, and those on where npm put its dependencies.
+      return JSON.parse(JSON.stringify(found).replace(/(-agent)-[0-9a-f]{8}/g, '$1')) as unknown[];
     };
 
     test(
