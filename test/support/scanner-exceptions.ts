@@ -19,12 +19,6 @@ export const EXCEPTIONS: readonly ScannerException[] = [
       'An image by its digest: people choose and compare versions of Triton by tag. The setting `image` also accepts a digest (...@sha256:...).',
   },
   {
-    check: 'CKV_K8S_35',
-    resource: /^Deployment\./,
-    reason:
-      'A secret in a file rather than in the environment: tritonserver reads its model-control key only from a flag, and Kubernetes replaces variables in flags only with values of the environment.',
-  },
-  {
     check: 'container-image-pull-policy',
     resource: /^Deployment /,
     reason:
