@@ -22,9 +22,9 @@ export const MUTANTS: readonly Mutant[] = [
     control: 'host process',
     says: 'hostProcess',
     mutate: (pod) => {
-      // hostProcess is valid only with hostNetwork.
+      // hostProcess is valid only with hostNetwork, and for all containers.
       spec(pod).hostNetwork = true;
-      context(pod).windowsOptions = { hostProcess: true };
+      spec(pod).securityContext = { ...spec(pod).securityContext, windowsOptions: { hostProcess: true } };
     },
   },
   { control: 'host network', says: 'host namespaces', mutate: (pod) => (spec(pod).hostNetwork = true) },
