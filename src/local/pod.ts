@@ -2,6 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KEY_FILE, readKey } from '../agent/key-file';
 import { paths } from '../core/paths';
+import { AgentClient } from '../publish/trial/agent-client';
 import { isHealthy } from './process/health-check';
 import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
@@ -37,7 +38,7 @@ export interface PodOptions extends Pick<
 /** A Triton and the release agent beside it. */
 export interface Pod {
   triton: TritonProcess & { agentUrl: string };
-  agent: { ended: Promise<string>; logFile: string; metricsUrl: string };
+  agent: { client: AgentClient; ended: Promise<string>; logFile: string; metricsUrl: string };
   /** The folder that Triton reads. */
   modelsFolder: string;
 }
@@ -113,9 +114,16 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   const readUrl = `http://127.0.0.1:${read}`;
   await agent.untilReady(() => isHealthy(`${readUrl}/state`), AGENT_START_MS, stop);
   const { ended, logFile } = agent;
+  const agentUrl = `http://127.0.0.1:${control}`;
+  const { httpUrl: name } = triton;
   return {
-    triton: { ...triton, agentUrl: `http://127.0.0.1:${control}` },
-    agent: { ended, logFile, metricsUrl: `${readUrl}/metrics` },
+    triton: { ...triton, agentUrl },
+    agent: {
+      client: new AgentClient({ name, uid: name, url: agentUrl }),
+      ended,
+      logFile,
+      metricsUrl: `${readUrl}/metrics`,
+    },
     modelsFolder: join(disk, 'models'),
   };
 }

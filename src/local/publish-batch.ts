@@ -5,7 +5,6 @@ import type { RepositoryModel } from '../model';
 import { desiredModels } from '../publish/plan/desired';
 import { isChanged, isGoldenChanged } from '../publish/plan/plan';
 import { publish, type Published } from '../publish/publish';
-import { AgentClient } from '../publish/trial/agent-client';
 import { HeadFile } from '../publish/trial/head-file';
 import { planRelease } from '../publish/trial/plan-release';
 import { asRelease } from '../publish/trial/snapshot';
@@ -40,17 +39,16 @@ export interface BatchOptions {
  * @throws UserError if the agent refuses them; it then serves what it served before
  */
 export async function publishBatch(
-  { triton, replicas, agents, store, commitStore, location, modelsFolder }: LocalStack,
+  { triton, agent, replicas, agents, store, commitStore, location, modelsFolder }: LocalStack,
   names: readonly string[],
   options: BatchOptions,
 ): Promise<Published> {
   const { repository, signal, noAsk, limitMs, isWaitedFor, limitReason, onStage } = options;
   const client = new TritonHttpClient(triton.httpUrl);
-  const agent = new AgentClient({ name: triton.httpUrl, uid: triton.httpUrl, url: triton.agentUrl });
   const limit = new LoadLimit({
     ...{ folder: modelsFolder, models: names, limitMs, isWaitedFor },
     isReady: (model) => client.modelReady(model).catch(() => false),
-    getAsked: async () => (await agent.getState()).trial?.asking,
+    getAsked: async () => (await agent.client.getState()).trial?.asking,
   });
   try {
     return await publish({

@@ -11,7 +11,7 @@ import { ensureSeaweedfs } from '../install/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../install/triton';
 import type { ApplyOptions } from '../publish/apply/options';
 import { change } from '../publish/change';
-import { AgentClient, type AgentSource } from '../publish/trial/agent-client';
+import type { AgentSource } from '../publish/trial/agent-client';
 import { COMMIT_MS } from '../publish/trial/head-file';
 import { getAgents } from '../publish/trial/mode';
 import { formatLocation, type RepositoryLocation } from '../release/location';
@@ -233,12 +233,11 @@ const POLL_MS = 200;
  * @returns false if the agent cannot have Triton serve the current release
  * @throws UserError if the agent has ended
  */
-async function servesRelease({ triton: { httpUrl: name, agentUrl: url }, agent }: Pod): Promise<boolean> {
-  const client = new AgentClient({ name, uid: name, url });
+async function servesRelease({ agent }: Pod): Promise<boolean> {
   let ended: string | undefined;
   void agent.ended.then((how) => (ended = how));
   for (;;) {
-    const state = await client.getState().catch(() => undefined);
+    const state = await agent.client.getState().catch(() => undefined);
     if (ended !== undefined) throw serverEnded('the release agent', ended, agent.logFile);
     if ((state?.release ?? null) !== null) return true;
     if ((state?.problem ?? null) !== null) return false;

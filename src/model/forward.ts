@@ -29,7 +29,7 @@ export interface Forward {
   returns: string;
   /** The first module in training mode: its path from the root, such as `layers.1`, and `` for the root. */
   training: string | undefined;
-  /** The first operation that the code calls in training mode, whatever mode its module has: `dropout`. */
+  /** The first operation that the code calls in training mode, such as `dropout`, in a module of any mode. */
   trainedOperation?: string;
 }
 
