@@ -7,6 +7,7 @@ import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
 import { requestRestart } from './restart-request';
+import type { Trial } from './trial';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {
@@ -16,6 +17,8 @@ export interface ServingOptions {
   directory: string;
   /** Time for Triton to end after a restart was requested. */
   restartMs: number;
+  /** Time from when the pod is not Ready any more until it gets no more requests. */
+  leaveMs: number;
   report: Report;
 }
 
@@ -23,6 +26,9 @@ export interface SwitchOptions {
   signal: AbortSignal;
   /** Whether the pod returns to this release, because another one failed or its trial ended. */
   isReturn: boolean;
+  /** Set if the release is only tried: then models of `keep` stay loaded. */
+  trial?: Pick<Trial, 'outside' | 'alone'> | undefined;
+  keep?: Manifest | undefined;
 }
 
 const POLL_MS = 200;
@@ -33,7 +39,12 @@ export class Serving {
   private current: { release: Manifest; whole: boolean } | undefined;
   /** Device of each model. */
   devices: Readonly<Record<string, ModelDevice>> = {};
-  private draining = false;
+  /** Whether the pod has left the Service, until it serves a release that is not only tried, or that was accepted. */
+  private outside = false;
+  /** Whether no other replica got requests when a trial began last. */
+  private alone = false;
+  /** Whether models may be loaded that only the release before a trial has. */
+  private surplus = false;
   /** Whether Triton may lack models of both the release and the one before. */
   private broken = false;
   /** The release of the last switch, whether it succeeded or not. */
@@ -53,27 +64,29 @@ export class Serving {
 
   /** Whether requests find every model: of the release, or during a switch of this or the other one. */
   get isReady(): boolean {
-    return this.current !== undefined && !this.draining && !this.broken;
+    return this.current !== undefined && !this.outside && !this.broken;
   }
 
   /**
    * Has Triton serve the release. Its files must be on this disk.
    * @throws LoadRefusedError, TritonError, UserError
    */
-  async switchTo(release: Manifest, { signal, isReturn }: SwitchOptions): Promise<void> {
+  async switchTo(release: Manifest, { signal, isReturn, trial, keep }: SwitchOptions): Promise<void> {
     const { current, attempted } = this;
     const { switcher, triton } = this.options;
-    const drainSeconds = release.drainSeconds ?? (isReturn ? attempted?.drainSeconds : undefined);
+    const isUnloading = release.unloadFirst === true || (isReturn && attempted?.unloadFirst === true);
     this.attempted = release;
+    this.alone = trial?.alone ?? this.alone;
     // Triton may have restarted since the last look.
     await switcher.checkNotes();
-    const unloadFirst = drainSeconds !== undefined && switcher.replaces(release);
-    const isClosed = current !== undefined && (unloadFirst || hasClash(release, current.release));
+    const unloadFirst = isUnloading && switcher.replaces(release);
+    const isClosed =
+      current !== undefined && (trial?.outside === true || unloadFirst || hasClash(release, current.release));
+    if (isClosed) await this.leave(signal);
     if (current !== undefined) this.current = { ...current, whole: false };
+    this.surplus = keep !== undefined;
     try {
-      this.draining = isClosed;
-      if (isClosed && unloadFirst && !this.broken) await this.drain(drainSeconds, signal);
-      await switcher.switch(release, getStart(current), { signal, unloadFirst });
+      await switcher.switch(release, getStart(current), { signal, unloadFirst, keep });
       const lost = await switcher.checkNotes();
       if (lost.length > 0) throw new UserError(`Triton restarted, or lost ${lost.join(', ')}, while it loaded models`);
       this.devices = await readDevices(release, triton);
@@ -81,17 +94,37 @@ export class Serving {
       // Triton keeps a model if its load fails, unless it was unloaded before.
       if (isClosed || !(error instanceof LoadRefusedError || signal.aborted)) this.broken = true;
       throw error;
-    } finally {
-      this.draining = false;
     }
     this.current = { release, whole: true };
     this.broken = false;
+    if (trial === undefined) this.outside = false;
   }
 
-  /** Lets open requests end, and those that arrive before every load balancer has noticed that the pod is not Ready. */
-  private async drain(seconds: number, signal: AbortSignal): Promise<void> {
-    this.options.report({ event: 'drain', seconds });
-    await sleep(seconds * 1000, undefined, { signal });
+  /** Waits until no request arrives any more, if another replica gets them instead. */
+  private async leave(signal: AbortSignal): Promise<void> {
+    const { leaveMs, report } = this.options;
+    const { isReady } = this;
+    this.outside = true;
+    if (this.alone || !isReady) return;
+    report({ event: 'leave', seconds: leaveMs / 1000 });
+    try {
+      await sleep(leaveMs, undefined, { signal });
+    } catch (error) {
+      this.outside = false;
+      throw error;
+    }
+  }
+
+  /** The release may get requests: it is not tried, or its models answered as they should. */
+  enter(): void {
+    this.outside = false;
+  }
+
+  /** Unloads the models that only the release before the served one has. */
+  async removeOthers(): Promise<void> {
+    if (!this.surplus) return;
+    await this.options.switcher.unloadOthers(this.release);
+    this.surplus = false;
   }
 
   /** @returns models that Triton served and no longer serves, because it has restarted or a process of it ended */

@@ -10,7 +10,7 @@ import { Trial } from './trial';
 const TAG_MS = 15_000;
 
 export interface TrialDeskOptions {
-  /** Whether the pod serves something that it can return to. */
+  /** Whether Triton has answered. The pod may serve nothing: then it returns to nothing. */
   isStarted: () => boolean;
   /** Generation of the last head.json that was read. */
   generation: () => number;
@@ -49,7 +49,7 @@ export class TrialDesk {
   }
 
   private check({ stateTag, base }: TrialRequest): void {
-    if (!this.options.isStarted()) throw new RequestRefusedError(503, 'this pod is starting');
+    if (!this.options.isStarted()) throw new RequestRefusedError(503, 'Triton has not answered yet');
     const [tag, given] = stateTag.split('.');
     if (tag !== this.tag || performance.now() - Number(given) > TAG_MS) {
       throw new RequestRefusedError(412, 'the state of this pod has changed: read it again');

@@ -26,10 +26,10 @@ export const PUBLISH_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
   untried: { type: 'boolean', default: false },
-  drain: { type: 'string' },
+  'unload-first': { type: 'boolean', default: false },
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
-  'lock-timeout': { type: 'string', default: '600' },
+  wait: { type: 'string', default: '600' },
   concurrency: { type: 'string', default: '256' },
   memory: { type: 'string', default: '64' },
   sse: { type: 'string' },
@@ -43,11 +43,11 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --no-ask                   do not send each model its golden requests (or zeros, if it has none)
   --untried                  of replicas with agents: make the release the current one although no replica has tried it;
                              --no-load does the same
-  --drain SECONDS            of replicas with agents, for models that do not fit into memory twice: each replica leaves the
-                             Service, waits this time for open requests, and unloads changed models before it loads them
+  --unload-first             of replicas with agents, for models that do not fit into memory twice: each replica leaves the
+                             Service and unloads changed models before it loads them
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
-  --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
+  --wait SECONDS             time to wait for another publisher (default: ${PUBLISH_FLAGS.wait.default})
   --concurrency N            most S3 requests in flight; begins with 64 (default: ${PUBLISH_FLAGS.concurrency.default})
   --memory MIB               memory for the bytes of uploads; large files use 8 MiB for each part in flight (default: ${PUBLISH_FLAGS.memory.default})
   --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
@@ -66,10 +66,10 @@ export interface PublishFlags {
   'no-load': boolean;
   'no-ask': boolean;
   untried: boolean;
-  drain?: string;
+  'unload-first': boolean;
   message?: string;
   'load-timeout': string;
-  'lock-timeout': string;
+  wait: string;
   concurrency: string;
   memory: string;
   sse?: string;
@@ -109,10 +109,9 @@ export async function runPublishCommand(
   work: (options: ApplyOptions) => Promise<ApplyResult>,
   source = target,
 ): Promise<number> {
-  const drainSeconds = flags.drain === undefined ? undefined : parseInteger('drain', flags.drain, 0, 3600);
   const timeouts = {
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
-    lockTimeoutMs: parseInteger('lock-timeout', flags['lock-timeout'], 0, 86_400) * 1000,
+    lockTimeoutMs: parseInteger('wait', flags.wait, 0, 86_400) * 1000,
   };
   const progress = new Progress(process.stderr, flags.quiet);
   const print = (text: string): void => {
@@ -127,9 +126,9 @@ export async function runPublishCommand(
     changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, async (step) => {
         const agents = await findMode(target.store, target.location, target.replicas);
-        if (agents === undefined && drainSeconds !== undefined) {
-          throw new UsageError(`--drain ${drainSeconds}: only replicas with an agent can drain, and there are none`, {
-            hint: 'omit --drain, or set "agent" in the settings of the stack',
+        if (agents === undefined && flags['unload-first']) {
+          throw new UsageError('--unload-first: only agents unload models first, and no replica has one', {
+            hint: 'omit --unload-first, or set "agent" in the settings of the stack',
           });
         }
         let transfer = new ProgressMeter(0);
@@ -138,7 +137,7 @@ export async function runPublishCommand(
           agents,
           commitStore: target.commitStore,
           untried: flags.untried || flags['no-load'],
-          drainSeconds,
+          unloadFirst: flags['unload-first'],
           store: target.store,
           location: target.location,
           replicas: flags['no-load'] ? undefined : target.replicas,

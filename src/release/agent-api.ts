@@ -29,6 +29,10 @@ export interface TrialRequest {
   stateTag: string;
   /** Whether the agent sends each model its golden requests before it reports the release as served. Default: true. */
   ask?: boolean;
+  /** Whether the pod leaves the Service until its models were asked, because other replicas get requests. Default: false. */
+  outside?: boolean;
+  /** Whether no other replica gets requests: then the pod does not wait before a switch that it cannot answer in. */
+  alone?: boolean;
 }
 
 /** Begins no trial: it extends one that runs. */
@@ -63,7 +67,6 @@ export interface AgentState {
   head: { generation: number; release: string } | null;
   /** The release that the pod returns to after a trial. */
   home: string | null;
-  /** `leftSeconds` is not rounded, because publishers compare it with the time that a commit takes. */
   trial: { id: string; release: string; by: string; leftSeconds: number; phase: TrialPhase } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */

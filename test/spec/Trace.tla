@@ -43,7 +43,7 @@ NotSeen ==
                           begins == Step[3] = "none" /\ me.serves # None
                       IN \/ reads /\ ReadHead(By) /\ pod'[By].head.generation <= Step[5]
                          \/ loads /\ (EndLoad(By) \/ FallBack(By))
-                         \/ (loads \/ begins) /\ (Download(By) \/ StartLoad(By))
+                         \/ (loads \/ begins) /\ (Download(By) \/ StartLoad(By) \/ Unload(By))
 
 (* A request to a pod is lost, or refused.                                  *)
 Drop(d) == net' = WithoutStale(net, d) /\ UNCHANGED <<s3, pub, pod, left, was>>
