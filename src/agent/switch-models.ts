@@ -361,7 +361,7 @@ function getInterface(config: string): string {
     .filter((line) => {
       // What belongs to a field is indented, or closes it.
       if (/^[a-z]/.test(line)) isLeftOut = NOT_INTERFACE.test(line);
-      return !isLeftOut;
+      return line !== '' && !isLeftOut;
     })
     .join('\n');
 }

@@ -175,6 +175,23 @@ test('a refused release changes nothing, and its number can be used again', asyn
   expect(await text('models/a/2/weights')).toBe('A2');
 });
 
+test('no client reaches a release that answers wrongly, or misses a model that a refused release removes', async () => {
+  const before = await readHeadFile();
+  write({ 'a/2': 'A2', 'a/3': 'wrong' });
+  const seen = new Set<string>();
+  const look = setInterval(() => {
+    for (const { name, state, served } of pods) {
+      if (!state.ready) seen.add(`${name} is not ready`);
+      else if (served['a/3'] !== undefined) seen.add(`${name} answers wrongly`);
+      else if (served['b/1'] === undefined) seen.add(`${name} misses b`);
+    }
+  }, 1);
+  await expect(sync({}, { prune: true })).rejects.toThrow(/pod-a does not serve the release: /);
+  clearInterval(look);
+  expect([...seen]).toEqual(['pod-a is not ready']);
+  expect(await readHeadFile()).toEqual(before);
+});
+
 test('status names the release of each replica, and the device of each model', async () => {
   const status = await repositoryStatus(store, location, replicas);
   expect(isAsReleased(status)).toBe(true);
@@ -248,15 +265,15 @@ test('agents of another repository are refused before anything is uploaded', asy
   expect(await store.list('elsewhere')).toEqual([]);
 });
 
-test('--drain is recorded in the release, and refused for replicas without an agent', async () => {
+test('--unload-first is recorded in the release, and refused for replicas without an agent', async () => {
   write({ 'a/3': 'A3', 'b/2': 'B2' });
-  const { json } = await sync({ drain: '0' });
+  const { json } = await sync({ 'unload-first': true });
   const manifest = await store.get(`models.releases/${json.release}.json`);
-  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ drainSeconds: 0 });
+  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ unloadFirst: true });
   const direct = { bucket: location.bucket, prefix: 'direct' };
   const work = jest.fn<never, []>();
-  const refused = run(work, { drain: '30' }, fixedReplicas([{ url: 'http://127.0.0.1:9' }]), direct);
-  await expect(refused).rejects.toThrow(/^--drain 30: only replicas with an agent can drain/);
+  const refused = run(work, { 'unload-first': true }, fixedReplicas([{ url: 'http://127.0.0.1:9' }]), direct);
+  await expect(refused).rejects.toThrow(/^--unload-first: only agents unload models first/);
   expect(work).not.toHaveBeenCalled();
 });
 

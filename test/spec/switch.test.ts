@@ -78,11 +78,13 @@ interface Faults {
   crashes?: number;
   restarts?: number;
   clockGoesBack?: boolean;
+  /** Releases that are asked for. */
+  switches?: number;
 }
 
 function model(
   constants: Record<string, Value>,
-  { crashes = 0, restarts = 0, clockGoesBack = false }: Faults,
+  { crashes = 0, restarts = 0, clockGoesBack = false, switches = 3 }: Faults,
   invariants: string[],
   without: readonly string[] = [],
 ): Model {
@@ -92,7 +94,7 @@ function model(
       ...constants,
       Bad: new Set(['X']),
       Wrong: new Set(['W']),
-      Switches: 3,
+      Switches: switches,
       MaxCrashes: crashes,
       MaxRestarts: restarts,
       ClockGoesBack: clockGoesBack,
@@ -126,7 +128,7 @@ describeUnless(whyNoTlc(), 'the specification of a switch in a pod', () => {
   test.each([
     { title: 'one model', constants: ONE_MODEL, crashes: 1, restarts: 1, clockGoesBack: true },
     { title: 'a model that is removed', constants: REMOVAL, crashes: 1, restarts: 1 },
-    { title: 'an ensemble and its steps', constants: ENSEMBLE, crashes: 1, restarts: 1 },
+    { title: 'an ensemble and its steps', constants: ENSEMBLE, crashes: 1, restarts: 1, switches: 2 },
   ])(
     'holds: $title',
     async ({ constants, ...faults }) => {

@@ -163,6 +163,7 @@ export class TestAgent {
       loadTimeoutMs: 60_000,
       pollMs: 300,
       spreadMs: 0,
+      leaveMs: 1000,
       onEvent: (event) => this.events.push(event),
       ...options,
     });

@@ -45,6 +45,7 @@ function servingOf({ answers = [DOWN], restartMs = HOUR, findLost }: Pod) {
     },
     directory: scratch.directory,
     restartMs,
+    leaveMs: 0,
     report: ({ event }) => events.push(event),
   });
   return { serving, events, forgotten: () => forgot, asked: () => asked };
