@@ -14,11 +14,12 @@ import type { ReleaseArchive } from '../release/archive';
 import type { Release } from '../release/release';
 import { isChanged } from '../plan/plan';
 import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
-import { HeadFile } from './head-file';
+import { HeadFile, RETAINED } from './head-file';
 import { migrate } from './migrate';
 import { mixedPods, type AgentMode } from './mode';
 import { newId } from './new-id';
 import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
+import { requireNoReleases } from './repair-head';
 import { asRelease, readAgentSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
@@ -27,8 +28,6 @@ import { repairView } from './view';
 /** A trial ends after this time if its publisher is gone. */
 const TTL_SECONDS = 60;
 const POLL_MS = 1000;
-/** Releases that head.json retains, so that its size and the cost of a publish do not grow with the history. */
-const RETAINED = 20;
 /** Time beside the loads of models: to leave the Service, to download, and to ask. */
 const BESIDE_MS = 120_000;
 /** Time between two attempts while another publisher is active, at least. */
@@ -82,6 +81,7 @@ async function applyOnce(getTarget: GetTarget, mode: AgentMode, options: ApplyOp
   if (mode.plain.length > 0) throw mixedPods(mode.plain);
   const head = new HeadFile(options.commitStore ?? store, location);
   const snapshot = await readAgentSnapshot(head, where);
+  if (snapshot.base.head === undefined) await requireNoReleases(store, location);
   const { current } = snapshot;
   const archive = new RetainedReleases(snapshot, head, options);
   const target = await getTarget(current, archive);

@@ -16,6 +16,9 @@ export interface Base {
   generation: number;
 }
 
+/** Releases that head.json retains, so that its size and the cost of a publish do not grow with the history. */
+export const RETAINED = 20;
+
 /** Deadline of each request of a store for commits, in ms. */
 export const COMMIT_MS = 10_000;
 

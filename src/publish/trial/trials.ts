@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatDuration } from '../../core/format';
+import { nextCommand } from '../../core/next-command';
 import type { AgentState, TrialRequest } from '../../release/agent-api';
 import { AgentClient, AgentError, AnotherPublisherError, type AgentAddress, type AgentSource } from './agent-client';
 
@@ -218,6 +219,9 @@ export class Trials {
 
   /** Whether the request may succeed later: the pod starts, its state has changed, or another publisher may end. */
   private mayRetry({ status, body, message }: AgentError): boolean {
+    if (status === 410 && this.release.base === 0) {
+      throw new UserError(message, { hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}` });
+    }
     if (status === 410 || (status === 409 && String(body['id']) < this.options.runId)) {
       throw new AnotherPublisherError(message);
     }
