@@ -16,6 +16,7 @@ import { listReleases } from '../../src/publish/release/list';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import { agentStatus } from '../../src/publish/trial/status';
 import { AgentClient } from '../../src/publish/trial/agent-client';
 import { getAgents } from '../../src/publish/trial/mode';
 import { HeadFile } from '../../src/publish/trial/head-file';
@@ -515,7 +516,7 @@ test('a publish costs as many requests after 1,000 releases as after the first',
   const ids = Array.from({ length: 1000 }, (_, i) => `20271101T${String(i).padStart(9, '0')}Z-0000000a`);
   const manifest = await head.readManifest(base.head?.release ?? '');
   const bodyOf = (id: string, i: number): Buffer =>
-    encodeManifest({ ...(manifest as Manifest), id, previous: i === 0 ? manifest?.id : ids[i - 1] });
+    encodeManifest({ ...(manifest as Manifest), id, base: 1, previous: i === 0 ? manifest?.id : ids[i - 1] });
   await forEachLimited([...ids.entries()], 50, async ([i, id]) => {
     await store.putBytes(releaseKey(at, id), bodyOf(id, i));
   });
@@ -527,8 +528,18 @@ test('a publish costs as many requests after 1,000 releases as after the first',
   expect(retained).toHaveLength(20);
   await until('the pod follows', () => pod.served['a/2'] === 'H2');
   const before = tap.requests.length;
-  expect(isAsReleased(await repositoryStatus(tapped, at, podSource(() => [pod])))).toBe(true);
-  expect(tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path))).toHaveLength(3);
+  expect(
+    isAsReleased(
+      await repositoryStatus(
+        tapped,
+        at,
+        podSource(() => [pod]),
+      ),
+    ),
+  ).toBe(true);
+  expect(
+    tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path)),
+  ).toHaveLength(3);
 
   await store.delete([{ key: 'history/a/2/weights' }]);
   expect(await repositoryStatus(store, at, undefined)).toMatchObject({ drift: ['history/a/2/weights is missing'] });
@@ -539,7 +550,7 @@ test('a publish costs as many requests after 1,000 releases as after the first',
     message: 's3://agents/history has releases, but history.releases/head.json is missing',
     hint: 'write it again: npm run rollback -- --repair',
   });
-  await expect(repositoryStatus(store, at, undefined)).rejects.toThrow('head.json is missing');
+  await expect(agentStatus(store, at, undefined)).rejects.toThrow('head.json is missing');
   const agents = getAgents(podSource(() => [pod]));
   const repaired = await repairHead(head, { store, location: at, agents });
   expect(repaired).toEqual({ release: lost.release, generation: lost.generation + 1 });

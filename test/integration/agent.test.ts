@@ -140,7 +140,10 @@ describe('a pod leaves the Service', () => {
 
 test('a pod that cannot serve head tries another release, and serves nothing after that', async () => {
   const pod = await TestAgent.create(scratch, 'other-pod');
-  const head = await releases.write({ a: model({ 1: 'A', 2: 'A2' }), b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }) });
+  const head = await releases.write({
+    a: model({ 1: 'A', 2: 'A2' }),
+    b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }),
+  });
   await releases.commit(head);
   await pod.start(store);
   await until('the problem', () => pod.state.problem !== null);
@@ -151,7 +154,10 @@ test('a pod that cannot serve head tries another release, and serves nothing aft
   expect(pod.state).toMatchObject({ ready: true, release: release.id });
   await pod.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
   await until('nothing', () => pod.state.release === 'none');
-  await until('head is refused again', () => pod.state.problem?.includes(head.id) === true && pod.state.release === 'none');
+  await until(
+    'head is refused again',
+    () => pod.state.problem?.includes(head.id) === true && pod.state.release === 'none',
+  );
   expect(pod.state).toMatchObject({ ready: false, home: null });
   expect((await pod.triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual([]);
   await pod.try(release, { alone: true });

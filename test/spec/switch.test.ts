@@ -51,7 +51,13 @@ const ENSEMBLE = {
   Steps: ['s', 't'],
   Others: ['e'],
   Ensemble: 'e',
-  Pins: { a: { s: 1, t: 1 }, newNumbers: { s: 2, t: 2 }, bad: { s: 2, t: 2 }, sameNumbers: { s: 1, t: 1 }, newInterface: { s: 2, t: 1 } },
+  Pins: {
+    a: { s: 1, t: 1 },
+    newNumbers: { s: 2, t: 2 },
+    bad: { s: 2, t: 2 },
+    sameNumbers: { s: 1, t: 1 },
+    newInterface: { s: 2, t: 1 },
+  },
 };
 
 function releases(content: Record<string, Record<string, ReleasedModel>>) {

@@ -38,11 +38,7 @@ const WAIT_MS = 2000;
  *
  * @param getTarget returns the desired state, given the current release
  */
-export async function applyRelease(
-  getTarget: GetTarget,
-  mode: AgentMode,
-  options: ApplyOptions,
-): Promise<ApplyResult> {
+export async function applyRelease(getTarget: GetTarget, mode: AgentMode, options: ApplyOptions): Promise<ApplyResult> {
   const deadline = Date.now() + options.lockTimeoutMs;
   for (;;) {
     try {

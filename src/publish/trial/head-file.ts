@@ -72,8 +72,7 @@ export class HeadFile {
       try {
         const now = await this.read();
         if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
-        if (now.generation !== base.generation)
-          throw new AnotherPublisherError(overtaken(now.head), reason);
+        if (now.generation !== base.generation) throw new AnotherPublisherError(overtaken(now.head), reason);
         if (base.head === undefined) {
           // Before the first release there is nothing else to write: the same request, sent again, settles it.
           await this.put({ ...next, generation: base.generation + 1 }, base.condition);

@@ -114,10 +114,7 @@ export async function planRelease(
 }
 
 /** The files of releases, by their keys in a model repository, or by content. */
-function getFiles(
-  releases: readonly AgentRelease[],
-  location: RepositoryLocation,
-): Map<string, ReleasedFile[]> {
+function getFiles(releases: readonly AgentRelease[], location: RepositoryLocation): Map<string, ReleasedFile[]> {
   const known = new Map<string, ReleasedFile[]>();
   for (const { manifest } of releases) {
     for (const [name, { files }] of Object.entries(manifest.models)) {

@@ -18,7 +18,11 @@ async function readNewest(
 ): Promise<{ manifest: Manifest; manifestSha256: string }[]> {
   const prefix = `${releasesPrefix(location)}/`;
   const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
-  const newest = ids.filter((id) => RELEASE_ID.test(id)).sort().reverse().slice(0, NEWEST);
+  const newest = ids
+    .filter((id) => RELEASE_ID.test(id))
+    .sort()
+    .reverse()
+    .slice(0, NEWEST);
   const found = await Promise.all(newest.map((id) => store.get(releaseKey(location, id))));
   return found.flatMap((object) =>
     object === undefined

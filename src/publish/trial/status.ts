@@ -36,7 +36,13 @@ export async function agentStatus(
       }
     }),
   );
-  return { release: current, publishing: undefined, unfinished: [], drift: await findMissing(current, store, location), replicas };
+  return {
+    release: current,
+    publishing: undefined,
+    unfinished: [],
+    drift: await findMissing(current, store, location),
+    replicas,
+  };
 }
 
 /** Files of the release that are gone from the bucket, so that a pod that starts could not fetch them. */
@@ -49,7 +55,9 @@ async function findMissing(
   const prefixes = [`${location.prefix}/`, archiveKey(location, '')].filter((prefix) =>
     keys.some((key) => key.startsWith(prefix)),
   );
-  const listed = new Set((await Promise.all(prefixes.map((prefix) => store.list(prefix)))).flat().map(({ key }) => key));
+  const listed = new Set(
+    (await Promise.all(prefixes.map((prefix) => store.list(prefix)))).flat().map(({ key }) => key),
+  );
   return keys.filter((key) => !listed.has(key)).map((key) => `${key} is missing`);
 }
 

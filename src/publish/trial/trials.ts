@@ -96,9 +96,12 @@ export class Trials {
       const wave = next.slice(0, isFirst ? 1 : atATime(due.length));
       const alone = ready.every(({ uid }) => wave.some((one) => one.uid === uid));
       if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs)) {
-        throw new UserError(`${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`, {
-          hint: 'read the log of its agent',
-        });
+        throw new UserError(
+          `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
+          {
+            hint: 'read the log of its agent',
+          },
+        );
       }
       if (next.length > 0) await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
       else if (due.length > 0 && (await this.areAllServed())) return due.map(({ name }) => name);
@@ -220,7 +223,9 @@ export class Trials {
   /** Whether the request may succeed later: the pod starts, its state has changed, or another publisher may end. */
   private mayRetry({ status, body, message }: AgentError): boolean {
     if (status === 410 && this.release.base === 0) {
-      throw new UserError(message, { hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}` });
+      throw new UserError(message, {
+        hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}`,
+      });
     }
     if (status === 410 || (status === 409 && String(body['id']) < this.options.runId)) {
       throw new AnotherPublisherError(message);

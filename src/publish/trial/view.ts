@@ -26,7 +26,12 @@ interface Desired {
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const { isDone, occupied } = await write(await readAgentSnapshot(head, formatLocation(location)), head, store, location);
+    const { isDone, occupied } = await write(
+      await readAgentSnapshot(head, formatLocation(location)),
+      head,
+      store,
+      location,
+    );
     if (!isDone) continue;
     if (occupied.length === 0) return;
     throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {

@@ -73,7 +73,13 @@ test.each(['overtaken', 'expired'])('Trials says what to do after a trial is %s'
   let id: unknown;
   answer = (method, body) => {
     if (method === 'POST') ({ id } = body);
-    const state = { stateTag: 't', ready: true, release: 'r1', trial: null, lastTrial: id === undefined ? null : { id, outcome } };
+    const state = {
+      stateTag: 't',
+      ready: true,
+      release: 'r1',
+      trial: null,
+      lastTrial: id === undefined ? null : { id, outcome },
+    };
     return { text: JSON.stringify(state) };
   };
   await expect(run()).rejects.toMatchObject({
