@@ -513,7 +513,7 @@ test('a publish costs as many requests after 1,000 releases as after the first',
   const first = await one(1);
   const head = new HeadFile(store, at);
   const base = await head.read();
-  const ids = Array.from({ length: 1000 }, (_, i) => `20271101T${String(i).padStart(9, '0')}Z-0000000a`);
+  const ids = Array.from({ length: 1000 }, (_, i) => `20251101T${String(i).padStart(9, '0')}Z-0000000a`);
   const manifest = await head.readManifest(base.head?.release ?? '');
   const bodyOf = (id: string, i: number): Buffer =>
     encodeManifest({ ...(manifest as Manifest), id, base: 1, previous: i === 0 ? manifest?.id : ids[i - 1] });

@@ -116,7 +116,9 @@ export class Trials {
    */
   private async findBroken(agents: readonly AgentAddress[], isLate: boolean): Promise<AgentAddress[]> {
     const states = await Promise.all(
-      agents.map((agent) => new AgentClient(agent).getState().catch((error: Error) => ({ problem: error.message }))),
+      agents.map((agent) =>
+        new AgentClient(agent).getState().catch((error: unknown) => ({ problem: (error as Error).message })),
+      ),
     );
     const broken = agents.filter((_, i) => 'stateTag' in (states[i] ?? {}) && states[i]?.problem !== null);
     if (broken.length > 0) return broken;
@@ -179,7 +181,8 @@ export class Trials {
         } else if (isServed(state, asked.trial, this.release.id)) {
           asked.served = true;
           onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
-          return await this.untilReady(address.uid, signal);
+          await this.untilReady(address.uid, signal);
+          return;
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome, hint = 'run the command again' } = state.lastTrial;
           const message = `${client.name} does not serve the release: ${reason ?? outcome}`;
