@@ -554,7 +554,7 @@ test('a publish costs as many requests after 1,000 releases as after the first',
   const agents = getAgents(podSource(() => [pod]));
   const repaired = await repairHead(head, { store, location: at, agents });
   expect(repaired).toEqual({ release: lost.release, generation: lost.generation + 1 });
-  await expect(repairHead(head, { store, location: at, agents })).rejects.toThrow('nothing to repair');
+  await expect(repairHead(head, { store, location: at, agents })).rejects.toThrow('head.json exists');
   await one(3, { untried: false, agents: { agents, migrate: false, plain: [] } });
   expect(pod.served).toEqual({ 'a/3': 'H3' });
 });
