@@ -111,7 +111,6 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long
     bad: ['a', 'b'].map((pod): [string, string] => ['r1', pod]).concat([['p1', 'b']]),
     restarts: 1,
     crash: true,
-    slowPods: true,
   },
   { title: 'only the canary is asked for a bad release', ...BAD_EVERYWHERE, formulas: ['OnlyTheCanaryIsAsked'] },
   {
