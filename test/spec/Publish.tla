@@ -38,6 +38,7 @@ CONSTANTS
   CanCrash,     \* publishers may die at any step
   CanGiveUp,    \* publishers may time out or be interrupted
   Copies,       \* how often a request that replaces head.json or deletes an object may be applied
+  KnowsReady,   \* publishers are told which pods are up, and ask others only if there is none
   LateUploads,  \* a publisher may give up while an upload is under way
   SlowPods,     \* an agent may get an old head, and a load may end when it is not wanted any more
   None          \* a model value
@@ -188,6 +189,7 @@ Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 (* asked too.                                                               *)
 Ask(p, d) ==
   /\ pub[p].at = "trial" /\ pod[d].up # "down" /\ pod[d].trial # p /\ ~Pending(p, d)
+  /\ KnowsReady => pod[d].up = "up" \/ Up = {}
   /\ On("Canary") => pub[p].asked \ {d} = {} \/ pub[p].canary
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]

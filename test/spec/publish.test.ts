@@ -38,7 +38,7 @@ const SAME_NUMBER = { commands: TWO, numbers: { p1: 2, p2: 2 }, lateUploads: tru
 /** No pod can load the release that head.json names. */
 const NO_POD_SERVES = { commands: PUBLISH, up: [], bad: [['r1', 'a']] as [string, string][] };
 /** A pod starts during a prune. */
-const START = { commands: PRUNE, pods: ['a', 'b'], up: ['a'] };
+const START = { commands: PRUNE, pods: ['a', 'b'], up: ['a'], giveUp: false };
 /** S3 fails and stays away, and a pod restarts. */
 const RESTART = {
   commands: PUBLISH,
@@ -46,6 +46,7 @@ const RESTART = {
   outages: 1,
   outagesEnd: false,
   restarts: 1,
+  giveUp: false,
 };
 
 const SAFE = [
