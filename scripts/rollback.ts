@@ -2,6 +2,9 @@ import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/
 import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
+import { HeadFile } from '../src/publish/trial/head-file';
+import { getAgents } from '../src/publish/trial/mode';
+import { repairHead } from '../src/publish/trial/repair-head';
 
 const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
 
@@ -10,6 +13,7 @@ const HELP = `Restores an earlier release in S3 and on the replicas. The rollbac
   RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
                              (default: the previous release; after a rollback, the one before the restored release)
   --models A,B               restore only these models; the others stay as they are
+  --repair                   write head.json again after it was lost, for the release that it named; change nothing else
 ${TARGET_HELP}${PUBLISH_HELP}
 Examples:
   npm run rollback -- --stack prod                            # to the previous release
@@ -22,7 +26,12 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function rollback(argv: readonly string[]): Promise<number> {
-  const known = { ...TARGET_FLAGS, models: { type: 'string' }, ...PUBLISH_FLAGS } as const;
+  const known = {
+    ...TARGET_FLAGS,
+    models: { type: 'string' },
+    repair: { type: 'boolean', default: false },
+    ...PUBLISH_FLAGS,
+  } as const;
   const { flags, positionals } = parseFlagsAndArguments(argv, known, 1, ['RELEASE']);
   if (flags.help) {
     process.stdout.write(HELP);
@@ -32,6 +41,14 @@ async function rollback(argv: readonly string[]): Promise<number> {
   const models = parseList('models', flags.models);
   const target = await openTarget(flags, parseStoreFlags(flags));
   try {
+    if (flags.repair) {
+      const { commitStore, replicas, name, ...bucket } = target;
+      const agents = replicas === undefined ? undefined : getAgents(replicas);
+      const head = new HeadFile(commitStore, bucket.location);
+      const repaired = await repairHead(head, { ...bucket, agents });
+      process.stdout.write(`${name} is at release ${repaired.release} again, generation ${repaired.generation}.\n`);
+      return EXIT.ok;
+    }
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;
     return await runPublishCommand(
       `roll ${what} back to ${release ?? 'the previous release'}`,

@@ -17,6 +17,7 @@ import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, USER_ID, la
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ResolvedTritonArgs } from './settings';
 import {
+  READINESS,
   MIN_READY_SECONDS,
   SERVER_START_SECONDS,
   STARTUP_PERIOD_SECONDS,
@@ -146,9 +147,9 @@ const PROBES: Probes = {
   readinessProbe: {
     // Whether Triton serves what the agent has noted, which needs no agent.
     exec: { command: ['/bin/sh', '-c', readScript('probe.sh'), 'probe', SCRATCH_DIRECTORY] },
-    periodSeconds: 5,
+    periodSeconds: READINESS.periodSeconds,
     timeoutSeconds: 5,
-    failureThreshold: 3,
+    failureThreshold: READINESS.failures,
   },
   // Slower than readiness, because restarting a server that is only busy would reload all of its models.
   livenessProbe: { httpGet: LIVE, periodSeconds: 15, timeoutSeconds: 10, failureThreshold: 6 },

@@ -20,6 +20,15 @@ export function startupSeconds({ startup }: Pick<ResolvedTritonArgs, 'startup'>)
   return startup.downloadSeconds + startup.loadSeconds + startup.warmUpSeconds;
 }
 
+/** A pod is not Ready any more after so many failed probes. */
+export const READINESS = { periodSeconds: 5, failures: 3 };
+/** Publishers wait for some minutes until a pod has left the Service (BESIDE_MS of src/publish). */
+const MOST_LEAVE_SECONDS = 180;
+
+/** Time until no client reaches a pod whose agent takes it out of the Service. */
+export const leaveSeconds = ({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>): number =>
+  Math.min(READINESS.periodSeconds * READINESS.failures + shutdown.drainSeconds, MOST_LEAVE_SECONDS);
+
 /** Time from the stop signal until the pod is killed: draining, then open requests, then unloading models. */
 export function graceSeconds({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>): number {
   return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;

@@ -27,6 +27,7 @@ import type { AgentEvent } from './events';
 import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
+import { NO_RELEASE } from './releases';
 import { Serving } from './serving';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import type { Trial } from './trial';
@@ -58,6 +59,8 @@ export interface AgentOptions {
   retryMs?: number;
   /** Time for Triton to end after a restart was requested. */
   restartMs?: number;
+  /** Time from when the pod is not Ready any more until it gets no more requests. */
+  leaveMs?: number;
   onEvent?: (event: AgentEvent) => void;
 }
 
@@ -88,7 +91,8 @@ export class Agent {
   private followAt = new Deadline(0);
 
   constructor(private readonly options: AgentOptions) {
-    const { directory, diskBytes, store, location, triton, loadTimeoutMs, restartMs = 60_000 } = options;
+    const { directory, diskBytes, store, location, triton, loadTimeoutMs } = options;
+    const { restartMs = 60_000, leaveMs = 20_000 } = options;
     const report = (event: AgentEvent): void => this.report(event);
     mkdirSync(join(directory, 'models'), { recursive: true });
     this.downloads = new Downloads({ store, location, directory, diskBytes, report });
@@ -101,9 +105,10 @@ export class Agent {
       onLoading: (model) => report({ event: 'load', model }),
       onLoaded: (_, isLoaded) => (this.loads[isLoaded ? 'ok' : 'refused'] += 1),
     });
-    this.serving = new Serving({ switcher: this.switcher, triton, directory, restartMs, report });
+    const isNew = (): boolean => this.head?.generation === 0;
+    this.serving = new Serving({ switcher: this.switcher, triton, directory, restartMs, isNew, leaveMs, report });
     this.desk = new TrialDesk({
-      isStarted: () => this.serving.release !== undefined,
+      isStarted: () => this.startMs.triton !== undefined,
       generation: () => this.head?.generation ?? 0,
       readManifest: async ({ base, release, manifestSha256 }) => {
         if ((this.head?.generation ?? 0) < base) await this.readHead();
@@ -122,12 +127,13 @@ export class Agent {
     return this.noteFile.notes.head;
   }
 
-  private get home(): string | undefined {
-    return this.noteFile.notes.home;
+  /** The release that this pod returns to after a trial: maybe the one without models. */
+  private get home(): string {
+    return this.noteFile.notes.home ?? NO_RELEASE;
   }
 
   private getHome(): Manifest | undefined {
-    return this.home === undefined ? undefined : this.downloads.releases.onDisk(this.home);
+    return this.downloads.releases.onDisk(this.home);
   }
 
   /** Runs until the signal is aborted. Triton goes on serving after that. */
@@ -151,7 +157,7 @@ export class Agent {
       ready: serving.isReady && !isSilent,
       release: serving.isWhole && !isSilent ? (serving.release?.id ?? null) : null,
       head: head === undefined ? null : { generation: head.generation, release: head.release },
-      home: this.home ?? null,
+      home: this.noteFile.notes.home ?? null,
       trial:
         trial === undefined
           ? null
@@ -242,6 +248,7 @@ export class Agent {
       notes.head = before; // Read again later.
       throw error;
     }
+    if (generation > 0) this.serving.closeIfEmpty();
     const { current: trial } = this.desk;
     if (trial?.release === release) this.desk.finish('released');
     else if (trial !== undefined && generation > trial.base) this.desk.finish('overtaken');
@@ -282,9 +289,13 @@ export class Agent {
       return true;
     }
     if (target !== undefined && target === this.head?.release) this.problem = undefined;
-    // The files of other releases are not needed any more.
-    if (serving.isWhole && serving.release !== undefined && this.desk.current === undefined && target === this.home) {
-      await this.downloads.keepOnly(serving.release);
+    if (serving.isWhole && serving.release !== undefined && this.desk.current === undefined && target !== undefined) {
+      serving.enter();
+      // The models and files of other releases are not needed any more.
+      if (target === this.noteFile.notes.home) {
+        await serving.removeOthers();
+        await this.downloads.keepOnly(serving.release);
+      }
     }
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
     return true;
@@ -292,7 +303,9 @@ export class Agent {
 
   /** Whether the release is a head that this pod did not try, while it serves another one. */
   private isUntried(id: string): boolean {
-    return this.desk.current === undefined && id === this.head?.release && id !== this.home && this.serving.isWhole;
+    const { isWhole, release } = this.serving;
+    const isOther = id === this.head?.release && id !== this.home;
+    return isOther && this.desk.current === undefined && isWhole && release?.id !== NO_RELEASE;
   }
 
   /** Id of the release that this pod should serve now; undefined if that is not known. */
@@ -302,11 +315,9 @@ export class Agent {
     if (trial !== undefined) return trial.release;
     const now = serving.release?.id;
     // A trial has ended, or a switch has failed: first home, which needs no S3.
-    if (home !== undefined && now !== undefined && (!serving.isWhole || (now !== home && now !== head?.release))) {
-      return home;
-    }
-    if (head === undefined || (head.release === this.refused?.id && this.refused.until.leftMs > 0)) return home;
-    return head.release;
+    if (now !== undefined && (!serving.isWhole || (now !== home && now !== head?.release))) return home;
+    if (head === undefined) return this.noteFile.notes.home;
+    return head.release === this.refused?.id && this.refused.until.leftMs > 0 ? home : head.release;
   }
 
   /** @returns whether Triton serves the release now */
@@ -318,7 +329,7 @@ export class Agent {
     try {
       release = await this.fetch(id, trial, until);
       if (this.getTarget() !== id) return true;
-      if (trial === undefined) await this.switchTo(release, until);
+      if (trial === undefined) await this.serve(release, until);
       else await this.tryRelease(release, trial, until);
       if (id === this.head?.release) this.problem = undefined;
       this.report({ event: 'served', release: id });
@@ -354,7 +365,7 @@ export class Agent {
     const names = trial.ask ? getModelsToAsk(release, this.getHome()) : [];
     const golden = await readGoldenRequests(release, names, store, location);
     trial.phase = 'loading';
-    await this.switchTo(release, signal);
+    await this.switchTo(release, signal, trial);
     requireGpus(release, this.serving.devices, gpus);
     trial.phase = 'asking';
     const asked = await askModels(release, golden, {
@@ -365,13 +376,22 @@ export class Agent {
     trial.asking = undefined;
     this.asked = withoutPrototype({ ...this.asked, ...asked });
     trial.phase = 'served';
+    this.serving.enter();
   }
 
-  private async switchTo(release: Manifest, signal: AbortSignal): Promise<void> {
+  private async serve(release: Manifest, signal: AbortSignal): Promise<void> {
+    await this.switchTo(release, signal);
+    this.serving.enter();
+  }
+
+  private async switchTo(release: Manifest, signal: AbortSignal, trial?: Trial): Promise<void> {
     const begun = performance.now();
-    await this.serving.switchTo(release, { signal, isReturn: release.id === this.home });
-    this.noteStart('load', begun);
-    this.noteStart('total', this.started);
+    const keep = trial && this.getHome();
+    await this.serving.switchTo(release, { signal, isReturn: release.id === this.home, trial, keep });
+    if (release.id !== NO_RELEASE) {
+      this.noteStart('load', begun);
+      this.noteStart('total', this.started);
+    }
     const changed = getModelsToAsk(release, this.getHome());
     this.asked = withoutPrototype(
       Object.fromEntries(
@@ -416,9 +436,9 @@ export class Agent {
   /** A pod that starts and cannot fetch or load head serves home, if its files are complete. */
   private async startFromHome(head: string, signal: AbortSignal): Promise<void> {
     const release = this.getHome();
-    if (release === undefined || !this.downloads.isComplete(release)) return;
+    if (release === undefined || release.id === NO_RELEASE || !this.downloads.isComplete(release)) return;
     this.report({ event: 'home', release: release.id, instead: head });
-    await this.switchTo(release, signal);
+    await this.serve(release, signal);
   }
 
   // ------------------------------------------------------------------ Triton

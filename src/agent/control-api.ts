@@ -114,6 +114,8 @@ async function readTrialRequest(request: IncomingMessage): Promise<TrialRequest>
     by: requireText(fields, 'by'),
     stateTag: requireText(fields, 'stateTag'),
     ask: fields['ask'] !== false,
+    outside: fields['outside'] === true,
+    alone: fields['alone'] === true,
   };
 }
 

@@ -19,6 +19,8 @@ const HELP = `Has one Triton server serve the current release of a model reposit
   --host ADDRESS             where --port is opened (default 0.0.0.0: every address of the pod)
   --disk-bytes COUNT         most bytes that models may take in DIR (default: what its file system has free)
   --load-timeout SECONDS     for one model (default 600)
+  --leave-seconds SECONDS    time until clients notice that the pod is not Ready: a pod waits so long before it tries a
+                             release outside of the Service (default 20)
   --gpus COUNT               GPUs of this pod: a release is refused if Triton serves its models on the CPU instead (default 0)
   --help                     print this text
 
@@ -41,6 +43,7 @@ async function run(argv: readonly string[]): Promise<number> {
     host: { type: 'string', default: '0.0.0.0' },
     'disk-bytes': { type: 'string' },
     'load-timeout': { type: 'string', default: '600' },
+    'leave-seconds': { type: 'string', default: '20' },
     gpus: { type: 'string', default: '0' },
     help: { type: 'boolean', default: false },
   });
@@ -66,6 +69,7 @@ async function run(argv: readonly string[]): Promise<number> {
     diskBytes: flags['disk-bytes'] === undefined ? undefined : toNumber(flags['disk-bytes'], 'disk-bytes'),
     triton,
     loadTimeoutMs: 1000 * toNumber(flags['load-timeout'], 'load-timeout'),
+    leaveMs: 1000 * toNumber(flags['leave-seconds'], 'leave-seconds'),
     gpus: toNumber(flags.gpus, 'gpus'),
     onEvent: (event) => process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), ...event })}\n`),
   });

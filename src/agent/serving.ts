@@ -7,8 +7,10 @@ import type { InferenceClient } from '../triton/client';
 import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
+import { NO_RELEASE } from './releases';
 import { requestRestart } from './restart-request';
 import { ServingFile } from './serving-file';
+import type { Trial } from './trial';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {
@@ -18,6 +20,10 @@ export interface ServingOptions {
   directory: string;
   /** Time for Triton to end after a restart was requested. */
   restartMs: number;
+  /** Whether the repository has no release yet: only then a pod without models is Ready. */
+  isNew: () => boolean;
+  /** Time from when the pod is not Ready any more until it gets no more requests. */
+  leaveMs: number;
   report: Report;
 }
 
@@ -25,6 +31,9 @@ export interface SwitchOptions {
   signal: AbortSignal;
   /** Whether the pod returns to this release, because another one failed or its trial ended. */
   isReturn: boolean;
+  /** Set if the release is only tried: then models of `keep` stay loaded. */
+  trial?: Pick<Trial, 'outside' | 'alone'> | undefined;
+  keep?: Manifest | undefined;
 }
 
 const POLL_MS = 200;
@@ -37,8 +46,12 @@ export class Serving {
   private current: { release: Manifest; whole: boolean } | undefined;
   /** Device of each model. */
   devices: Readonly<Record<string, ModelDevice>> = {};
-  /** Present if requests find every model: of the release, or during a switch of this or the other one. */
+  /** Present if clients can request the models of the release, or during a switch those of both releases. */
   private readonly file: ServingFile;
+  /** Whether no other replica got requests when a trial began last. */
+  private alone = false;
+  /** Whether models may be loaded that only the release before a trial has. */
+  private surplus = false;
   /** The release of the last switch, whether it succeeded or not. */
   private attempted: Manifest | undefined;
   private answeredAt = performance.now();
@@ -73,26 +86,26 @@ export class Serving {
    * Has Triton serve the release. Its files must be on this disk.
    * @throws LoadRefusedError, TritonError, UserError
    */
-  async switchTo(release: Manifest, { signal, isReturn }: SwitchOptions): Promise<void> {
+  async switchTo(release: Manifest, { signal, isReturn, trial, keep }: SwitchOptions): Promise<void> {
     const { current, attempted } = this;
     const { switcher, triton } = this.options;
-    const drainSeconds = release.drainSeconds ?? (isReturn ? attempted?.drainSeconds : undefined);
+    const isUnloading = release.unloadFirst === true || (isReturn && attempted?.unloadFirst === true);
     this.attempted = release;
+    this.alone = trial?.alone ?? this.alone;
     // Triton may have restarted since the last check.
     if ((await switcher.checkNotes()).length > 0) this.file.remove();
-    const unloadFirst = drainSeconds !== undefined && switcher.replaces(release);
-    const isClosed = unloadFirst || (current !== undefined && hasClash(release, current.release));
+    const unloadFirst = isUnloading && switcher.replaces(release);
+    const isClosed =
+      current !== undefined && (trial?.outside === true || unloadFirst || hasClash(release, current.release));
+    if (isClosed) await this.leave(signal);
+    else this.file.keepOnly(release.models);
     if (current !== undefined) this.current = { ...current, whole: false };
+    this.surplus = keep !== undefined;
     try {
-      const isOpen = this.file.exists;
-      if (isClosed) this.file.remove();
-      else this.file.keepOnly(release.models);
-      if (isOpen && unloadFirst) await this.drain(drainSeconds, signal);
-      await switcher.switch(release, getStart(current), { signal, unloadFirst });
+      await switcher.switch(release, getStart(current), { signal, unloadFirst, keep });
       const lost = await switcher.checkNotes();
       if (lost.length > 0) throw new UserError(`Triton restarted, or lost ${lost.join(', ')}, while it loaded models`);
       this.devices = await readDevices(release, triton);
-      this.file.serve(Object.fromEntries(Object.entries(release.models).map(([name, { served }]) => [name, served])));
     } catch (error) {
       // Triton keeps a model if its load fails, unless it was unloaded before.
       if (!(error instanceof LoadRefusedError || signal.aborted)) this.file.remove();
@@ -101,10 +114,39 @@ export class Serving {
     this.current = { release, whole: true };
   }
 
-  /** Lets open requests end, and those that arrive before every load balancer has noticed that the pod is not Ready. */
-  private async drain(seconds: number, signal: AbortSignal): Promise<void> {
-    this.options.report({ event: 'drain', seconds });
-    await sleep(seconds * 1000, undefined, { signal });
+  /** Waits until no request arrives any more, if another replica gets them instead. */
+  private async leave(signal: AbortSignal): Promise<void> {
+    const { leaveMs, report } = this.options;
+    const { isReady } = this;
+    this.file.remove();
+    if (this.alone || !isReady) return;
+    report({ event: 'leave', seconds: leaveMs / 1000 });
+    try {
+      await sleep(leaveMs, undefined, { signal });
+    } catch (error) {
+      this.enter();
+      throw error;
+    }
+  }
+
+  /** Clients may request the release: it is not tried, or its models answered as they should. */
+  enter(): void {
+    if (this.current?.whole !== true) return;
+    const { id, models } = this.current.release;
+    if (id === NO_RELEASE && !this.options.isNew()) this.file.remove();
+    else this.file.serve(Object.fromEntries(Object.entries(models).map(([name, { served }]) => [name, served])));
+  }
+
+  /** A pod without models gets no requests any more: there is a release. */
+  closeIfEmpty(): void {
+    if (this.current?.release.id === NO_RELEASE) this.file.remove();
+  }
+
+  /** Unloads the models that only the release before the served one has. */
+  async removeOthers(): Promise<void> {
+    if (!this.surplus) return;
+    await this.options.switcher.unloadOthers(this.release);
+    this.surplus = false;
   }
 
   /**

@@ -39,7 +39,7 @@ const LOADS_AT_A_TIME = 4;
 /** Messages of CUDA, PyTorch, ONNX Runtime and Python about memory. */
 const OUT_OF_MEMORY = /out of memory|failed to allocate|MemoryError|bad_alloc|cannot allocate memory/i;
 const MEMORY_HINT =
-  'the pod holds the model twice while it switches: publish with --drain 30, which unloads the old one first while the pod gets no requests, or use a larger machine';
+  'the pod holds the model twice while it switches: publish with --unload-first, which unloads the old one first while the pod gets no requests, or use a larger machine';
 const POLL_MS = 100;
 
 /** Has Triton serve a release from a local folder. test/spec/Switch.tla specifies the order. */
@@ -65,15 +65,16 @@ export class ModelSwitcher {
   /**
    * Has Triton serve the release `to`. Its files must be in the store.
    * @param unloadFirst whether models that change are unloaded before anything is loaded
+   * @param keep models of this release stay loaded too
    * @throws LoadRefusedError, TritonError
    */
   async switch(
     to: Manifest,
     from: SwitchFrom,
-    { signal, unloadFirst = false }: { signal?: AbortSignal; unloadFirst?: boolean } = {},
+    { signal, unloadFirst = false, keep }: { signal?: AbortSignal; unloadFirst?: boolean; keep?: Manifest } = {},
   ): Promise<void> {
     if (unloadFirst) {
-      await this.unloadOthers(to);
+      await this.unloadOthers(to, keep);
       for (const model of this.getReplaced(to).reverse()) await this.unload(model);
     }
     const load = async (one: Load): Promise<void> => {
@@ -86,7 +87,7 @@ export class ModelSwitcher {
     // `load` skips models that Triton has loaded.
     for (const one of loads) await load(one);
     this.oneAtATime = false;
-    await this.unloadOthers(to);
+    await this.unloadOthers(to, keep);
     for (const [model, released] of Object.entries(to.models)) {
       this.options.repository.clean(model, { units: getUnits(model, released) });
     }
@@ -244,10 +245,11 @@ export class ModelSwitcher {
     }
   }
 
-  /** Unloads the models that are not in the release, ensembles before their steps. */
-  private async unloadOthers({ models }: Manifest): Promise<void> {
+  /** Unloads the models that are in none of the releases, ensembles before their steps. */
+  async unloadOthers(...releases: (Manifest | undefined)[]): Promise<void> {
     const { triton, repository, notes } = this.options;
-    const isOther = (name: string): boolean => !Object.hasOwn(models, name);
+    const isOther = (name: string): boolean =>
+      !releases.some((release) => release !== undefined && Object.hasOwn(release.models, name));
     // Also models that an agent loaded whose notes were lost.
     const served = (await triton.repositoryIndex()).filter(({ state }) => state === 'READY').map(({ name }) => name);
     const others = new Set([...Object.keys(notes.notes.loads), ...served].filter(isOther));
@@ -334,19 +336,44 @@ export function getLoads(to: Manifest, from: SwitchFrom): Load[] {
 }
 
 /**
- * Whether a version number of a composing model stands for two contents. While such a model is switched, an ensemble
- * could use steps of both releases.
+ * Whether a pod cannot serve both releases while it switches: a composing model has another interface, or a version number
+ * of it stands for two contents, so an ensemble could not use it or would use steps of both; or an ensemble is removed,
+ * and its steps change.
  */
 export function hasClash(to: Manifest, from: Manifest): boolean {
   const isStep = isComposing(to, from);
+  const removed = Object.keys(from.models).filter((model) => to.models[model] === undefined);
+  const isStepOfRemoved = (step: string): boolean =>
+    removed.some((model) => from.models[model]?.composedOf.includes(step) === true);
   return Object.entries(to.models).some(([model, released]) => {
     const old = from.models[model];
     if (old === undefined || !isStep(model)) return false;
     const before = new Map(getUnits(model, old).map(({ name, content }) => [name, content]));
-    return getUnits(model, released).some(
-      ({ name, isVersion, content }) => isVersion && before.has(name) && before.get(name) !== content,
+    const now = getUnits(model, released);
+    const isChanged = now.length !== before.size || now.some(({ name, content }) => before.get(name) !== content);
+    return (
+      getInterface(released.config) !== getInterface(old.config) ||
+      // Triton reads the interface from the files.
+      (isChanged && (!/\boutput\b/.test(released.config) || isStepOfRemoved(model))) ||
+      now.some(({ name, isVersion, content }) => isVersion && before.has(name) && before.get(name) !== content)
     );
   });
+}
+
+/** Fields of a configuration that do not change what a model takes and returns. */
+const NOT_INTERFACE = /^(instance_group|dynamic_batching|sequence_batching|optimization|model_warmup|response_cache)\b/;
+
+/** The text of a configuration, one field a line as publishers write it, without the fields above. */
+function getInterface(config: string): string {
+  let isLeftOut = false;
+  return config
+    .split('\n')
+    .filter((line) => {
+      // What belongs to a field is indented, or closes it.
+      if (/^[a-z]/.test(line)) isLeftOut = NOT_INTERFACE.test(line);
+      return line !== '' && !isLeftOut;
+    })
+    .join('\n');
 }
 
 function isComposing(...releases: Manifest[]): (model: string) => boolean {

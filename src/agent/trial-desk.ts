@@ -13,7 +13,7 @@ const TAG_MS = 15_000;
 const MOST_ENDED = 1000;
 
 export interface TrialDeskOptions {
-  /** Whether the pod serves something that it can return to. */
+  /** Whether Triton has answered. The pod may serve nothing: then it returns to nothing. */
   isStarted: () => boolean;
   /** Generation of the last head.json that was read. */
   generation: () => number;
@@ -55,7 +55,7 @@ export class TrialDesk {
 
   private check({ id: asked, stateTag, base }: TrialRequest): void {
     if (this.ended.some(({ id }) => id === asked)) throw new RequestRefusedError(412, 'this trial was ended');
-    if (!this.options.isStarted()) throw new RequestRefusedError(503, 'this pod is starting');
+    if (!this.options.isStarted()) throw new RequestRefusedError(503, 'Triton has not answered yet');
     const [tag, given] = stateTag.split('.');
     if (tag !== this.tag || performance.now() - Number(given) > TAG_MS) {
       throw new RequestRefusedError(412, 'the state of this pod has changed: read it again');

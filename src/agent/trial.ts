@@ -1,10 +1,10 @@
 import type { TrialPhase, TrialRequest } from '../release/agent-api';
 import { Deadline } from './deadline';
 
-/** Longest time of a trial, however often it is renewed. */
-const LONGEST_MS = 2 * 3600 * 1000;
-
-/** A lease, held by a publisher, that makes this pod serve a release that head.json does not name. */
+/**
+ * A lease, held by a publisher, that makes this pod serve a release that head.json does not name. It lasts while it is
+ * renewed: only the publisher knows how long its other replicas need, and it stops to renew after its own time limits.
+ */
 export class Trial {
   readonly id: string;
   readonly release: string;
@@ -13,15 +13,18 @@ export class Trial {
   readonly by: string;
   /** Whether models are asked before the release counts as served. */
   readonly ask: boolean;
+  /** Whether the pod leaves the Service until its models were asked. */
+  readonly outside: boolean;
+  /** Whether no other replica gets requests. */
+  readonly alone: boolean;
   phase: TrialPhase = 'downloading';
   /** The model that is asked now. */
   asking: string | undefined;
   private readonly stopping = new AbortController();
-  private readonly longest = new Deadline(LONGEST_MS);
   private lease: Deadline;
 
   constructor(
-    { id, release, manifestSha256, base, by, ttlSeconds, ask = true }: TrialRequest,
+    { id, release, manifestSha256, base, by, ttlSeconds, ask = true, outside = false, alone = false }: TrialRequest,
     /** SHA-256 of the secret that its requests need, from the manifest. */
     readonly trialKey: string,
   ) {
@@ -31,11 +34,13 @@ export class Trial {
     this.base = base;
     this.by = by;
     this.ask = ask;
+    this.outside = outside;
+    this.alone = alone;
     this.lease = new Deadline(ttlSeconds * 1000);
   }
 
   get leftMs(): number {
-    return Math.min(this.lease.leftMs, this.longest.leftMs);
+    return this.lease.leftMs;
   }
 
   renew(ttlSeconds: number): void {

@@ -14,7 +14,7 @@ import { withTargetFlags, type CommandTarget, type TargetFlags } from './target'
 /** Flags of a publish, and of servers that never get an agent. */
 const REFUSED = [
   ...(['local', 'triton', 'models', 'exclude', 'prune'] as const),
-  ...(['no-load', 'no-ask', 'untried', 'drain', 'message'] as const),
+  ...(['no-load', 'no-ask', 'untried', 'unload-first', 'message'] as const),
 ];
 
 type MigrateFlags = PublishFlags & Pick<TargetFlags, 'local' | 'triton'> & Selected;
@@ -44,7 +44,7 @@ export async function runMigration(flags: MigrateFlags, target: CommandTarget): 
   const { store, location, name } = target;
   const timeouts = {
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
-    lockTimeoutMs: parseInteger('lock-timeout', flags['lock-timeout'], 0, 86_400) * 1000,
+    lockTimeoutMs: parseInteger('wait', flags.wait, 0, 86_400) * 1000,
   };
   const progress = new Progress(process.stderr, flags.quiet);
   const onStage = (text: string): void => progress.line(`     ${withTargetFlags(text, target)}`);

@@ -7,7 +7,7 @@ import { HeadFile } from '../publish/trial/head-file';
 import { readFormat } from '../publish/trial/mode';
 import { newId } from '../publish/trial/new-id';
 import { planPrune, prune } from '../publish/trial/prune';
-import { readAgentSnapshot } from '../publish/trial/snapshot';
+import { readAgentSnapshot, RetainedReleases } from '../publish/trial/snapshot';
 import { FORMAT } from '../release/format';
 import { formatLocation } from '../release/location';
 import { confirmDeletion, indentedList } from './confirm';
@@ -32,7 +32,8 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
   }
   const head = new HeadFile(commitStore, location);
   const snapshot = await readAgentSnapshot(head, formatLocation(location));
-  const plan = await planPrune(snapshot, store, location);
+  const retained = await new RetainedReleases(snapshot, head, { store, location }).readAll();
+  const plan = await planPrune(snapshot, retained, store, location);
   const forgotten = (snapshot.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
   const deleted = plan.orphans.map(({ key }) => key);
   const bytes = plan.orphans.reduce((sum, orphan) => sum + orphan.bytes, 0);
@@ -53,13 +54,13 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
     process.stderr.write('interrupted; run the command again to delete the rest\n');
     return EXIT.interrupted;
   }
-  const { retained } = plan;
   if (flags.json) {
-    process.stdout.write(`${JSON.stringify({ dryRun: flags['dry-run'], retained, forgotten, deleted }, null, 2)}\n`);
+    const result = { dryRun: flags['dry-run'], retained: plan.retained, forgotten, deleted };
+    process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
     return EXIT.ok;
   }
   const lines = [
-    `${name} retains ${formatCount(retained.length, 'release')}${forgotten.length === 0 ? '' : `, and no longer ${forgotten.join(', ')}`}.`,
+    `${name} retains ${formatCount(plan.retained.length, 'release')}${forgotten.length === 0 ? '' : `, and no longer ${forgotten.join(', ')}`}.`,
     ...(deleted.length === 0
       ? ['No object is to be deleted.']
       : [`${flags['dry-run'] ? 'To delete' : 'Deleted'}: ${files}`, indentedList(deleted)]),

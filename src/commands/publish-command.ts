@@ -26,10 +26,10 @@ export const PUBLISH_FLAGS = {
   'no-load': { type: 'boolean', default: false },
   'no-ask': { type: 'boolean', default: false },
   untried: { type: 'boolean', default: false },
-  drain: { type: 'string' },
+  'unload-first': { type: 'boolean', default: false },
   message: { type: 'string' },
   'load-timeout': { type: 'string', default: '600' },
-  'lock-timeout': { type: 'string', default: '600' },
+  wait: { type: 'string', default: '600' },
   sse: { type: 'string' },
   'dry-run': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
@@ -41,11 +41,11 @@ export const PUBLISH_HELP = `  --no-load                  publish to the reposit
   --no-ask                   do not send each model its golden requests (or zeros, if it has none)
   --untried                  of replicas with agents: make the release the current one although no replica has tried it;
                              --no-load does the same
-  --drain SECONDS            of replicas with agents, for models that do not fit into memory twice: each replica leaves the
-                             Service, waits this time for open requests, and unloads changed models before it loads them
+  --unload-first             of replicas with agents, for models that do not fit into memory twice: each replica leaves the
+                             Service and unloads changed models before it loads them
   --message TEXT             message of the release (default: the subject of the current commit)
   --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
-  --lock-timeout SECONDS     time to wait for another publisher (default: ${PUBLISH_FLAGS['lock-timeout'].default})
+  --wait SECONDS             time to wait for another publisher (default: ${PUBLISH_FLAGS.wait.default})
   --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
                              aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)
   --dry-run                  print the plan; change nothing
@@ -62,10 +62,10 @@ export interface PublishFlags {
   'no-load': boolean;
   'no-ask': boolean;
   untried: boolean;
-  drain?: string;
+  'unload-first': boolean;
   message?: string;
   'load-timeout': string;
-  'lock-timeout': string;
+  wait: string;
   sse?: string;
   'dry-run': boolean;
   json: boolean;
@@ -99,10 +99,9 @@ export async function runPublishCommand(
   work: (options: ApplyOptions) => Promise<ApplyResult>,
   source = target,
 ): Promise<number> {
-  const drainSeconds = flags.drain === undefined ? undefined : parseInteger('drain', flags.drain, 0, 3600);
   const timeouts = {
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
-    lockTimeoutMs: parseInteger('lock-timeout', flags['lock-timeout'], 0, 86_400) * 1000,
+    lockTimeoutMs: parseInteger('wait', flags.wait, 0, 86_400) * 1000,
   };
   const progress = new Progress(process.stderr, flags.quiet);
   const print = (text: string): void => {
@@ -117,9 +116,9 @@ export async function runPublishCommand(
     changed = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, async (step) => {
         const agents = await findMode(target.store, target.location, target.replicas);
-        if (agents === undefined && drainSeconds !== undefined) {
-          throw new UsageError(`--drain ${drainSeconds}: only replicas with an agent can drain, and there are none`, {
-            hint: 'omit --drain, or set "agent" in the settings of the stack',
+        if (agents === undefined && flags['unload-first']) {
+          throw new UsageError('--unload-first: only agents unload models first, and no replica has one', {
+            hint: 'omit --unload-first, or set "agent" in the settings of the stack',
           });
         }
         let transfer = new ProgressMeter(0);
@@ -128,7 +127,7 @@ export async function runPublishCommand(
           agents,
           commitStore: target.commitStore,
           untried: flags.untried || flags['no-load'],
-          drainSeconds,
+          unloadFirst: flags['unload-first'],
           store: target.store,
           location: target.location,
           replicas: flags['no-load'] ? undefined : target.replicas,

@@ -88,6 +88,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     port: String(read),
     host: '127.0.0.1',
     'load-timeout': String(options.loadTimeoutMs / 1000),
+    'leave-seconds': '0',
   };
   const [command = '', ...args] = supervised([
     ...[process.execPath, ...programs.nodeFlags, join(own, 'agent.cjs')],

@@ -7,7 +7,7 @@ import { isChanged, isGoldenChanged } from '../publish/plan/plan';
 import { publish, type Published } from '../publish/publish';
 import { HeadFile } from '../publish/trial/head-file';
 import { planRelease } from '../publish/trial/plan-release';
-import { asRelease } from '../publish/trial/snapshot';
+import { asRelease, RetainedReleases } from '../publish/trial/snapshot';
 import type { Release } from '../publish/release/release';
 import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
@@ -90,11 +90,12 @@ export async function readReleased(
   if (manifest === undefined) return { release: undefined, unchanged: [] };
   const current = asRelease(manifest);
   const desired = await desiredModels(models.map(withShortWarmUp));
-  const { plan } = await planRelease(
-    desired,
-    { base, current, retained: [current] },
-    { store, location, remove: [], replacePublished: true },
-  );
+  const { plan } = await planRelease(desired, new RetainedReleases({ base, current }, head, { store, location }), {
+    store,
+    location,
+    remove: [],
+    replacePublished: true,
+  });
   const same = plan.models.filter(
     (planned) => !isChanged(planned) && !isGoldenChanged(planned.model, current.models[planned.model.name]),
   );

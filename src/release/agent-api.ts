@@ -29,6 +29,10 @@ export interface TrialRequest {
   stateTag: string;
   /** Whether the agent sends each model its golden requests before it reports the release as served. Default: true. */
   ask?: boolean;
+  /** Whether the pod leaves the Service until its models were asked, because other replicas get requests. Default: false. */
+  outside?: boolean;
+  /** Whether no other replica gets requests: then the pod does not wait before a switch that it cannot answer in. */
+  alone?: boolean;
 }
 
 /** Begins no trial: it extends one that runs. */

@@ -31,10 +31,10 @@ export interface Manifest extends ReleaseInfo {
   /** SHA-256 in hex of the secret without which no agent tries the release. */
   trialKey: string;
   /**
-   * Set if Triton's memory does not hold changed models twice: a pod then is not Ready while it switches. It waits this
-   * time for open requests, unloads the models that change, and loads them.
+   * Set if Triton's memory does not hold changed models twice: a pod then leaves the Service, unloads the models that
+   * change, and loads them.
    */
-  drainSeconds?: number | undefined;
+  unloadFirst?: true | undefined;
   models: Record<string, ManifestModel>;
 }
 
@@ -63,7 +63,7 @@ export function parseManifest(body: Buffer, where: string): Manifest {
     notAsked: fields.flag('notAsked'),
     base: fields.count('base'),
     trialKey: fields.text('trialKey', SHA256_HEX),
-    drainSeconds: fields.optionalCount('drainSeconds'),
+    unloadFirst: fields.flag('unloadFirst'),
     models: fields.map('models', (model, name) => {
       if (!MODEL.test(name)) fields.refuse('models', 'names that can be folders');
       return {

@@ -6,6 +6,7 @@ import { pruneReleases, type PruneFlags } from '../../src/commands/prune-command
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import type { CommandTarget } from '../../src/commands/target';
 import { fixedReplicas, type ReplicaSource } from '../../src/cluster/source';
+import { forEachLimited } from '../../src/core/concurrency';
 import { PartialFailureError, UsageError, type UserError } from '../../src/core/errors';
 import { promote } from '../../src/publish/promote';
 import { Lock, NO_INTENT } from '../../src/publish/lock';
@@ -15,13 +16,15 @@ import { listReleases } from '../../src/publish/release/list';
 import { readHead } from '../../src/publish/release/release';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import { agentStatus } from '../../src/publish/trial/status';
 import { AgentClient } from '../../src/publish/trial/agent-client';
 import { getAgents } from '../../src/publish/trial/mode';
 import { HeadFile } from '../../src/publish/trial/head-file';
+import { repairHead } from '../../src/publish/trial/repair-head';
 import { migrate } from '../../src/publish/trial/migrate';
 import { parseHead, type Head } from '../../src/release/head';
 import { archiveKey, headKey, releaseKey } from '../../src/release/location';
-import { parseManifest } from '../../src/release/manifest';
+import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 import { startRecordingProxy } from '../support/recording-proxy';
 import { writeRepository } from '../support/repository';
@@ -175,6 +178,23 @@ test('a refused release changes nothing, and its number can be used again', asyn
   expect(await text('models/a/2/weights')).toBe('A2');
 });
 
+test('no client reaches a release that answers wrongly, or misses a model that a refused release removes', async () => {
+  const before = await readHeadFile();
+  write({ 'a/2': 'A2', 'a/3': 'wrong' });
+  const seen = new Set<string>();
+  const look = setInterval(() => {
+    for (const { name, state, served } of pods) {
+      if (!state.ready) seen.add(`${name} is not ready`);
+      else if (served['a/3'] !== undefined) seen.add(`${name} answers wrongly`);
+      else if (served['b/1'] === undefined) seen.add(`${name} misses b`);
+    }
+  }, 1);
+  await expect(sync({}, { prune: true })).rejects.toThrow(/pod-a does not serve the release: /);
+  clearInterval(look);
+  expect([...seen]).toEqual(['pod-a is not ready']);
+  expect(await readHeadFile()).toEqual(before);
+});
+
 test('status names the release of each replica, and the device of each model', async () => {
   const status = await repositoryStatus(store, location, replicas);
   expect(isAsReleased(status)).toBe(true);
@@ -248,15 +268,15 @@ test('agents of another repository are refused before anything is uploaded', asy
   expect(await store.list('elsewhere')).toEqual([]);
 });
 
-test('--drain is recorded in the release, and refused for replicas without an agent', async () => {
+test('--unload-first is recorded in the release, and refused for replicas without an agent', async () => {
   write({ 'a/3': 'A3', 'b/2': 'B2' });
-  const { json } = await sync({ drain: '0' });
+  const { json } = await sync({ 'unload-first': true });
   const manifest = await store.get(`models.releases/${json.release}.json`);
-  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ drainSeconds: 0 });
+  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ unloadFirst: true });
   const direct = { bucket: location.bucket, prefix: 'direct' };
   const work = jest.fn<never, []>();
-  const refused = run(work, { drain: '30' }, fixedReplicas([{ url: 'http://127.0.0.1:9' }]), direct);
-  await expect(refused).rejects.toThrow(/^--drain 30: only replicas with an agent can drain/);
+  const refused = run(work, { 'unload-first': true }, fixedReplicas([{ url: 'http://127.0.0.1:9' }]), direct);
+  await expect(refused).rejects.toThrow(/^--unload-first: only agents unload models first/);
   expect(work).not.toHaveBeenCalled();
 });
 
@@ -474,6 +494,69 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   const direct = { bucket: location.bucket, prefix: 'direct' };
   const refused = runCommand((flags, target) => pruneReleases({ ...flags, yes: true }, target), {}, null, direct);
   await expect(refused).rejects.toThrow('has no releases for agents');
+});
+
+test('a publish costs as many requests after 1,000 releases as after the first', async () => {
+  const at = { bucket: location.bucket, prefix: 'history' };
+  const tap = await startRecordingProxy(endpoint);
+  scratch.defer(() => tap.stop());
+  const tapped = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
+  const pod = await RulePod.start(scratch, 'pod-h', store, at);
+  const untried = { store: tapped, commitStore: tapped, location: at, replicas: undefined, untried: true, repository };
+  const options = { ...untried, agents: { agents: undefined, migrate: false, plain: [] } };
+  const one = async (version: number, more: Partial<PublishOptions> = {}): Promise<number> => {
+    write({ [`a/${version}`]: `H${version}` });
+    const before = tap.requests.length;
+    await publish({ ...options, loadTimeoutMs: 20_000, lockTimeoutMs: 0, ...more });
+    return tap.requests.slice(before).filter(({ method }) => method === 'GET').length;
+  };
+  const first = await one(1);
+  const head = new HeadFile(store, at);
+  const base = await head.read();
+  const ids = Array.from({ length: 1000 }, (_, i) => `20251101T${String(i).padStart(9, '0')}Z-0000000a`);
+  const manifest = await head.readManifest(base.head?.release ?? '');
+  const bodyOf = (id: string, i: number): Buffer =>
+    encodeManifest({ ...(manifest as Manifest), id, base: 1, previous: i === 0 ? manifest?.id : ids[i - 1] });
+  await forEachLimited([...ids.entries()], 50, async ([i, id]) => {
+    await store.putBytes(releaseKey(at, id), bodyOf(id, i));
+  });
+  const release = ids[999] as string;
+  const manifestSha256 = sha256Hex(bodyOf(release, 999));
+  await head.replace(base, { ...(base.head as Head), release, manifestSha256, retained: [manifest?.id ?? '', ...ids] });
+  expect((await one(2)) - first).toBeLessThanOrEqual(5);
+  const { retained } = (await head.read()).head as Head;
+  expect(retained).toHaveLength(20);
+  await until('the pod follows', () => pod.served['a/2'] === 'H2');
+  const before = tap.requests.length;
+  expect(
+    isAsReleased(
+      await repositoryStatus(
+        tapped,
+        at,
+        podSource(() => [pod]),
+      ),
+    ),
+  ).toBe(true);
+  expect(
+    tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path)),
+  ).toHaveLength(3);
+
+  await store.delete([{ key: 'history/a/2/weights' }]);
+  expect(await repositoryStatus(store, at, undefined)).toMatchObject({ drift: ['history/a/2/weights is missing'] });
+
+  const lost = (await head.read()).head as Head;
+  await store.delete([{ key: headKey(at) }]);
+  await expect(one(3)).rejects.toMatchObject({
+    message: 's3://agents/history has releases, but history.releases/head.json is missing',
+    hint: 'write it again: npm run rollback -- --repair',
+  });
+  await expect(agentStatus(store, at, undefined)).rejects.toThrow('head.json is missing');
+  const agents = getAgents(podSource(() => [pod]));
+  const repaired = await repairHead(head, { store, location: at, agents });
+  expect(repaired).toEqual({ release: lost.release, generation: lost.generation + 1 });
+  await expect(repairHead(head, { store, location: at, agents })).rejects.toThrow('head.json exists');
+  await one(3, { untried: false, agents: { agents, migrate: false, plain: [] } });
+  expect(pod.served).toEqual({ 'a/3': 'H3' });
 });
 
 test('a repository of the direct way is migrated by its first publish through agents', async () => {

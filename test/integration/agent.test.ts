@@ -74,7 +74,8 @@ test('a trial is served, and ends at home', async () => {
   await until('the trial', () => agent.state.trial?.phase === 'served');
   expect(agent.state).toMatchObject({ release: release.id, home: first.id });
   expect(await agent.triton.client.modelReady('a', 2)).toBe(true);
-  expect(await agent.triton.client.modelReady('b', 1)).toBe(false);
+  // Other pods still serve it.
+  expect(await agent.triton.client.modelReady('b', 1)).toBe(true);
   expect(await agent.send('DELETE', `/v1/trials/${id}`, { secret: 'wrong' })).toMatchObject({ status: 403 });
   await agent.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
   await until('home', serves(first));
@@ -89,7 +90,95 @@ test('a trial whose release becomes head is home', async () => {
   await releases.commit(release);
   await until('home', () => agent.state.home === release.id);
   expect(agent.state).toMatchObject({ release: release.id, trial: null, lastTrial: { outcome: 'released' } });
+  await until('the model is removed', async () => !(await agent.triton.client.modelReady('b', 1)));
   first = release;
+});
+
+describe('a pod leaves the Service', () => {
+  /** Tries a release, ends the trial, and records when the pod was ready. */
+  async function trial(release: WrittenRelease, change: object): Promise<string[]> {
+    const seen: string[] = [];
+    const look = setInterval(() => {
+      const { ready, trial: running, release: now } = agent.state;
+      const text = `${ready ? 'ready' : 'not ready'}, ${running?.phase ?? (now === first.id ? 'home' : 'returns')}`;
+      if (seen.at(-1) !== text) seen.push(text);
+    }, 5);
+    const { id } = await agent.try(release, change);
+    await until('the trial', () => agent.state.trial?.phase === 'served' && agent.state.ready);
+    await agent.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
+    await until('home', () => serves(first)() && agent.state.ready);
+    clearInterval(look);
+    return seen.filter((text) => /loading|asking|returns/.test(text) && !text.startsWith('not'));
+  }
+
+  test('for a trial, if it is asked to', async () => {
+    const release = await releases.write({ a: model({ 1: 'A', 2: 'A2', 3: 'A3' }) });
+    expect(await trial(release, { outside: false })).toContain('ready, loading');
+    agent.events = [];
+    const seen = await trial(release, { outside: true });
+    expect(agent.events.filter(({ event }) => event === 'leave')).toEqual([{ event: 'leave', seconds: 1 }]);
+    // It is ready until it begins to leave.
+    expect(seen.filter((text) => text === 'ready, asking')).toEqual([]);
+  });
+
+  test('if an ensemble could not use its steps meanwhile', async () => {
+    const config = (output: string, rest = ''): string =>
+      `name: "s"\nbackend: "empty"\ninput {\n  name: "input"\n  data_type: TYPE_FP32\n  dims: 1\n}\noutput {\n  name: "${output}"\n  data_type: TYPE_FP32\n  dims: 1\n}\n${rest}`;
+    const ensemble = (output: string, rest = ''): Record<string, TestModel> => ({
+      s: model({ 1: 'S' }, { config: config(output, rest) }),
+      e: {
+        ...{ served: [1], files: { '1/.keep': 'x' }, composedOf: ['s'] },
+        config: `name: "e"\nplatform: "ensemble"\ninput {\n  name: "x"\n  data_type: TYPE_FP32\n  dims: 1\n}\noutput {\n  name: "y"\n  data_type: TYPE_FP32\n  dims: 1\n}\nensemble_scheduling {\n  step {\n    model_name: "s"\n    model_version: 1\n    input_map { key: "input" value: "x" }\n    output_map { key: "${output}" value: "y" }\n  }\n}\n`,
+      },
+    });
+    first = await releases.write(ensemble('one'));
+    await releases.commit(first);
+    await until('the ensemble', () => serves(first)() && agent.state.ready);
+    agent.events = [];
+    const leaves = (): unknown[] => agent.events.filter(({ event }) => event === 'leave');
+    // Another number of instances changes no interface.
+    await trial(await releases.write(ensemble('one', 'instance_group {\n  count: 2\n  kind: KIND_CPU\n}\n')), {});
+    expect(leaves()).toEqual([]);
+    // It leaves for the trial, and again to return. If no other pod gets requests, it does not wait.
+    await trial(await releases.write(ensemble('other')), {});
+    expect(leaves()).toHaveLength(2);
+    await trial(await releases.write(ensemble('other')), { alone: true });
+    expect(leaves()).toHaveLength(2);
+    first = await releases.write({ a: model({ 1: 'A', 2: 'A2' }) });
+    await releases.commit(first);
+    await until('home', () => serves(first)() && agent.state.ready);
+  });
+});
+
+test('a pod that cannot serve head tries another release, and serves nothing after that', async () => {
+  const pod = await TestAgent.create(scratch, 'other-pod');
+  const head = await releases.write({
+    a: model({ 1: 'A', 2: 'A2' }),
+    b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }),
+  });
+  await releases.commit(head);
+  await pod.start(store);
+  await until('the problem', () => pod.state.problem !== null);
+  expect(pod.state).toMatchObject({ ready: false, home: null });
+  const release = await releases.write({ a: model({ 1: 'A', 2: 'A2' }) });
+  const { id } = await pod.try(release, { alone: true });
+  await until('the trial', () => pod.state.trial?.phase === 'served');
+  expect(pod.state).toMatchObject({ ready: true, release: release.id });
+  await pod.send('DELETE', `/v1/trials/${id}`, { secret: release.secret });
+  await until('nothing', () => pod.state.release === 'none');
+  await until(
+    'head is refused again',
+    () => pod.state.problem?.includes(head.id) === true && pod.state.release === 'none',
+  );
+  expect(pod.state).toMatchObject({ ready: false, home: null });
+  expect((await pod.triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual([]);
+  await pod.try(release, { alone: true });
+  await until('the trial', () => pod.state.trial?.phase === 'served');
+  await releases.commit(release);
+  await until('home', () => pod.state.home === release.id);
+  await pod.stop();
+  first = release;
+  await until('the first pod follows', serves(first));
 });
 
 test('a release that Triton refuses leaves everything as it was', async () => {

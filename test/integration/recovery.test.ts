@@ -367,7 +367,7 @@ test('an interrupt aborts a recovery', async () => {
   expect((await readLock(store, LOCATION)).unfinished.switching).toEqual(['a']);
 });
 
-test('the wait for another publisher ends with --lock-timeout', async () => {
+test('the wait for another publisher ends with --wait', async () => {
   writeRepository(repository, { 'a/config.pbtxt': serving(1), 'a/1/weights.bin': 'a' });
   const lock = await Lock.take(store, LOCATION, await readLock(store, LOCATION), NO_INTENT);
   await expect(bucket().publish({ lockTimeoutMs: 100 })).rejects.toThrow(/^another publisher is at work: /);

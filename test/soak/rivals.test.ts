@@ -106,7 +106,7 @@ describeOnEachS3('two publishers on', (start, server) => {
     new PublishProcess(scratch, 'sync-models', [
       '--repo',
       team.folder,
-      '--lock-timeout',
+      '--wait',
       '200',
       ...place.flags(random.pick(endpoints.get(tap) as string[])),
     ]);

@@ -38,6 +38,7 @@ CONSTANTS
   CanCrash,     \* publishers may die at any step
   CanGiveUp,    \* publishers may time out or be interrupted
   Copies,       \* how often a request that replaces head.json or deletes an object may be applied
+  KnowsReady,   \* publishers are told which pods are up, and ask others only if there is none
   LateUploads,  \* a publisher may give up while an upload is under way
   SlowPods,     \* an agent may get an old head, and a load may end when it is not wanted any more
   None          \* a model value
@@ -184,10 +185,12 @@ GiveUpUpload(p) ==
 Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 
 (* First one pod, the canary.  When it serves the release, any others.  The  *)
-(* request carries the pod's state tag.                                     *)
+(* request carries the pod's state tag.  A pod that cannot load head may be *)
+(* asked too.                                                               *)
 Ask(p, d) ==
   /\ pub[p].at = "trial" /\ pod[d].up # "down" /\ pod[d].trial # p /\ ~Pending(p, d)
-  /\ On("Canary") => (pub[p].asked \cap Up) \ {d} = {} \/ pub[p].canary
+  /\ KnowsReady => pod[d].up = "up" \/ Up = {}
+  /\ On("Canary") => pub[p].asked \ {d} = {} \/ pub[p].canary
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]
   /\ net' = net \cup {[type |-> "trial", by |-> p, pod |-> d]}
@@ -237,8 +240,9 @@ Commit(p) ==
   /\ pub[p].asked \cap Up \subseteq pub[p].served
   /\ On("CheckTrials") => \A d \in pub[p].asked \cap Up : pod[d].trial = p /\ Reports(d) = ReleaseOf(p)
   /\ LET base == IF On("BaseAtStart") THEN pub[p].base ELSE s3.head
-         next == After(base, ReleaseOf(p), base.retained \cup {ReleaseOf(p)}, base.swept)
-     IN net' = net \cup {HeadPut(p, "commit", next, ETag(base))}
+         next(kept) == After(base, ReleaseOf(p), kept \cup {ReleaseOf(p)}, base.swept)
+     \* Of many releases only some are retained.
+     IN \E kept \in {base.retained, {base.release}} : net' = net \cup {HeadPut(p, "commit", next(kept), ETag(base))}
   /\ pub' = Goto(p, "commit")
   /\ UNCHANGED <<s3, pod, left, was>>
 
@@ -359,8 +363,7 @@ ReceiveTrial(message) ==
          other == On("OneTrial") /\ me.trial \notin {None, p}
          waits == On("Order") /\ other /\ Rank[p] < Rank[me.trial]   \* it asks again
          stale == On("BaseCheck") /\ me.head.generation > pub[p].base.generation
-     IN IF me.up = "starting" THEN net' = rest /\ UNCHANGED <<pod, pub>>
-        ELSE IF stale THEN net' = rest /\ pub' = Refused(p, "overtaken") /\ UNCHANGED pod
+     IN IF stale THEN net' = rest /\ pub' = Refused(p, "overtaken") /\ UNCHANGED pod
         ELSE IF other THEN net' = rest /\ pub' = (IF waits THEN pub ELSE Refused(p, "busy")) /\ UNCHANGED pod
         ELSE pod' = Begin(p, d) /\ net' = WithoutStale(rest, d) /\ UNCHANGED pub
   /\ UNCHANGED <<s3, left, was>>
@@ -400,6 +403,7 @@ Target(d) ==
   LET me == pod[d] IN
   IF me.trial # None THEN ReleaseOf(me.trial)
   ELSE IF On("HomeFirst") /\ me.serves # None /\ me.home # None /\ me.serves \notin {me.home, me.head.release} THEN me.home
+  ELSE IF On("HomeNothing") /\ me.home = None /\ me.serves \notin {None, me.head.release} THEN None
   ELSE IF On("HomeFirst") /\ me.serves = None /\ me.home \in me.disk /\ me.head.release \notin me.disk /\ ~me.s3 THEN me.home
   ELSE me.head.release
 
@@ -432,6 +436,13 @@ StartLoad(d) ==
        /\ r # Target(d) => pod[d].loading # None /\ pod[d].trial = None
        /\ r \in pod[d].disk /\ (<<r, d>> \in BadOn => pod[d].trial # None)
        /\ pod' = [pod EXCEPT ![d].loading = r]
+  /\ UNCHANGED <<s3, net, pub, left, was>>
+
+(* A pod that served nothing before a trial unloads its release.            *)
+Unload(d) ==
+  /\ On("HomeNothing") /\ pod[d].up = "up" /\ pod[d].trial = None /\ pod[d].loading = None /\ pod[d].home = None
+  /\ pod[d].serves \notin {None, pod[d].head.release}
+  /\ pod' = [pod EXCEPT ![d].serves = None, ![d].up = "starting"]
   /\ UNCHANGED <<s3, net, pub, left, was>>
 
 (* The release is loaded, maybe after its trial has ended; or it is refused, *)
@@ -468,7 +479,8 @@ Forget(d) == [p \in Publishers |-> [pub[p] EXCEPT !.asked = @ \ {d}, !.served = 
 
 (* The pod's containers restart.  Its disk survives.                        *)
 Restart(d) ==
-  /\ pod[d].up = "up" /\ left.restarts > 0
+  /\ pod[d].up = "up" \/ (pod[d].up = "starting" /\ pod[d].trial # None)
+  /\ left.restarts > 0
   /\ left' = [left EXCEPT !.restarts = @ - 1]
   /\ pod' = [pod EXCEPT ![d].up = "starting", ![d].serves = None, ![d].loading = None, ![d].trial = None,
                         ![d].head = IF On("KeepHead") THEN @ ELSE NoHead]
@@ -507,7 +519,7 @@ PublisherStep(p) ==
   \/ Start(p) \/ Plan(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
   \/ \E d \in Pods : Ask(p, d) \/ Confirm(p, d) \/ Acknowledge(p, d) \/ End(p, d)
 GivesUp(p) == GiveUpUpload(p) \/ GiveUp(p) \/ GiveUpUnknown(p) \/ FinishPartly(p)
-PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d) \/ StartLoad(d) \/ EndLoad(d)
+PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d) \/ StartLoad(d) \/ EndLoad(d) \/ Unload(d)
 
 Next ==
   \/ \E p \in Publishers : PublisherStep(p) \/ GivesUp(p) \/ Timeout(p) \/ Crash(p)
@@ -521,7 +533,7 @@ Spec == Init /\ [][Next]_vars
 LiveSpec ==
   /\ Init /\ [][Next \/ \E m \in net : Lose(m)]_vars
   /\ \A p \in Publishers : WF_vars(PublisherStep(p)) /\ WF_vars(GivesUp(p)) /\ WF_vars(Timeout(p))
-  /\ \A d \in Pods : /\ WF_vars(ReadHead(d)) /\ WF_vars(Download(d)) /\ WF_vars(Missing(d)) /\ WF_vars(Load(d)) /\ WF_vars(StartLoad(d)) /\ WF_vars(EndLoad(d))
+  /\ \A d \in Pods : /\ WF_vars(ReadHead(d)) /\ WF_vars(Download(d)) /\ WF_vars(Missing(d)) /\ WF_vars(Load(d)) /\ WF_vars(StartLoad(d)) /\ WF_vars(EndLoad(d)) /\ WF_vars(Unload(d))
                      /\ WF_vars(StartPod(d)) /\ WF_vars(RegainS3(d)) /\ WF_vars(Expire(d))
 
 (* States that differ only in what nothing reads any more are one state.    *)

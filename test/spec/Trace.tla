@@ -37,13 +37,14 @@ Refusal(p) == \E m \in net : m.type = "trial" /\ m.by = p /\ ReceiveTrial(m) /\ 
 NotSeen ==
   \/ Kind = "head" /\ Step[3] = "fence" /\ (Timeout(By) \/ Check(By))
   \/ Kind = "exit" /\ (Timeout(By) \/ Check(By) \/ GivesUp(By) \/ Ended(By) \/ Finish(By) \/ Refusal(By))
+  \/ Kind = "trial" /\ pod[By].up = "starting" /\ (Download(By) \/ StartLoad(By))  \* it began to load head before
   \/ Kind = "state" /\ LET me == pod[By]
                           reads == me.head.generation < Step[5]
                           loads == ~reads /\ Step[3] \notin {"none", Reports(By)}
                           begins == Step[3] = "none" /\ me.serves # None
                       IN \/ reads /\ ReadHead(By) /\ pod'[By].head.generation <= Step[5]
                          \/ loads /\ (EndLoad(By) \/ FallBack(By))
-                         \/ (loads \/ begins) /\ (Download(By) \/ StartLoad(By))
+                         \/ (loads \/ begins) /\ (Download(By) \/ StartLoad(By) \/ Unload(By))
 
 (* A request to a pod is lost, or refused.                                  *)
 Drop(d) == net' = WithoutStale(net, d) /\ UNCHANGED <<s3, pub, pod, left, was>>

@@ -26,6 +26,8 @@ export interface Scenario {
   crash?: boolean;
   giveUp?: boolean;
   lateUploads?: boolean;
+  /** Publishers are told which pods are ready. Default: true. */
+  knowsReady?: boolean;
   /** Agents get old heads, and loads end late. */
   slowPods?: boolean;
   /** How often a request that replaces head.json or deletes an object may be applied. */
@@ -63,6 +65,7 @@ export function constantsOf(scenario: Scenario): Record<string, Value> {
     CanCrash: scenario.crash ?? false,
     CanGiveUp: scenario.giveUp ?? true,
     Copies: scenario.copies ?? 1,
+    KnowsReady: scenario.knowsReady ?? true,
     LateUploads: scenario.lateUploads ?? false,
     SlowPods: scenario.slowPods ?? false,
   };

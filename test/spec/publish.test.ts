@@ -35,6 +35,8 @@ const PRUNE = { p1: 'publish', p2: 'prune' } as const;
 const REUSE = { commands: PRUNE, numbers: { p1: 0, p2: 3 }, bytes: { p1: 0, p2: 3 } } as const;
 const SAME_NUMBER = { commands: TWO, numbers: { p1: 2, p2: 2 }, lateUploads: true } as const;
 
+/** No pod can load the release that head.json names. */
+const NO_POD_SERVES = { commands: PUBLISH, up: [], bad: [['r1', 'a']] as [string, string][] };
 /** A pod starts during a prune. */
 const START = { commands: PRUNE, pods: ['a', 'b'], up: ['a'], giveUp: false };
 /** S3 fails and stays away, and a pod restarts. */
@@ -102,6 +104,14 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long
     pods: ['a', 'b', 'c'],
     bad: [['p1', 'c']],
     restarts: 1,
+  },
+  {
+    title: 'no pod serves head, and one pod does not load the release either',
+    ...NO_POD_SERVES,
+    pods: ['a', 'b'],
+    bad: ['a', 'b'].map((pod): [string, string] => ['r1', pod]).concat([['p1', 'b']]),
+    restarts: 1,
+    crash: true,
   },
   { title: 'only the canary is asked for a bad release', ...BAD_EVERYWHERE, formulas: ['OnlyTheCanaryIsAsked'] },
   {
@@ -172,6 +182,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
   { without: ['Generation'], violates: 'FailedMeansNot', commands: TWO },
   { without: ['History'], violates: 'FailedMeansNot', commands: TWO },
   { without: ['HomeFirst'], violates: 'PodsComeUp', kind: 'end', ...RESTART },
+  { without: ['HomeNothing'], violates: 'TrialsEnd', kind: 'end', ...NO_POD_SERVES, crash: true },
   { without: ['IfMatch'], violates: 'FailedMeansNot', commands: TWO },
   { without: ['IfMatch'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['KeepHead', 'HomeFirst'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
@@ -206,6 +217,7 @@ const POSSIBLE: (Scenario & { title: string; formula: string })[] = [
   { title: 'a publish and a rollback succeed', formula: 'NeverAllOk', commands: { p1: 'publish', p2: 'rollback' } },
   { title: 'a publish and a prune succeed', formula: 'NeverAllOk', commands: PRUNE },
   { title: 'a publish asks a pod that joins', formula: 'NeverAllOk', commands: PUBLISH, pods: ['a', 'b'], up: ['a'] },
+  { title: 'a publish succeeds on a pod that cannot load head', formula: 'NeverAllOk', ...NO_POD_SERVES },
   { title: 'a prune deletes', formula: 'NeverDeleted', commands: PRUNE },
   { title: 'a commit is fenced', formula: 'NeverFenced', commands: PUBLISH },
   { title: 'a publish is incomplete', formula: 'NeverPartial', commands: PUBLISH },

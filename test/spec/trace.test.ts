@@ -37,6 +37,7 @@ const SCENARIO: Scenario = {
   failures: MANY,
   crash: true,
   slowPods: true,
+  knowsReady: false,
 };
 
 /** Of each trace, how many observations a run of the specification explains. */

@@ -54,7 +54,7 @@ export class ReleaseWriter {
   async write(
     models: Record<string, TestModel>,
     change = (file: ReleasedFile): ReleasedFile => file,
-    more: Pick<Manifest, 'drainSeconds'> = {},
+    more: Pick<Manifest, 'unloadFirst'> = {},
   ): Promise<WrittenRelease> {
     const head = await this.readHead();
     const secret = randomBytes(16).toString('hex');
@@ -163,6 +163,7 @@ export class TestAgent {
       loadTimeoutMs: 60_000,
       pollMs: 300,
       spreadMs: 0,
+      leaveMs: 1000,
       onEvent: (event) => this.events.push(event),
       ...options,
     });

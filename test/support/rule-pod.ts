@@ -30,6 +30,7 @@ export class RulePod {
       spreadMs: 0,
       watchMs: 50,
       retryMs: 50,
+      leaveMs: 100,
     });
   }
 

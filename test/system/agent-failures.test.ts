@@ -239,14 +239,14 @@ describe('a model that does not fit into memory twice', () => {
   test('is refused, with the memory that is missing and what to do', async () => {
     const { reason, hint } = await refusal(await releases.write({ a: model(1), large: large(2) }), {});
     expect(reason).toMatch(/^Triton cannot load large: .*CUDA out of memory\. Tried to allocate 9\.00 GiB/);
-    expect(hint).toContain('--drain 30');
+    expect(hint).toContain('--unload-first');
   });
 
-  test.each<[text: string, drainSeconds: number, ttlSeconds: number, isServed: boolean]>([
-    ['is replaced with drain while the pod is not Ready', 1, 60, true],
-    ['is served as before if the publisher dies during the drain', 30, 2, false],
-  ])('%s, and no request fails that goes to Ready pods only', async (_, drainSeconds, ttlSeconds, isServed) => {
-    const release = await releases.write({ a: model(1), large: large(2) }, undefined, { drainSeconds });
+  test.each<[text: string, ttlSeconds: number, isServed: boolean]>([
+    ['is replaced outside of the Service', 60, true],
+    ['is served as before if the publisher dies while the pod leaves the Service', 1, false],
+  ])('%s, and no request fails that goes to Ready pods only', async (_, ttlSeconds, isServed) => {
+    const release = await releases.write({ a: model(1), large: large(2) }, undefined, { unloadFirst: true });
     const stop = new AbortController();
     const failed: unknown[] = [];
     let answers = 0;
@@ -267,7 +267,7 @@ describe('a model that does not fit into memory twice', () => {
     await until('the pod is not Ready', () => !agent.state.ready);
     if (isServed) {
       await until('the trial', () => isTried() && agent.state.ready);
-      await endTrial({ id }, release); // Back to home, which has to be drained too.
+      await endTrial({ id }, release); // Back to home, for which the pod leaves too.
     }
     await until('home', () => serves(first)() && agent.state.ready);
     stop.abort();
@@ -282,7 +282,7 @@ describe('a model that does not fit into memory twice', () => {
     // Version 3 leaves a process behind that holds the lock, and fails: memory that is lost. The process opens the file
     // itself, because the processes that share an open file share its lock.
     const leak = `import os, time\nif os.fork() == 0:\n    own = open("${lock}")\n    fcntl.flock(own, fcntl.LOCK_EX)\n    time.sleep(600)\n    os._exit(0)\ntime.sleep(1)\n`;
-    const release = await releases.write({ a: model(1), large: large(3, leak) }, undefined, { drainSeconds: 0 });
+    const release = await releases.write({ a: model(1), large: large(3, leak) }, undefined, { unloadFirst: true });
     const request = join(agent.directory, RESTART_FILE);
     await agent.try(release);
     await until('the agent asks for a restart', () => existsSync(request));

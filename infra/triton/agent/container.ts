@@ -15,6 +15,7 @@ import {
   type SecretNames,
 } from '../server-container';
 import type { ResolvedTritonArgs } from '../settings';
+import { leaveSeconds } from '../timeouts';
 import { configMapFiles, NODE_FLAGS } from './program';
 
 type Container = input.core.v1.Container;
@@ -65,6 +66,8 @@ export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretName
       String(settings.gpusPerPod),
       '--load-timeout',
       String(loadTimeoutSeconds(settings)),
+      '--leave-seconds',
+      String(leaveSeconds(settings)),
     ],
     env: [
       ...plain({ HOME: '/', AWS_REGION: region, ...NO_METADATA }),

@@ -46,8 +46,8 @@ export interface ApplyOptions extends RolloutOptions {
   commitStore?: S3Store | undefined;
   /** With agents: make the release the current one although no replica has tried it. */
   untried?: boolean;
-  /** With agents: see `drainSeconds` of a manifest. */
-  drainSeconds?: number | undefined;
+  /** With agents: see `unloadFirst` of a manifest. */
+  unloadFirst?: boolean | undefined;
   /** With agents: times that tests shorten. */
   trials?: Partial<TrialOptions>;
   /** Undefined: there is no rollout. */

@@ -24,7 +24,7 @@ export class WaitForLock {
     if (heldBy === undefined) return false;
     if (Date.now() > this.deadline) {
       throw new UserError(`another publisher is at work: ${heldBy}`, {
-        hint: 'wait until it has finished, or raise --lock-timeout; the lock of a publisher that died expires after a minute',
+        hint: 'wait until it has finished, or raise --wait; the lock of a publisher that died expires after a minute',
       });
     }
     if (this.announced !== heldBy) this.options.onStage?.(`another publisher is at work, waiting: ${heldBy}`);

@@ -48,8 +48,10 @@ export async function listReleases(
   limit: number,
 ): Promise<ListedRelease[]> {
   if ((await readFormat(store, location)) === FORMAT) {
-    const { newestFirst, current } = await RetainedReleases.read({ store, location });
-    return describeReleases(newestFirst, limit, current?.id, () => []);
+    const retained = await RetainedReleases.read({ store, location });
+    // One more than requested, to compute the changes of the last one.
+    const releases = await retained.readAll(retained.ids.slice(0, limit + 1));
+    return describeReleases(releases, limit, retained.current?.id, () => []);
   }
   const [head, ids] = await Promise.all([readHead(store, location), releaseIds(store, location)]);
   const releases: Release[] = [];

@@ -30,7 +30,15 @@ export class AgentError extends UserError {
     readonly status: number,
     readonly body: Readonly<Record<string, unknown>> = {},
   ) {
-    super(message, status === 410 ? { hint: RUN_AGAIN } : {});
+    super(message);
+  }
+}
+
+/** Another publisher is trying a release, or has made another one the current one. */
+export class AnotherPublisherError extends UserError {
+  override readonly name = 'AnotherPublisherError';
+  constructor(message: string, cause?: unknown) {
+    super(message, { hint: RUN_AGAIN, cause });
   }
 }
 

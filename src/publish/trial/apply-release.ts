@@ -12,12 +12,14 @@ import { ourName } from '../lock';
 import { requireConditions } from '../require-conditions';
 import type { ReleaseArchive } from '../release/archive';
 import type { Release } from '../release/release';
-import { AgentClient, AgentError } from './agent-client';
-import { HeadFile } from './head-file';
+import { isChanged } from '../plan/plan';
+import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
+import { HeadFile, RETAINED } from './head-file';
 import { migrate } from './migrate';
 import { mixedPods, type AgentMode } from './mode';
 import { newId } from './new-id';
 import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
+import { requireNoReleases } from './repair-head';
 import { asRelease, readAgentSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
@@ -25,10 +27,33 @@ import { repairView } from './view';
 
 /** A trial ends after this time if its publisher is gone. */
 const TTL_SECONDS = 60;
-const POLL_MS = 500;
+const POLL_MS = 1000;
+/** Time beside the loads of models: to leave the Service, to download, and to ask. */
+const BESIDE_MS = 300_000;
+/** Time between two attempts while another publisher is active, at least. */
+const WAIT_MS = 2000;
 
 /**
- * Publishes a release through agents, or leaves everything as it was:
+ * Publishes a release through agents, or leaves everything as it was. Waits for another publisher, and then begins again.
+ *
+ * @param getTarget returns the desired state, given the current release
+ */
+export async function applyRelease(getTarget: GetTarget, mode: AgentMode, options: ApplyOptions): Promise<ApplyResult> {
+  const deadline = Date.now() + options.lockTimeoutMs;
+  for (;;) {
+    try {
+      return await applyOnce(getTarget, mode, options);
+    } catch (error) {
+      if (!(error instanceof AnotherPublisherError) || Date.now() > deadline) throw error;
+      options.onStage?.(`wait for another publisher: ${error.message}`);
+      await abortable(sleep(WAIT_MS * (1 + Math.random())), options.signal);
+    }
+  }
+}
+
+type GetTarget = (release: Release | undefined, archive: ReleaseArchive) => Promise<DesiredState>;
+
+/**
  *
  * 1. read head.json; every decision refers to this content of it
  * 2. upload what no retained release has, and write the manifest
@@ -37,14 +62,8 @@ const POLL_MS = 500;
  * 5. wait until every replica has noticed; then repair the view
  *
  * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/spec/Publish.tla specifies this.
- *
- * @param getTarget returns the desired state, given the current release
  */
-export async function applyRelease(
-  getTarget: (release: Release | undefined, archive: ReleaseArchive) => Promise<DesiredState>,
-  mode: AgentMode,
-  options: ApplyOptions,
-): Promise<ApplyResult> {
+async function applyOnce(getTarget: GetTarget, mode: AgentMode, options: ApplyOptions): Promise<ApplyResult> {
   const { store, location } = options;
   const where = formatLocation(location);
   if (mode.migrate) {
@@ -58,19 +77,21 @@ export async function applyRelease(
   if (mode.plain.length > 0) throw mixedPods(mode.plain);
   const head = new HeadFile(options.commitStore ?? store, location);
   const snapshot = await readAgentSnapshot(head, where);
+  if (snapshot.base.head === undefined) await requireNoReleases(store, location);
   const { current } = snapshot;
-  const target = await getTarget(current, new RetainedReleases(snapshot, head, options));
+  const archive = new RetainedReleases(snapshot, head, options);
+  const target = await getTarget(current, archive);
   requireRemovable(target, current);
   const remove = reverseTopologicalOrder(target.remove, current);
   const { replacePublished } = target;
-  const planned = await planRelease(target.models, snapshot, { store, location, remove, replacePublished });
+  const planned = await planRelease(target.models, archive, { store, location, remove, replacePublished });
   const { plan } = planned;
   options.onPlan?.(plan);
   requireNoConflict(plan, target);
   await target.check?.(plan);
-  await requireReaders(mode, options);
-  if (options.dryRun === true) return { plan, release: current, isNew: false };
   const isNew = needsRelease(plan, snapshot);
+  await requireReaders(mode, options, isNew);
+  if (options.dryRun === true) return { plan, release: current, isNew: false };
   const { release, replicas } = isNew
     ? await commit(planned, { target, snapshot, head, mode, options })
     : { release: current, replicas: options.untried === true ? [] : await untilServed(current, mode, options) };
@@ -96,20 +117,37 @@ export async function applyRelease(
 }
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
-async function requireReaders({ agents }: AgentMode, { location, onStage, untried }: ApplyOptions): Promise<void> {
+async function requireReaders(
+  { agents }: AgentMode,
+  { location, onStage, untried }: ApplyOptions,
+  isNew: boolean,
+): Promise<void> {
   const found = (await agents?.list()) ?? [];
   if (agents !== undefined && found.length === 0 && untried !== true) {
     throw new UserError(`no replica is running that could try the release: ${agents.describe()}`, {
       hint: 'start one; or add --untried: replicas that start later then load the release without a trial',
     });
   }
-  for (const address of found.filter(({ ready }) => ready !== false)) {
-    const where = formatLocation(location);
-    const { format, repository = where } = await new AgentClient(address).getState().catch((error: unknown) => {
-      if (!(error instanceof AgentError)) throw error;
-      onStage?.(error.message);
-      return { format: FORMAT, repository: where };
-    });
+  const where = formatLocation(location);
+  const ready = found.filter((address) => address.ready !== false);
+  const [only, ...others] = ready;
+  if (isNew && untried !== true && only !== undefined && others.length === 0) {
+    onStage?.(
+      `only ${only.name} gets requests, so clients reach the release while it is tried, and find no model while an ensemble ` +
+        'and its steps change their interface; with a second replica they would not',
+    );
+  }
+  const states = await Promise.all(
+    ready.map((address) =>
+      new AgentClient(address).getState().catch((error: unknown) => {
+        if (!(error instanceof AgentError)) throw error;
+        onStage?.(error.message);
+        return { format: FORMAT, repository: where };
+      }),
+    ),
+  );
+  for (const [i, address] of ready.entries()) {
+    const { format = FORMAT, repository = where } = states[i] ?? {};
     if (repository !== where) {
       throw new UserError(`the agent of ${address.name} serves ${repository}, not ${where}`, {
         hint: 'name the repository of these replicas, or the replicas of this repository',
@@ -138,7 +176,7 @@ async function commit(
   planned: ReleasePlan,
   { target, snapshot: { base, current }, head, mode, options }: Change,
 ): Promise<{ release: AgentRelease; replicas: string[] }> {
-  const { store, location, signal, onStage, onBytes, noAsk, untried, drainSeconds } = options;
+  const { store, location, signal, onStage, onBytes, noAsk, untried, unloadFirst } = options;
   if (mode.agents === undefined && untried !== true) {
     throw new UserError('no replicas were given, so no replica would try the release', {
       hint: 'add --stack, --selector, or --triton with --agent; or add --untried: replicas then load the release without a trial',
@@ -164,7 +202,7 @@ async function commit(
     restores: target.restores,
     notAsked: noAsk === true || untried === true ? true : undefined,
     trialKey: sha256Hex(secret),
-    drainSeconds,
+    unloadFirst: unloadFirst === true ? true : undefined,
     models,
   };
   const body = encodeManifest(manifest);
@@ -175,7 +213,7 @@ async function commit(
   const next = {
     release: id,
     manifestSha256,
-    retained: [...(base.head?.retained ?? []), id],
+    retained: [...(base.head?.retained ?? []), id].slice(-RETAINED),
     sweptBefore,
     writer: id,
   };
@@ -188,8 +226,7 @@ async function commit(
     {
       ...{ agents: mode.agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
       ask: noAsk !== true,
-      drain: drainSeconds !== undefined,
-      timeoutMs: options.loadTimeoutMs * Math.max(1, planned.plan.models.length),
+      timeoutMs: options.loadTimeoutMs * Math.max(1, planned.plan.models.filter(isChanged).length) + BESIDE_MS,
       ...options.trials,
     },
   );
@@ -243,12 +280,12 @@ async function untilServed(
   for (;;) {
     signal?.throwIfAborted();
     const due = ((await agents?.list()) ?? []).filter(({ ready }) => ready !== false);
-    const late: string[] = [];
-    for (const address of due) {
-      const state = await new AgentClient(address).getState().catch(() => undefined);
-      if (state !== undefined && (current === undefined || state.release === current.id)) continue;
-      late.push(`${address.name}${(state?.problem ?? '') === '' ? '' : ` (${state?.problem})`}`);
-    }
+    const states = await Promise.all(due.map((one) => new AgentClient(one).getState().catch(() => undefined)));
+    const late = due.flatMap(({ name }, i) => {
+      const state = states[i];
+      if (state !== undefined && (current === undefined || state.release === current.id)) return [];
+      return [`${name}${(state?.problem ?? '') === '' ? '' : ` (${state?.problem})`}`];
+    });
     if (late.length === 0) return due.map(({ name }) => name);
     if (Date.now() > deadline) {
       throw new PartialFailureError(

@@ -3,7 +3,7 @@ import { PartialFailureError, UserError } from '../../core/errors';
 import { encodeHead, parseHead, type Head } from '../../release/head';
 import { parseManifest, type Manifest } from '../../release/manifest';
 import type { PutCondition, S3Store } from '../../s3/store';
-import { RUN_AGAIN } from '../lock';
+import { AnotherPublisherError } from './agent-client';
 import { headKey, releaseKey, type RepositoryLocation } from '../../release/location';
 
 /** A content of head.json, which a change of the repository is based on. */
@@ -16,10 +16,8 @@ export interface Base {
   generation: number;
 }
 
-/** Another publisher has changed head.json since it was read. */
-export class OvertakenError extends UserError {
-  override readonly name = 'OvertakenError';
-}
+/** Releases that head.json retains, so that its size and the cost of a publish do not grow with the history. */
+export const RETAINED = 20;
 
 /** Deadline of each request of a store for commits, in ms. */
 export const COMMIT_MS = 10_000;
@@ -30,6 +28,9 @@ const RETRY_MS = 500;
 
 /** The pointer to the current release. It is only ever replaced if it is still the content that was read. */
 export class HeadFile {
+  /** Manifests never change. */
+  private readonly manifests = new Map<string, Manifest>();
+
   /** @param store sends each request within COMMIT_MS, so that none is under way for long */
   constructor(
     private readonly store: S3Store,
@@ -46,7 +47,7 @@ export class HeadFile {
   /**
    * Replaces the base with the next generation. Returns if the release is, or was, the current one; otherwise it never
    * will be, unless the error says that this is unknown. test/spec/Publish.tla specifies this (Commit, Check, Fence).
-   * @throws OvertakenError if another publisher changed head.json first
+   * @throws AnotherPublisherError if another publisher changed head.json first
    * @throws PartialFailureError if the outcome cannot be found out
    */
   async replace(base: Base, next: Omit<Head, 'generation'>): Promise<number> {
@@ -71,8 +72,7 @@ export class HeadFile {
       try {
         const now = await this.read();
         if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
-        if (now.generation !== base.generation)
-          throw new OvertakenError(overtaken(now.head), { hint: RUN_AGAIN, cause: reason });
+        if (now.generation !== base.generation) throw new AnotherPublisherError(overtaken(now.head), reason);
         if (base.head === undefined) {
           // Before the first release there is nothing else to write: the same request, sent again, settles it.
           await this.put({ ...next, generation: base.generation + 1 }, base.condition);
@@ -82,7 +82,7 @@ export class HeadFile {
         await this.put({ ...base.head, writer: next.writer, generation: base.generation + 1 }, base.condition);
         throw new UserError(`head.json was not changed: ${(reason as Error).message}`, { cause: reason });
       } catch (error) {
-        if (error instanceof OvertakenError || (error as Error).cause === reason) throw error;
+        if (error instanceof AnotherPublisherError || (error as Error).cause === reason) throw error;
       }
       await sleep(RETRY_MS);
     }
@@ -102,9 +102,14 @@ export class HeadFile {
   }
 
   async readManifest(id: string): Promise<Manifest | undefined> {
+    const known = this.manifests.get(id);
+    if (known !== undefined) return known;
     const key = releaseKey(this.location, id);
     const found = await this.store.get(key);
-    return found === undefined ? undefined : parseManifest(found.body, `s3://${this.store.bucket}/${key}`);
+    if (found === undefined) return undefined;
+    const manifest = parseManifest(found.body, `s3://${this.store.bucket}/${key}`);
+    this.manifests.set(id, manifest);
+    return manifest;
   }
 
   private async put(head: Head, condition: PutCondition): Promise<void> {

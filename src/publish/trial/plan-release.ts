@@ -8,7 +8,7 @@ import { CONFIG_FILE, getVersion, isTraceRecord } from '../keys';
 import { computeChecksum, type DesiredModel, type DesiredObject } from '../plan/desired';
 import { isChanged, isGoldenChanged, type Plan, type PlannedModel, type PlannedObject } from '../plan/plan';
 import { manifestConfig } from './config-texts';
-import { isBeside, type AgentSnapshot } from './snapshot';
+import { isBeside, type AgentRelease, type AgentSnapshot, type RetainedReleases } from './snapshot';
 
 /** A plan, and what the manifest needs beyond it. */
 export interface ReleasePlan {
@@ -29,7 +29,8 @@ export interface PlanReleaseOptions {
 }
 
 /**
- * Compares the desired models with the retained releases by content. An object has the action
+ * Compares the desired models with the current release by content, and with the other retained ones if the bucket has
+ * files that the current one lacks. An object has the action
  *
  * | a retained release has its path | content | action                                                      |
  * | ------------------------------- | ------- | ----------------------------------------------------------- |
@@ -42,23 +43,25 @@ export interface PlanReleaseOptions {
  */
 export async function planRelease(
   desired: readonly DesiredModel[],
-  { current, retained }: AgentSnapshot,
+  archive: RetainedReleases,
   { store, location, remove, replacePublished = false }: PlanReleaseOptions,
 ): Promise<ReleasePlan> {
-  const known = new Map<string, ReleasedFile[]>();
-  for (const { manifest } of retained) {
-    for (const [name, { files }] of Object.entries(manifest.models)) {
-      for (const file of files) {
-        // The bytes of a version may be stored under another key.
-        const key = isBeside(file) ? archiveKey(location, file.checksum) : `${location.prefix}/${name}/${file.path}`;
-        known.set(key, [...(known.get(key) ?? []), file]);
-      }
-    }
-  }
+  const { current } = archive;
   const models = desired.map((model) => ({
     ...model,
     objects: model.objects.filter((object) => isNeeded(model, object)),
   }));
+  let known = getFiles(current === undefined ? [] : [current], location);
+  const isThere = async ({ name, objects }: DesiredModel): Promise<boolean> => {
+    const inVersions = objects.filter(({ key }) => getVersion(key) !== undefined);
+    const lacking = inVersions.map(({ key }) => `${location.prefix}/${key}`).filter((key) => !known.has(key));
+    if (lacking.length === 0) return false;
+    const listed = new Set((await store.list(`${location.prefix}/${name}/`)).map(({ key }) => key));
+    return lacking.some((key) => listed.has(key));
+  };
+  if (archive.ids.length > 1 && (await Promise.all(models.map(isThere))).includes(true)) {
+    known = getFiles(await archive.readAll(), location);
+  }
   const released = new Map<DesiredObject, ReleasedFile>();
   const planned = new Map<DesiredObject, PlannedObject>();
   await forEachLimited(
@@ -108,6 +111,23 @@ export async function planRelease(
     lost: [],
   };
   return { plan, released, configs };
+}
+
+/** The files of releases, by their keys in a model repository, or by content. */
+function getFiles(releases: readonly AgentRelease[], location: RepositoryLocation): Map<string, ReleasedFile[]> {
+  const known = new Map<string, ReleasedFile[]>();
+  for (const { manifest } of releases) {
+    for (const [name, { files }] of Object.entries(manifest.models)) {
+      for (const file of files) {
+        // The bytes of a version may be stored under another key.
+        const key = isBeside(file) ? archiveKey(location, file.checksum) : `${location.prefix}/${name}/${file.path}`;
+        const same = known.get(key);
+        if (same === undefined) known.set(key, [file]);
+        else same.push(file);
+      }
+    }
+  }
+  return known;
 }
 
 /** Whether the next release would differ from the current one, or is the first one. */

@@ -3,8 +3,8 @@ import { forEachLimited } from '../../core/concurrency';
 import type { Head } from '../../release/head';
 import type { S3Store } from '../../s3/store';
 import { getVersion } from '../keys';
-import { RUN_AGAIN } from '../lock';
-import { OvertakenError, type HeadFile } from './head-file';
+import { AnotherPublisherError } from './agent-client';
+import type { HeadFile } from './head-file';
 import type { AgentRelease, AgentSnapshot } from './snapshot';
 
 /** The newest releases that a prune retains, and the time for which it retains every release. */
@@ -28,9 +28,11 @@ export interface PrunePlan {
  * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
  * uploaded them for its release. Golden requests are small, and stay: their keys are by content, so a publisher could not
  * write them under another key.
+ * @param retained the releases that head.json retains, newest first
  */
 export async function planPrune(
-  { base, retained, current }: AgentSnapshot,
+  { base, current }: AgentSnapshot,
+  retained: readonly AgentRelease[],
   store: S3Store,
   location: RepositoryLocation,
 ): Promise<PrunePlan> {
@@ -91,7 +93,7 @@ async function findCopies(
  * Deletes what a plan names. head.json first says which releases are retained and from when on an object may be named,
  * so that a publisher that has planned with others cannot commit. Only the newest versions are deleted, so the prune can
  * be undone while the bucket keeps earlier versions.
- * @throws OvertakenError if another publisher changes head.json while objects are deleted
+ * @throws AnotherPublisherError if another publisher changes head.json while objects are deleted
  */
 export async function prune(
   { base }: AgentSnapshot,
@@ -104,9 +106,7 @@ export async function prune(
   await head.replaceOnce(base, next);
   for (let i = 0; i < orphans.length; i += BATCH) {
     if ((await head.read()).generation !== next.generation) {
-      throw new OvertakenError('another publisher changed head.json, so not everything was deleted', {
-        hint: RUN_AGAIN,
-      });
+      throw new AnotherPublisherError('another publisher changed head.json, so not everything was deleted');
     }
     await store.delete(orphans.slice(i, i + BATCH));
   }

@@ -14,27 +14,24 @@ export interface AgentRelease extends Release {
   manifest: Manifest;
 }
 
-/** The releases of a repository of format 3 at one generation of head.json. */
+/** A repository of format 3 at one generation of head.json. */
 export interface AgentSnapshot {
   base: Base;
   current: AgentRelease | undefined;
-  /** The releases that head.json retains, newest first. */
-  retained: AgentRelease[];
 }
 
-/** @throws UserError if a manifest that head.json names is missing */
+/** @throws UserError if the manifest of the current release is missing */
 export async function readAgentSnapshot(head: HeadFile, where: string): Promise<AgentSnapshot> {
   const base = await head.read();
-  const ids = [...(base.head?.retained ?? [])].reverse();
-  const manifests = await Promise.all(ids.map((id) => head.readManifest(id)));
-  const missing = ids.find((_, i) => manifests[i] === undefined);
-  if (missing !== undefined) {
-    throw new UserError(`cannot read release ${missing} of ${where}: its manifest is missing`, {
-      hint: 'restore the first version of that object',
-    });
-  }
-  const retained = (manifests as Manifest[]).map(asRelease);
-  return { base, current: retained.find(({ id }) => id === base.head?.release), retained };
+  return { base, current: base.head && (await requireRelease(head, base.head.release, where)) };
+}
+
+async function requireRelease(head: HeadFile, id: string, where: string): Promise<AgentRelease> {
+  const manifest = await head.readManifest(id);
+  if (manifest !== undefined) return asRelease(manifest);
+  throw new UserError(`cannot read release ${id} of ${where}: its manifest is missing`, {
+    hint: 'restore the first version of that object',
+  });
 }
 
 /** A model's objects under the keys of a Triton model repository, with the config.pbtxt of the view. */
@@ -92,22 +89,28 @@ export class RetainedReleases implements ReleaseArchive {
     return new RetainedReleases(await readAgentSnapshot(head, formatLocation(from.location)), head, from);
   }
 
-  get current(): Release | undefined {
+  get current(): AgentRelease | undefined {
     return this.snapshot.current;
   }
 
-  get newestFirst(): readonly Release[] {
-    return this.snapshot.retained;
+  /** Ids, newest first. */
+  get ids(): string[] {
+    return [...(this.snapshot.base.head?.retained ?? [])].reverse();
   }
 
-  find(id: string): Promise<Release> {
-    const { retained } = this.snapshot;
-    const same = retained.filter((release) => release.id === id);
-    const [only, ...others] = same.length > 0 ? same : retained.filter((release) => release.id.includes(id));
-    if (only !== undefined && others.length === 0) return Promise.resolve(only);
+  /** @throws UserError if a manifest is missing */
+  readAll(ids: readonly string[] = this.ids): Promise<AgentRelease[]> {
+    return Promise.all(ids.map((id) => requireRelease(this.head, id, formatLocation(this.from.location))));
+  }
+
+  async find(id: string): Promise<Release> {
+    const { ids } = this;
+    const same = ids.filter((one) => one === id);
+    const [only, ...others] = same.length > 0 ? same : ids.filter((one) => one.includes(id));
+    if (only !== undefined && others.length === 0) return (await this.readAll([only]))[0] as AgentRelease;
     throw new UserError(
       `${formatLocation(this.from.location)} retains ${only === undefined ? 'no' : 'more than one'} release whose id contains "${id}"`,
-      { hint: `retained releases: ${retained.map((release) => release.id).join(', ')}` },
+      { hint: `retained releases: ${ids.join(', ')}` },
     );
   }
 

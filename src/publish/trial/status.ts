@@ -1,11 +1,12 @@
 import type { ReplicaSource } from '../../cluster/source';
 import type { AgentState } from '../../release/agent-api';
-import type { RepositoryLocation } from '../../release/location';
+import { archiveKey, type RepositoryLocation } from '../../release/location';
 import type { S3Store } from '../../s3/store';
 import type { ReplicaStatus, ReplicaVersion, RepositoryStatus } from '../status';
 import type { Release } from '../release/release';
 import { AgentClient } from './agent-client';
-import { RetainedReleases } from './snapshot';
+import { requireNoReleases } from './repair-head';
+import { RetainedReleases, type AgentRelease } from './snapshot';
 
 /** What the agent of a replica reports, for people and scripts. */
 export type ReportedState = Pick<
@@ -23,6 +24,7 @@ export async function agentStatus(
   source: ReplicaSource | undefined,
 ): Promise<RepositoryStatus> {
   const { current } = await RetainedReleases.read({ store, location });
+  if (current === undefined) await requireNoReleases(store, location);
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(
     found.map(async ({ name, uid = name, agentUrl: url }): Promise<ReplicaStatus> => {
@@ -34,7 +36,29 @@ export async function agentStatus(
       }
     }),
   );
-  return { release: current, publishing: undefined, unfinished: [], drift: [], replicas };
+  return {
+    release: current,
+    publishing: undefined,
+    unfinished: [],
+    drift: await findMissing(current, store, location),
+    replicas,
+  };
+}
+
+/** Files of the release that are gone from the bucket, so that a pod that starts could not fetch them. */
+async function findMissing(
+  current: AgentRelease | undefined,
+  store: S3Store,
+  location: RepositoryLocation,
+): Promise<string[]> {
+  const keys = Object.values(current?.manifest.models ?? {}).flatMap(({ files }) => files.map(({ key }) => key));
+  const prefixes = [`${location.prefix}/`, archiveKey(location, '')].filter((prefix) =>
+    keys.some((key) => key.startsWith(prefix)),
+  );
+  const listed = new Set(
+    (await Promise.all(prefixes.map((prefix) => store.list(prefix)))).flat().map(({ key }) => key),
+  );
+  return keys.filter((key) => !listed.has(key)).map((key) => `${key} is missing`);
 }
 
 function describeReplica(replica: string, state: AgentState, current: Release | undefined): ReplicaStatus {

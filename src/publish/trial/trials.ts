@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../../core/abort';
 import { PartialFailureError, UserError } from '../../core/errors';
 import { formatDuration } from '../../core/format';
-import type { AgentState, TrialOutcome } from '../../release/agent-api';
-import { RUN_AGAIN } from '../lock';
-import { AgentClient, AgentError, type AgentAddress, type AgentSource } from './agent-client';
+import { nextCommand } from '../../core/next-command';
+import type { AgentState, TrialRequest } from '../../release/agent-api';
+import { AgentClient, AgentError, AnotherPublisherError, type AgentAddress, type AgentSource } from './agent-client';
 
 /** The release that pods are asked to try. */
 export interface TriedRelease {
@@ -25,10 +25,10 @@ export interface TrialOptions {
   ttlSeconds: number;
   /** Time for one pod, from the request until it serves the release. */
   timeoutMs: number;
+  /** Time until a pod accepts the trial, or until one is there that may. */
+  firstMs?: number;
   /** Time for the pods to go back after a failure. Default: `timeoutMs`. */
   endMs?: number;
-  /** Whether a replica gets no requests while it loads, so that only one may do so at a time. Default: false. */
-  drain?: boolean;
   /** Whether each replica sends the models their golden requests before it reports the release as served. */
   ask?: boolean;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
@@ -38,6 +38,9 @@ export interface TrialOptions {
   signal?: AbortSignal | undefined;
   onStage?: ((text: string) => void) | undefined;
 }
+
+/** Whether a pod gets requests while it tries the release. */
+type Place = Pick<TrialRequest, 'outside' | 'alone'>;
 
 /** A pod that was asked to serve the release. */
 interface Asked {
@@ -50,14 +53,15 @@ interface Asked {
   leaseEnds: number;
 }
 
-/** The next step after a trial that ended for a reason that is not in the models. */
-const HINTS: Partial<Record<TrialOutcome, string>> = { overtaken: RUN_AGAIN, expired: 'run the command again' };
-
-const POLL_MS = 250;
+const POLL_MS = 1000;
+const FIRST_MS = 120_000;
 const LEFT_MS = 20_000;
 
-/** Part of the replicas that try the release at a time after the first: as a Deployment replaces pods by default. */
-const SHARE = 1 / 4;
+/**
+ * Replicas that change at a time, of so many, after the first: as a Deployment replaces pods by default. They may leave the
+ * Service meanwhile.
+ */
+const atATime = (replicas: number): number => Math.max(1, Math.floor(replicas / 4));
 
 /** Has pods serve a release that head.json does not name yet: first one, then some at a time. test/spec/Publish.tla specifies this. */
 export class Trials {
@@ -78,32 +82,55 @@ export class Trials {
    * @throws UserError with the reason of the first pod that does not serve it
    */
   async run(): Promise<string[]> {
-    const deadline = Date.now() + this.options.timeoutMs;
+    const { timeoutMs, firstMs = FIRST_MS, signal } = this.options;
+    const started = Date.now();
     for (;;) {
-      this.options.signal?.throwIfAborted();
+      signal?.throwIfAborted();
       const agents = await this.list();
-      // A pod that switches may be not ready for a moment.
-      const due = agents.filter(({ uid, ready }) => ready !== false || this.asked.has(uid));
+      const ready = agents.filter((agent) => agent.ready !== false);
+      // A pod that switches may be not ready for a moment. If none is ready, those are asked that cannot serve head.
+      const known = agents.filter(({ uid, ready }) => ready !== false || this.asked.has(uid));
+      const due = known.length > 0 ? known : await this.findBroken(agents, Date.now() - started > firstMs);
       const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
-      const isOneByOne = next.length === due.length || this.options.drain === true;
-      const most = isOneByOne ? 1 : Math.max(1, Math.floor(due.length * SHARE));
-      if (next.length > 0) await this.tryOnEach(next.slice(0, most));
-      else if (due.length === 0) await this.waitForFirst(agents, deadline);
-      else if (await this.areAllServed()) return due.map(({ name }) => name);
+      const isFirst = next.length === due.length;
+      const wave = next.slice(0, isFirst ? 1 : atATime(due.length));
+      const alone = ready.every(({ uid }) => wave.some((one) => one.uid === uid));
+      if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs)) {
+        throw new UserError(
+          `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
+          {
+            hint: 'read the log of its agent',
+          },
+        );
+      }
+      if (next.length > 0) await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
+      else if (due.length > 0 && (await this.areAllServed())) return due.map(({ name }) => name);
       // A trial with too little time left is asked for again when it has ended.
-      else await abortable(sleep(this.options.pollMs ?? POLL_MS), this.options.signal);
+      else await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
 
-  private async waitForFirst(agents: readonly AgentAddress[], deadline: number): Promise<void> {
-    const names = agents.length === 0 ? this.options.agents.describe() : agents.map(({ name }) => name).join(', ');
-    if (Date.now() > deadline) {
-      throw new UserError(`no replica is ready: ${names}`, {
+  /**
+   * Of replicas none of which is ready, those whose agent reports a problem, such as a current release that does not load.
+   * @throws UserError if it is late and there are none
+   */
+  private async findBroken(agents: readonly AgentAddress[], isLate: boolean): Promise<AgentAddress[]> {
+    const states = await Promise.all(
+      agents.map((agent) =>
+        new AgentClient(agent).getState().catch((error: unknown) => ({ problem: (error as Error).message })),
+      ),
+    );
+    const broken = agents.filter((_, i) => 'stateTag' in (states[i] ?? {}) && states[i]?.problem !== null);
+    if (broken.length > 0) return broken;
+    const problems = agents.map(({ name }, i) => states[i]?.problem ?? `${name} is starting`);
+    const text = `no replica is ready: ${agents.length === 0 ? this.options.agents.describe() : problems.join('; ')}`;
+    if (isLate) {
+      throw new UserError(text, {
         hint: 'run "npm run status" to see why; a release that no replica can try is committed with --untried',
       });
     }
-    this.announce(`no replica is ready, waiting: ${names}`);
-    await abortable(sleep(this.options.pollMs ?? POLL_MS), this.options.signal);
+    this.announce(`${text}; waiting`);
+    return [];
   }
 
   /** Reports a reason for waiting once. */
@@ -128,20 +155,20 @@ export class Trials {
    * Returns when each of the pods serves the release or is gone.
    * @throws what was thrown for the first pod that failed, after the others have stopped: none of them asks any more
    */
-  private async tryOnEach(addresses: readonly AgentAddress[]): Promise<void> {
+  private async tryOnEach(addresses: readonly AgentAddress[], place: Place): Promise<void> {
     const failed = new AbortController();
     const signals = [failed.signal, this.options.signal].filter((signal) => signal !== undefined);
     const tryOne = (address: AgentAddress): Promise<void> =>
-      this.tryOn(address, AbortSignal.any(signals)).catch((error: unknown) => failed.abort(error));
+      this.tryOn(address, place, AbortSignal.any(signals)).catch((error: unknown) => failed.abort(error));
     await Promise.all(addresses.map(tryOne));
     failed.signal.throwIfAborted();
   }
 
-  private async tryOn(address: AgentAddress, signal: AbortSignal): Promise<void> {
-    const { timeoutMs, onStage } = this.options;
+  private async tryOn(address: AgentAddress, place: Place, signal: AbortSignal): Promise<void> {
+    const { timeoutMs, firstMs = FIRST_MS, onStage } = this.options;
     const started = Date.now();
     const client = new AgentClient(address);
-    const deadline = Date.now() + timeoutMs;
+    let deadline = Date.now() + firstMs;
     let asked: Asked | undefined;
     for (;;) {
       signal.throwIfAborted();
@@ -149,17 +176,18 @@ export class Trials {
         const state = await client.getState();
         if (asked === undefined) {
           this.announce(`${client.name} loads the release`);
-          asked = await this.begin(address, client, state);
+          asked = await this.begin(address, client, state, place);
+          deadline = Date.now() + timeoutMs;
         } else if (isServed(state, asked.trial, this.release.id)) {
           asked.served = true;
           onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
-          if (this.options.drain === true) await this.untilReady(address.uid, signal);
+          await this.untilReady(address.uid, signal);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
-          const { reason, outcome, hint } = state.lastTrial;
-          throw new UserError(`${client.name} does not serve the release: ${reason ?? outcome}`, {
-            hint: hint ?? HINTS[outcome],
-          });
+          const { reason, outcome, hint = 'run the command again' } = state.lastTrial;
+          const message = `${client.name} does not serve the release: ${reason ?? outcome}`;
+          if (outcome === 'overtaken') throw new AnotherPublisherError(message);
+          throw new UserError(message, { hint });
         } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
       } catch (error) {
         if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
@@ -168,11 +196,13 @@ export class Trials {
         this.announce(error.message);
       }
       if (Date.now() > deadline) {
-        throw new UserError(`${client.name} did not load the release within ${timeoutMs / 1000} s`, {
+        throw new UserError(`${client.name} did not load the release within ${formatDuration(Date.now() - started)}`, {
           hint: 'allow more time with --load-timeout, or read the log of its agent',
         });
       }
-      await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
+      // A small model is loaded sooner than a large one.
+      const pollMs = Math.min(this.options.pollMs ?? POLL_MS, 50 + (Date.now() - started) / 4);
+      await abortable(sleep(pollMs), signal);
     }
   }
 
@@ -182,7 +212,9 @@ export class Trials {
     for (;;) {
       signal?.throwIfAborted();
       const found = (await this.list()).find((agent) => agent.uid === uid);
-      if (found?.ready !== false) return;
+      if (found === undefined) return;
+      const state = await new AgentClient(found).getState().catch(() => undefined);
+      if (found.ready !== false && state?.ready === true) return;
       if (Date.now() > deadline) {
         throw new UserError(`${found.name} serves, but is not ready`, { hint: 'run "npm run status" to see why' });
       }
@@ -193,13 +225,23 @@ export class Trials {
 
   /** Whether the request may succeed later: the pod starts, its state has changed, or another publisher may end. */
   private mayRetry({ status, body, message }: AgentError): boolean {
-    if (status === 409 && String(body['id']) < this.options.runId) {
-      throw new UserError(message, { hint: 'wait until that publisher has finished, then run the command again' });
+    if (status === 410 && this.release.base === 0) {
+      throw new UserError(message, {
+        hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}`,
+      });
+    }
+    if (status === 410 || (status === 409 && String(body['id']) < this.options.runId)) {
+      throw new AnotherPublisherError(message);
     }
     return [0, 409, 412, 503].includes(status);
   }
 
-  private async begin(address: AgentAddress, client: AgentClient, { stateTag }: AgentState): Promise<Asked> {
+  private async begin(
+    address: AgentAddress,
+    client: AgentClient,
+    { stateTag }: AgentState,
+    place: Place,
+  ): Promise<Asked> {
     const { runId, by, ttlSeconds, ask } = this.options;
     const { id: release, manifestSha256, base, secret } = this.release;
     const trial = `${runId}-${randomBytes(4).toString('hex')}`;
@@ -207,7 +249,8 @@ export class Trials {
     // Also if no answer comes: a failure then ends this trial too.
     this.asked.set(address.uid, asked);
     try {
-      await client.begin({ id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag, ask });
+      const request = { id: trial, release, manifestSha256, base, secret, ttlSeconds, by, stateTag, ask };
+      await client.begin({ ...request, ...place });
     } catch (error) {
       // An earlier request of ours began a trial, and its answer was lost.
       const running = error instanceof AgentError && error.status === 409 ? String(error.body['id']) : '';
@@ -225,9 +268,8 @@ export class Trials {
         const sent = Date.now();
         try {
           const renewal = { secret: this.release.secret, ttlSeconds, committed };
-          const { trial } = await asked.client.renew(asked.trial, renewal);
-          // However often a trial is renewed, the agent ends it after a longest time.
-          asked.leaseEnds = sent + 1000 * Math.min(ttlSeconds, trial?.leftSeconds ?? 0);
+          await asked.client.renew(asked.trial, renewal);
+          asked.leaseEnds = sent + 1000 * ttlSeconds;
         } catch (error) {
           // The trial has ended: the pod is asked again.
           if (error instanceof AgentError && error.status === 404) asked.served = false;
@@ -239,9 +281,13 @@ export class Trials {
   /** Whether each pod that was asked still serves the release under a trial of ours that lasts. */
   private async areAllServed(): Promise<boolean> {
     await this.renew();
+    await Promise.all(
+      [...this.asked.values()].map(async (asked) => {
+        const state = await asked.client.getState().catch(() => undefined);
+        if (state === undefined || !isServed(state, asked.trial, this.release.id)) asked.served = false;
+      }),
+    );
     for (const asked of this.asked.values()) {
-      const state = await asked.client.getState().catch(() => undefined);
-      if (state === undefined || !isServed(state, asked.trial, this.release.id)) asked.served = false;
       if (asked.leaseEnds - Date.now() < (this.options.leftMs ?? LEFT_MS)) asked.served = false;
     }
     return [...this.asked.values()].every(({ served }) => served);
@@ -262,15 +308,15 @@ export class Trials {
   }
 
   /**
-   * After a failure: ends the trials, and returns when every pod that was asked serves another release. Pods that leave the
-   * Service to go back do so one after the other, while the trials of the others go on.
+   * After a failure: ends the trials, and returns when every pod that was asked serves another release. Pods go back as they
+   * came, some at a time, while the trials of the others go on, because they may have to leave the Service.
    * @throws PartialFailureError
    */
   async end(): Promise<void> {
     const uids = [...this.asked.keys()];
     const late: string[] = [];
-    if (this.options.drain === true) for (const uid of uids) late.push(...(await this.endEach([uid])));
-    else late.push(...(await this.endEach(uids)));
+    const most = atATime(uids.length);
+    for (let i = 0; i < uids.length; i += most) late.push(...(await this.endEach(uids.slice(i, i + most))));
     this.stop();
     if (late.length === 0) return;
     throw new PartialFailureError(`it is not confirmed that ${late.join(', ')} went back to the release before`, {
@@ -279,7 +325,7 @@ export class Trials {
   }
 
   /**
-   * Returns when these pods serve another release, with `drain` also when they get requests again, or their time is over.
+   * Returns when these pods serve another release, or their time is over.
    * @returns the names of those that did not confirm that they serve another release
    */
   private async endEach(uids: readonly string[]): Promise<string[]> {
@@ -287,15 +333,11 @@ export class Trials {
     const trials = this.trialsOf(uids);
     for (const asked of trials) asked.ended = true;
     await Promise.all(trials.map(({ client, trial }) => client.end(trial, secret).catch(() => undefined)));
-    const late = await this.waitFor(
+    return this.waitFor(
       uids,
       (state) => state.trial?.release !== id && state.release !== id && state.release !== null,
       { timeoutMs: this.options.endMs },
     );
-    if (this.options.drain === true) {
-      for (const uid of uids) await this.untilReady(uid).catch(() => undefined);
-    }
-    return late;
   }
 
   /** Stops the renewals. */
@@ -319,11 +361,13 @@ export class Trials {
       // Without a list the pods that are known are asked.
       await this.list().catch(() => undefined);
       const trials = this.trialsOf(uids);
-      for (const asked of trials) {
-        if (passed.has(asked)) continue;
-        const state = await asked.client.getState().catch(() => undefined);
-        if (state !== undefined && check(state)) passed.add(asked);
-      }
+      await Promise.all(
+        trials.map(async (asked) => {
+          if (passed.has(asked)) return;
+          const state = await asked.client.getState().catch(() => undefined);
+          if (state !== undefined && check(state)) passed.add(asked);
+        }),
+      );
       const waiting = trials.filter((asked) => !passed.has(asked));
       if (waiting.length === 0 || Date.now() > deadline) return waiting.map(({ client }) => client.name);
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);

@@ -4,7 +4,7 @@ import { formatLocation, type RepositoryLocation } from '../../release/location'
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
 import { CONFIG_FILE, getModelName, getVersion } from '../keys';
 import type { HeadFile } from './head-file';
-import { readAgentSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { asRelease, readAgentSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -19,14 +19,19 @@ interface Desired {
 /**
  * Writes the view of the current release: config.pbtxt, the files beside the versions, and files of versions that are
  * stored under other keys. So the prefix is an ordinary model repository for people and for servers without an agent;
- * agents never read the view. If a publisher is interrupted here, the next one repairs the view. Objects that are in the
- * view of no retained release belong to other tools and stay.
+ * agents never read the view. If a publisher is interrupted here, the next one repairs the view. Objects that are neither
+ * in the view of this release nor in that of the one before stay.
  * @throws UserError if the place of a version has other bytes, of a release that was refused: no publisher may replace
  * the file of a version. The view of this model stays as it is.
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const { isDone, occupied } = await write(await readAgentSnapshot(head, formatLocation(location)), store, location);
+    const { isDone, occupied } = await write(
+      await readAgentSnapshot(head, formatLocation(location)),
+      head,
+      store,
+      location,
+    );
     if (!isDone) continue;
     if (occupied.length === 0) return;
     throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
@@ -39,14 +44,17 @@ export async function repairView(head: HeadFile, store: S3Store, location: Repos
 
 /** @returns isDone: nothing was to be written, so the view was not older than head.json; occupied: places of versions */
 async function write(
-  { current, retained }: AgentSnapshot,
+  { current }: AgentSnapshot,
+  head: HeadFile,
   store: S3Store,
   location: RepositoryLocation,
 ): Promise<{ isDone: boolean; occupied: string[] }> {
   if (current === undefined) return { isDone: true, occupied: [] };
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
-  const ours = new Set(retained.flatMap((release) => [...desiredView(release, store, folder).keys()]));
+  const { previous } = current.manifest;
+  const before = previous === undefined ? undefined : await head.readManifest(previous);
+  const ours = new Set(before === undefined ? [] : desiredView(asRelease(before), store, folder).keys());
   const listed = await store.list(folder);
   const present = new Map(listed.map((object) => [object.key, object]));
   const due: string[] = [];

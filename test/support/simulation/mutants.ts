@@ -122,15 +122,15 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
   },
   'two publishers turn each other away': {
     file: trials,
-    replace: [["if (status === 409 && String(body['id']) < this.options.runId)", 'if (status === 409)']],
+    replace: [["(status === 409 && String(body['id']) < this.options.runId)", 'status === 409']],
   },
   'a trial that ends does not return home first': {
     file: agent,
-    replace: [['if (home !== undefined && now !== undefined && (', "if (home === '' && now !== undefined && ("]],
+    replace: [['if (now !== undefined && (!serving.isWhole', "if (home === '' && (!serving.isWhole"]],
   },
   'the files of home are deleted during a trial': {
     file: agent,
-    replace: [[' && this.desk.current === undefined && target === this.home) {', ') {']],
+    replace: [[' && this.desk.current === undefined && target !== undefined) {', ') {']],
   },
   'a pod that starts without S3 does not serve home': {
     file: agent,
@@ -170,10 +170,6 @@ export const SEEN_MUTANTS: Record<string, Mutant> = {
     file: agent,
     replace: [['if (this.head?.release === release.id) this.setHome', 'this.setHome']],
   },
-  'a pod that starts begins a trial': {
-    file: desk,
-    replace: [['if (!this.options.isStarted())', 'if (false as boolean)']],
-  },
   'a release that is served does not become home with its head': {
     file: agent,
     replace: [['if (this.serving.isWhole && this.serving.release?.id === release) this.setHome(release);', '']],
@@ -190,7 +186,7 @@ export const SEEN_MUTANTS: Record<string, Mutant> = {
   },
   'all pods are asked at the same time': {
     file: trials,
-    replace: [['next.slice(0, most)', 'next']],
+    replace: [['next.slice(0, isFirst ? 1 : atATime(due.length))', 'next']],
   },
   'a pod that still loads counts as served': {
     file: trials,

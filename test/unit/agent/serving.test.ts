@@ -44,6 +44,8 @@ function servingOf({ answers = [DOWN], restartMs = HOUR, lost = [] }: Pod) {
     },
     directory: scratch.directory,
     restartMs,
+    isNew: () => true,
+    leaveMs: 0,
     report: ({ event }) => events.push(event),
   });
   return { serving, events, forgotten: () => forgot, asked: () => asked };
@@ -74,6 +76,7 @@ const gets = (): boolean => existsSync(join(scratch.directory, 'serving'));
 test('a pod whose Triton restarted during a switch gets no requests', async () => {
   const { serving } = servingOf({ lost: [[], [], [], ['a']] });
   await serving.switchTo(RELEASE, { signal, isReturn: false });
+  serving.enter();
   expect([serving.isWhole, gets()]).toEqual([true, true]);
   await expect(serving.switchTo(RELEASE, { signal, isReturn: false })).rejects.toThrow('Triton restarted, or lost a');
   expect([serving.isWhole, gets()]).toEqual([false, false]);

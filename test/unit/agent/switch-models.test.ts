@@ -16,7 +16,7 @@ function released(versions: Record<string, string>, composedOf: string[] = []): 
   return {
     served: Object.keys(versions).map(Number),
     composedOf,
-    config: 'max_batch_size: 1',
+    config: 'max_batch_size: 1\noutput {\n  name: "y"\n}\n',
     files: Object.entries(versions).map(([version, content]) => ({
       path: `${version}/weights`,
       key: 'key',
@@ -69,9 +69,13 @@ test.each<{ title: string; from: SwitchFrom; loads: string[] }>([
   expect(describeLoads(next, from)).toEqual(loads);
 });
 
+const withConfig = (config: string): ManifestModel => ({ ...(next.models['step'] as ManifestModel), config });
+
 test.each<[string, boolean, Record<string, ManifestModel>]>([
   ['a new version number', false, next.models],
   ['the same content', false, old.models],
+  ['another interface of a step', true, { ...next.models, step: withConfig('output {\n  name: "z"\n}\n') }],
+  ['a new step that does not declare its interface', true, { ...next.models, step: withConfig('') }],
   ['a reused version number of a step', true, { ...old.models, step: released({ 1: 'B' }) }],
   ['a reused version number of another model', false, { ...old.models, alone: released({ 1: 'B' }) }],
 ])('clash: %s', (_, clash, models) => {

@@ -123,7 +123,7 @@ test.each([
   expect(await usageError('promote', argv)).toContain(`is missing\n  -> ${hint}\n`);
 });
 
-test.each(['--models a', '--prune', '--no-load', '--drain 3', '--triton http://h:1'])(
+test.each(['--models a', '--prune', '--no-load', '--unload-first', '--triton http://h:1'])(
   'sync-models --migrate %s is refused',
   async (more) => {
     const [flag] = more.split(' ');

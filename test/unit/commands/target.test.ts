@@ -35,7 +35,7 @@ test.each([
 });
 
 test('targetCommand omits other flags of the command', () => {
-  const flags = { stack: 'prod', ask: true, json: false, 'lock-timeout': '600' };
+  const flags = { stack: 'prod', ask: true, json: false, wait: '600' };
   expect(targetCommand('sync-models', { flags }, '--models', 'a,b')).toBe(
     'npm run sync-models -- --stack prod --models a,b',
   );

@@ -33,7 +33,7 @@ test('an edited version is a conflict, and with replacePublished a release of an
   await expect(publish({ ...bucket, repository })).rejects.toThrow(VersionConflictError);
   const second = await publish({ ...bucket, repository, replacePublished: true });
   expect(second.isNew).toBe(true);
-  const { newestFirst } = await RetainedReleases.read(bucket);
+  const newestFirst = await (await RetainedReleases.read(bucket)).readAll();
   const objects = newestFirst.map(({ id, models }) => [id, models['a']?.objects['a/1/weights.bin']?.bytes]);
   // The former content stays in its own object, for a rollback.
   expect(objects).toEqual([

@@ -9,7 +9,10 @@ const LOCATION = { bucket: 'b', prefix: 'm' };
 const daysAgo = (days: number): string => new Date(NOW - days * DAY_MS).toISOString();
 
 /** Releases by number, the newest first. Release N names the object m/a/N/weights. */
-function getSnapshot(ages: readonly number[], current = ages.length): AgentSnapshot {
+function getSnapshot(
+  ages: readonly number[],
+  current = ages.length,
+): AgentSnapshot & { retained: ReturnType<typeof asRelease>[] } {
   const retained = ages.map((days, i) => {
     const number = ages.length - i;
     const file = { path: `${number}/weights`, key: `m/a/${number}/weights`, versionId: 'v', bytes: 1, checksum: '' };
@@ -50,7 +53,7 @@ test.each([
   ['the current one, however old', getSnapshot(OLD, 1), ['r1', 'r3', 'r4', 'r5', 'r6', 'r7']],
   ['those of the last week', getSnapshot([1, 2, 3, 4, 5, 6, 9]), ['r2', 'r3', 'r4', 'r5', 'r6', 'r7']],
 ])('a prune retains %s', async (_, snapshot, retained) => {
-  expect((await planPrune(snapshot, getStore({}), LOCATION)).retained).toEqual(retained);
+  expect((await planPrune(snapshot, snapshot.retained, getStore({}), LOCATION)).retained).toEqual(retained);
 });
 
 test('a prune deletes objects of versions that no retained release names and that are older than a day', async () => {
@@ -65,7 +68,8 @@ test('a prune deletes objects of versions that no retained release names and tha
     'm.releases/golden/y.json': 9,
     'm.releases/r1.json': 9,
   };
-  const plan = await planPrune(getSnapshot(OLD), getStore(objects), LOCATION);
+  const snapshot = getSnapshot(OLD);
+  const plan = await planPrune(snapshot, snapshot.retained, getStore(objects), LOCATION);
   const orphans = ['m/a/1/weights', 'm/a/2/weights', 'm/a/9/weights', 'm.releases/kept/x'];
   expect(plan).toMatchObject({
     orphans: orphans.map((key) => ({ key, etag: `"${key}"`, bytes: 1 })),
@@ -79,7 +83,7 @@ test('a prune keeps the copy of a version that is stored by content, and no othe
     for (const file of manifest.models['a']?.files ?? []) file.key = 'm.releases/kept/x';
   }
   const objects = { 'm/a/2/weights': 9, 'm/a/6/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 };
-  const { orphans } = await planPrune(snapshot, getStore(objects, ['m/a/6/weights']), LOCATION);
+  const { orphans } = await planPrune(snapshot, snapshot.retained, getStore(objects, ['m/a/6/weights']), LOCATION);
   // 6: the file of a release that was refused, in the place of the copy.
   expect(orphans.map(({ key }) => key)).toEqual(['m/a/2/weights', 'm/a/6/weights']);
 });

@@ -62,9 +62,9 @@ test.each([
   });
 });
 
-test('AgentClient says what to do after another publisher has committed', async () => {
+test('Trials says what to do after another publisher has committed', async () => {
   answer = () => ({ status: 410, text: JSON.stringify({ error: 'head.json is at generation 2, after 1' }) });
-  await expect(new AgentClient(address).getState()).rejects.toMatchObject({
+  await expect(run()).rejects.toMatchObject({
     hint: expect.stringContaining('run the command again') as string,
   });
 });
@@ -73,27 +73,19 @@ test.each(['overtaken', 'expired'])('Trials says what to do after a trial is %s'
   let id: unknown;
   answer = (method, body) => {
     if (method === 'POST') ({ id } = body);
-    const state = { stateTag: 't', release: 'r1', trial: null, lastTrial: id === undefined ? null : { id, outcome } };
+    const state = {
+      stateTag: 't',
+      ready: true,
+      release: 'r1',
+      trial: null,
+      lastTrial: id === undefined ? null : { id, outcome },
+    };
     return { text: JSON.stringify(state) };
   };
   await expect(run()).rejects.toMatchObject({
     message: `pod-a does not serve the release: ${outcome}`,
     hint: expect.stringContaining('run the command again') as string,
   });
-});
-
-test('Trials asks again if the agent ends the trial soon, however long the lease is', async () => {
-  let id: unknown;
-  let renewals = 0;
-  answer = (method, body) => {
-    if (method === 'POST') ({ id } = body);
-    if (method === 'PUT') renewals += 1;
-    const leftSeconds = renewals < 3 ? 10 : 60;
-    const trial = id === undefined ? null : { id, release: 'r2', leftSeconds, phase: 'served' };
-    return { text: JSON.stringify({ stateTag: 't', release: 'r2', trial, lastTrial: null }) };
-  };
-  expect(await run()).toEqual(['pod-a']);
-  expect(renewals).toBe(3);
 });
 
 describe('several replicas', () => {
@@ -117,7 +109,8 @@ describe('several replicas', () => {
     return startAgent(uid, (method, body) => {
       if (method === 'POST') {
         ({ id } = body);
-        events.push(`asked ${uid}`);
+        const place = body['outside'] === true ? ' outside' : body['alone'] === true ? ' alone' : '';
+        events.push(`asked ${uid}${place}`);
       }
       if (method === 'PUT') renewals.push(uid);
       if (method === 'DELETE' && end === 'stays') {
@@ -141,7 +134,7 @@ describe('several replicas', () => {
       const phase = isOver ? 'served' : 'loading';
       const trial = id === undefined || hasFailed ? null : { id, release: 'r2', leftSeconds: 60, phase };
       const lastTrial = hasFailed ? { id, outcome: 'failed', reason: 'no memory' } : null;
-      return { text: JSON.stringify({ stateTag: 't', release, trial, lastTrial }) };
+      return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial }) };
     });
   }
 
@@ -160,24 +153,21 @@ describe('several replicas', () => {
   }
 
   test.each([
-    { replicas: 2, drain: false, later: 1 },
-    { replicas: 7, drain: false, later: 1 },
-    { replicas: 13, drain: false, later: 3 },
-    { replicas: 13, drain: true, later: 1 },
-  ])(
-    '$replicas try a release: the first alone, then $later at a time (drain $drain)',
-    async ({ replicas, drain, later }) => {
-      const names = Array.from({ length: replicas }, (_, index) => `p${index}`);
-      const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { drain });
-      expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
-      expect(loadedAtOnce()).toEqual({ first: 1, later });
-    },
-  );
+    { replicas: 1, later: 0, first: 'asked p0 alone' },
+    { replicas: 2, later: 1, first: 'asked p0 outside' },
+    { replicas: 7, later: 1, first: 'asked p0 outside' },
+    { replicas: 13, later: 3, first: 'asked p0 outside' },
+  ])('$replicas try a release: the first alone ($first), then $later at a time', async ({ replicas, later, first }) => {
+    const names = Array.from({ length: replicas }, (_, index) => `p${index}`);
+    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))));
+    expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
+    expect(loadedAtOnce()).toEqual({ first: 1, later });
+    expect(events.filter((event) => / outside| alone/.test(event))).toEqual([first]);
+  });
 
-  test('with --drain, a replica is asked when the one before gets requests again', async () => {
+  test('a replica is asked when the one before gets requests again', async () => {
     const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
     const trials = makeTrials(addresses, {
-      drain: true,
       agents: {
         describe: () => 'pods',
         list: () => {
@@ -190,13 +180,13 @@ describe('several replicas', () => {
       },
     });
     await trials.run().finally(() => trials.stop());
-    expect(events).toEqual(['asked p0', 'served p0', 'listed p0', 'listed p0', 'listed p0', 'asked p1', 'served p1']);
+    const listed = ['listed p0', 'listed p0', 'listed p0'];
+    expect(events).toEqual(['asked p0 outside', 'served p0', ...listed, 'asked p1', 'served p1']);
   });
 
-  test('with --drain, a replica that never gets requests again ends the publish', async () => {
+  test('a replica that never gets requests again ends the publish', async () => {
     const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
     const trials = makeTrials(addresses, {
-      drain: true,
       timeoutMs: 300,
       agents: {
         describe: () => 'pods',
@@ -205,19 +195,57 @@ describe('several replicas', () => {
     });
     await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 serves, but is not ready' });
     trials.stop();
-    expect(events).toEqual(['asked p0', 'served p0']);
+    expect(events).toEqual(['asked p0 outside', 'served p0']);
   });
 
-  test.each([
-    { drain: true, order: ['ended p0', 'home p0', 'ended p1', 'home p1', 'ended p2', 'home p2'] },
-    { drain: false, order: ['ended p0', 'ended p1', 'ended p2', 'home p0', 'home p1', 'home p2'] },
-  ])('replicas go back one after the other only with --drain (drain $drain)', async ({ drain, order }) => {
+  test('replicas go back some at a time', async () => {
     const names = ['p0', 'p1', 'p2'];
-    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))), { drain });
+    const trials = makeTrials(await Promise.all(names.map((name) => startReplica(name, 'served'))));
     await trials.run();
     events = [];
     await trials.end();
-    expect(drain ? events : [...events].sort()).toEqual(order);
+    expect(events).toEqual(['ended p0', 'home p0', 'ended p1', 'home p1', 'ended p2', 'home p2']);
+  });
+
+  test('of replicas that are not ready, one whose agent reports a problem tries the release', async () => {
+    const problem = 'cannot serve release r1: no memory';
+    let id: unknown;
+    const broken = await startAgent('p1', (method, body) => {
+      if (method === 'POST') ({ id } = body);
+      const trial = id === undefined ? null : { id, release: 'r2', leftSeconds: 60, phase: 'served' };
+      const release = id === undefined ? null : 'r2';
+      return {
+        text: JSON.stringify({ stateTag: 't', ready: id !== undefined, release, trial, lastTrial: null, problem }),
+      };
+    });
+    const starting = await startAgent('p0', () => ({ text: JSON.stringify({ stateTag: 't', problem: null }) }));
+    const list = (): Promise<AgentAddress[]> =>
+      Promise.resolve([starting, broken].map((one) => ({ ...one, ready: one === broken && id !== undefined })));
+    const trials = makeTrials([], { agents: { describe: () => 'pods', list } });
+    expect(await trials.run().finally(() => trials.stop())).toEqual(['pod-p1']);
+  });
+
+  test('if no replica can try a release, the publish ends after the first time limit, not after that of the loads', async () => {
+    const starting = await startAgent('p0', () => ({ text: JSON.stringify({ stateTag: 't', problem: null }) }));
+    const deaf = { name: 'pod-p1', uid: 'p1', url: 'http://127.0.0.1:9' };
+    const refuses = await startAgent('p2', (method) =>
+      method === 'POST'
+        ? { status: 503, text: JSON.stringify({ error: 'Triton has not answered yet' }) }
+        : { text: JSON.stringify({ stateTag: 't', problem: null }) },
+    );
+    const ends = (addresses: AgentAddress[], ready: boolean): Promise<unknown> => {
+      const agents = {
+        describe: () => 'pods',
+        list: () => Promise.resolve(addresses.map((one) => ({ ...one, ready }))),
+      };
+      const trials = makeTrials([], { agents, firstMs: 200, timeoutMs: 3_600_000 });
+      return trials.run().finally(() => trials.stop());
+    };
+    await expect(ends([starting, deaf], false)).rejects.toThrow(
+      /^no replica is ready: pod-p0 is starting; the agent of pod-p1 does not answer: /,
+    );
+    await expect(ends([deaf], true)).rejects.toThrow('the agent of pod-p1 does not answer');
+    await expect(ends([refuses], true)).rejects.toThrow('Triton has not answered yet');
   });
 
   const startAll = (ends: readonly Parameters<typeof startReplica>[1][]): Promise<AgentAddress[]> =>
@@ -228,7 +256,7 @@ describe('several replicas', () => {
     // Three are asked at a time.
     const trials = makeTrials(await startAll(['served', 'failed', ...Array<'never'>(10).fill('never')]));
     await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p1 does not serve the release: no memory' });
-    expect(asked()).toEqual(['asked p0', 'asked p1', 'asked p2', 'asked p3']);
+    expect(asked()).toEqual(['asked p0 outside', 'asked p1', 'asked p2', 'asked p3']);
     await trials.end();
     await sleep(100);
     expect(asked()).toHaveLength(4);
@@ -238,12 +266,11 @@ describe('several replicas', () => {
     const trials = makeTrials(await startAll(['failed', ...Array<'served'>(11).fill('served')]));
     await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 does not serve the release: no memory' });
     await trials.end();
-    expect(asked()).toEqual(['asked p0']);
+    expect(asked()).toEqual(['asked p0 outside']);
   });
 
   test('a trial whose end does not reach the replica is not renewed, so that it ends by itself', async () => {
     const trials = makeTrials(await startAll(['stays', 'served']), {
-      drain: true,
       ttlSeconds: 0.3,
       leftMs: 0,
       timeoutMs: 500,
