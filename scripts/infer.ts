@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, extname, resolve } from 'node:path';
 import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from '../src/cli/cli';
-import { givenControlKey } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
 import { DEFAULT_TOP, inferCommand, type Connection } from '../src/infer/command';
@@ -124,13 +123,13 @@ function repeatedFlags(flags: ServerFlags & { version?: string }): string {
   return [...(flags.local ? [' --local'] : []), ...values].join('');
 }
 
-/** Sends the control key if it is given or belongs to a local stack, so that the command can list the models. */
+/** Sends the control key of a local stack, so that the command can list the models. */
 function controlHeader(address: Connection['address']): Record<string, string> {
   const isHttp = 'url' in address;
   const local = runningStacks().find((stack) =>
     isHttp ? stack.httpUrl === address.url : stack.grpcAddress === address.grpc,
   );
-  const key = givenControlKey() ?? local?.modelControlKey;
+  const key = local?.modelControlKey;
   return key === undefined ? {} : { [isHttp ? CONTROL_HEADER : GRPC_CONTROL_HEADER]: key };
 }
 

@@ -3,7 +3,7 @@ import { releaseTable } from '../src/commands/release-table';
 import { UsageError } from '../src/core/errors';
 import { openTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
 import { pruneReleases } from '../src/commands/prune-command';
-import { listReleases } from '../src/publish/release/list';
+import { listReleases } from '../src/publish/list-releases';
 
 const FLAGS = {
   ...STORE_FLAGS,
@@ -20,7 +20,7 @@ const HELP = `Lists the releases of a model repository in S3, newest first, or d
   npm run releases -- --stack NAME [options]
 
 ${STORE_HELP}  --limit N                  number of releases to list (default: ${FLAGS.limit.default})
-  --prune                    of replicas with agents: retain the current release, the last five and those of the last week,
+  --prune                    retain the current release, the last five and those of the last week,
                              and delete the objects that only other releases name
   --yes                      do not ask for confirmation before --prune deletes
   --dry-run                  print what --prune would delete, and delete nothing
@@ -53,7 +53,7 @@ async function releases(argv: readonly string[]): Promise<number> {
   const target = await openTarget(flags);
   try {
     if (flags.prune) return await pruneReleases(flags, target);
-    const found = await listReleases(target.store, target.location, limit);
+    const found = await listReleases(target, limit);
     if (flags.json) process.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
     else
       process.stdout.write(

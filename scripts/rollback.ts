@@ -2,9 +2,8 @@ import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/
 import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
 import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
-import { HeadFile } from '../src/publish/trial/head-file';
-import { getAgents } from '../src/publish/trial/mode';
-import { repairHead } from '../src/publish/trial/repair-head';
+import { HeadFile } from '../src/publish/head-file';
+import { repairHead } from '../src/publish/repair-head';
 
 const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
 
@@ -42,10 +41,8 @@ async function rollback(argv: readonly string[]): Promise<number> {
   const target = await openTarget(flags, parseStoreFlags(flags));
   try {
     if (flags.repair) {
-      const { commitStore, replicas, name, ...bucket } = target;
-      const agents = replicas === undefined ? undefined : getAgents(replicas);
-      const head = new HeadFile(commitStore, bucket.location);
-      const repaired = await repairHead(head, { ...bucket, agents });
+      const { commitStore, store, location, replicas: agents, name } = target;
+      const repaired = await repairHead(new HeadFile(commitStore, location), { store, location, agents });
       process.stdout.write(`${name} is at release ${repaired.release} again, generation ${repaired.generation}.\n`);
       return EXIT.ok;
     }

@@ -4,7 +4,6 @@ import {
   openTarget,
   TARGET_FLAGS,
   TARGET_HELP,
-  targetCommand,
   type CommandTarget,
 } from '../src/commands/target';
 import { firstLines, formatBytes, formatDuration, formatTable, LONGEST_CELL } from '../src/core/format';
@@ -23,7 +22,7 @@ ${TARGET_HELP}  --ask                      send each model its golden requests (
 Examples:
   npm run status -- --stack prod
   npm run status -- --stack prod --ask
-  npm run status -- --bucket s3://my-models/models --triton http://10.0.0.5:8000 --json
+  npm run status -- --bucket s3://my-models/models --triton http://127.0.0.1:8000 --agent http://127.0.0.1:8092 --json
 
 Exit codes: 0 every replica serves the release, 1 a replica differs from it, answers wrongly or cannot be read,
 2 wrong command line.
@@ -47,14 +46,14 @@ async function status(argv: readonly string[]): Promise<number> {
   }
   const target = await openTarget(flags);
   try {
-    const found = await repositoryStatus(target.store, target.location, target.replicas, {
+    const found = await repositoryStatus(target, target.replicas, {
       ask: flags.ask,
       differences: flags.differences,
     });
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
-    else process.stdout.write(`${[describeStatus(target, found), ...nextSteps(found, target)].join('\n')}\n`);
+    else process.stdout.write(`${describeStatus(target, found)}\n`);
     const isEmpty = target.replicas !== undefined && found.replicas.length === 0;
     if (isEmpty) process.stderr.write(`No replica was found: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !isEmpty ? EXIT.ok : EXIT.failed;
@@ -68,36 +67,17 @@ export function describeStatus(
   { name, replicas: source }: Pick<CommandTarget, 'name' | 'replicas'>,
   status: RepositoryStatus,
 ): string {
-  const { release, publishing, unfinished, drift, replicas } = status;
+  const { release, missing, replicas } = status;
   return [
     release === undefined ? `${name} has no release yet.` : `${name} is at release ${release.id} (${release.origin}).`,
-    ...(publishing === undefined ? [] : [`Another publisher is active: ${publishing}.`]),
-    ...(unfinished.length === 0
-      ? []
-      : [
-          `A publisher was interrupted while it activated ${unfinished.join(', ')}. The next sync-models or rollback restores a consistent state.`,
-        ]),
-    ...firstLines(drift.map((text) => `In the bucket: ${text}`)),
+    ...firstLines(missing.map((key) => `In the bucket, ${key} is missing`)),
     ...(source === undefined ? [`No replica was checked: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
     ...(replicas.some(({ agent }) => agent !== undefined) ? ['', agentsTable(replicas)] : []),
     ...restOfCells(replicas),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
     ...(differences(replicas).length === 0 ? [] : ['', differencesTable(replicas), '', ABOUT_TF32]),
-    ...new Set(replicas.flatMap(({ hint }) => (hint === undefined ? [] : [`  -> ${hint}`]))),
   ].join('\n');
-}
-
-/** Commands that bring the replicas to the release. */
-function nextSteps({ release, replicas }: RepositoryStatus, target: CommandTarget): string[] {
-  const wrong = replicas.flatMap(({ versions }) => versions.filter(({ ok }) => !ok));
-  const missing = new Set(wrong.filter(({ verdict }) => verdict !== 'not in the release').map(({ model }) => model));
-  if (missing.size === 0 || release === undefined) return [];
-  // Replicas with agents load the release by themselves.
-  if (replicas.some(({ agent }) => agent !== undefined)) return [];
-  // sync-models would publish the present files of the folder. A rollback to the current release loads what is missing.
-  const command = targetCommand('rollback', target, release.id);
-  return [`  -> load ${[...missing].join(', ')} as released: ${command}`];
 }
 
 const answersTable = (replicas: readonly ReplicaStatus[]): string =>

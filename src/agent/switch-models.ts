@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
-import type { Manifest, ManifestModel } from '../release/manifest';
+import { configWithVersions, type Manifest, type ManifestModel } from '../release/manifest';
 import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
 import { getUnits, type Unit } from './content-store';
@@ -392,10 +392,6 @@ function withOldVersions(load: Load, released: ManifestModel | undefined, old: M
   const served = [...released.served, ...more.map(({ name }) => Number(name))].sort((a, b) => a - b);
   return [{ ...load, config: configWithVersions(released, served), units: [...load.units, ...more] }];
 }
-
-/** The text of config.pbtxt with a policy that names the versions. */
-const configWithVersions = ({ config }: ManifestModel, served: readonly number[]): string =>
-  `${config.trimEnd()}\nversion_policy { specific { versions: [${served.join(', ')}] } }\n`;
 
 /** Models of a release, composing models before their ensembles. */
 export function inLoadOrder(models: Readonly<Record<string, ManifestModel>>): string[] {

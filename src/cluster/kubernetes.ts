@@ -131,20 +131,12 @@ class KubernetesReplicas implements ReplicaSource {
   }
 
   private async replica(cluster: Cluster, pod: ServingPod): Promise<Replica> {
-    const { name, uid, ready, started } = pod;
-    const { url } = await this.forward(cluster, pod, pod.port);
-    const agent = await this.forward(cluster, pod, this.options.agentPort ?? AGENT_PORTS.control);
-    // The Deployment recreates a deleted pod.
-    return {
-      name,
-      uid,
-      url,
-      agentUrl: agent.url,
-      ready,
-      started,
-      restart: this.kubectl('delete', 'pod', name),
-      log: this.kubectl('logs', name),
-    };
+    const { name, uid, ready } = pod;
+    const [agent, triton] = await Promise.all([
+      this.forward(cluster, pod, this.options.agentPort ?? AGENT_PORTS.control),
+      this.forward(cluster, pod, pod.port),
+    ]);
+    return { name, uid, url: agent.url, tritonUrl: triton.url, ready };
   }
 
   private forward(cluster: Cluster, pod: ServingPod, port: number): Promise<PodForward> {
@@ -160,12 +152,6 @@ class KubernetesReplicas implements ReplicaSource {
       forward.catch(() => this.forwards.delete(id));
     }
     return forward;
-  }
-
-  private kubectl(...words: string[]): string {
-    const { context, namespace } = this.options;
-    const flags = [...(context === undefined ? [] : ['--context', context]), '--namespace', namespace];
-    return ['kubectl', ...flags, ...words].join(' ');
   }
 
   private describeCall({ config }: Cluster, what: string): ClusterCall {

@@ -10,7 +10,6 @@ export interface ApiPod {
   status?: {
     phase?: string;
     conditions?: { type: string; status: string }[];
-    containerStatuses?: { state?: { running?: object } }[];
   };
 }
 
@@ -22,8 +21,6 @@ export interface ServingPod {
   /** Its HTTP port. */
   port: number;
   ready: boolean;
-  /** Whether at least one of its containers runs. */
-  started: boolean;
 }
 
 /** The pods that count as replicas, sorted by name. Terminating and terminated pods do not count. */
@@ -35,7 +32,6 @@ export function servingPods(pods: readonly ApiPod[], port?: number): ServingPod[
       uid: pod.metadata?.uid ?? '',
       port: port ?? getHttpPort(pod),
       ready: pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false,
-      started: pod.status?.containerStatuses?.some(({ state }) => state?.running !== undefined) ?? false,
     }))
     .sort((a, b) => (a.name < b.name ? -1 : 1));
 }

@@ -1,24 +1,15 @@
-import { ControlClient, type ControlAddress } from '../triton/control-client';
-
-/** Environment variable with the key of a guarded model control API, for servers without an agent. */
-export const PUBLISHER_CONTROL_KEY_VARIABLE = 'TRITON_MODEL_CONTROL_KEY';
-
-/** One running Triton server. Its addresses are those of port-forwards, or the given ones. */
-export interface Replica extends ControlAddress {
+/** One running replica: a Triton server with its agent. Its addresses are those of port-forwards, or the given ones. */
+export interface Replica {
   /** Name for messages: that of the pod, or the given address. */
   name: string;
-  /** The control API of its agent, if it has one. */
-  agentUrl?: string;
-  /** False while a pod is starting. A starting server loads what the repository holds at that time. */
-  ready: boolean;
-  /** False for a pod whose server does not run yet, so it has not yet read what it will load. */
-  started?: boolean;
   /** Differs if the replica was recreated under the same name. */
-  uid?: string;
-  /** The command that restarts it, if one exists. */
-  restart?: string;
-  /** Where its log is: a path, or the command that prints it. */
-  log?: string;
+  uid: string;
+  /** The control API of its agent. */
+  url: string;
+  /** Triton's HTTP API. */
+  tritonUrl: string;
+  /** Whether it gets requests. Only such replicas are asked to try a release. */
+  ready: boolean;
 }
 
 /** Finds the running replicas. */
@@ -30,20 +21,14 @@ export interface ReplicaSource {
   close(): Promise<void>;
 }
 
-/** How the user restarts a replica. */
-export const getRestart = ({ name, restart }: Replica): string => restart ?? `restart the server at ${name}`;
-
-/** A client of the replica, which the caller must close. */
-export const replicaClient = (server: ControlAddress): ControlClient => new ControlClient(server);
-
 /** Replicas at known addresses. */
-export function fixedReplicas(
-  servers: readonly (ControlAddress & Pick<Replica, 'agentUrl'>)[],
-  more: Pick<Replica, 'restart' | 'log'> = {},
-): ReplicaSource {
-  const replicas = servers.map((server) => ({ name: server.url, ready: true, ...server, ...more }));
+export function fixedReplicas(servers: readonly Pick<Replica, 'url' | 'tritonUrl'>[]): ReplicaSource {
+  const replicas = servers.map((server) => ({
+    ...{ name: server.tritonUrl, uid: server.tritonUrl, ready: true },
+    ...server,
+  }));
   return {
-    describe: () => servers.map(({ url }) => url).join(', '),
+    describe: () => replicas.map(({ name }) => name).join(', '),
     list: () => Promise.resolve(replicas),
     close: () => Promise.resolve(),
   };

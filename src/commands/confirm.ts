@@ -10,19 +10,17 @@ export const indentedList = (keys: readonly string[]): string =>
 
 /**
  * Asks on the terminal whether these objects should be deleted.
- * @param warnings lines that are printed below the list
  * @throws UsageError without a terminal
  */
 export async function confirmDeletion(
   keys: readonly string[],
-  warnings: readonly string[],
   progress: Progress,
   signal: AbortSignal,
 ): Promise<boolean> {
   const question = `Delete ${formatCount(keys.length, 'object')} from the bucket permanently?`;
   return isConfirmed(question, 'list the objects with --dry-run, then confirm with --yes', signal, () => {
     progress.erase();
-    process.stderr.write(`${[indentedList(keys), ...warnings].join('\n')}\n`);
+    process.stderr.write(`${indentedList(keys)}\n`);
   });
 }
 

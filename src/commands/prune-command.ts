@@ -3,15 +3,11 @@ import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { Progress } from '../cli/progress';
 import { UserError } from '../core/errors';
 import { formatBytes, formatCount } from '../core/format';
-import { HeadFile } from '../publish/trial/head-file';
-import { readFormat } from '../publish/trial/mode';
-import { newId } from '../publish/trial/new-id';
-import { planPrune, prune } from '../publish/trial/prune';
-import { readAgentSnapshot, RetainedReleases } from '../publish/trial/snapshot';
-import { FORMAT } from '../release/format';
-import { formatLocation } from '../release/location';
+import { HeadFile, newId } from '../publish/head-file';
+import { planPrune, prune } from '../publish/prune';
+import { Releases } from '../publish/releases';
 import { confirmDeletion, indentedList } from './confirm';
-import { withTargetFlags, type CommandTarget } from './target';
+import type { CommandTarget } from './target';
 
 export interface PruneFlags {
   yes: boolean;
@@ -20,21 +16,18 @@ export interface PruneFlags {
 }
 
 /**
- * Deletes the files that no retained release of a repository for agents names.
- * @throws UserError if the repository is published without agents, or the deletion is not confirmed
+ * Deletes the files that no retained release of a repository names.
+ * @throws UserError if the deletion is not confirmed
  */
 export async function pruneReleases(flags: PruneFlags, target: CommandTarget): Promise<number> {
   const { store, commitStore, location, name } = target;
-  if ((await readFormat(store, location)) !== FORMAT) {
-    throw new UserError(`${name} has no releases for agents, so there is nothing to choose from`, {
-      hint: withTargetFlags('npm run sync-models -- --prune deletes what the current release does not need', target),
-    });
-  }
   const head = new HeadFile(commitStore, location);
-  const snapshot = await readAgentSnapshot(head, formatLocation(location));
-  const retained = await new RetainedReleases(snapshot, head, { store, location }).readAll();
-  const plan = await planPrune(snapshot, retained, store, location);
-  const forgotten = (snapshot.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
+  const releases = await Releases.read({ store, location }, head);
+  if (releases.current === undefined) {
+    throw new UserError(`${name} has no release yet, so there is nothing to delete`, { hint: 'npm run sync-models' });
+  }
+  const plan = await planPrune(releases, await releases.readAll(), store, location);
+  const forgotten = (releases.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
   const deleted = plan.orphans.map(({ key }) => key);
   const bytes = plan.orphans.reduce((sum, orphan) => sum + orphan.bytes, 0);
   const files = `${formatCount(deleted.length, 'object')} (${formatBytes(bytes)})`;
@@ -42,12 +35,12 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
   try {
     await withInterrupts(async (signal) => {
       if (flags['dry-run']) return;
-      if (deleted.length > 0 && !flags.yes && !(await confirmDeletion(deleted, [], progress, signal))) {
+      if (deleted.length > 0 && !flags.yes && !(await confirmDeletion(deleted, progress, signal))) {
         throw new UserError('nothing was deleted, because the deletion was not confirmed', {
           hint: 'confirm it with --yes',
         });
       }
-      await progress.run(`delete ${files}`, () => prune(snapshot, plan, { head, store, writer: newId() }));
+      await progress.run(`delete ${files}`, () => prune(releases, plan, { head, store, writer: newId() }));
     });
   } catch (error) {
     if (!(error instanceof InterruptedError)) throw error;

@@ -1,5 +1,5 @@
 import { formatTable, shortened } from '../core/format';
-import type { ListedRelease } from '../publish/release/list';
+import type { ListedRelease } from '../publish/list-releases';
 
 /** A terminal with at least this many columns has room for longer names. */
 const WIDE = 120;
@@ -18,8 +18,8 @@ export function releaseTable(found: readonly ListedRelease[], columns: number): 
   const isWide = columns >= WIDE;
   const most = isWide ? { by: 16, from: 32 } : { by: 9, from: 20 };
   const headings = ['', 'release', 'UTC', 'by', ...(isWide ? ['commit'] : []), 'from'];
-  const rows = found.map(({ id, isCurrent, lost, createdAt, by, origin, commit = '', message, notAsked }) => [
-    isCurrent ? '*' : lost.length > 0 ? 'x' : '',
+  const rows = found.map(({ id, isCurrent, createdAt, by, origin, commit = '', message, notAsked }) => [
+    isCurrent ? '*' : '',
     shortId(id),
     createdAt.slice(0, 19).replace('T', ' '),
     shortened(by, most.by),
@@ -31,20 +31,10 @@ export function releaseTable(found: readonly ListedRelease[], columns: number): 
   ]);
   const taken = formatTable(headings, rows).split('\n')[1]?.length ?? 0;
   const room = Math.max(LEAST_CHANGES, columns - taken - 2);
-  const table = formatTable(
+  return formatTable(
     [...headings, 'changes'],
     rows.map((row, i) => [...row, fitted(found[i]?.changes ?? [], room)]),
   );
-  return [table, ...explainLost(found)].join('\n');
-}
-
-/** Explains why rollback rejects the releases that are marked with an x. */
-function explainLost(found: readonly ListedRelease[]): string[] {
-  const lost = [...new Set(found.flatMap((release) => (release.isCurrent ? [] : release.lost)))].sort();
-  if (lost.length === 0) return [];
-  return [
-    `x: rollback cannot restore it, because files of these versions were deleted or replaced: ${lost.join(', ')}`,
-  ];
 }
 
 /**

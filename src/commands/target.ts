@@ -1,14 +1,13 @@
 import { resolve } from 'node:path';
-import { UsageError, UserError } from '../core/errors';
+import { UsageError } from '../core/errors';
 import { withShortWarmUp } from '../local/short-warm-up';
 import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
-import { COMMIT_MS } from '../publish/trial/head-file';
-import { PUBLISHER_CONTROL_KEY_VARIABLE, fixedReplicas, type ReplicaSource } from '../cluster/source';
-import { defaultGrpcAddress } from '../triton/control-client';
+import { COMMIT_MS } from '../publish/head-file';
+import { fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store, type StoreOptions } from '../s3/store';
 
 /** Options of the store that flags of a command set. */
@@ -49,18 +48,17 @@ export const STORE_HELP = `  --local                    the bucket and the repli
 const DEFAULT_NAMESPACE = 'default';
 
 export const SERVER_HELP = `  --triton URL               a replica, http://HOST:PORT; repeat the flag for several replicas
-  --agent URL                the agent beside the server of --triton, http://127.0.0.1:PORT; one for each --triton, in their order
+  --agent URL                the agent of that replica, http://127.0.0.1:PORT; one for each --triton, in their order
   --selector LABELS          instead of --triton: the replicas are the pods with these labels, for example app=triton
   --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
   --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
   --context NAME             context in the kubeconfig (default: its current context)
-  ${PUBLISHER_CONTROL_KEY_VARIABLE}   environment variable: the key, if model control of a replica without --agent needs one
 `;
 
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
 /** Hint for a user who named a repository without its replicas. */
-export const NAME_SERVERS = 'add --triton URL or --selector LABELS, or use a --stack that has replicas';
+export const NAME_SERVERS = 'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
 
 export interface TargetFlags {
   local?: boolean;
@@ -211,28 +209,14 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
 
 const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'agent', 'selector'] as const;
 
-/**
- * The model control key from the environment. Any key that fits into a header is accepted, because the servers need not
- * be ours.
- */
-export function givenControlKey(): string | undefined {
-  const key = process.env[PUBLISHER_CONTROL_KEY_VARIABLE];
-  if (key === undefined || key === '') return undefined;
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  throw new UserError(
-    `${PUBLISHER_CONTROL_KEY_VARIABLE} (${key.length} characters, not shown) has other characters than printable ASCII without spaces`,
-    { hint: 'check whether the value ends with a line break' },
-  );
-}
-
 function requireOneWay(flags: TargetFlags): void {
   if (flags.triton !== undefined && flags.selector !== undefined) {
     throw new UsageError('--triton and --selector cannot be combined, because both select the replicas', {
       hint: 'omit one of them',
     });
   }
-  const { triton = [], agent } = flags;
-  if (agent !== undefined && agent.length !== triton.length) {
+  const { triton = [], agent = [] } = flags;
+  if (agent.length !== triton.length) {
     throw new UsageError(`--agent is given ${agent.length} times and --triton ${triton.length} times`, {
       hint: 'give one --agent for each --triton, in the same order; pods with --stack or --selector need none',
     });
@@ -255,15 +239,7 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     const parse = (flag: 'triton' | 'agent'): string[] =>
       (flags[flag] ?? []).map((url) => parseHttpUrl(flag, url) as string);
     const agents = parse('agent');
-    const modelControlKey = givenControlKey();
-    return fixedReplicas(
-      parse('triton').map((url, i) => ({
-        url,
-        grpcAddress: defaultGrpcAddress(url),
-        agentUrl: agents[i],
-        modelControlKey,
-      })),
-    );
+    return fixedReplicas(parse('triton').map((tritonUrl, i) => ({ url: agents[i] as string, tritonUrl })));
   }
   if (flags.selector === undefined) return undefined;
   const { kubernetesReplicas } = await import('../cluster/kubernetes');

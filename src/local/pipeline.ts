@@ -6,11 +6,10 @@ import { formatBytes, formatDuration } from '../core/format';
 import { readRepository, stepModels, type RepositoryModel, type Selection } from '../model';
 import { WEIGHTS_FILE } from '../model/weights-file';
 import type { Progress } from '../cli/progress';
-import type { ServedVersion } from '../publish/apply/rollout';
-import { desiredModels } from '../publish/plan/desired';
-import type { ReleasedModel } from '../publish/release/release';
-import { servedNow } from '../publish/status';
+import { desiredModels } from '../publish/desired';
+import type { ManifestModel } from '../release/manifest';
 import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
+import { TritonHttpClient } from '../triton/http';
 import { installModelPackages } from './model-packages';
 import { ANSWER, publishBatch, readReleased, refusedModel, untilReady, type BatchOptions } from './publish-batch';
 import { selectModels } from './selection';
@@ -45,7 +44,7 @@ export interface PipelineOptions {
 }
 
 /** A model as the local stack serves it. */
-export type LocalModel = Pick<ReleasedModel, 'served' | 'digest' | 'composedOf' | 'weights'> & { name: string };
+export type LocalModel = Pick<ManifestModel, 'served' | 'composedOf' | 'weights'> & { name: string };
 
 /**
  * The way of each model, at the start as after an edit: trace, validate, publish, load, ask. Models are published as soon
@@ -471,7 +470,7 @@ export class Pipeline {
   private async setServed({ triton }: LocalStack, models: readonly LocalModel[]): Promise<void> {
     this.models = [...models];
     this.reading = this.reading.then(async () => {
-      this.versions = await servedNow(triton, this.models);
+      this.versions = await readServed(triton.httpUrl, this.models);
     });
     await this.reading;
   }
@@ -562,6 +561,27 @@ export class Pipeline {
 
   private show(): void {
     this.shown = this.shown.then(() => this.options.show()).catch(this.break);
+  }
+}
+
+interface ServedVersion {
+  model: string;
+  version: number;
+  state: 'READY' | 'NOT READY';
+}
+
+async function readServed(url: string, models: readonly LocalModel[]): Promise<ServedVersion[]> {
+  const client = new TritonHttpClient(url);
+  try {
+    const all = models.flatMap(({ name, served }) => served.map((version) => ({ model: name, version })));
+    return await Promise.all(
+      all.map(async ({ model, version }) => {
+        const isReady = await client.modelReady(model, version);
+        return { model, version, state: isReady ? ('READY' as const) : ('NOT READY' as const) };
+      }),
+    );
+  } finally {
+    client.close();
   }
 }
 

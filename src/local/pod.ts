@@ -2,7 +2,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KEY_FILE, readKey } from '../agent/key-file';
 import { paths } from '../core/paths';
-import { AgentClient } from '../publish/trial/agent-client';
+import { AgentClient } from '../publish/agent-client';
 import { isHealthy } from './process/health-check';
 import { ManagedProcess } from './process/managed-process';
 import { freePorts } from './process/ports';
@@ -120,7 +120,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
   return {
     triton: { ...triton, agentUrl },
     agent: {
-      client: new AgentClient({ name, uid: name, url: agentUrl }),
+      client: new AgentClient({ name, url: agentUrl }),
       ended,
       logFile,
       metricsUrl: `${readUrl}/metrics`,

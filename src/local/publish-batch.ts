@@ -2,13 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../core/abort';
 import { UserError } from '../core/errors';
 import type { RepositoryModel } from '../model';
-import { desiredModels } from '../publish/plan/desired';
-import { isChanged, isGoldenChanged } from '../publish/plan/plan';
+import { desiredModels } from '../publish/desired';
+import { makePlan } from '../publish/plan';
 import { publish, type Published } from '../publish/publish';
-import { HeadFile } from '../publish/trial/head-file';
-import { planRelease } from '../publish/trial/plan-release';
-import { asRelease, RetainedReleases } from '../publish/trial/snapshot';
-import type { Release } from '../publish/release/release';
+import { Releases } from '../publish/releases';
+import type { Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
 import { withShortWarmUp } from './short-warm-up';
@@ -39,7 +37,7 @@ export interface BatchOptions {
  * @throws UserError if the agent refuses them; it then serves what it served before
  */
 export async function publishBatch(
-  { triton, agent, replicas, agents, store, commitStore, location, modelsFolder }: LocalStack,
+  { triton, agent, replicas: agents, store, commitStore, location, modelsFolder }: LocalStack,
   names: readonly string[],
   options: BatchOptions,
 ): Promise<Published> {
@@ -52,13 +50,12 @@ export async function publishBatch(
   });
   try {
     return await publish({
-      ...{ repository, store, commitStore, location, replicas, noAsk, signal, onStage },
-      agents: { agents, migrate: false, plain: [] },
+      ...{ repository, store, commitStore, location, agents, noAsk, signal, onStage },
       models: names,
       replacePublished: true,
       adaptToThisMachine: withShortWarmUp,
       loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
-      lockTimeoutMs: 0,
+      waitMs: 0,
       trials: { endMs: UNDO_MS, pollMs: POLL_MS },
     });
   } catch (error) {
@@ -83,23 +80,16 @@ export async function publishBatch(
 export async function readReleased(
   { store, location }: Pick<LocalStack, 'store' | 'location'>,
   models: readonly RepositoryModel[],
-): Promise<{ release: Release | undefined; unchanged: string[] }> {
-  const head = new HeadFile(store, location);
-  const base = await head.read();
-  const manifest = base.head === undefined ? undefined : await head.readManifest(base.head.release);
-  if (manifest === undefined) return { release: undefined, unchanged: [] };
-  const current = asRelease(manifest);
+): Promise<{ release: Manifest | undefined; unchanged: string[] }> {
+  const releases = await Releases.read({ store, location });
+  const { current } = releases;
+  if (current === undefined || models.length === 0) return { release: current, unchanged: [] };
   const desired = await desiredModels(models.map(withShortWarmUp));
-  const { plan } = await planRelease(desired, new RetainedReleases({ base, current }, head, { store, location }), {
-    store,
-    location,
-    remove: [],
-    replacePublished: true,
-  });
-  const same = plan.models.filter(
-    (planned) => !isChanged(planned) && !isGoldenChanged(planned.model, current.models[planned.model.name]),
-  );
-  return { release: current, unchanged: same.map(({ model }) => model.name) };
+  const plan = await makePlan(desired, releases, { store, location, remove: [], replacePublished: true });
+  return {
+    release: current,
+    unchanged: plan.models.filter(({ isChanged }) => !isChanged).map(({ model }) => model.name),
+  };
 }
 
 /**

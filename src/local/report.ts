@@ -225,7 +225,7 @@ function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
         version: String(version),
         reason: failure === undefined ? describeCheck(served, model) : `${PREVIOUS}${failure}`,
         isQuick: served.checks.get(model) === 'quick',
-        weights: served.models.find(({ name }) => name === model)?.weights[String(version)] ?? '',
+        weights: served.models.find(({ name }) => name === model)?.weights?.[String(version)] ?? '',
       });
     });
   const rows = [

@@ -9,11 +9,9 @@ import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../inst
 import { ensurePython, type PythonEnvironment } from '../install/python';
 import { ensureSeaweedfs } from '../install/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../install/triton';
-import type { ApplyOptions } from '../publish/apply/options';
-import { change } from '../publish/change';
-import type { AgentSource } from '../publish/trial/agent-client';
-import { COMMIT_MS } from '../publish/trial/head-file';
-import { getAgents } from '../publish/trial/mode';
+import { COMMIT_MS } from '../publish/head-file';
+import { makeRelease } from '../publish/make-release';
+import type { ReleaseOptions } from '../publish/options';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import { S3Store } from '../s3/store';
 import { serverEnded } from './hints';
@@ -49,7 +47,6 @@ export interface StackOptions {
 /** The servers of `npm run local`, which start without models. */
 export interface LocalStack extends Pod {
   replicas: ReplicaSource;
-  agents: AgentSource;
   /** Store of the local bucket. */
   store: S3Store;
   /** The same, of which each request ends within ten seconds. */
@@ -158,14 +155,14 @@ async function startServers(
     });
     home.catch(() => undefined);
     step.done();
-    return { ...pod, replicas, agents: getAgents(replicas), store, commitStore, s3, location: LOCATION, home };
+    return { ...pod, replicas, store, commitStore, s3, location: LOCATION, home };
   } catch (error) {
     step.failed();
     throw error;
   }
 }
 
-type Bucket = Pick<ApplyOptions, 'store' | 'commitStore' | 'location'>;
+type Bucket = Pick<ReleaseOptions, 'store' | 'commitStore' | 'location'>;
 
 /**
  * Removes the models of the earlier run that are not selected, so that the agent does not load them.
@@ -197,25 +194,12 @@ async function commitWithout(
   bucket: Bucket,
   loadTimeoutMs: number,
 ): Promise<void> {
-  await change(
-    (release) => {
-      const remove = names ?? Object.keys(release?.models ?? {});
-      return Promise.resolve({
-        models: [],
-        remove: [...remove],
-        archiveRemoved: false,
-        prune: false,
-        origin: 'npm run local',
-      });
+  await makeRelease(
+    ({ current }) => {
+      const remove = names ?? Object.keys(current?.models ?? {});
+      return Promise.resolve({ models: [], remove: [...remove], origin: 'npm run local' });
     },
-    {
-      ...bucket,
-      agents: { agents: undefined, migrate: false, plain: [] },
-      replicas: undefined,
-      untried: true,
-      loadTimeoutMs,
-      lockTimeoutMs: 0,
-    },
+    { ...bucket, untried: true, loadTimeoutMs, waitMs: 0 },
   );
 }
 

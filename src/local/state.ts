@@ -22,24 +22,15 @@ export interface LocalState {
   /** HOST:PORT. */
   grpcAddress: string;
   modelControlKey: string;
-  /** The control API of the release agent, if the stack was started with `--agent`. */
-  agentUrl?: string | undefined;
+  /** The control API of the release agent. */
+  agentUrl: string;
   /** Log of tritonserver. */
   logFile: string;
 }
 
 /** The server of a local stack. */
-export const localReplica = ({
-  httpUrl: url,
-  grpcAddress,
-  modelControlKey,
-  agentUrl,
-  logFile: log,
-}: Pick<LocalState, 'httpUrl' | 'grpcAddress' | 'modelControlKey' | 'agentUrl' | 'logFile'>): ReplicaSource =>
-  fixedReplicas([{ url, grpcAddress, modelControlKey, agentUrl }], {
-    log,
-    restart: 'stop "npm run local" and start it again',
-  });
+export const localReplica = ({ httpUrl, agentUrl }: Pick<LocalState, 'httpUrl' | 'agentUrl'>): ReplicaSource =>
+  fixedReplicas([{ url: agentUrl, tritonUrl: httpUrl }]);
 
 const STATE = 'state.json';
 

@@ -1,25 +1,17 @@
 import { UserError } from '../core/errors';
-import { S3Error, type S3Store } from '../s3/store';
-import type { ApplyResult, ApplyOptions } from './apply/options';
-import { change } from './change';
-import { isReplaceable } from './keys';
-import { FORMAT } from '../release/format';
-import { formatLocation, archiveKey, type RepositoryLocation } from '../release/location';
-import type { Provenance } from '../release/released';
-import type { ReleaseArchive } from './release/archive';
-import { readHead } from './release/release';
-import { readFormat } from './trial/mode';
-import { RetainedReleases } from './trial/snapshot';
+import { formatLocation } from '../release/location';
+import { makeRelease } from './make-release';
+import type { ReleaseOptions, ReleaseResult } from './options';
+import { carriedProvenance, getModels, Releases, type Bucket } from './releases';
 import { requirePretrained } from './require-pretrained';
-import { carriedProvenance, directArchive, getModels } from './rollback';
-import { selectModels } from './plan/select-models';
+import { selectModels } from './select-models';
 
-export interface PromoteOptions extends ApplyOptions {
-  from: { store: S3Store; location: RepositoryLocation };
+export interface PromoteOptions extends ReleaseOptions {
+  from: Bucket;
   /** Release of `from`; default: its current release. */
-  release?: string;
+  release?: string | undefined;
   /** Promote only these models of the release. They must include the composing models of their ensembles. */
-  models?: readonly string[];
+  models?: readonly string[] | undefined;
   /** Refuses random weights. */
   requirePretrained?: boolean;
 }
@@ -28,52 +20,26 @@ export interface PromoteOptions extends ApplyOptions {
  * Publishes the exact bytes of a release to another repository. S3 copies them itself where possible. Models that only
  * the other repository has stay as they are.
  */
-export async function promote(options: PromoteOptions): Promise<ApplyResult> {
+export async function promote(options: PromoteOptions): Promise<ReleaseResult> {
   const { from, models: selection } = options;
   const where = formatLocation(from.location);
-  const archive = await openArchive(from, options);
-  const release = options.release === undefined ? archive.current : await archive.find(options.release);
+  const releases = await Releases.read(from);
+  const release = options.release === undefined ? releases.current : await releases.find(options.release);
   if (release === undefined) {
     throw new UserError(`cannot promote from ${where}: the repository has no release`, {
       hint: 'publish to that repository first: npm run sync-models',
     });
   }
-  const models = selectModels(
-    getModels(release, (key, object) => archive.origin(release, key, object), from),
-    selection,
-    { release, where },
-  );
+  const models = selectModels(getModels(release, from), selection, { release, where });
   if (options.requirePretrained === true) requirePretrained(models, release.id);
-  for (const object of models.flatMap(({ objects }) => objects)) {
-    // The object was found in the bucket by the first release and never compared since, so its checksum is unknown.
-    if (object.checksum !== undefined) continue;
-    const checksum = await from.store.checksum(`${from.location.prefix}/${object.key}`, object.bytes);
-    if (checksum !== undefined) object.checksum = checksum;
-  }
-  const origin = `promoted from ${where}, release ${release.id}`;
-  const provenance = (): Promise<Provenance> => Promise.resolve(carriedProvenance(release, options));
-  const target = { models, remove: [], archiveRemoved: true, prune: false, origin, provenance };
-  return change(() => Promise.resolve(target), options);
-}
-
-/** The releases of the repository to promote from, of either format. */
-async function openArchive(
-  from: PromoteOptions['from'],
-  { release }: Pick<PromoteOptions, 'release'>,
-): Promise<ReleaseArchive> {
-  const { store, location } = from;
-  if ((await readFormat(store, location)) === FORMAT) return RetainedReleases.read(from);
-  const head = await readHead(store, location).catch((error: unknown) => {
-    // A release that was requested by id does not need a readable current manifest.
-    if (release === undefined || error instanceof S3Error) throw error;
-    return undefined;
-  });
-  return {
-    ...directArchive(store, location, head?.release),
-    origin: (_, key, { checksum }) => {
-      const kept = { store, key: archiveKey(location, checksum) };
-      const there = { store, key: `${location.prefix}/${key}` };
-      return { source: { stored: isReplaceable(key) ? [kept] : [there, kept] } };
-    },
-  };
+  return makeRelease(
+    () =>
+      Promise.resolve({
+        models,
+        remove: [],
+        origin: `promoted from ${where}, release ${release.id}`,
+        provenance: () => Promise.resolve(carriedProvenance(release, options.message)),
+      }),
+    options,
+  );
 }

@@ -1,24 +1,23 @@
-import { UserError } from '../core/errors';
+import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
-import { replicaClient, type Replica, type ReplicaSource } from '../cluster/source';
-import { FORMAT } from '../release/format';
-import type { S3Store } from '../s3/store';
-import { withoutFrames } from '../triton/load-failure';
-import type { RepositoryLocation } from '../release/location';
+import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
-import { readRequests, storedGolden } from './release/golden-object';
-import { findDrift, readSnapshot } from './plan/snapshot';
-import type { Release, ReleasedModel } from './release/release';
-import { readFormat } from './trial/mode';
-import { agentStatus, type ReportedState } from './trial/status';
-import { servedModel, withFailedSteps } from './apply/served';
-import { loadedDigest, readIndex, getStates, type ServedModel, type ServedVersion } from './apply/rollout';
+import { archiveKey } from '../release/location';
+import type { Manifest } from '../release/manifest';
+import { TritonHttpClient } from '../triton/http';
+import { AgentClient } from './agent-client';
+import { readRequests, storedGolden } from './golden-object';
+import { Releases, type Bucket } from './releases';
+import { requireNoReleases } from './repair-head';
 
 /** One version on one replica, compared with the release. */
-export interface ReplicaVersion extends ServedVersion {
-  /** `as released`, `other configuration`, `missing`, `not in the release`, or the reason why it is not served. */
-  verdict: string;
+export interface ReplicaVersion {
+  model: string;
+  version: number;
+  state: 'READY' | 'NOT READY';
   ok: boolean;
+  /** `as released`, `of release ID`, `not all of a release`. */
+  verdict: string;
 }
 
 /** How a model on a replica answered its requests. */
@@ -28,95 +27,103 @@ export interface ModelAnswer {
   /** `answered 3 golden requests`, or the problem. */
   result: string;
   /** Set if values were compared. */
-  mismatch?: Mismatch;
+  mismatch?: Mismatch | undefined;
   /** With `differences`: one entry for each tensor of its golden requests. */
-  differences?: Difference[];
+  differences?: Difference[] | undefined;
 }
+
+/** What the agent of a replica reports, for people and scripts. */
+export type ReportedState = Pick<
+  AgentState,
+  'ready' | 'release' | 'home' | 'trial' | 'problem' | 'models' | 'bytesOnDisk' | 'startMs'
+>;
 
 export interface ReplicaStatus {
   replica: string;
-  /** Why the state of the replica is unknown. */
-  problem?: string;
-  hint?: string;
+  /** Why the replica does not serve the release, or why its state is unknown. */
+  problem?: string | undefined;
   versions: ReplicaVersion[];
-  /** What its agent reports, if it has one. */
+  /** Undefined if the agent does not answer. */
   agent?: ReportedState;
   /** With `ask`: one entry for each model that the replica serves as released. */
   answers?: ModelAnswer[];
 }
 
 export interface RepositoryStatus {
-  release: Release | undefined;
-  /** The publisher that holds the lock. */
-  publishing: string | undefined;
-  /** Models that a killed publisher had begun to activate. */
-  unfinished: string[];
-  /** Objects that differ from the release: missing, or with other bytes. */
-  drift: string[];
+  release: Manifest | undefined;
+  /** Files of the release that are gone from the bucket, so that a pod that starts could not fetch them. */
+  missing: string[];
   replicas: ReplicaStatus[];
 }
 
-/** Compares what each replica serves with the repository. Writes nothing. */
+/**
+ * Compares what each replica serves with the current release, as its agent reports it: an agent reports a release only
+ * while its server serves all of it. Writes nothing.
+ */
 export async function repositoryStatus(
-  store: S3Store,
-  location: RepositoryLocation,
+  bucket: Bucket,
   source: ReplicaSource | undefined,
   { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
 ): Promise<RepositoryStatus> {
-  const isForAgents = (await readFormat(store, location)) === FORMAT;
-  const status = isForAgents ? await agentStatus(store, location, source) : await directStatus(store, location, source);
-  if (ask || differences) {
-    const models = status.release?.models ?? {};
-    const golden = goldenReader(store, location, models);
-    const found = (await source?.list()) ?? [];
+  const { current } = await Releases.read(bucket);
+  if (current === undefined) await requireNoReleases(bucket.store, bucket.location);
+  const found = (await source?.list()) ?? [];
+  const replicas = await Promise.all(found.map((replica) => readReplica(replica, current)));
+  if ((ask || differences) && current !== undefined) {
+    const readGolden = goldenReader(current, bucket);
     // One replica after the other, because requests to all at once would slow down clients.
-    for (const one of status.replicas) {
-      const replica = found.find(({ name }) => name === one.replica);
-      if (replica !== undefined)
-        one.answers = await askReplica(replica, one, Object.entries(models), golden, differences);
+    for (const [i, replica] of found.entries()) {
+      const status = replicas[i] as ReplicaStatus;
+      status.answers = await askReplica(replica, status, current, readGolden, differences);
     }
   }
-  return status;
-}
-
-async function directStatus(
-  store: S3Store,
-  location: RepositoryLocation,
-  source: ReplicaSource | undefined,
-): Promise<RepositoryStatus> {
-  const snapshot = await readSnapshot(store, location);
-  const { head, lock } = snapshot;
-  const released = Object.entries(head?.release.models ?? {});
-  const models = released.map(([name, model]) => servedModel(name, model));
-  const found = (await source?.list()) ?? [];
-  const replicas = await Promise.all(found.map((replica) => replicaStatus(replica, models)));
-  return {
-    release: head?.release,
-    publishing: lock.heldBy,
-    unfinished: lock.heldBy === undefined ? lock.unfinished.switching : [],
-    drift: await findDrift(snapshot, store, location),
-    replicas,
-  };
+  return { release: current, missing: await findMissing(current, bucket), replicas };
 }
 
 /** Whether the repository and all replicas match the release. */
-export function isAsReleased(status: RepositoryStatus): boolean {
-  return (
-    status.drift.length === 0 &&
-    status.unfinished.length === 0 &&
-    status.replicas.every(({ problem, versions }) => problem === undefined && versions.every(({ ok }) => ok)) &&
-    status.replicas.every(({ answers = [] }) => answers.every(({ ok }) => ok))
+export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =>
+  missing.length === 0 &&
+  replicas.every(
+    ({ problem, versions, answers = [] }) =>
+      problem === undefined && versions.every(({ ok }) => ok) && answers.every(({ ok }) => ok),
   );
+
+async function findMissing(current: Manifest | undefined, { store, location }: Bucket): Promise<string[]> {
+  const keys = Object.values(current?.models ?? {}).flatMap(({ files }) => files.map(({ key }) => key));
+  const prefixes = [`${location.prefix}/`, archiveKey(location, '')].filter((prefix) =>
+    keys.some((key) => key.startsWith(prefix)),
+  );
+  const listed = new Set(
+    (await Promise.all(prefixes.map((prefix) => store.list(prefix)))).flat().map(({ key }) => key),
+  );
+  return keys.filter((key) => !listed.has(key));
+}
+
+async function readReplica(replica: Replica, current: Manifest | undefined): Promise<ReplicaStatus> {
+  const { name } = replica;
+  try {
+    const { ready, release, home, trial, models, bytesOnDisk, startMs, problem } = await new AgentClient(
+      replica,
+    ).getState();
+    const ok = release !== null && release === (current?.id ?? 'none');
+    const verdict = ok ? 'as released' : release === null ? 'not all of a release' : `of release ${release}`;
+    return {
+      replica: name,
+      problem: ok ? undefined : (problem ?? `serves ${release ?? 'no release'}`),
+      versions: models.flatMap(({ name: model, versions }) =>
+        versions.map((version) => ({ model, version, state: ready ? 'READY' : 'NOT READY', ok, verdict })),
+      ),
+      agent: { ready, release, home, trial, problem, models, bytesOnDisk, startMs },
+    };
+  } catch (error) {
+    return { replica: name, problem: (error as Error).message, versions: [] };
+  }
 }
 
 type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 
 /** Reads the golden requests of each model once, for all replicas. */
-function goldenReader(
-  store: S3Store,
-  location: RepositoryLocation,
-  models: Readonly<Record<string, ReleasedModel>>,
-): ReadGolden {
+function goldenReader({ models }: Manifest, { store, location }: Bucket): ReadGolden {
   const read = new Map<string, Promise<GoldenRequest[]>>();
   return (model) => {
     const golden = models[model]?.golden;
@@ -127,105 +134,39 @@ function goldenReader(
   };
 }
 
+/** Asks the models of a replica that serves the release. A replica that does not is already reported as such. */
 async function askReplica(
   replica: Replica,
-  { problem, versions }: ReplicaStatus,
-  released: readonly (readonly [string, ReleasedModel])[],
-  golden: ReadGolden,
+  { problem }: ReplicaStatus,
+  { models }: Manifest,
+  readGolden: ReadGolden,
   measure: boolean,
 ): Promise<ModelAnswer[]> {
   if (problem !== undefined) return [];
-  const client = replicaClient(replica);
+  const client = new TritonHttpClient(replica.tritonUrl);
   const answers: ModelAnswer[] = [];
   try {
-    for (const [name, { served, asked }] of released) {
-      const states = versions.filter(({ model }) => model === name);
-      // A model that is not served as released is already reported as such.
-      if (states.length === 0 || states.some(({ ok }) => !ok)) continue;
+    for (const [name, { served }] of Object.entries(models)) {
       const differences: Difference[] = [];
       const options = {
         replica: replica.name,
-        zerosWereAnswered: asked === 'zeros',
+        zerosWereAnswered: false,
         onAnswer: measure
           ? (...answer: Parameters<typeof measureAnswer>) => differences.push(...measureAnswer(...answer))
           : undefined,
       };
       const measured = { differences: measure ? differences : undefined };
       try {
-        const { text, hint } = await askModel(client, { name, served }, await golden(name), options);
-        answers.push({
-          model: name,
-          ok: true,
-          result: `${text}${hint === undefined ? '' : ` -> ${hint}`}`,
-          ...measured,
-        });
+        const { text, hint } = await askModel(client, { name, served }, await readGolden(name), options);
+        const result = `${text}${hint === undefined ? '' : ` -> ${hint}`}`;
+        answers.push({ model: name, ok: true, result, ...measured });
       } catch (error) {
         const mismatch = error instanceof WrongAnswerError ? error.mismatch : undefined;
-        const result = (error as Error).message;
-        answers.push({ model: name, ok: false, result, mismatch, ...measured });
+        answers.push({ model: name, ok: false, result: (error as Error).message, mismatch, ...measured });
       }
     }
   } finally {
     client.close();
   }
   return answers;
-}
-
-async function replicaStatus(
-  replica: Replica,
-  models: readonly ReturnType<typeof servedModel>[],
-): Promise<ReplicaStatus> {
-  if (!replica.ready) return { replica: replica.name, problem: 'not ready', versions: [] };
-  const client = replicaClient(replica);
-  try {
-    const index = await readIndex(client, replica);
-    const versions: ReplicaVersion[] = [];
-    for (const model of models) {
-      const states = getStates(index, model);
-      const served = states.filter(({ state }) => state === 'READY').map(({ version }) => version);
-      const digest =
-        served.length > 0 && model.digest !== '' ? await loadedDigest(client, { ...model, served }) : model.digest;
-      for (const state of states) {
-        const ok = state.state === 'READY' && digest === model.digest;
-        const verdict = ok ? 'as released' : state.state === 'READY' ? 'other configuration' : 'missing';
-        versions.push({ ...state, ok, verdict });
-      }
-    }
-    const known = new Set(versions.map(({ model, version }) => `${model}/${version}`));
-    for (const { name, version, state, reason } of index) {
-      if (state !== 'READY' || known.has(`${name}/${version}`)) continue;
-      versions.push({ model: name, version: Number(version), state, reason, ok: false, verdict: 'not in the release' });
-    }
-    const explained = withFailedSteps(versions, models).map((version) =>
-      version.verdict === 'missing' && version.reason !== ''
-        ? { ...version, verdict: withoutFrames(version.model, version.reason) }
-        : version,
-    );
-    explained.sort((a, b) => (a.model === b.model ? a.version - b.version : a.model < b.model ? -1 : 1));
-    return { replica: replica.name, versions: explained };
-  } catch (error) {
-    const hint = error instanceof UserError ? error.hint : undefined;
-    return { replica: replica.name, problem: (error as Error).message, hint, versions: [] };
-  } finally {
-    client.close();
-  }
-}
-
-/** The state of each desired version on one server. */
-export async function servedNow(
-  server: { httpUrl: string; modelControlKey: string },
-  models: readonly (ServedModel & { composedOf: readonly string[] })[],
-): Promise<ServedVersion[]> {
-  const { httpUrl: url, modelControlKey } = server;
-  const replica = { name: url, url, ready: true, modelControlKey };
-  const client = replicaClient(replica);
-  try {
-    const index = await readIndex(client, replica);
-    return withFailedSteps(
-      models.flatMap((model) => getStates(index, model)),
-      models,
-    );
-  } finally {
-    client.close();
-  }
 }

@@ -95,6 +95,10 @@ export function parseManifest(body: Buffer, where: string): Manifest {
 const isServable = (versions: readonly number[]): boolean =>
   versions.length > 0 && versions.every((version) => version > 0);
 
+/** The text of config.pbtxt with a policy that names the versions. */
+export const configWithVersions = ({ config }: Pick<ManifestModel, 'config'>, versions: readonly number[]): string =>
+  `${config.trimEnd()}\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
+
 export const encodeManifest = (manifest: Manifest): Buffer =>
   Buffer.from(JSON.stringify({ format: FORMAT, ...manifest }));
 

@@ -6,7 +6,7 @@ import type { Replica } from '../../../src/cluster/source';
 import type { StackOutputs } from '../../../src/cluster/stack-outputs';
 import { UserError } from '../../../src/core/errors';
 import { formatDuration } from '../../../src/core/format';
-import { AgentClient } from '../../../src/publish/trial/agent-client';
+import { AgentClient } from '../../../src/publish/agent-client';
 import { once } from '../../aws-session';
 import { GPU_LABEL } from '../../gpu/gpu-labels';
 import { PORTS, TRITON_CONTAINER } from '../../triton/names';
@@ -68,9 +68,10 @@ export function openServingCluster({ kubeconfig, namespace, podSelector: selecto
       ),
     ),
     serving: async () => {
-      const running = (await withMetrics.list()).filter(({ started, ready }) => started === true || ready);
+      const running = new Set((await replicas()).filter((pod) => pod.running).map(({ name }) => name));
+      const found = (await withMetrics.list()).filter(({ name }) => running.has(name));
       return new Map(
-        await Promise.all(running.map(async (replica) => [replica.name, await readServing(replica)] as const)),
+        await Promise.all(found.map(async (replica) => [replica.name, await readServing(replica)] as const)),
       );
     },
     loadBalancers: () =>
@@ -85,15 +86,15 @@ export function openServingCluster({ kubeconfig, namespace, podSelector: selecto
   };
 }
 
-/** @param replica with the address of Triton's metrics */
-async function readServing({ name, uid = name, url, agentUrl = '' }: Replica): Promise<Serving> {
+/** @param replica whose `tritonUrl` is the address of Triton's metrics */
+async function readServing(replica: Replica): Promise<Serving> {
   try {
-    const gpus = await countGpus(url).catch((error: unknown) => {
+    const gpus = await countGpus(replica.tritonUrl).catch((error: unknown) => {
       const { name, message } = error as Error;
       const why = name === 'TimeoutError' ? `no answer within ${formatDuration(METRICS_TIMEOUT_MS)}` : message;
       throw new Error(`Triton's metrics cannot be read: ${why}`);
     });
-    return { gpus, ...(await new AgentClient({ name, uid, url: agentUrl }).getState()) };
+    return { gpus, ...(await new AgentClient(replica).getState()) };
   } catch (error) {
     return { gpus: undefined, models: [], problem: (error as Error).message };
   }

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { abortable } from '../../core/abort';
-import { PartialFailureError, UserError } from '../../core/errors';
-import { formatDuration } from '../../core/format';
-import { nextCommand } from '../../core/next-command';
-import type { AgentState, TrialRequest } from '../../release/agent-api';
+import { abortable } from '../core/abort';
+import { PartialFailureError, UserError } from '../core/errors';
+import { formatDuration } from '../core/format';
+import { nextCommand } from '../core/next-command';
+import type { AgentState, TrialRequest } from '../release/agent-api';
 import { AgentClient, AgentError, AnotherPublisherError, type AgentAddress, type AgentSource } from './agent-client';
 
 /** The release that pods are asked to try. */

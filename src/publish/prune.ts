@@ -1,11 +1,12 @@
-import { archiveKey, headKey, type RepositoryLocation } from '../../release/location';
-import { forEachLimited } from '../../core/concurrency';
-import type { Head } from '../../release/head';
-import type { S3Store } from '../../s3/store';
-import { getVersion } from '../keys';
+import { archiveKey, headKey, type RepositoryLocation } from '../release/location';
+import { forEachLimited } from '../core/concurrency';
+import type { Head } from '../release/head';
+import type { Manifest } from '../release/manifest';
+import type { S3Store } from '../s3/store';
 import { AnotherPublisherError } from './agent-client';
 import type { HeadFile } from './head-file';
-import type { AgentRelease, AgentSnapshot } from './snapshot';
+import { getVersion } from './keys';
+import type { Releases } from './releases';
 
 /** The newest releases that a prune retains, and the time for which it retains every release. */
 const RELEASES = 5;
@@ -31,15 +32,15 @@ export interface PrunePlan {
  * @param retained the releases that head.json retains, newest first
  */
 export async function planPrune(
-  { base, current }: AgentSnapshot,
-  retained: readonly AgentRelease[],
+  { base, current }: Releases,
+  retained: readonly Manifest[],
   store: S3Store,
   location: RepositoryLocation,
 ): Promise<PrunePlan> {
   const now = await serverTime(store, location);
   const listed = [
     ...(await store.list(`${location.prefix}/`)).filter(
-      ({ key }) => getVersion(key.slice(location.prefix.length + 1)) !== undefined,
+      ({ key }) => getVersion(key.slice(key.indexOf('/', location.prefix.length + 1) + 1)) !== undefined,
     ),
     ...(await store.list(archiveKey(location, ''))),
   ];
@@ -68,8 +69,8 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
 }
 
 /** The files of a release, each with its place in the view for servers without an agent. */
-const namedFiles = ({ manifest }: AgentRelease, { prefix }: RepositoryLocation) =>
-  Object.entries(manifest.models).flatMap(([name, { files }]) =>
+const namedFiles = ({ models }: Manifest, { prefix }: RepositoryLocation) =>
+  Object.entries(models).flatMap(([name, { files }]) =>
     files.map(({ key, path, checksum }) => ({ key, checksum, place: `${prefix}/${name}/${path}` })),
   );
 
@@ -96,7 +97,7 @@ async function findCopies(
  * @throws AnotherPublisherError if another publisher changes head.json while objects are deleted
  */
 export async function prune(
-  { base }: AgentSnapshot,
+  { base }: Releases,
   { retained, sweptBefore, orphans }: PrunePlan,
   { head, store, writer }: { head: HeadFile; store: S3Store; writer: string },
 ): Promise<void> {

@@ -1,10 +1,12 @@
-import { forEachLimited } from '../../core/concurrency';
-import { UserError } from '../../core/errors';
-import { formatLocation, type RepositoryLocation } from '../../release/location';
-import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../../s3/store';
-import { CONFIG_FILE, getModelName, getVersion } from '../keys';
+import { forEachLimited } from '../core/concurrency';
+import { UserError } from '../core/errors';
+import { CONFIG_FILE } from '../model/paths';
+import type { RepositoryLocation } from '../release/location';
+import { configWithVersions, type Manifest } from '../release/manifest';
+import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../s3/store';
 import type { HeadFile } from './head-file';
-import { asRelease, readAgentSnapshot, viewConfig, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { getVersion } from './keys';
+import { Releases } from './releases';
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -26,43 +28,37 @@ interface Desired {
  */
 export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const { isDone, occupied } = await write(
-      await readAgentSnapshot(head, formatLocation(location)),
-      head,
-      store,
-      location,
-    );
+    const { isDone, occupied } = await write(await Releases.read({ store, location }, head), store, location);
     if (!isDone) continue;
     if (occupied.length === 0) return;
     throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
       hint:
-        'nothing to do if every replica has an agent; otherwise delete that file with npm run releases -- --prune when it ' +
-        'is a day old, and publish again',
+        'no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old, and publish again',
     });
   }
 }
 
 /** @returns isDone: nothing was to be written, so the view was not older than head.json; occupied: places of versions */
 async function write(
-  { current }: AgentSnapshot,
-  head: HeadFile,
+  releases: Releases,
   store: S3Store,
   location: RepositoryLocation,
 ): Promise<{ isDone: boolean; occupied: string[] }> {
+  const { current } = releases;
   if (current === undefined) return { isDone: true, occupied: [] };
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
-  const { previous } = current.manifest;
-  const before = previous === undefined ? undefined : await head.readManifest(previous);
-  const ours = new Set(before === undefined ? [] : desiredView(asRelease(before), store, folder).keys());
+  const { previous } = current;
+  const before = previous === undefined ? undefined : await releases.read(previous);
+  const ours = new Set(before === undefined ? [] : desiredView(before, store, folder).keys());
   const listed = await store.list(folder);
   const present = new Map(listed.map((object) => [object.key, object]));
   const due: string[] = [];
   const occupied: string[] = [];
-  const modelOf = (key: string): string => getModelName(key.slice(folder.length));
+  const modelOf = (key: string): string => key.slice(0, key.indexOf('/', folder.length));
   const isOccupied = (key: string): boolean => occupied.some((other) => modelOf(other) === modelOf(key));
   try {
-    const isVersionFile = (key: string): boolean => getVersion(key.slice(folder.length)) !== undefined;
+    const isVersionFile = (key: string): boolean => getVersion(key.slice(modelOf(key).length + 1)) !== undefined;
     // A server may load a version as soon as its configuration is there.
     for (const versions of [true, false]) {
       const some = [...desired].filter(([key]) => isVersionFile(key) === versions);
@@ -86,23 +82,22 @@ async function write(
   }
 }
 
-function desiredView(release: AgentRelease, store: S3Store, folder: string): Map<string, Desired> {
+function desiredView({ models }: Manifest, store: S3Store, folder: string): Map<string, Desired> {
   const desired = new Map<string, Desired>();
-  for (const [name, { files }] of Object.entries(release.manifest.models)) {
-    const config = viewConfig(release, name);
+  for (const [name, model] of Object.entries(models)) {
+    const config = Buffer.from(configWithVersions(model, model.served));
     const key = `${folder}${name}/${CONFIG_FILE}`;
     desired.set(key, {
       checksum: checksumOfBytes(config),
       bytes: config.byteLength,
       write: (condition) => store.putBytes(key, config, condition),
     });
-    for (const file of files) {
-      const { checksum, bytes, versionId } = file;
-      const to = `${folder}${name}/${file.path}`;
-      if (file.key === to) continue;
+    for (const { key, path, checksum, bytes, versionId } of model.files) {
+      const to = `${folder}${name}/${path}`;
+      if (key === to) continue;
       desired.set(to, {
         ...{ checksum, bytes },
-        write: (condition) => store.copy({ key: file.key, versionId }, to, { bytes, checksum, condition }),
+        write: (condition) => store.copy({ key, versionId }, to, { bytes, checksum, condition }),
       });
     }
   }

@@ -1,6 +1,5 @@
-import { UserError } from '../../core/errors';
-import type { AgentState, TrialRenewal, TrialRequest } from '../../release/agent-api';
-import { RUN_AGAIN } from '../lock';
+import { UserError } from '../core/errors';
+import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-api';
 
 /** The agent of one replica. */
 export interface AgentAddress {
@@ -38,7 +37,7 @@ export class AgentError extends UserError {
 export class AnotherPublisherError extends UserError {
   override readonly name = 'AnotherPublisherError';
   constructor(message: string, cause?: unknown) {
-    super(message, { hint: RUN_AGAIN, cause });
+    super(message, { hint: 'run the command again', cause });
   }
 }
 
@@ -46,7 +45,7 @@ const TIMEOUT_MS = 10_000;
 
 /** Calls the control API of an agent. */
 export class AgentClient {
-  constructor(private readonly address: AgentAddress) {}
+  constructor(private readonly address: Pick<AgentAddress, 'name' | 'url'>) {}
 
   get name(): string {
     return this.address.name;

@@ -1,5 +1,5 @@
-import { UserError } from '../../core/errors';
-import type { Release } from '../release/release';
+import { UserError } from '../core/errors';
+import type { Manifest } from '../release/manifest';
 import type { DesiredModel } from './desired';
 
 /**
@@ -10,7 +10,7 @@ import type { DesiredModel } from './desired';
 export function selectModels(
   all: DesiredModel[],
   selection: readonly string[] | undefined,
-  { release, where }: { release: Release; where: string },
+  { release, where }: { release: Manifest; where: string },
 ): DesiredModel[] {
   if (selection === undefined) return all;
   const unknown = selection.find((name) => release.models[name] === undefined);

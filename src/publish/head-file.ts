@@ -1,10 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { PartialFailureError, UserError } from '../../core/errors';
-import { encodeHead, parseHead, type Head } from '../../release/head';
-import { parseManifest, type Manifest } from '../../release/manifest';
-import type { PutCondition, S3Store } from '../../s3/store';
+import { PartialFailureError, UserError } from '../core/errors';
+import { encodeHead, parseHead, type Head } from '../release/head';
+import { parseManifest, type Manifest } from '../release/manifest';
+import type { PutCondition, S3Store } from '../s3/store';
 import { AnotherPublisherError } from './agent-client';
-import { headKey, releaseKey, type RepositoryLocation } from '../../release/location';
+import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
 
 /** A content of head.json, which a change of the repository is based on. */
 export interface Base {
@@ -15,6 +16,10 @@ export interface Base {
   /** 0 before the first release. */
   generation: number;
 }
+
+/** The id of a new release and of the run that makes it. Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
+export const newId = (now = new Date()): string =>
+  `${now.toISOString().replace(/[-:.]/g, '')}-${randomBytes(4).toString('hex')}`;
 
 /** Releases that head.json retains, so that its size and the cost of a publish do not grow with the history. */
 export const RETAINED = 20;

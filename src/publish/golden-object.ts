@@ -1,7 +1,7 @@
-import { UserError } from '../../core/errors';
-import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } from '../../model/golden';
-import { PreconditionFailedError, type S3Store } from '../../s3/store';
-import { goldenKey, type RepositoryLocation } from '../../release/location';
+import { UserError } from '../core/errors';
+import { decodeGolden, verifyGolden, type GoldenRequest, type ReleasedGolden } from '../model/golden';
+import { PreconditionFailedError, type S3Store } from '../s3/store';
+import { goldenKey, type RepositoryLocation } from '../release/location';
 
 /** Golden requests of a desired model: their entry in the release, and their bytes. */
 export interface DesiredGolden extends ReleasedGolden {

@@ -1,12 +1,11 @@
-import { UserError } from '../../core/errors';
-import { nextCommand } from '../../core/next-command';
-import { RELEASE_ID } from '../../release/head';
-import { formatLocation, headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../../release/location';
-import { parseManifest, sha256Hex, type Manifest } from '../../release/manifest';
-import type { S3Store } from '../../s3/store';
+import { UserError } from '../core/errors';
+import { nextCommand } from '../core/next-command';
+import { RELEASE_ID } from '../release/head';
+import { formatLocation, headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../release/location';
+import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
+import type { S3Store } from '../s3/store';
 import { AgentClient, type AgentSource } from './agent-client';
-import { RETAINED, type HeadFile } from './head-file';
-import { newId } from './new-id';
+import { newId, RETAINED, type HeadFile } from './head-file';
 
 /** Manifests that are read to find out which releases were the current one. */
 const NEWEST = 50;

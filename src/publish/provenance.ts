@@ -1,5 +1,6 @@
-import { exec } from '../../core/exec';
-import type { Provenance } from '../../release/released';
+import { hostname, userInfo } from 'node:os';
+import { exec } from '../core/exec';
+import type { Provenance } from '../release/released';
 
 const GIT_TIMEOUT_MS = 10_000;
 
@@ -19,5 +20,16 @@ export async function readProvenance(folder: string, message: string | undefined
     return { commit: `${hash}${changes === '' ? '' : '+'}`, message: message ?? subject };
   } catch {
     return { message };
+  }
+}
+
+/** The user who makes a release: `user@host`. */
+export const ourName = (): string => `${userName()}@${hostname()}`;
+
+function userName(): string {
+  try {
+    return userInfo().username;
+  } catch {
+    return 'unknown'; // A container may run as a user without a name.
   }
 }

@@ -1,26 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { abortable } from '../../core/abort';
-import { PartialFailureError, UserError } from '../../core/errors';
-import { FORMAT } from '../../release/format';
-import { formatLocation, releaseKey } from '../../release/location';
-import { encodeManifest, sha256Hex, type Manifest } from '../../release/manifest';
-import type { ApplyOptions, ApplyResult, DesiredState } from '../apply/options';
-import { requireNoConflict, requireRemovable } from '../apply/preconditions';
-import { reverseTopologicalOrder } from '../apply/served';
-import { ourName } from '../lock';
-import { requireConditions } from '../require-conditions';
-import type { ReleaseArchive } from '../release/archive';
-import type { Release } from '../release/release';
-import { isChanged } from '../plan/plan';
+import { abortable } from '../core/abort';
+import { PartialFailureError, UserError } from '../core/errors';
+import { FORMAT } from '../release/format';
+import { formatLocation, releaseKey } from '../release/location';
+import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
 import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
-import { HeadFile, RETAINED } from './head-file';
-import { migrate } from './migrate';
-import { mixedPods, type AgentMode } from './mode';
-import { newId } from './new-id';
-import { needsRelease, planRelease, type ReleasePlan } from './plan-release';
+import { HeadFile, newId, RETAINED } from './head-file';
+import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
+import { makePlan, needsRelease, type Plan } from './plan';
+import { requireNoConflict, requireRemovable } from './preconditions';
+import { ourName } from './provenance';
+import { Releases } from './releases';
 import { requireNoReleases } from './repair-head';
-import { asRelease, readAgentSnapshot, RetainedReleases, type AgentRelease, type AgentSnapshot } from './snapshot';
+import { requireConditions } from './require-conditions';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
 import { repairView } from './view';
@@ -33,16 +26,15 @@ const BESIDE_MS = 300_000;
 /** Time between two attempts while another publisher is active, at least. */
 const WAIT_MS = 2000;
 
-/**
- * Publishes a release through agents, or leaves everything as it was. Waits for another publisher, and then begins again.
- *
- * @param getTarget returns the desired state, given the current release
- */
-export async function applyRelease(getTarget: GetTarget, mode: AgentMode, options: ApplyOptions): Promise<ApplyResult> {
-  const deadline = Date.now() + options.lockTimeoutMs;
+/** The state that a release should have, given the releases of the repository. */
+export type GetTarget = (releases: Releases) => Promise<DesiredState>;
+
+/** Makes a release, or leaves everything as it was. Waits for another publisher, and then begins again. */
+export async function makeRelease(getTarget: GetTarget, options: ReleaseOptions): Promise<ReleaseResult> {
+  const deadline = Date.now() + options.waitMs;
   for (;;) {
     try {
-      return await applyOnce(getTarget, mode, options);
+      return await makeOnce(getTarget, options);
     } catch (error) {
       if (!(error instanceof AnotherPublisherError) || Date.now() > deadline) throw error;
       options.onStage?.(`wait for another publisher: ${error.message}`);
@@ -51,10 +43,7 @@ export async function applyRelease(getTarget: GetTarget, mode: AgentMode, option
   }
 }
 
-type GetTarget = (release: Release | undefined, archive: ReleaseArchive) => Promise<DesiredState>;
-
 /**
- *
  * 1. read head.json; every decision refers to this content of it
  * 2. upload what no retained release has, and write the manifest
  * 3. have every replica that gets requests try the release, the first as a canary
@@ -63,63 +52,37 @@ type GetTarget = (release: Release | undefined, archive: ReleaseArchive) => Prom
  *
  * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/spec/Publish.tla specifies this.
  */
-async function applyOnce(getTarget: GetTarget, mode: AgentMode, options: ApplyOptions): Promise<ApplyResult> {
-  const { store, location } = options;
-  const where = formatLocation(location);
-  if (mode.migrate) {
-    if (options.dryRun === true) {
-      throw new UserError(`${where} is not migrated for agents yet, so there is no plan`, {
-        hint: 'the next publish migrates it; docs/publishing.md describes the migration',
-      });
-    }
-    await migrate(options);
-  }
-  if (mode.plain.length > 0) throw mixedPods(mode.plain);
+async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<ReleaseResult> {
+  const { store, location, agents, untried } = options;
   const head = new HeadFile(options.commitStore ?? store, location);
-  const snapshot = await readAgentSnapshot(head, where);
-  if (snapshot.base.head === undefined) await requireNoReleases(store, location);
-  const { current } = snapshot;
-  const archive = new RetainedReleases(snapshot, head, options);
-  const target = await getTarget(current, archive);
+  const releases = await Releases.read({ store, location }, head);
+  const { base, current } = releases;
+  if (base.head === undefined) await requireNoReleases(store, location);
+  const target = await getTarget(releases);
   requireRemovable(target, current);
-  const remove = reverseTopologicalOrder(target.remove, current);
   const { replacePublished } = target;
-  const planned = await planRelease(target.models, archive, { store, location, remove, replacePublished });
-  const { plan } = planned;
+  const plan = await makePlan(target.models, releases, { store, location, remove: target.remove, replacePublished });
   options.onPlan?.(plan);
   requireNoConflict(plan, target);
-  await target.check?.(plan);
-  const isNew = needsRelease(plan, snapshot);
-  await requireReaders(mode, options, isNew);
+  const isNew = needsRelease(plan, current);
+  await requireReaders(options, isNew);
   if (options.dryRun === true) return { plan, release: current, isNew: false };
+  const isAsked = agents !== undefined && untried !== true;
   const { release, replicas } = isNew
-    ? await commit(planned, { target, snapshot, head, mode, options })
-    : { release: current, replicas: options.untried === true ? [] : await untilServed(current, mode, options) };
+    ? await commit(plan, target, releases, head, options)
+    : { release: current, replicas: isAsked ? await untilServed(current, options) : [] };
   // The release is current now. A failure below does not change that.
   await repairView(head, store, location).catch((error: unknown) => {
-    const message = `the release is in service on all replicas with an agent, but servers without an agent read older files: ${(error as Error).message}`;
+    const message = `the release is in service on all replicas, but the bucket shows older files to people and other servers: ${(error as Error).message}`;
     const hint = (error instanceof UserError ? error.hint : undefined) ?? 'the next publish repairs them';
-    options.onWarning?.({ file: where, message, hint });
+    options.onWarning?.({ file: formatLocation(location), message, hint });
   });
-  if (target.prune)
-    options.onStage?.('no object is deleted; npm run releases -- --prune deletes those of former releases');
-  return {
-    plan,
-    release,
-    isNew,
-    replicas: mode.agents === undefined || options.untried === true ? undefined : { settled: replicas, starting: [] },
-    asked: new Map(
-      isNew && options.noAsk !== true && replicas.length > 0
-        ? plan.models.flatMap(({ model }) => (model.golden === undefined ? [] : [[model.name, 'golden' as const]]))
-        : [],
-    ),
-  };
+  return { plan, release, isNew, replicas: isAsked ? replicas : undefined };
 }
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
 async function requireReaders(
-  { agents }: AgentMode,
-  { location, onStage, untried }: ApplyOptions,
+  { agents, location, onStage, untried }: ReleaseOptions,
   isNew: boolean,
 ): Promise<void> {
   const found = (await agents?.list()) ?? [];
@@ -163,30 +126,25 @@ async function requireReaders(
   }
 }
 
-interface Change {
-  target: DesiredState;
-  snapshot: AgentSnapshot;
-  head: HeadFile;
-  mode: AgentMode;
-  options: ApplyOptions;
-}
-
 /** @returns the release and the replicas that tried it */
 async function commit(
-  planned: ReleasePlan,
-  { target, snapshot: { base, current }, head, mode, options }: Change,
-): Promise<{ release: AgentRelease; replicas: string[] }> {
-  const { store, location, signal, onStage, onBytes, noAsk, untried, unloadFirst } = options;
-  if (mode.agents === undefined && untried !== true) {
+  plan: Plan,
+  target: DesiredState,
+  { base, current }: Releases,
+  head: HeadFile,
+  options: ReleaseOptions,
+): Promise<{ release: Manifest; replicas: string[] }> {
+  const { store, location, agents, signal, onStage, onBytes, noAsk, untried, unloadFirst } = options;
+  if (agents === undefined && untried !== true) {
     throw new UserError('no replicas were given, so no replica would try the release', {
-      hint: 'add --stack, --selector, or --triton with --agent; or add --untried: replicas then load the release without a trial',
+      hint: 'add --stack, --selector or --agent; or add --untried: replicas then load the release without a trial',
     });
   }
   const sweptBefore = base.head?.sweptBefore ?? new Date(0).toISOString();
-  const uploaded = await uploadModels(planned, { store, location, sweptBefore, signal, onBytes });
+  const uploaded = await uploadModels(plan, { store, location, sweptBefore, signal, onBytes });
   const models = Object.fromEntries(
-    Object.entries({ ...current?.manifest.models, ...uploaded })
-      .filter(([name]) => !planned.plan.remove.includes(name))
+    Object.entries({ ...current?.models, ...uploaded })
+      .filter(([name]) => !plan.remove.includes(name))
       .sort(([a], [b]) => (a < b ? -1 : 1)),
   );
   const secret = randomBytes(24).toString('base64url');
@@ -217,16 +175,16 @@ async function commit(
     sweptBefore,
     writer: id,
   };
-  if (untried === true || mode.agents === undefined) {
+  if (untried === true || agents === undefined) {
     await head.replace(base, next);
-    return { release: asRelease(manifest), replicas: [] };
+    return { release: manifest, replicas: [] };
   }
   const trials = new Trials(
     { id, manifestSha256, base: base.generation, secret },
     {
-      ...{ agents: mode.agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
+      ...{ agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
       ask: noAsk !== true,
-      timeoutMs: options.loadTimeoutMs * Math.max(1, planned.plan.models.filter(isChanged).length) + BESIDE_MS,
+      timeoutMs: options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
       ...options.trials,
     },
   );
@@ -237,7 +195,7 @@ async function commit(
     const generation = await head.replace(base, next);
     isCommitted = true;
     await trials.untilAcknowledged(generation);
-    return { release: asRelease(manifest), replicas };
+    return { release: manifest, replicas };
   } catch (error) {
     if (isCommitted) throw isCurrentBut(id, error, signal);
     // Where the outcome is unknown, the replicas go on serving the release until the trials end by themselves.
@@ -260,7 +218,7 @@ function isCurrentBut(id: string, reason: unknown, signal: AbortSignal | undefin
 }
 
 /** @throws PartialFailureError with the reason of the failure, if a replica does not confirm that it went back */
-async function endTrials(trials: Trials, reason: unknown, { onStage }: ApplyOptions): Promise<void> {
+async function endTrials(trials: Trials, reason: unknown, { onStage }: ReleaseOptions): Promise<void> {
   onStage?.('end the trials: the replicas go back to the current release');
   try {
     await trials.end();
@@ -272,9 +230,8 @@ async function endTrials(trials: Trials, reason: unknown, { onStage }: ApplyOpti
 
 /** Waits until every replica that gets requests serves the current release. */
 async function untilServed(
-  current: Release | undefined,
-  { agents }: AgentMode,
-  { loadTimeoutMs, signal }: ApplyOptions,
+  current: Manifest | undefined,
+  { agents, loadTimeoutMs, signal }: ReleaseOptions,
 ): Promise<string[]> {
   const deadline = Date.now() + loadTimeoutMs;
   for (;;) {

@@ -1,0 +1,97 @@
+import { CONFIG_FILE } from '../model/paths';
+import type { Manifest, ManifestModel } from '../release/manifest';
+import type { WeightKind } from '../release/released';
+import { getVersion } from './keys';
+import { Releases, type Bucket } from './releases';
+
+/** A release as `npm run releases` shows it. */
+export interface ListedRelease {
+  id: string;
+  createdAt: string;
+  origin: string;
+  by: string;
+  /** Commit of the repository folder, with a `+` if files in it differed from the commit. */
+  commit?: string;
+  message?: string;
+  /** Set if no model was asked (--no-ask). */
+  notAsked?: true;
+  isCurrent: boolean;
+  /** Model -> versions in service. */
+  serves: Record<string, number[]>;
+  /** Model -> kind of the weights of its served versions; `unknown` if tracing did not record it. */
+  weights: Record<string, WeightKind | 'unknown'>;
+  /** Changes since the previous release: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
+  changes: string[];
+}
+
+/** The retained releases, newest first. */
+export async function listReleases(bucket: Bucket, limit: number): Promise<ListedRelease[]> {
+  const releases = await Releases.read(bucket);
+  // One more than requested, to compute the changes of the last one.
+  const found = await releases.readAll(releases.ids.slice(0, limit + 1));
+  return found.slice(0, limit).map((release, i) => ({
+    id: release.id,
+    createdAt: release.createdAt,
+    origin: release.origin,
+    by: release.by,
+    commit: release.commit,
+    message: release.message,
+    notAsked: release.notAsked,
+    isCurrent: release.id === releases.current?.id,
+    serves: ofModels(release, ({ served }) => served),
+    weights: ofModels(release, getWeightKind),
+    changes: changesBetween(found[i + 1], release),
+  }));
+}
+
+function ofModels<T>({ models }: Manifest, read: (model: ManifestModel) => T): Record<string, T> {
+  return Object.fromEntries(Object.entries(models).map(([name, model]) => [name, read(model)]));
+}
+
+/** `random` if any served version has random weights, `pretrained` if all have pretrained ones. */
+export function getWeightKind({
+  served,
+  weightKinds = {},
+}: Pick<ManifestModel, 'served' | 'weightKinds'>): WeightKind | 'unknown' {
+  const kinds = served.map((version) => weightKinds[String(version)]);
+  if (kinds.includes('random')) return 'random';
+  return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
+}
+
+/** Describes the changes of a release. */
+export function changesBetween(before: Manifest | undefined, after: Manifest): string[] {
+  const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
+  return names.flatMap((name) => {
+    const [old, now] = [before?.models[name], after.models[name]];
+    if (now === undefined) return [`removed ${name}`];
+    const random = getWeightKind(now) === 'random' ? ' (random weights)' : '';
+    if (old === undefined) return [`new ${name} ${now.served.join(' ')}${random}`];
+    if (old.served.join() !== now.served.join()) {
+      return [`${name} ${old.served.join(' ')} -> ${now.served.join(' ')}${random}`];
+    }
+    const changes = [
+      ...changedFiles(old, now),
+      ...(old.golden?.sha256 === now.golden?.sha256 ? [] : ['golden requests']),
+    ];
+    return changes.length === 0 ? [] : [`${name}: ${changes.join(' and ')}`];
+  });
+}
+
+/** Describes the changed files of a model: `1/model.py changed`, `files of 1 replaced`, `version 2 added`. */
+function changedFiles(old: ManifestModel, now: ManifestModel): string[] {
+  const [before, after] = [old, now].map(
+    ({ config, files }) => new Map([[CONFIG_FILE, config], ...files.map(({ path, checksum }) => [path, checksum] as const)]),
+  ) as [Map<string, string>, Map<string, string>];
+  const versions = (files: Map<string, string>): Set<number | undefined> => new Set([...files.keys()].map(getVersion));
+  const changed = [...new Set([...before.keys(), ...after.keys()])]
+    .sort()
+    .filter((path) => before.get(path) !== after.get(path));
+  const groups = new Map<number | undefined, string[]>();
+  for (const path of changed) groups.set(getVersion(path), [...(groups.get(getVersion(path)) ?? []), path]);
+  return [...groups].flatMap(([version, paths]) => {
+    if (!versions(before).has(version)) return [`version ${version} added`];
+    if (!versions(after).has(version)) return [`version ${version} deleted`];
+    if (paths.length > 1 && version !== undefined) return [`files of ${version} replaced`];
+    return paths.map((path) => (path === CONFIG_FILE ? 'configuration' : `${path} changed`));
+  });
+}

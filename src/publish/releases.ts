@@ -1,0 +1,95 @@
+import { UserError } from '../core/errors';
+import { formatLocation, type RepositoryLocation } from '../release/location';
+import type { Manifest } from '../release/manifest';
+import type { Provenance } from '../release/released';
+import type { S3Store } from '../s3/store';
+import { topologicalOrder, type DesiredModel } from './desired';
+import { storedGolden } from './golden-object';
+import { HeadFile, type Base } from './head-file';
+import { getVersion } from './keys';
+
+export interface Bucket {
+  store: S3Store;
+  location: RepositoryLocation;
+}
+
+/** The releases that a repository retains, at one generation of head.json. Manifests are read when they are needed. */
+export class Releases {
+  private constructor(
+    readonly base: Base,
+    readonly current: Manifest | undefined,
+    private readonly head: HeadFile,
+    private readonly bucket: Bucket,
+  ) {}
+
+  /** @throws UserError if the manifest of the current release is missing */
+  static async read(bucket: Bucket, head = new HeadFile(bucket.store, bucket.location)): Promise<Releases> {
+    const base = await head.read();
+    const current = base.head && (await requireRelease(head, base.head.release, bucket));
+    return new Releases(base, current, head, bucket);
+  }
+
+  /** Ids, newest first. */
+  get ids(): string[] {
+    return [...(this.base.head?.retained ?? [])].reverse();
+  }
+
+  /** @throws UserError if a manifest is missing */
+  readAll(ids: readonly string[] = this.ids): Promise<Manifest[]> {
+    return Promise.all(ids.map((id) => requireRelease(this.head, id, this.bucket)));
+  }
+
+  /**
+   * The retained release with that id, or the only one whose id contains it.
+   * @throws UserError if there is none
+   */
+  async find(id: string): Promise<Manifest> {
+    const { ids } = this;
+    const same = ids.filter((one) => one === id);
+    const [only, ...others] = same.length > 0 ? same : ids.filter((one) => one.includes(id));
+    if (only !== undefined && others.length === 0) return requireRelease(this.head, only, this.bucket);
+    throw new UserError(
+      `${formatLocation(this.bucket.location)} retains ${only === undefined ? 'no' : 'more than one'} release whose id contains "${id}"`,
+      { hint: `retained releases: ${ids.join(', ')}` },
+    );
+  }
+
+  /** A release that was current once; undefined if its manifest is gone. */
+  read(id: string): Promise<Manifest | undefined> {
+    return this.head.readManifest(id);
+  }
+}
+
+async function requireRelease(head: HeadFile, id: string, { location }: Bucket): Promise<Manifest> {
+  const manifest = await head.readManifest(id);
+  if (manifest !== undefined) return manifest;
+  throw new UserError(`cannot read release ${id} of ${formatLocation(location)}: its manifest is missing`, {
+    hint: 'restore the first version of that object',
+  });
+}
+
+/** The models of a release as the desired state of another one, or of another repository. */
+export function getModels(release: Manifest, { store, location }: Bucket): DesiredModel[] {
+  return topologicalOrder(
+    Object.entries(release.models).map(([name, model]): DesiredModel => ({
+      name,
+      served: model.served,
+      composedOf: model.composedOf,
+      config: model.config,
+      files: model.files.map(({ path, bytes, checksum, key, versionId }) => ({
+        ...{ path, bytes, checksum },
+        source: { stored: { store, key, versionId } },
+      })),
+      newest: Math.max(0, ...model.files.map(({ path }) => getVersion(path) ?? 0)),
+      weights: model.weights ?? {},
+      weightKinds: model.weightKinds,
+      golden: model.golden && storedGolden(store, location, model.golden),
+    })),
+  );
+}
+
+/** A restored or promoted release keeps its commit, and its message unless another message is given. */
+export const carriedProvenance = ({ commit, message }: Manifest, given: string | undefined): Provenance => ({
+  commit,
+  message: given ?? message,
+});
