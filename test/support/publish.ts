@@ -1,8 +1,8 @@
 import { publish, type Published, type PublishOptions } from '../../src/publish/publish';
-import type { ApplyOptions } from '../../src/publish/apply/options';
+import type { AgentSource } from '../../src/publish/agent-client';
+import type { ReleaseOptions } from '../../src/publish/options';
 import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
-import { testReplicas } from './triton';
 
 /** A hand-written configuration for an unknown backend, so that files may have any content. */
 export const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
@@ -14,18 +14,14 @@ export function publisher(
   store: S3Store,
   location: RepositoryLocation,
   repository: string,
-  urls: () => readonly string[] | undefined = () => undefined,
+  agents?: AgentSource,
 ) {
-  const options = (): ApplyOptions => {
-    const servers = urls();
-    return {
-      store,
-      location,
-      replicas: servers === undefined ? undefined : testReplicas(servers),
-      loadTimeoutMs: 60_000,
-      lockTimeoutMs: 60_000,
-    };
-  };
+  const options = (): ReleaseOptions => ({
+    ...{ store, location, agents },
+    untried: agents === undefined,
+    loadTimeoutMs: 60_000,
+    waitMs: 60_000,
+  });
   return {
     options,
     /** Publishes; `uploaded` are the keys in the order in which their last byte was sent. */

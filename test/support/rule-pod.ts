@@ -71,12 +71,9 @@ export class RulePod {
 }
 
 /** The pods as a publisher finds them. */
-export const podSource = (pods: () => readonly RulePod[], plain: readonly string[] = []): ReplicaSource => ({
+export const podSource = (pods: () => readonly RulePod[]): ReplicaSource => ({
   describe: () => 'pods',
   list: () =>
-    Promise.resolve([
-      ...pods().map(({ name, url }) => ({ name, uid: name, url, agentUrl: url, ready: true })),
-      ...plain.map((name) => ({ name, uid: name, url: 'http://127.0.0.1:9', ready: true })),
-    ]),
+    Promise.resolve(pods().map(({ name, url }) => ({ name, uid: name, url, tritonUrl: 'http://127.0.0.1:9', ready: true }))),
   close: () => Promise.resolve(),
 });

@@ -4,13 +4,7 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { ensureTriton } from '../../src/install/triton';
-import {
-  PUBLISHER_CONTROL_KEY_VARIABLE,
-  fixedReplicas,
-  replicaClient,
-  type ReplicaSource,
-} from '../../src/cluster/source';
-import type { ControlAddress } from '../../src/triton/control-client';
+import { ControlClient } from '../../src/triton/control-client';
 import { generateControlKey } from '../../src/triton/control-key';
 import type { TritonHttpClient } from '../../src/triton/http';
 import {
@@ -27,16 +21,6 @@ export const TEST_CONTROL_KEY = generateControlKey();
 
 /** Argument with which Triton loads one model after the other, in the order of the requests. */
 export const ONE_BY_ONE = '--model-load-thread-count=1';
-
-/** Environment with the model-control key, for commands. */
-export const CONTROL_ENVIRONMENT = { [PUBLISHER_CONTROL_KEY_VARIABLE]: TEST_CONTROL_KEY };
-
-/** The servers of `testTriton` by their HTTP URL, so that publishers find their gRPC API as they do that of pods. */
-const controls = new Map<string, ControlAddress>();
-
-/** Test servers as replicas for a publisher. */
-export const testReplicas = (urls: readonly string[]): ReplicaSource =>
-  fixedReplicas(urls.map((url) => controls.get(url) ?? { url, modelControlKey: TEST_CONTROL_KEY }));
 
 export interface TestTriton extends TritonProcess {
   client: TritonHttpClient;
@@ -108,8 +92,7 @@ export async function testTriton(
     if (isEndExpected) return;
     process.stderr.write(`${options.name ?? 'tritonserver'} ended by itself (${how}):\n${server.lastLines(30)}\n`);
   });
-  controls.set(server.httpUrl, server.control);
-  const client = replicaClient(server.control);
+  const client = new ControlClient(server.control);
   scratch.defer(() => client.close());
   const startAgain = async (): Promise<TestTriton> => {
     await stop(); // Ends processes that outlived the server.

@@ -1,5 +1,5 @@
 import { PartialFailureError, UserError } from '../../../src/core/errors';
-import type { AgentAddress } from '../../../src/publish/trial/agent-client';
+import type { AgentAddress } from '../../../src/publish/agent-client';
 import { Program, Clock, hashText, useClock } from './clock';
 import { Checks, type Run } from './checks';
 import { disk } from './memory-disk';
