@@ -61,10 +61,6 @@ export class VersionedStore {
     return this as unknown as S3Store;
   }
 
-  urgent(): S3Store {
-    return this.store;
-  }
-
   async firstKey(prefix: string): Promise<string | undefined> {
     return (await this.list(prefix))[0]?.key;
   }
