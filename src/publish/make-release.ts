@@ -81,7 +81,10 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 }
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
-async function requireReaders({ agents, location, onStage, untried }: ReleaseOptions, isNew: boolean): Promise<void> {
+async function requireReaders(
+  { agents, location, onStage, onOnlyReplica, untried }: ReleaseOptions,
+  isNew: boolean,
+): Promise<void> {
   const found = (await agents?.list()) ?? [];
   if (agents !== undefined && found.length === 0 && untried !== true) {
     throw new UserError(`no replica is running that could try the release: ${agents.describe()}`, {
@@ -92,10 +95,7 @@ async function requireReaders({ agents, location, onStage, untried }: ReleaseOpt
   const ready = found.filter((address) => address.ready !== false);
   const [only, ...others] = ready;
   if (isNew && untried !== true && only !== undefined && others.length === 0) {
-    onStage?.(
-      `only ${only.name} gets requests, so clients reach the release while it is tried, and find no model while an ensemble ` +
-        'and its steps change their interface; with a second replica they would not',
-    );
+    onOnlyReplica?.(only.name);
   }
   const states = await Promise.all(
     ready.map((address) =>
