@@ -531,7 +531,10 @@ export class Pipeline {
       const took = formatDuration(Date.now() - started);
       this.options.progress.line(`     ${name} is served with the changed files (${took})`);
     }
-    const dependents = this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+    // Those that are coming are published together with the model that they need.
+    const dependents = this.failed.filter(
+      ({ name, needs }) => needs !== undefined && names.includes(needs) && !this.coming.has(name),
+    );
     for (const { name } of dependents) this.edited.add(name);
     this.add(dependents.map(({ name }) => name));
   }

@@ -15,7 +15,10 @@ const { repository } = command;
 // After the tests, because the run after a killed one removes what that left in shared memory.
 afterAll(() => command.expectNothingLeft());
 afterAll(() => scratch.clean());
-afterEach(() => expect(command.processes()).toEqual([]));
+afterEach(async () => {
+  await command.stop();
+  expect(command.processes()).toEqual([]);
+});
 
 /** Files of a model, with the first statement of `execute` replaced. */
 const answering = (name: string, statement: string): Record<string, string> => {
@@ -337,6 +340,8 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(afterEdit.status).toMatch(/wrong +ok +answered 1 golden request/);
   child.kill('SIGINT');
   expect(await ended).toBe(0);
+  // Only once, although its step was published first.
+  expect(said().split('on_wrong answered')).toHaveLength(2);
 
   const unasked = command.start('--no-ask');
   await untilUp(unasked);
