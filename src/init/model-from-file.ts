@@ -6,6 +6,7 @@ import { exec } from '../core/exec';
 import { paths } from '../core/paths';
 import { ensurePython } from '../install/python';
 import { YAML_FILE } from '../model/load-config';
+import { readOnnxGraph } from '../model/onnx-file';
 import { CONFIG_FILE, displayPath, getReason } from '../model/paths';
 
 /** What `python -m tracing.describe` prints of a model file. */
@@ -16,8 +17,6 @@ interface Description {
   reason?: string;
   input: Tensor[];
   output: Tensor[];
-  /** Files beside an ONNX file that hold its weights. */
-  external: string[];
 }
 
 interface Tensor {
@@ -56,7 +55,8 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
   const isNew = !existsSync(folder);
-  const parts = described.external.map((part) => [resolve(dirname(file), part), join(version, part)] as const);
+  const { external = new Map<string, number>() } = (name === 'model.onnx' && (await readOnnxGraph(file))) || {};
+  const parts = [...external.keys()].map((part) => [resolve(dirname(file), part), join(version, part)] as const);
   try {
     for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
       if (from === to) continue;

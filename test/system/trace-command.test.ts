@@ -285,6 +285,17 @@ describe('npm run init -- --from', () => {
     expect(existsSync(join(repository, 'scorer', '1', 'model.onnx'))).toBe(true);
   });
 
+  test('takes the weights outside of an ONNX file along, and validate reports if they are missing', async () => {
+    const file = join(paths.root, 'test', 'data', 'onnx', 'outside.onnx');
+    expect(await run('init', '--from', file)).toMatchObject({ code: 0 });
+    rmSync(join(repository, 'outside', '1', 'outside.bin'));
+    const { code, stderr } = await run('validate', '--models', 'outside');
+    expect(stderr).toContain(
+      'outside/1/model.onnx: has its weights in outside.bin, which is not in its version folder\n',
+    );
+    expect(code).toBe(1);
+  });
+
   test('copies a TorchScript file and refuses a model that exists', async () => {
     const file = join(repository, 'scale', '1', 'model.pt');
     writeRepository(repository, TRACED);
