@@ -11,7 +11,7 @@ import { asRelease } from '../publish/trial/snapshot';
 import type { Release } from '../publish/release/release';
 import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
-import { withShortWarmUp } from './short-warm-up';
+import { adaptToThisMachine } from './adapt-model';
 import type { LocalStack } from './stack';
 
 /** Time for the replica to return to the release before, if the start fails. The next start does that too. */
@@ -56,7 +56,7 @@ export async function publishBatch(
       agents: { agents, migrate: false, plain: [] },
       models: names,
       replacePublished: true,
-      adaptToThisMachine: withShortWarmUp,
+      adaptToThisMachine,
       loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
       lockTimeoutMs: 0,
       trials: { endMs: UNDO_MS, pollMs: POLL_MS },
@@ -89,7 +89,7 @@ export async function readReleased(
   const manifest = base.head === undefined ? undefined : await head.readManifest(base.head.release);
   if (manifest === undefined) return { release: undefined, unchanged: [] };
   const current = asRelease(manifest);
-  const desired = await desiredModels(models.map(withShortWarmUp));
+  const desired = await desiredModels(models.map(adaptToThisMachine));
   const { plan } = await planRelease(
     desired,
     { base, current, retained: [current] },

@@ -145,7 +145,7 @@ test('watch keeps serving other models when some fail, and serves these once the
   const once = await command.run(['--once', '--load-timeout', '20']);
   expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
   expect(once.stdout).toMatch(
-    /never_traced .*FAILED: the trace did not end within 20 s; last step: build at .*never_traced\/trace\.py:17/,
+    /FAILED: never_traced: the trace did not end within 20 s; last step: build at .*never_traced\/trace\.py:1[67]/,
   );
   expect(once.stdout).toMatch(/\n *adds +1 +python +READY/);
   rmSync(join(repository, 'never_traced'), { recursive: true });
