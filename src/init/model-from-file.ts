@@ -55,8 +55,10 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
   const isNew = !existsSync(folder);
-  const { external = new Map<string, number>() } = (name === 'model.onnx' && (await readOnnxGraph(file))) || {};
-  const parts = [...external.keys()].map((part) => [resolve(dirname(file), part), join(version, part)] as const);
+  const graph = name === 'model.onnx' ? await readOnnxGraph(file) : undefined;
+  const parts = [...(graph?.external.keys() ?? [])].map(
+    (part) => [resolve(dirname(file), part), join(version, part)] as const,
+  );
   try {
     for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
       if (from === to) continue;

@@ -101,7 +101,7 @@ describe('adaptToThisMachine', () => {
   });
 
   it('keeps one instance of a model whose backend runs each in a process, and all of others', async () => {
-    const group = (count: number): object => ({ instance_group: [{ kind: 'KIND_CPU', count }] });
+    const group = (count: number): Record<string, unknown> => ({ instance_group: [{ kind: 'KIND_CPU', count }] });
     const [two, one] = await Promise.all([model(group(2)), model(group(1))]);
     expect(adaptToThisMachine(two).configText).toBe(one.configText);
     const python = { ...two, platform: 'python' };
