@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../core/errors';
-import { withShortWarmUp } from '../local/short-warm-up';
+import { adaptToThisMachine } from '../local/adapt-model';
 import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
@@ -195,7 +195,7 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
     flags,
     name: `the local stack of ${stack.repository}`,
     repository: stack.repository,
-    adaptToThisMachine: withShortWarmUp,
+    adaptToThisMachine,
     location,
     store,
     commitStore,

@@ -143,9 +143,15 @@ test('watch keeps serving other models when some fail, and serves these once the
     'invalid/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n',
     ...addingEnsemble('on_invalid', 'invalid'),
     ...answering('picky', REFUSES_ZEROS),
+    ...mixing('never_traced', join(scratch.directory, 'missing')),
   });
   const once = await command.run(['--once', '--load-timeout', '20']);
   expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
+  expect(once.stdout).toMatch(
+    /FAILED: never_traced: the trace did not end within 20 s; last step: build at .*never_traced\/trace\.py:1[67]/,
+  );
+  expect(once.stdout).toMatch(/\n *adds +1 +python +READY/);
+  rmSync(join(repository, 'never_traced'), { recursive: true });
 
   const local = command.start('--load-timeout', '20');
   const { child, said, ended } = local;
