@@ -14,6 +14,8 @@ interface Permission {
   action: string;
   /** Kind of resource: the bucket, a listing of the bucket, an object, or the key that encrypts objects. */
   of: 'bucket' | 'listing' | 'object' | 'key';
+  /** Needed only for releases that agents serve, which name versions of objects. */
+  forAgents?: true;
   /** Operation that needs the permission. */
   why: string;
 }
@@ -33,7 +35,7 @@ export const TRITON_PERMISSIONS: readonly Permission[] = [
 /** All permissions that a release agent needs. The objects are those of the repository and those beside it. */
 export const AGENT_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
-  { action: 's3:GetObject', of: 'object', why: 'head.json, manifests and golden requests' },
+  { action: 's3:GetObject', of: 'object', why: 'head.json and manifests, and objects without a version id' },
   { action: 's3:GetObjectVersion', of: 'object', why: 'the files of a release, by their version ids' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
@@ -43,11 +45,11 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
-  { action: 's3:GetObject', of: 'object', why: 'head.json, releases, checksums of what is there' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
-  { action: 's3:PutObject', of: 'object', why: 'models, releases, head.json' },
+  { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
+  { action: 's3:GetObjectVersion', of: 'object', why: 'a rollback to what was pruned, and files beside versions' },
+  { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting an upload that failed' },
-  { action: 's3:DeleteObject', of: 'object', why: 'files beside the versions that the release no longer has; --prune' },
+  { action: 's3:DeleteObject', of: 'object', why: '--prune, giving the lock back' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
@@ -57,7 +59,7 @@ export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
+  { action: 's3:GetObjectVersion', of: 'object', forAgents: true, why: 'what S3 copies, by version ids' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
