@@ -374,8 +374,7 @@ function environment({ environment: given, secretEnvironment }: CompleteOptions,
   for (const name of Object.keys({ ...given, ...secretEnvironment })) {
     if (/^[A-Za-z_]\w*$/.test(name) && !OWN_VARIABLES.test(name)) continue;
     problems.add('environment', `has ${describe(name)}`, {
-      allowed:
-        'letters, digits and _, but not AWS_*, POD_NAME, HOME, USER',
+      allowed: 'letters, digits and _, but not AWS_*, POD_NAME, HOME, USER',
     });
   }
 }
