@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
-import { readProvenance } from '../../src/publish/release/provenance';
+import { readProvenance } from '../../src/publish/provenance';
 import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
