@@ -42,7 +42,7 @@ test('changesBetween describes new, removed and changed models', () => {
     [{ ...old, 'config.pbtxt': 'b' }, ['m: configuration']],
     [{ ...old, '1/model.py': 'b' }, ['m: 1/model.py changed']],
     [{ ...old, '1/model.py': 'b', '1/data.bin': 'b' }, ['m: files of 1 replaced']],
-    [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: configuration and version 2 added']],
+    [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: version 2 added and configuration']],
     [{ ...old, 'labels.txt': 'b' }, ['m: labels.txt changed and golden requests'], 'g'],
     [{ 'config.pbtxt': 'a' }, ['m: version 1 deleted']],
   ];
