@@ -65,10 +65,10 @@ class TritonPythonModel:
 
 /**
  * Python code to prepend to a model's program, which runs `what` when the model is loaded.
- * @param condition on which servers: a Python expression of `server`, the name of testTriton's server
+ * @param condition on which servers: a Python expression of `server`, the name of TestPod
  */
 export const onLoad = (condition: string, what: string): string => `import os, signal, time
-server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
+server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-3]
 if ${condition}:
     ${what}
 `;

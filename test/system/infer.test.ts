@@ -11,7 +11,7 @@ import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
-import { CONTROL_ENVIRONMENT, testTriton } from '../support/triton';
+import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -119,7 +119,7 @@ beforeAll(async () => {
 
 /** Runs the command against the server, over HTTP. */
 const infer = (...args: string[]): Promise<Finished> =>
-  runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository], CONTROL_ENVIRONMENT);
+  runCommandLine('infer', [...args, '--url', server.httpUrl, '--repo', repository]);
 
 /** Runs the command and returns its answer as JSON. */
 async function answer(...args: string[]): Promise<{ outputs: { data: unknown }[]; classes?: Record<string, unknown> }> {
