@@ -7,7 +7,7 @@ import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
 import { sourceOf, TestPod } from '../support/pods';
 import { PublishProcess, type Ended } from '../support/publish-process';
-import { addingEnsemble, addingModel, answeringProgram, onLoad, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, answeringProgram, CRASH, onLoad, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
@@ -163,7 +163,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   'a crash': {
     reason: /Triton ended while it loaded adds/,
     spoil: (files, program) =>
-      withPrelude(files, program, onLoad('True', 'os.kill(os.getppid(), signal.SIGSEGV)')),
+      withPrelude(files, program, onLoad('True', CRASH)),
   },
   'a load that takes too long': {
     reason: /adds/,

@@ -73,6 +73,12 @@ if ${condition}:
     ${what}
 `;
 
+/**
+ * For `onLoad`: crashes the server. The model's process would outlive it, and keep connections of the server open; in a pod it
+ * ends with its container.
+ */
+export const CRASH = 'os.kill(os.getppid(), signal.SIGSEGV); os._exit(1)';
+
 /** An ensemble of one adding model. */
 export function addingEnsemble(name: string, step: string): Record<string, string> {
   return {

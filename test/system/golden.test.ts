@@ -215,36 +215,41 @@ const FAILED = 'z version 3 failed on the zero request: ';
 const CONTRADICTS = 'z version 3 contradicts its configuration: output y has';
 const MIXES = 'z version 3 mixes the rows of a batch: a row of golden request one gets another answer beside the same elements in reverse order';
 
-/** A batch is allowed if there is a golden request. */
-const BATCHED = (outputs: number[][]): Record<string, string> => ({ 'z/golden/one.json': golden([[1, 2]], outputs) });
-
-test.each<[what: string, answer: string, message: string, more?: Record<string, string>]>([
-  ['fails on zeros, which the release before answered', REFUSES, `${FAILED}.*division by zero`],
-  ['has another shape than the configuration says', 'x[:1]', `${CONTRADICTS} shape \\[1\\], but the configuration has \\[2\\]`],
-  ['has another data type', 'x.astype(np.float64)', `${CONTRADICTS} data type FP64`],
-  ['ends its process', '__import__("os")._exit(1)', FAILED],
-  [
-    'has a softmax over the batch',
-    'np.exp(x) / np.exp(x).sum()',
-    `${MIXES}: y\\[0, 0\\] is`,
-    BATCHED([[0.26894143, 0.7310586]]),
-  ],
-  [
-    'adds a row number',
-    'x + np.arange(len(x), dtype=np.float32)[:, None]',
-    `${MIXES}: y\\[0, 0\\] is 2, expected 1`,
-    BATCHED([[1, 2]]),
-  ],
-])('publish rejects a model that %s before it reaches the second replica', async (_, answer, message, more) => {
-  const files = { ...zeroModel(3, answer), ...more };
-  if (more !== undefined)
+test.each<{ what: string; answer: string; message: string; outputs?: number[][] }>([
+  {
+    what: 'fails on zeros, which the release before answered',
+    answer: REFUSES,
+    message: `${FAILED}.*division by zero`,
+  },
+  {
+    what: 'has another shape than the configuration says',
+    answer: 'x[:1]',
+    message: `${CONTRADICTS} shape \\[1\\], but the configuration has \\[2\\]`,
+  },
+  { what: 'has another data type', answer: 'x.astype(np.float64)', message: `${CONTRADICTS} data type FP64` },
+  { what: 'ends its process', answer: '__import__("os")._exit(1)', message: FAILED },
+  {
+    what: 'has a softmax over the batch',
+    answer: 'np.exp(x) / np.exp(x).sum()',
+    message: `${MIXES}: y\\[0, 0\\] is`,
+    outputs: [[0.26894143, 0.7310586]],
+  },
+  {
+    what: 'adds a row number',
+    answer: 'x + np.arange(len(x), dtype=np.float32)[:, None]',
+    message: `${MIXES}: y\\[0, 0\\] is 2, expected 1`,
+    outputs: [[1, 2]],
+  },
+])('publish rejects a model that $what before it reaches the second replica', async ({ answer, message, outputs }) => {
+  const files = zeroModel(3, answer);
+  if (outputs !== undefined) {
     files['z/config.pbtxt'] = (files['z/config.pbtxt'] ?? '').replace('max_batch_size: 0', 'max_batch_size: 4');
+    files['z/golden/one.json'] = golden([[1, 2]], outputs);
+  }
   write(files);
   await expectRefused(new RegExp(message));
-  const { outputs } = await one.client.infer('z', [
-    { name: 'x', datatype: 'FP32', shape: [2], data: Float32Array.of(1, 2) },
-  ]);
-  expect(outputs[0]?.data).toEqual(Float32Array.of(1, 2));
+  const x = { name: 'x', datatype: 'FP32', shape: [2], data: Float32Array.of(1, 2) } as const;
+  expect((await one.client.infer('z', [x])).outputs[0]?.data).toEqual(Float32Array.of(1, 2));
 });
 
 test('publish notes that a program answers otherwise when it is asked again', async () => {

@@ -313,14 +313,14 @@ describe('rejected requests', () => {
   const REFUSED: [string, string[], number, RegExp][] = [
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
-    ['a model that is not there', ['add'], 1, /unknown model: 'add' .*\n {2}-> did you mean "adds"\?/],
+    ['a model that is not there', ['add'], 1, /unknown model: 'add' is not found\n/],
     [
       'a version that is not there',
       ['adds', '--version', '9'],
       1,
-      /version 9[^]*\n {2}-> ready versions of adds: 1, 2/,
+      /unknown model: 'adds' version 9 is not found\n/,
     ],
-    ['a model that is not served', ['broken'], 1, /\n {2}-> broken is in the repository but not served: UNAVAILABLE /],
+    ['a model that is not served', ['broken'], 1, /'broken' has no available versions\n/],
     ['an input of another name', ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
     ['JSON that is broken', ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
     ['an empty text', ['words', 'one', ''], 1, /error: the input is empty\n {2}-> give a text or a file; /],

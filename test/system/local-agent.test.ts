@@ -73,6 +73,11 @@ describe('the release agent of npm run local', () => {
     expect(readProcess(triton, 'cmdline')).toContain(`--model-repository=${join(command.directory, 'agent')}`);
   });
 
+  test('infer lists the models to name the one that was meant', async () => {
+    expect((await withLocal('infer', 'add')).stderr).toMatch(/unknown model: 'add' .*\n {2}-> did you mean "adds"\?/);
+    expect((await withLocal('infer', 'adds', '--version', '9')).stderr).toMatch(/-> ready versions of adds: 1\b/);
+  });
+
   test('sync-models publishes a new version through the agent, and status shows its release', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
     expect(await withLocal('sync-models')).toMatchObject({ code: 0 });

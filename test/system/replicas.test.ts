@@ -6,7 +6,7 @@ import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
 import { podPublisher, sourceOf, TestPod } from '../support/pods';
-import { addingEnsemble, addingModel, onLoad, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, CRASH, onLoad, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -122,7 +122,7 @@ test('an interrupt during a slow load restores the former release', async () => 
 test('a version that crashes the first replica does not reach the second, and the first restarts with the former release', async () => {
   const before = (await pods[1]?.getState())?.release as string;
   const files = addingModel('adds', { 5: 50 });
-  const crash = onLoad('True', 'os.kill(os.getppid(), signal.SIGSEGV)');
+  const crash = onLoad('True', CRASH);
   write({ ...files, 'adds/5/model.py': `${crash}${files['adds/5/model.py']}` });
   pods.forEach((pod) => pod.loads());
   await expect(publish()).rejects.toThrow(/^one does not serve the release: Triton ended while it loaded adds/);
