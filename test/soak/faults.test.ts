@@ -28,7 +28,11 @@ const NETWORK = FAULTS.filter((fault) => fault !== 'flip');
 const QUICK = NETWORK.filter((fault) => fault !== 'delay');
 
 const serves = (...versions: number[]): string => CONFIG.replace('[1]', JSON.stringify(versions));
-const COMMON = { 'added/1/weights': random.bytes(5000), 'goes/config.pbtxt': serves(1), 'goes/1/weights': random.bytes(9) };
+const COMMON = {
+  'added/1/weights': random.bytes(5000),
+  'goes/config.pbtxt': serves(1),
+  'goes/1/weights': random.bytes(9),
+};
 /** The second folder adds a version, replaces another, has a model in three parts and lacks a model. */
 const FOLDERS = {
   old: {
@@ -192,7 +196,9 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
         await withFaults({ rate: 1, kinds: QUICK, only: () => (seen += 1) > last }, async (proxy) => {
           const { code, stderr } = await run(change.command, change.place, proxy.endpoint);
           // After the commit only the view is missing, which the command reports as a warning.
-          expect({ last, code, stderr }).toMatchObject({ stderr: code === 0 ? expect.stringContaining('warning') : ONE_ERROR });
+          expect({ last, code, stderr }).toMatchObject({
+            stderr: code === 0 ? expect.stringContaining('warning') : ONE_ERROR,
+          });
           expect([0, 1, 3]).toContain(code);
           if (code === 1) expect({ last, head: await change.place.head() }).toEqual({ last, head });
         });
@@ -251,11 +257,17 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
           const settings = { create: false, deadlineMs: 60_000, attempts: rate === 1 ? 4 : 9 };
           const client = await openBucket(scratch, proxy.endpoint, 'faults', settings);
           const publishing = new TestRepository(client, place.prefix).publish(next);
-          const result = await publishing.then(() => undefined, (error: unknown) => error);
+          const result = await publishing.then(
+            () => undefined,
+            (error: unknown) => error,
+          );
           total.flips += sum(proxy.counts);
           return result;
         });
-        expect({ rate, failure }).toEqual({ rate, failure: rate === 1 ? (expect.any(UserError) as UserError) : undefined });
+        expect({ rate, failure }).toEqual({
+          rate,
+          failure: rate === 1 ? (expect.any(UserError) as UserError) : undefined,
+        });
         if (failure !== undefined) {
           total.failures += 1;
           expect(await place.head()).toEqual(head);

@@ -75,9 +75,7 @@ afterEach(async () => {
   expect({ status, isAsReleased: isAsReleased(status) }).toEqual({ status, isAsReleased: true });
   expect(traffic.faults).toEqual([]);
 });
-afterAll(() =>
-  report('replicas', { requests: traffic.requests, 'a second': traffic.perSecond, versions: newest }),
-);
+afterAll(() => report('replicas', { requests: traffic.requests, 'a second': traffic.perSecond, versions: newest }));
 
 const tried = () => ({ agents: sourceOf(pods), untried: false });
 const publish = (prune = false): Promise<Manifest> => place.publish(folder, { ...tried(), prune });
@@ -162,8 +160,7 @@ const REFUSALS: Readonly<Record<string, Refusal>> = {
   },
   'a crash': {
     reason: /Triton ended while it loaded adds/,
-    spoil: (files, program) =>
-      withPrelude(files, program, onLoad('True', CRASH)),
+    spoil: (files, program) => withPrelude(files, program, onLoad('True', CRASH)),
   },
   'a load that takes too long': {
     reason: /adds/,

@@ -59,10 +59,11 @@ async function answered(work: () => Promise<unknown>): Promise<string[]> {
   await work();
   return one
     .events()
-    .flatMap(({ event, model, result, hint }) => (event === 'asked' ? [[model, result, hint].filter(Boolean).join(' ')] : []));
+    .flatMap(({ event, model, result, hint }) =>
+      event === 'asked' ? [[model, result, hint].filter(Boolean).join(' ')] : [],
+    );
 }
-const publish = (options: Partial<PublishOptions> = {}): Promise<string[]> =>
-  answered(() => bucket().publish(options));
+const publish = (options: Partial<PublishOptions> = {}): Promise<string[]> => answered(() => bucket().publish(options));
 
 /** Expects that a publish fails, and that it changes nothing on the second replica. */
 async function expectRefused(message: RegExp, options: Partial<PublishOptions> = {}): Promise<void> {
@@ -213,7 +214,8 @@ test('publish sends zeros to a model without golden requests and accepts an answ
 
 const FAILED = 'z version 3 failed on the zero request: ';
 const CONTRADICTS = 'z version 3 contradicts its configuration: output y has';
-const MIXES = 'z version 3 mixes the rows of a batch: a row of golden request one gets another answer beside the same elements in reverse order';
+const MIXES =
+  'z version 3 mixes the rows of a batch: a row of golden request one gets another answer beside the same elements in reverse order';
 
 test.each<{ what: string; answer: string; message: string; outputs?: number[][] }>([
   {

@@ -314,12 +314,7 @@ describe('rejected requests', () => {
     ['a file that nothing is written to', ['adds', '-o', 'x.exe'], 2, /--out x\.exe: .*\.png \.jpg/],
     ['a header that is none', ['adds', '--header', 'x'], 2, /--header "x": must be "NAME: VALUE"/],
     ['a model that is not there', ['add'], 1, /unknown model: 'add' is not found\n/],
-    [
-      'a version that is not there',
-      ['adds', '--version', '9'],
-      1,
-      /unknown model: 'adds' version 9 is not found\n/,
-    ],
+    ['a version that is not there', ['adds', '--version', '9'], 1, /unknown model: 'adds' version 9 is not found\n/],
     ['a model that is not served', ['broken'], 1, /'broken' has no available versions\n/],
     ['an input of another name', ['adds', 'xs=[1]'], 1, /the model has no input xs; allowed: x\n/],
     ['JSON that is broken', ['adds', 'x=[1,'], 1, /error: x=: .*JSON/],
