@@ -3,7 +3,6 @@ import { cpus, totalmem } from 'node:os';
 import { join } from 'node:path';
 import { benchColdStart } from './bench/coldstart';
 import { benchDistance } from './bench/distance';
-import { benchGolden } from './bench/golden';
 import { benchBatching, benchEnsemble } from './bench/gfpgan';
 import { benchPreview, whyNoPreview } from './bench/preview';
 import { benchStart } from './bench/start';
@@ -22,7 +21,6 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
   --only NAME       start: "npm run local" with an empty cache (downloads and traces everything) and again, by step
                     ensemble: images per second of the ensemble and of calls to its steps one by one
                     batching: images per second of gfpgan in batches and one by one
-                    golden: time to publish all models with and without golden requests
                     preview: "pulumi preview" of the stack staging and of an empty program
                     sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
                     distance: sync-models, downloads of the agent, s5cmd and rclone over TLS with round-trip times of 1, 30
@@ -30,7 +28,7 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     coldstart: start of a replica with the release agent, with Triton's own S3 loader, and s5cmd
                     Default: all
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, ready, start;
+  --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, start;
                     distance: cold-1000, cold-10000, large, no-op, changed, download-1000, download-large;
                     coldstart: one, twenty, small, changes, publish
   --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
@@ -87,7 +85,6 @@ async function bench(argv: readonly string[]): Promise<number> {
     start: benchStart,
     ensemble: () => benchEnsemble(repetitions),
     batching: () => benchBatching(repetitions),
-    golden: () => benchGolden(repetitions),
     preview: () => benchPreview(repetitions),
     coldstart: () => benchColdStart({ repetitions, rows, quick: flags.quick }),
     distance: () => benchDistance({ repetitions, rows, quick: flags.quick }),

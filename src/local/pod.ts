@@ -19,7 +19,7 @@ export interface PodPrograms {
 
 export interface PodOptions extends Pick<
   TritonProcessOptions,
-  'installation' | 'environment' | 'ports' | 'startTimeoutMs'
+  'installation' | 'environment' | 'ports' | 'startTimeoutMs' | 'extraArguments'
 > {
   programs: PodPrograms;
   /** Folder of the local stack. */
@@ -30,6 +30,8 @@ export interface PodOptions extends Pick<
   credentials: S3ServerOptions['credentials'];
   /** For one model. */
   loadTimeoutMs: number;
+  /** Time until clients notice that the pod is not Ready; default 0. */
+  leaveSeconds?: number;
   /** Resolves when the bucket can be read, with whether the agent begins without the release of the earlier run. */
   isFresh: Promise<boolean>;
   defer: (undo: () => Promise<void>) => void;
@@ -88,7 +90,7 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     port: String(read),
     host: '127.0.0.1',
     'load-timeout': String(options.loadTimeoutMs / 1000),
-    'leave-seconds': '0',
+    'leave-seconds': String(options.leaveSeconds ?? 0),
   };
   const [command = '', ...args] = supervised([
     ...[process.execPath, ...programs.nodeFlags, join(own, 'agent.cjs')],

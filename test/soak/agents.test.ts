@@ -7,7 +7,7 @@ import { startControlApi, type Listener } from '../../src/agent/control-api';
 import { getUnits } from '../../src/agent/content-store';
 import { forEachLimited } from '../../src/core/concurrency';
 import { PartialFailureError, UserError } from '../../src/core/errors';
-import type { AgentAddress } from '../../src/publish/trial/agent-client';
+import type { AgentAddress } from '../../src/publish/agent-client';
 import { publish } from '../../src/publish/publish';
 import type { AgentState } from '../../src/release/agent-api';
 import { parseHead } from '../../src/release/head';
@@ -205,27 +205,22 @@ class Round {
     let isDead = false;
     const publishing = publish({
       repository: folder,
-      replicas: undefined,
       store: own.store,
       // One try: a late request may be applied after its publisher has failed.
       commitStore: new VersionedStore(this.bucket, this.faults, 1).store,
       location: LOCATION,
       agents: {
-        agents: {
-          describe: () => 'pods',
-          // Without a replica a publisher would commit a release that none has tried.
-          list: async () => {
-            let found = this.addresses(() => isDead);
-            for (; found.length === 0; found = this.addresses(() => isDead)) await sleep(10);
-            if (isDead) await new Promise(() => undefined);
-            return found;
-          },
+        describe: () => 'pods',
+        // Without a replica the publish would fail at once.
+        list: async () => {
+          let found = this.addresses(() => isDead);
+          for (; found.length === 0; found = this.addresses(() => isDead)) await sleep(10);
+          if (isDead) await new Promise(() => undefined);
+          return found;
         },
-        migrate: false,
-        plain: [],
       },
       loadTimeoutMs: 3000,
-      lockTimeoutMs: 0,
+      waitMs: 0,
       trials: { ttlSeconds: 1, leftMs: 300, pollMs: 10, timeoutMs: 3000 },
       signal: stop.signal,
     }).then(

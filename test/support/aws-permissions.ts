@@ -14,23 +14,9 @@ interface Permission {
   action: string;
   /** Kind of resource: the bucket, a listing of the bucket, an object, or the key that encrypts objects. */
   of: 'bucket' | 'listing' | 'object' | 'key';
-  /** Needed only for releases that agents serve, which name versions of objects. */
-  forAgents?: true;
   /** Operation that needs the permission. */
   why: string;
 }
-
-/**
- * All permissions that Triton needs, according to its source (core/src/filesystem/implementations/s3.h) and to requests
- * recorded from a real server, with which test/system/aws-permissions.test.ts compares them.
- */
-export const TRITON_PERMISSIONS: readonly Permission[] = [
-  // HeadBucket has no prefix, so a condition that requires a prefix would deny this call.
-  { action: 's3:ListBucket', of: 'bucket', why: 'HeadBucket, before each look at a folder' },
-  { action: 's3:ListBucket', of: 'listing', why: 'the models, their versions and their files' },
-  { action: 's3:GetObject', of: 'object', why: 'configurations and weights, and when they were written' },
-  { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
-];
 
 /** All permissions that a release agent needs. The objects are those of the repository and those beside it. */
 export const AGENT_PERMISSIONS: readonly Permission[] = [
@@ -45,11 +31,11 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
-  { action: 's3:GetObject', of: 'object', why: 'the lock, releases, checksums of what is there' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'a rollback to what was pruned, and files beside versions' },
-  { action: 's3:PutObject', of: 'object', why: 'models, releases, the lock' },
+  { action: 's3:GetObject', of: 'object', why: 'releases, and checksums of what is there' },
+  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
+  { action: 's3:PutObject', of: 'object', why: 'models and releases' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting an upload that failed' },
-  { action: 's3:DeleteObject', of: 'object', why: '--prune, giving the lock back' },
+  { action: 's3:DeleteObject', of: 'object', why: 'configurations of models that a release removes' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
@@ -57,9 +43,8 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
 /** All permissions that promote needs on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
-  { action: 's3:ListBucket', of: 'listing', why: '--release, by a part of its id' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
-  { action: 's3:GetObjectVersion', of: 'object', forAgents: true, why: 'what S3 copies, by version ids' },
+  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 

@@ -2,7 +2,6 @@ import type { ChildProcess } from 'node:child_process';
 import { spawnCommandLine, type Ended } from './run';
 import { S3_ENVIRONMENT } from './s3';
 import type { Scratch } from './temp-dir';
-import { CONTROL_ENVIRONMENT } from './triton';
 
 export type { Ended } from './run';
 
@@ -13,10 +12,7 @@ export class PublishProcess {
 
   constructor(scratch: Scratch, command: string, args: readonly string[]) {
     scratch.defer(() => this.kill());
-    ({ child: this.child, ended: this.ended } = spawnCommandLine(command, args, {
-      ...S3_ENVIRONMENT,
-      ...CONTROL_ENVIRONMENT,
-    }));
+    ({ child: this.child, ended: this.ended } = spawnCommandLine(command, args, S3_ENVIRONMENT));
   }
 
   kill(): void {

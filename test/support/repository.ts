@@ -69,13 +69,19 @@ class TritonPythonModel:
 
 /**
  * Python code to prepend to a model's program, which runs `what` when the model is loaded.
- * @param condition on which servers: a Python expression of `server`, the name of testTriton's server
+ * @param condition on which servers: a Python expression of `server`, the name of TestPod
  */
 export const onLoad = (condition: string, what: string): string => `import os, signal, time
-server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-2]
+server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-3]
 if ${condition}:
     ${what}
 `;
+
+/**
+ * For `onLoad`: crashes the server. The model's process would outlive it, and keep connections of the server open; in a pod it
+ * ends with its container.
+ */
+export const CRASH = 'os.kill(os.getppid(), signal.SIGSEGV); os._exit(1)';
 
 /** An ensemble of one adding model. */
 export function addingEnsemble(name: string, step: string): Record<string, string> {

@@ -1,11 +1,10 @@
 import { publish } from '../../src/publish/publish';
 import type { ReleaseOptions } from '../../src/publish/options';
 import { Releases } from '../../src/publish/releases';
-import { archiveKey, releasesPrefix, type RepositoryLocation } from '../../src/release/location';
-import type { Manifest } from '../../src/release/manifest';
+import { releasesPrefix, type RepositoryLocation } from '../../src/release/location';
+import { configWithVersions, type Manifest } from '../../src/release/manifest';
 import { rollBack } from '../../src/publish/rollback';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
-import { snapshot, type Snapshot } from './consistency-checker';
 
 /** Keys that the publisher stores beside the repository. */
 const KEPT = /^(head\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
@@ -39,11 +38,6 @@ export class TestRepository {
     return [...(isNew ? ['a new release'] : []), ...changed.map(({ key }) => key)];
   }
 
-  /** Origins of all retained releases, the oldest first. */
-  async origins(): Promise<string[]> {
-    return (await (await Releases.read(this)).readAll()).map(({ origin }) => origin).reverse();
-  }
-
   async rollBack(id: string, more: Partial<ReleaseOptions> = {}): Promise<Manifest> {
     return (await rollBack(id, this.options(more))).release as Manifest;
   }
@@ -61,18 +55,39 @@ export class TestRepository {
     return ['--bucket', `s3://${this.location.bucket}/${this.prefix}`, '--endpoint-url', endpoint];
   }
 
-  snapshot(): Promise<Snapshot> {
-    return snapshot(this.store, `${this.prefix}/`);
+  /** Key under the prefix -> checksum of the bytes. */
+  async snapshot(): Promise<Map<string, string>> {
+    const folder = `${this.prefix}/`;
+    const objects = (await this.store.list(folder)).map(async ({ key }): Promise<[string, string]> => {
+      return [key.slice(folder.length), (await this.readChecksum(key)) ?? 'gone'];
+    });
+    return new Map(await Promise.all(objects));
   }
 
-  /** Model -> text of its config.pbtxt. */
-  async configs(): Promise<Map<string, string>> {
-    const found = new Map<string, string>();
-    for (const { key } of await this.store.list(`${this.prefix}/`)) {
-      const [, name] = /([^/]+)\/config\.pbtxt$/.exec(key) ?? [];
-      if (name !== undefined) found.set(name, (await this.store.get(key))?.body.toString() ?? '');
+  private async readChecksum(key: string, versionId?: string): Promise<string | undefined> {
+    const found = await this.store.get(key, versionId === undefined ? {} : { versionId });
+    return found && checksumOfBytes(found.body);
+  }
+
+  /** Files whose bytes are not those of a retained release, and files of the plain repository that belong to none. */
+  async wrongBytes(): Promise<string[]> {
+    const releases = await (await Releases.read(this)).readAll();
+    const view = new Map<string, Set<string>>();
+    const admit = (path: string, checksum: string): unknown =>
+      view.set(path, (view.get(path) ?? new Set()).add(checksum));
+    const wrong: string[] = [];
+    for (const { id, models } of releases) {
+      for (const [name, model] of Object.entries(models)) {
+        admit(`${name}/config.pbtxt`, checksumOfBytes(Buffer.from(configWithVersions(model, model.served))));
+        for (const { path, key, versionId, checksum } of model.files) {
+          admit(`${name}/${path}`, checksum);
+          if ((await this.readChecksum(key, versionId)) !== checksum) wrong.push(`${id}: ${key} ${versionId}`);
+        }
+      }
     }
-    return found;
+    for (const [path, checksum] of await this.snapshot())
+      if (view.has(path) && view.get(path)?.has(checksum) !== true) wrong.push(path);
+    return wrong;
   }
 
   /** Unknown objects, which a publisher must not leave. */
@@ -80,16 +95,6 @@ export class TestRepository {
     const folder = `${releasesPrefix(this.location)}/`;
     const beside = (await this.store.list(folder)).map(({ key }) => key.slice(folder.length));
     return beside.filter((key) => !KEPT.test(key));
-  }
-
-  /** Archived copies whose checksum differs from their name. */
-  async wrongCopies(): Promise<string[]> {
-    const wrong: string[] = [];
-    for (const { key } of await this.store.list(`${releasesPrefix(this.location)}/kept/`)) {
-      const { body = Buffer.alloc(0) } = (await this.store.get(key)) ?? {};
-      if (archiveKey(this.location, checksumOfBytes(body)) !== key) wrong.push(key);
-    }
-    return wrong;
   }
 
   /** Deletes all objects of the place. */

@@ -13,9 +13,19 @@ const PAUSE_MS = 20;
 /** Number of connections to each server, which are kept open. */
 const CLIENTS = 3;
 
+/** A server as a Service has it. */
+export interface Target {
+  name: string;
+  url: string;
+  /** Whether it gets requests now. */
+  isInService: () => boolean;
+  /** Whether its requests may fail, because a test has killed it. */
+  mayFail: () => boolean;
+}
+
 /**
- * Continuously sends requests to adding models on several servers. Each answer must be that of a version that was
- * served at some time between the request and the answer.
+ * Continuously sends requests to adding models on several servers, while they are in the Service. Each answer must be that of
+ * a version that was served at some time between the request and the answer.
  */
 export class Traffic {
   /** Failed requests and wrong answers. */
@@ -29,7 +39,7 @@ export class Traffic {
   private stopped = 0;
 
   constructor(
-    private readonly urls: readonly string[],
+    private readonly targets: readonly Target[],
     private readonly models: readonly string[],
   ) {}
 
@@ -47,7 +57,7 @@ export class Traffic {
 
   start(): void {
     this.started = performance.now();
-    const asking = this.urls.flatMap((url) => Array.from({ length: CLIENTS }, (_, i) => this.ask(url, i)));
+    const asking = this.targets.flatMap((target) => Array.from({ length: CLIENTS }, (_, i) => this.ask(target, i)));
     this.running = Promise.all(asking);
   }
 
@@ -63,10 +73,13 @@ export class Traffic {
     return Math.round((1000 * this.requests) / (this.stopped - this.started));
   }
 
-  private async ask(url: string, seed: number): Promise<void> {
-    const client = new TritonHttpClient(url);
+  private async ask(target: Target, seed: number): Promise<void> {
+    const { name } = target;
+    const client = new TritonHttpClient(target.url);
     this.clients.push(client);
     for (let i = seed; !this.stopping; i += 1) {
+      await sleep(PAUSE_MS);
+      if (!target.isInService()) continue;
       const model = this.models[i % this.models.length] as string;
       const value = i % 1000;
       const from = performance.now();
@@ -74,12 +87,11 @@ export class Traffic {
         const input = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(value) } as const;
         const { outputs } = await client.infer(model, [input]);
         const amount = Number(outputs[0]?.data[0]) - value;
-        if (!this.isRight(amount, from)) this.fault(`${url}: ${model} added ${amount}`);
+        if (!this.isRight(amount, from)) this.fault(`${name}: ${model} added ${amount}`);
       } catch (error) {
-        this.fault(`${url}: ${model}: ${(error as Error).message}`);
+        if (!target.mayFail()) this.fault(`${name}: ${model}: ${(error as Error).message}`);
       }
       this.requests += 1;
-      await sleep(PAUSE_MS);
     }
   }
 

@@ -26,32 +26,36 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
   const repository = join(scratch.directory, 'repository');
   let endpoint: string;
   let store: S3Store;
+  /** Another bucket on the disk, which keeps no versions. */
+  let ballast: S3Store;
 
   beforeAll(async () => {
     const server = await testVersitygw(scratch, { directory, through: onSmallDisk(directory, DISK_BYTES) });
     ({ endpoint } = server);
     store = await openBucket(scratch, endpoint, 'full-disk');
+    await store.enableVersioning();
+    ballast = await openBucket(scratch, endpoint, 'ballast');
   });
 
   const serves = (...versions: number[]): string =>
     `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
   const publish = (place: TestRepository) =>
-    new PublishProcess(scratch, 'sync-models', ['--repo', repository, ...place.flags(endpoint)]).ended;
+    new PublishProcess(scratch, 'sync-models', ['--repo', repository, '--untried', ...place.flags(endpoint)]).ended;
 
   /** Leaves space for one piece but not for two. */
   async function fillTheDisk(): Promise<void> {
     const piece = randomBytes(PIECE_BYTES);
     for (let n = 0; ; n += 1) {
       try {
-        await store.putBytes(`ballast/${n}`, piece);
+        await ballast.putBytes(String(n), piece);
       } catch (error) {
         expect(error).toMatchObject({ status: 507 });
-        return store.delete([{ key: `ballast/${n - 1}` }]);
+        return ballast.delete([{ key: String(n - 1) }]);
       }
     }
   }
 
-  const makeRoom = async (): Promise<void> => store.delete(await store.list('ballast/'));
+  const makeRoom = async (): Promise<void> => ballast.delete(await ballast.list(''));
 
   test.each([
     ['one request', PART_BYTES],
@@ -80,7 +84,8 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
       expect(await place.leftovers()).toEqual([]);
 
       await makeRoom();
-      expect(await publish(place)).toMatchObject({ code: 0 });
+      const again = await publish(place);
+      expect(again.code === 0 ? '' : again.stderr).toBe('');
       expect(await place.changedByPublishing(repository)).toEqual([]);
       expect((await place.head())?.models['a']?.served).toEqual([1, 2]);
       expect((await store.get(`${place.prefix}/a/2/weights.bin`))?.body.byteLength).toBe(bytes);

@@ -1,7 +1,5 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { tritonRepositoryUrl } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { ControlClient } from '../../src/triton/control-client';
 import { TritonGrpcClient } from '../../src/triton/grpc';
@@ -9,7 +7,6 @@ import { TritonHttpClient } from '../../src/triton/http';
 import { ReleaseWriter, TestAgent, type TestModel } from '../support/agent';
 import { holdUntil } from '../support/ensemble-requests';
 import { passOn } from '../support/loopback';
-import { publisher } from '../support/publish';
 import { addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
@@ -30,35 +27,15 @@ const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } 
 
 const slowProgram = (gate: string): string => `${holdUntil(gate)}${answeringProgram('x', 'y', 'x')}`;
 
-let endpoint: string;
 let store: S3Store;
 beforeAll(async () => {
-  ({ endpoint } = await testS3(scratch));
+  const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'loads');
   await store.enableVersioning();
 }, 300_000);
 
-/** A Triton that serves `adds`, and what makes it load `slow`. */
-interface Case {
-  triton: TestTriton;
-  load: (gate: string) => Promise<unknown>;
-}
-
-async function withoutAgent(): Promise<Case> {
-  const location = { bucket: 'loads', prefix: 'direct' };
-  await ensurePlaceholder(store, location);
-  const triton = await testTriton(scratch, tritonRepositoryUrl(location, endpoint), { name: 'direct' });
-  const repository = writeRepository(join(scratch.directory, 'repository'), addingModel('adds', { 1: 10 }));
-  const bucket = publisher(store, location, repository, () => [triton.httpUrl]);
-  await bucket.publish();
-  const load = (gate: string): Promise<unknown> => {
-    writeRepository(repository, { ...addingModel('slow', { 1: 1 }), 'slow/1/model.py': slowProgram(gate) });
-    return bucket.publish();
-  };
-  return { triton, load };
-}
-
-async function withAgent(): Promise<Case> {
+/** An agent whose Triton serves `adds`, and has it load `slow`. */
+async function withAgent(): Promise<{ triton: TestTriton; load: (gate: string) => Promise<unknown> }> {
   const agent = await TestAgent.create(scratch, 'pod');
   const releases = new ReleaseWriter(store);
   const model = (program: string): TestModel => ({
@@ -83,11 +60,8 @@ async function withAgent(): Promise<Case> {
 const isLoading = (control: TritonHttpClient, model: string) => async (): Promise<boolean> =>
   (await control.repositoryIndex()).some(({ name, state }) => name === model && state === 'LOADING');
 
-test.each([
-  ['a publisher', withoutAgent],
-  ['an agent', withAgent],
-])('no HTTP request waits while %s loads another model', async (by, prepare) => {
-  const { triton, load } = await prepare();
+test('no HTTP request waits while an agent loads another model', async () => {
+  const { triton, load } = await withAgent();
   const clients = Array.from({ length: CONNECTIONS }, () => new TritonHttpClient(triton.httpUrl));
   scratch.defer(() => clients.forEach((client) => client.close()));
   const ask = async (): Promise<unknown[]> => {
@@ -97,7 +71,7 @@ test.each([
   const right = clients.map(() => 11);
   expect(await ask()).toEqual(right);
 
-  const gate = join(scratch.directory, `${by} may load`);
+  const gate = join(scratch.directory, 'slow may load');
   const loading = load(gate);
   await until('slow is LOADING', isLoading(triton.client, 'slow'));
   expect(await ask()).toEqual(right);

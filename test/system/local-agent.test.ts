@@ -1,7 +1,7 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { processIds, readProcess } from '../../src/local/process/proc';
-import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
+import { getAddress, LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
 import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
@@ -73,6 +73,11 @@ describe('the release agent of npm run local', () => {
     expect(readProcess(triton, 'cmdline')).toContain(`--model-repository=${join(command.directory, 'agent')}`);
   });
 
+  test('infer lists the models to name the one that was meant', async () => {
+    expect((await withLocal('infer', 'add')).stderr).toMatch(/unknown model: 'add' .*\n {2}-> did you mean "adds"\?/);
+    expect((await withLocal('infer', 'adds', '--version', '9')).stderr).toMatch(/-> ready versions of adds: 1\b/);
+  });
+
   test('sync-models publishes a new version through the agent, and status shows its release', async () => {
     writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
     expect(await withLocal('sync-models')).toMatchObject({ code: 0 });
@@ -126,52 +131,5 @@ describe('the release agent of npm run local', () => {
     local.child.kill('SIGINT');
     expect(await local.ended).toBe(0);
     expect(command.processes()).toEqual([]);
-  });
-
-  test('an edited file is published as a release, and a release that is refused leaves the former one served', async () => {
-    rmSync(join(repository, 'adds'), { recursive: true });
-    writeRepository(repository, addingModel('adds', { 1: 10 }));
-    local = command.start();
-    await untilUp(local);
-    expect(await ask()).toBe(11);
-    writeRepository(repository, addingModel('adds', { 1: 40 }));
-    await untilLocal(local, () => local.said().includes('adds is served with the changed files'));
-    expect(await ask()).toBe(41);
-    const { release } = await getStatus();
-    writeRepository(repository, { 'adds/1/model.py': BROKEN });
-    await untilLocal(local, () => local.said().includes('FAIL adds: the previous version is served'));
-    expect(local.said()).toMatch(/Triton cannot load adds: .*no weights \(adds\/1\/model\.py, line 1/);
-    expect(await ask()).toBe(41);
-    expect(await getStatus()).toMatchObject({ release, asReleased: true });
-  });
-
-  test('no process stays after the command was killed', async () => {
-    local.child.kill('SIGKILL');
-    await local.ended;
-    await until('its processes ended', () => command.processes().length === 0);
-  });
-
-  test('a start with a bad model serves the others', async () => {
-    writeRepository(repository, addingModel('adds', { 1: 10 }));
-    writeRepository(repository, { ...addingModel('breaks', { 1: 5 }), 'breaks/1/model.py': BROKEN });
-    const refused = await command.run(['--once']);
-    expect(refused).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/FAIL breaks: .*\n.*Triton cannot load breaks: /) as string,
-      stdout: expect.stringMatching(/adds +1 +python +READY/) as string,
-    });
-    writeRepository(repository, addingModel('more', { 1: 6 }));
-    const { code, stdout } = await command.run(['--once', '--json', '--exclude', 'breaks']);
-    expect(code).toBe(0);
-    const { models, endpoints } = JSON.parse(stdout) as { models: object[]; endpoints: object };
-    expect(models).toMatchObject(['adds', 'more'].map((model) => ({ model, state: 'READY' })));
-    expect(endpoints).toMatchObject({ agent: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/) as string });
-    // A model that is not valid is left out. A model that is not selected is not loaded.
-    writeRepository(repository, { 'breaks/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n' });
-    const invalid = await command.run(['--once', '--models', 'adds,breaks']);
-    expect(invalid).toMatchObject({ code: 1, stdout: expect.stringMatching(/adds +1 +python +READY/) as string });
-    expect(invalid.stdout).toMatch(/breaks +FAILED: max_batch_size/);
-    expect(invalid.stderr).toContain('more of an earlier run are removed from the local release');
-    expect(readFileSync(join(command.directory, 'agent.log'), 'utf8')).not.toContain('"model":"more"');
   });
 });

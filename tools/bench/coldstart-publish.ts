@@ -2,173 +2,169 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { fixedReplicas } from '../../src/cluster/source';
 import { Cleanup } from '../../src/core/cleanup';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { publish } from '../../src/publish/publish';
-import { S3Store } from '../../src/s3/store';
-import type { ControlAddress } from '../../src/triton/control-client';
-import { CONTROL_HEADER, generateControlKey } from '../../src/triton/control-key';
+import { generateControlKey, CONTROL_HEADER } from '../../src/triton/control-key';
 import { TritonHttpClient } from '../../src/triton/http';
 import { median, medianRatio, print, rounds } from './compare';
-import { BUCKET, newReplica, startServer, type Context } from './coldstart-replica';
+import { BUCKET, newReplica, startServer, type AgentReplica, type Context } from './coldstart-replica';
 import { getConfig } from './coldstart-repository';
+import { measure } from './sync-environment';
+import { baseEnvironment, syncModelsCommand } from './tools';
 
-const REPLICAS = 3;
+const REPLICAS = [1, 3, 10];
+const MODELS = ['first', 'second', 'third'];
+const CHANGING = 'second';
 const VERSION_BYTES = 8e6;
-const MODEL = 'm';
-/** Publishers in direct mode wait before they replace a configuration that was written within the last seconds. */
-const UNTIL_OLD_MS = 5000;
 const POLL_MS = 50;
 
-/** Seconds from the start of a publication. */
+const AGENTS = 'sync-models';
+const BY_HAND = 's5cmd cp, then a load on each';
+
+/** Seconds from the start of the program. */
 interface Published {
   /** Until the last replica serves the new version. */
   ready: number;
-  /** Until the publisher has finished. */
+  /** Until the work is done. */
   finished: number;
 }
 
-const AGENTS = 'agents';
-const DIRECT = 'direct mode';
-
-/** Publishes new versions to three replicas, with agents and in direct mode. */
-export async function publishToThree(context: Context): Promise<object> {
-  const { directory, endpoint, programs, repetitions, onRun } = context;
+/**
+ * Measures the time from a new version of one of three models until 1, 3 and 10 replicas serve it: a publish to replicas with
+ * agents, beside one PUT and a load by hand on servers that read S3 themselves.
+ */
+export async function publishToReplicas(context: Context): Promise<object> {
+  const { directory, endpoint, repetitions, reduction, python, relay } = context;
+  relay.setDistance({});
   const undo = new Cleanup();
-  const store = new S3Store({
-    bucket: BUCKET,
-    endpointUrl: endpoint,
-    region: LOCAL_REGION,
-    credentials: LOCAL_CREDENTIALS,
-  });
-  undo.defer(() => store.close());
-  const bytes = Math.ceil(VERSION_BYTES / context.reduction);
-  const sources = { [AGENTS]: join(directory, 'source-agents'), [DIRECT]: join(directory, 'source-direct') };
-  let version = 0;
-  const write = (source: string): number => {
-    version += 1;
-    rmSync(source, { recursive: true, force: true });
-    mkdirSync(join(source, MODEL, String(version)), { recursive: true });
-    writeFileSync(join(source, MODEL, 'config.pbtxt'), getConfig({}));
-    writeFileSync(join(source, MODEL, String(version), 'weights'), randomBytes(bytes));
-    return version;
-  };
+  const bytes = Math.ceil(VERSION_BYTES / reduction);
+  const source = join(directory, 'publish-source');
+  const env = { ...baseEnvironment({ home: directory }), AWS_ENDPOINT_URL: endpoint };
+  const run = (argv: readonly string[]): Promise<unknown> =>
+    measure(python, { argv, env }, join(directory, 'publish.log'));
+  let version = 1;
+  /** That of the current release. */
+  let published = 1;
+  const replicas: AgentReplica[] = [];
+  const servers: TritonHttpClient[] = [];
+  const isServed = async (number: number): Promise<boolean> =>
+    (await Promise.all(replicas.map((replica) => replica.client.modelReady(CHANGING, number)))).every(Boolean);
+  const isLoaded = async (number: number): Promise<boolean> =>
+    (await Promise.all(servers.map((client) => client.modelReady(CHANGING, number)))).every(Boolean);
+  const publish = (...flags: string[]): Promise<unknown> =>
+    run([...syncModelsCommand(endpoint, source, BUCKET, 'agents'), ...flags]);
   try {
-    const agents = Array.from({ length: REPLICAS }, (_, i) => newReplica(context, 'agents', `agent-${i}`));
-    agents.forEach((replica) => undo.defer(() => replica.stop()));
-    const toAgents = async (to: typeof agents): Promise<void> => {
-      await publish({
-        repository: sources[AGENTS],
-        store,
-        location: { bucket: BUCKET, prefix: 'agents' },
-        replicas: undefined,
-        agents: {
-          agents: { describe: () => AGENTS, list: () => Promise.resolve(to.map(({ address }) => address)) },
-          migrate: false,
-          plain: [],
-        },
-        // The first release makes the repository, before a replica starts.
-        untried: to.length === 0,
-        loadTimeoutMs: 120_000,
-        lockTimeoutMs: 120_000,
-      });
-    };
-    write(sources[AGENTS]);
-    await toAgents([]);
-    for (const replica of agents) await replica.start();
-
-    const location = { bucket: BUCKET, prefix: 'direct' };
-    const modelControlKey = generateControlKey();
-    const direct = (servers?: readonly ControlAddress[]): Promise<unknown> =>
-      publish({
-        repository: sources[DIRECT],
-        store,
-        location,
-        replicas: servers === undefined ? undefined : fixedReplicas(servers),
-        loadTimeoutMs: 120_000,
-        lockTimeoutMs: 120_000,
-      });
-    write(sources[DIRECT]);
-    await direct();
-    const clients: TritonHttpClient[] = [];
-    const servers: ControlAddress[] = [];
-    for (let i = 0; i < REPLICAS; i += 1) {
-      const repository = `s3://${endpoint}/${BUCKET}/direct`;
-      const triton = await startServer(programs, join(directory, `direct-${i}`), { repository, modelControlKey });
-      undo.defer(() => triton.stop());
-      const client = new TritonHttpClient(triton.httpUrl, { headers: { [CONTROL_HEADER]: modelControlKey } });
-      undo.defer(() => client.close());
-      clients.push(client);
-      servers.push(triton.control);
+    const byHand = context.repository('by-hand');
+    for (const model of MODELS) {
+      writeVersion(source, model, 1, bytes);
+      await byHand.upload({ [`${model}/1/weights`]: bytes });
+      await byHand.store.putBytes(`by-hand/${model}/config.pbtxt`, Buffer.from(getConfig({})));
     }
-    const serves = async (number: number): Promise<boolean> =>
-      (await Promise.all(clients.map((client) => client.modelReady(MODEL, number)))).every(Boolean);
-    const agentsServe = async (number: number): Promise<boolean> => {
-      const states = await Promise.all(agents.map((replica) => replica.getState()));
-      return states.every(
-        (state) => typeof state?.release === 'string' && state.models[0]?.versions.includes(number) === true,
+    await publish('--untried');
+    const results: Record<string, Record<string, Published[]>> = {};
+    for (const count of reduction > 1 ? REPLICAS.slice(0, 2) : REPLICAS) {
+      for (let i = replicas.length; i < count; i += 1) {
+        // The Service of a cluster needs 20 seconds before the first replica loads, if there are others.
+        const replica = newReplica(context, 'agents', `publish-agent-${i}`, { 'leave-seconds': '0' });
+        undo.defer(() => replica.stop());
+        await replica.start();
+        replicas.push(replica);
+        const modelControlKey = generateControlKey();
+        const repository = `s3://${endpoint}/${BUCKET}/by-hand`;
+        const folder = join(directory, `by-hand-${i}`);
+        const triton = await startServer(context.programs, folder, { repository, modelControlKey });
+        undo.defer(() => triton.stop());
+        const client = new TritonHttpClient(triton.httpUrl, { headers: { [CONTROL_HEADER]: modelControlKey } });
+        undo.defer(() => client.close());
+        servers.push(client);
+      }
+      await watch(published, isServed, () => Promise.resolve());
+      const flags = replicas.flatMap(({ flags }) => flags);
+      const samples = await rounds<Published>(
+        new Map([
+          [
+            AGENTS,
+            () => {
+              published = version += 1;
+              writeVersion(source, CHANGING, published, bytes);
+              return watch(published, isServed, () => publish(...flags));
+            },
+          ],
+          [
+            BY_HAND,
+            () => {
+              const file = writeVersion(join(directory, 'by-hand-source'), CHANGING, (version += 1), bytes);
+              const key = `s3://${BUCKET}/by-hand/${CHANGING}/${version}/weights`;
+              return watch(version, isLoaded, async () => {
+                await run([context.s5cmd, `--endpoint-url=${endpoint}`, 'cp', file, key]);
+                await Promise.all(servers.map((client) => client.loadModel(CHANGING)));
+              });
+            },
+          ],
+        ]),
+        repetitions,
+        (round, name) => context.onRun(round, `${count} replicas: ${name}`),
       );
-    };
-    const samples = await rounds<Published>(
-      new Map([
-        [AGENTS, () => time(write(sources[AGENTS]), agentsServe, () => toAgents(agents))],
-        [
-          DIRECT,
-          async () => {
-            const number = write(sources[DIRECT]);
-            await sleep(UNTIL_OLD_MS);
-            return time(number, serves, () => direct(servers));
-          },
-        ],
-      ]),
-      repetitions,
-      onRun,
-    );
-    const column = (name: string, what: keyof Published): number[] => (samples.get(name) ?? []).map((one) => one[what]);
-    print(
-      `a new version of ${bytes} bytes on ${REPLICAS} replicas`,
-      ['mode', 'until READY', 'until the publisher has finished'],
-      [...samples.keys()].map((name) => [
-        name,
-        `${median(column(name, 'ready')).toFixed(2)} s`,
-        `${median(column(name, 'finished')).toFixed(2)} s`,
-      ]),
-    );
-    const ratio = (what: keyof Published): number => medianRatio(column(AGENTS, what), column(DIRECT, what));
-    print(
-      'agents / direct mode',
-      ['until', 'ratio'],
-      [
-        ['READY', ratio('ready').toFixed(2)],
-        ['finished', ratio('finished').toFixed(2)],
-      ],
-    );
-    return { versionBytes: bytes, samples: Object.fromEntries(samples) };
+      results[String(count)] = Object.fromEntries(samples);
+    }
+    report(bytes, results);
+    return { versionBytes: bytes, replicas: results };
   } finally {
     await undo.run();
   }
 }
 
-async function time(
+/** @returns the file of the version */
+function writeVersion(source: string, model: string, version: number, bytes: number): string {
+  const folder = join(source, model);
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(join(folder, String(version)), { recursive: true });
+  writeFileSync(join(folder, 'config.pbtxt'), getConfig({}));
+  const file = join(folder, String(version), 'weights');
+  writeFileSync(file, randomBytes(bytes));
+  return file;
+}
+
+function report(bytes: number, results: Readonly<Record<string, Record<string, Published[]>>>): void {
+  const column = (samples: Published[] | undefined, what: keyof Published): number[] =>
+    (samples ?? []).map((one) => one[what]);
+  print(
+    `a new version of ${bytes} bytes of one of three models`,
+    ['replicas', 'way', 'until READY on all', 'until finished', 'of the time by hand'],
+    Object.entries(results).flatMap(([count, ways]) =>
+      Object.entries(ways).map(([name, samples]) => [
+        count,
+        name,
+        `${median(column(samples, 'ready')).toFixed(2)} s`,
+        `${median(column(samples, 'finished')).toFixed(2)} s`,
+        medianRatio(column(samples, 'ready'), column(ways[BY_HAND], 'ready')).toFixed(2),
+      ]),
+    ),
+  );
+}
+
+async function watch(
   version: number,
   serves: (version: number) => Promise<boolean>,
   work: () => Promise<unknown>,
 ): Promise<Published> {
   const started = performance.now();
   const seconds = (): number => (performance.now() - started) / 1000;
-  const publisher = { isRunning: true };
+  let finished: number | undefined;
   let ready = NaN;
   const watching = (async () => {
-    while (Number.isNaN(ready)) {
-      if (await serves(version)) ready = seconds();
-      else if (publisher.isRunning) await sleep(POLL_MS);
-      else throw new Error(`version ${version} is not READY after the publication`);
+    for (;;) {
+      if (await serves(version)) return void (ready = seconds());
+      if (finished !== undefined && seconds() > finished + LATE_SECONDS) {
+        throw new Error(`version ${version} is not READY`);
+      }
+      await sleep(POLL_MS);
     }
   })();
   watching.catch(() => undefined);
-  await work().finally(() => (publisher.isRunning = false));
-  const finished = seconds();
+  await work().finally(() => (finished = seconds()));
   await watching;
-  return { ready, finished };
+  return { ready, finished: finished ?? NaN };
 }
+
+/** Time for new replicas to serve the current release. */
+const LATE_SECONDS = 60;

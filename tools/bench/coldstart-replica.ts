@@ -15,6 +15,7 @@ import { readProcess } from '../../src/local/process/proc';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
 import type { AgentState } from '../../src/release/agent-api';
+import { TritonHttpClient } from '../../src/triton/http';
 import { generateControlKey } from '../../src/triton/control-key';
 import type { Relay } from '../network/relay';
 import type { BenchRepository } from './coldstart-repository';
@@ -97,6 +98,7 @@ export class AgentReplica {
   readonly key = generateControlKey();
   /** When the agent's program was started, by performance.now(). */
   startedAt = 0;
+  client!: TritonHttpClient;
   private triton: TritonProcess | undefined;
   private agent: ChildProcess | undefined;
   private tritonPorts: Ports | undefined;
@@ -106,6 +108,7 @@ export class AgentReplica {
     private readonly programs: ReplicaPrograms,
     readonly directory: string,
     private readonly s3: { endpoint: string; repository: string },
+    private readonly more: Readonly<Record<string, string>> = {},
   ) {
     mkdirSync(join(directory, 'models'), { recursive: true });
     writeFileSync(join(directory, KEY_FILE), this.key);
@@ -121,12 +124,17 @@ export class AgentReplica {
   /** Starts Triton without models. */
   async startTriton(): Promise<void> {
     this.tritonPorts ??= await freeTritonPorts();
+    this.client = new TritonHttpClient(`http://127.0.0.1:${this.tritonPorts.http}`);
     this.triton = await startServer(this.programs, join(this.directory, 'triton'), {
       repository: join(this.directory, 'models'),
       load: [],
       modelControlKey: this.key,
       ports: this.tritonPorts,
     });
+  }
+
+  get flags(): string[] {
+    return ['--triton', `http://127.0.0.1:${this.tritonPorts?.http}`, '--agent', this.address.url];
   }
 
   /** Name, uid and URL for publishers. */
@@ -144,6 +152,7 @@ export class AgentReplica {
       host: '127.0.0.1',
       port: String(read),
       'control-port': String(control),
+      ...this.more,
     };
     const env = { ...baseEnvironment({ home: this.directory }), AWS_ENDPOINT_URL: this.s3.endpoint };
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]);
@@ -198,6 +207,7 @@ export class AgentReplica {
   /** Stops both programs and deletes the folder. */
   async stop(): Promise<void> {
     await this.killAgent();
+    this.client.close();
     await this.triton?.stop();
     rmSync(this.directory, { recursive: true, force: true });
   }
@@ -231,6 +241,12 @@ export interface Traffic {
 }
 
 /** A replica with an agent, not started, for the repository under `prefix`. */
-export function newReplica({ directory, programs, endpoint }: Context, prefix: string, name: string): AgentReplica {
-  return new AgentReplica(programs, join(directory, name), { endpoint, repository: `s3://${BUCKET}/${prefix}` });
+export function newReplica(
+  { directory, programs, endpoint }: Context,
+  prefix: string,
+  name: string,
+  flags: Readonly<Record<string, string>> = {},
+): AgentReplica {
+  const repository = `s3://${BUCKET}/${prefix}`;
+  return new AgentReplica(programs, join(directory, name), { endpoint, repository }, flags);
 }

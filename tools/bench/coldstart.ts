@@ -10,13 +10,13 @@ import { ensureSeaweedfs } from '../../src/install/seaweedfs';
 import { ensureTriton, requireTritonPlatform } from '../../src/install/triton';
 import { freePorts } from '../../src/local/process/ports';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server } from '../../src/local/s3-server';
-import { Trials } from '../../src/publish/trial/trials';
+import { Trials } from '../../src/publish/trials';
 import { S3Store } from '../../src/s3/store';
 import { TritonHttpClient } from '../../src/triton/http';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { startRelay } from '../network/relay';
 import { chooseRows, median, medianRatio, print, rounds } from './compare';
-import { publishToThree } from './coldstart-publish';
+import { publishToReplicas } from './coldstart-publish';
 import {
   BUCKET,
   bundleAgent,
@@ -69,7 +69,7 @@ const ROWS: readonly Row[] = [
   { name: 'twenty', title: '20 models of 25 MB', run: (context) => starts(context, 'twenty', 20, 1, 25e6) },
   { name: 'small', title: '20 models of 50 files of 4 KB', run: (context) => starts(context, 'small', 20, 50, 4e3) },
   { name: 'changes', title: 'bytes read by changes', run: changes },
-  { name: 'publish', title: 'a new version on three replicas', run: publishToThree },
+  { name: 'publish', title: 'a new version on 1, 3 and 10 replicas', run: publishToReplicas },
 ];
 
 /** Compares the release agent with Triton's own S3 loader and with s5cmd. */

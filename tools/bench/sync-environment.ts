@@ -80,6 +80,11 @@ export class Environment {
     try {
       const makeBucket = [programs.s5cmd, `--endpoint-url=${endpoint}`, 'mb', `s3://${BUCKET}`];
       await environment.measure({ argv: makeBucket, env: environment.env });
+      const keepVersions = ['put-bucket-versioning', `--bucket=${BUCKET}`, '--versioning-configuration=Status=Enabled'];
+      await environment.measure({
+        argv: [python, programs.aws.program, `--endpoint-url=${endpoint}`, 's3api', ...keepVersions],
+        env: { ...env, PYTHONPATH: programs.aws.packages },
+      });
       return environment;
     } catch (error) {
       await environment.close();

@@ -1,21 +1,10 @@
-import { cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { Progress } from '../../src/cli/progress';
-import { PUBLISHER_CONTROL_KEY_VARIABLE, replicaClient } from '../../src/cluster/source';
+import { readFileSync } from 'node:fs';
 import { paths } from '../../src/core/paths';
-import { Cleanup } from '../../src/core/cleanup';
-import { ensurePython } from '../../src/install/python';
-import { ensureTriton, requireTritonPlatform } from '../../src/install/triton';
-import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { freeTritonPorts, startTriton, type TritonProcess } from '../../src/local/triton-server';
-import type { ControlClient } from '../../src/triton/control-client';
-import type { TritonHttpClient } from '../../src/triton/http';
 import { rounds } from './compare';
-import { BUCKET, countRequests, readRequests, type Context, type Environment } from './sync-environment';
+import { countRequests, readRequests, type Context } from './sync-environment';
 import { getBest, getCount, getPeak, ratioTo, type Goal, type Measurement, type Sample } from './sync-report';
 import { changeLabels, labelsFile, modelName, SMALL_FILES, type RepositoryShape } from './sync-repository';
-import { npmScript, SYNC_MODELS, syncModelsCommand, type Command, type SyncTool } from './tools';
+import { npmScript, SYNC_MODELS, type SyncTool } from './tools';
 
 /** One kind of work, and its goals. */
 export interface Scenario {
@@ -111,12 +100,6 @@ export const SCENARIOS: readonly Scenario[] = [
       },
     ],
     run: changed,
-  },
-  {
-    name: 'ready',
-    title: 'a new version of one model to READY on a Triton server',
-    goals: [{ what: 'time, of one PUT and a load from a folder', limit: 1.15, value: timeRatio(ANY_OTHER) }],
-    run: ready,
   },
   { name: 'start', title: 'start and end of the program, without work', goals: [], run: start },
 ];
@@ -284,144 +267,3 @@ async function start({ environment, source, repetitions, onRun }: Context): Prom
   ]);
   return { samples: await rounds(entries, repetitions, onRun) };
 }
-
-const MODELS = ['first', 'second', 'third'] as const;
-const CHANGING = 'second';
-
-/**
- * S3 reports modification times in whole seconds, and Triton reloads only files that are newer. sync-models therefore
- * waits before it replaces a configuration that was written within the last seconds. Users do not publish the same model
- * every few seconds, so the benchmark waits first and does not measure this.
- */
-const UNTIL_OLD_MS = 5000;
-
-/**
- * Measures the time from a new version of one of three models until a real Triton reports READY. For our tool: the
- * complete publish from the start of the program, with a server that reads the bucket. For the others: one PUT of the
- * new file, then a load by a server that reads a local folder which already contains the file.
- */
-async function ready(context: Context): Promise<Measured> {
-  requireTritonPlatform();
-  const { environment, repetitions, onRun } = context;
-  const source = join(environment.directory, 'ready-source');
-  const local = join(environment.directory, 'ready-local');
-  for (const model of MODELS) writeVersion(source, model, 1);
-  cpSync(source, local, { recursive: true });
-  const prefix = 'ready';
-  const publish = (server?: TritonProcess): Promise<Sample> =>
-    environment.measure({
-      argv: [
-        ...syncModelsCommand(environment.endpoint, source, BUCKET, prefix),
-        ...(server === undefined ? [] : ['--triton', server.httpUrl]),
-      ],
-      env: {
-        ...environment.env,
-        ...(server === undefined ? {} : { [PUBLISHER_CONTROL_KEY_VARIABLE]: server.modelControlKey }),
-      },
-    });
-  await publish();
-  const undo = new Cleanup();
-  const start = async (name: string, repository: string): Promise<TritonProcess> => {
-    const server = await startServer(join(environment.directory, name), repository);
-    undo.defer(() => server.stop());
-    return server;
-  };
-  try {
-    const fromBucket = await start('triton-s3', `s3://${environment.endpoint}/${BUCKET}/${prefix}`);
-    const fromFolder = await start('triton-folder', local);
-    const clients = [fromBucket, fromFolder].map(({ control }) => replicaClient(control));
-    undo.defer(() => clients.forEach((client) => client.close()));
-    const [bucketClient, folderClient] = clients as [ControlClient, ControlClient];
-    let version = 1;
-    const entries = new Map([
-      [
-        SYNC_MODELS,
-        async () => {
-          writeVersion(source, CHANGING, (version += 1));
-          await sleep(UNTIL_OLD_MS);
-          const sample = await publish(fromBucket);
-          await requireReady(bucketClient, version);
-          return sample;
-        },
-      ],
-      ...uploads(environment).map(([name, upload]): [string, () => Promise<Sample>] => [
-        name,
-        async () => {
-          const file = writeVersion(local, CHANGING, (version += 1));
-          const sample = await environment.measure(upload(file, `s3://${BUCKET}/ready-put/${version}/model.py`));
-          const started = performance.now();
-          await folderClient.loadModel(CHANGING);
-          const seconds = sample.seconds + (performance.now() - started) / 1000;
-          await requireReady(folderClient, version);
-          return { ...sample, seconds };
-        },
-      ]),
-    ]);
-    return { samples: await rounds(entries, repetitions, onRun) };
-  } finally {
-    await undo.run();
-  }
-}
-
-async function requireReady(client: TritonHttpClient, version: number): Promise<void> {
-  if (!(await client.modelReady(CHANGING, version))) throw new Error(`version ${version} was not READY when it should`);
-}
-
-/** The upload of one file with other tools. */
-function uploads(environment: Environment): [string, (file: string, address: string) => Command][] {
-  const { programs, python, server, env } = environment;
-  const endpoint = `--endpoint-url=${server.endpoint}`;
-  return [
-    [
-      's5cmd cp, then load from a folder',
-      (file, address) => ({ argv: [programs.s5cmd, endpoint, 'cp', file, address], env }),
-    ],
-    [
-      'aws s3 cp, then load from a folder',
-      (file, address) => ({
-        argv: [python, programs.aws.program, endpoint, 's3', 'cp', '--only-show-errors', file, address],
-        env: { ...env, PYTHONPATH: programs.aws.packages },
-      }),
-    ],
-  ];
-}
-
-async function startServer(directory: string, repository: string): Promise<TritonProcess> {
-  const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
-  return startTriton({
-    installation: await ensureTriton(environment),
-    environment,
-    repository,
-    directory,
-    ports: await freeTritonPorts(),
-    credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
-    load: undefined,
-    startTimeoutMs: 300_000,
-  });
-}
-
-/**
- * Adds a version to a model and configures the model to serve it.
- * @returns the file of the version
- */
-function writeVersion(repository: string, model: string, version: number): string {
-  const folder = join(repository, model, String(version));
-  mkdirSync(folder, { recursive: true });
-  const file = join(folder, 'model.py');
-  writeFileSync(file, MODEL.replace('VERSION', String(version)));
-  writeFileSync(join(repository, model, 'config.pbtxt'), CONFIG.replace('VERSION', String(version)));
-  return file;
-}
-
-const CONFIG = `backend: "python"
-input { name: "INPUT" data_type: TYPE_FP32 dims: [ 1 ] }
-output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 1 ] }
-version_policy { specific { versions: [ VERSION ] } }
-instance_group { kind: KIND_CPU count: 1 }
-`;
-
-const MODEL = `# Version VERSION.
-class TritonPythonModel:
-    def execute(self, requests):
-        return []
-`;

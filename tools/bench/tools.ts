@@ -97,7 +97,10 @@ export function syncTools(options: SyncOptions): SyncTool[] {
   return [
     {
       name: SYNC_MODELS,
-      sync: (source, bucket, prefix) => ({ argv: syncModelsCommand(endpoint, source, bucket, prefix), env }),
+      sync: (source, bucket, prefix) => ({
+        argv: [...syncModelsCommand(endpoint, source, bucket, prefix), '--untried'],
+        env,
+      }),
     },
     {
       name: 's5cmd',

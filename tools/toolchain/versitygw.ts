@@ -47,7 +47,7 @@ export interface VersitygwOptions {
  * LOCAL_CREDENTIALS and LOCAL_REGION. For tests and benchmarks only; `npm run local` uses the server of s3-server.ts.
  */
 export async function startVersitygw(options: VersitygwOptions): Promise<S3Server> {
-  mkdirSync(options.directory, { recursive: true });
+  for (const directory of [options.directory, versions(options)]) mkdirSync(directory, { recursive: true });
   const [command, ...args] = [...(options.through ?? []), options.versitygw, ...serverArguments(options)] as [string];
   const server = new ManagedProcess({
     name: 'versitygw',
@@ -72,7 +72,11 @@ function isOpen(port: number): Promise<boolean> {
   });
 }
 
-function serverArguments({ port, accessLog, tls, directory }: VersitygwOptions): string[] {
+/** Folder for the former versions of objects, of buckets whose versioning is on. */
+const versions = ({ directory }: VersitygwOptions): string => `${directory}.versions`;
+
+function serverArguments(options: VersitygwOptions): string[] {
+  const { port, accessLog, tls, directory } = options;
   return [
     `--port=127.0.0.1:${port}`,
     `--access=${LOCAL_CREDENTIALS.accessKeyId}`,
@@ -85,6 +89,7 @@ function serverArguments({ port, accessLog, tls, directory }: VersitygwOptions):
     ...(tls === undefined ? [] : [`--cert=${tls.certificate}`, `--key=${tls.key}`]),
     ...(accessLog === undefined ? [] : [`--access-log=${accessLog}`]),
     'posix',
+    `--versioning-dir=${versions(options)}`,
     directory,
   ];
 }

@@ -1,0 +1,159 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { podPrograms } from '../../infra/triton/agent/program';
+import { Progress } from '../../src/cli/progress';
+import type { Replica, ReplicaSource } from '../../src/cluster/source';
+import { ensurePython } from '../../src/install/python';
+import { ensureTriton } from '../../src/install/triton';
+import { startPod, type Pod } from '../../src/local/pod';
+import { processIds, readProcess } from '../../src/local/process/proc';
+import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
+import { freeTritonPorts } from '../../src/local/triton-server';
+import type { AgentEvent } from '../../src/agent/events';
+import type { AgentState } from '../../src/release/agent-api';
+import { formatLocation, type RepositoryLocation } from '../../src/release/location';
+import type { S3Store } from '../../src/s3/store';
+import { TritonHttpClient } from '../../src/triton/http';
+import { publisher } from './publish';
+import type { Scratch } from './temp-dir';
+import { ONE_BY_ONE } from './triton';
+import type { Target } from './traffic';
+import { until } from './wait-for';
+
+/** Time between the file that takes a pod out of the Service, and the first load. The clients of tests notice at once. */
+const LEAVE_SECONDS = 1;
+
+/** The real programs of a pod: Triton and the release agent, which are started again when they end. */
+export class TestPod {
+  readonly client: TritonHttpClient;
+  readonly replica: Replica;
+  private isKilled = false;
+  private seen = 0;
+
+  private constructor(
+    scratch: Scratch,
+    readonly name: string,
+    readonly directory: string,
+    private readonly pod: Pod,
+  ) {
+    const { httpUrl, agentUrl } = pod.triton;
+    this.client = new TritonHttpClient(httpUrl);
+    scratch.defer(() => this.client.close());
+    this.replica = { name, uid: name, url: agentUrl, tritonUrl: httpUrl, ready: true };
+  }
+
+  static async start(
+    scratch: Scratch,
+    name: string,
+    endpointUrl: string,
+    location: RepositoryLocation,
+    loadTimeoutMs = 60_000,
+  ): Promise<TestPod> {
+    const environment = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
+    const directory = join(scratch.directory, name);
+    const pod = await startPod({
+      ...{ environment, directory, endpointUrl, credentials: LOCAL_CREDENTIALS },
+      installation: await ensureTriton(environment),
+      ports: await freeTritonPorts(),
+      startTimeoutMs: 300_000,
+      programs: podPrograms(),
+      bucket: formatLocation(location),
+      loadTimeoutMs,
+      leaveSeconds: LEAVE_SECONDS,
+      isFresh: Promise.resolve(true),
+      defer: (undo) => scratch.defer(undo),
+      // With parallel loads this release of Triton may crash when one fails (docs/operations.md).
+      extraArguments: [ONE_BY_ONE],
+    });
+    return new TestPod(scratch, name, directory, pod);
+  }
+
+  get flags(): string[] {
+    return ['--triton', this.replica.tritonUrl, '--agent', this.replica.url];
+  }
+
+  getState(): Promise<AgentState> {
+    return this.pod.agent.client.getState();
+  }
+
+  /** As the readiness probe sees it. A Triton that the test killed is out of the Service until it serves again. */
+  get target(): Target {
+    const serving = join(this.directory, 'agent', 'serving');
+    return {
+      name: this.name,
+      url: this.replica.tritonUrl,
+      isInService: () => !this.isKilled && existsSync(serving),
+      mayFail: () => this.isKilled,
+    };
+  }
+
+  /** Events of the agent's log since the last call. */
+  events(): AgentEvent[] {
+    const lines = readFileSync(this.pod.agent.logFile, 'utf8').split('\n').slice(0, -1);
+    const fresh = lines.slice(this.seen);
+    this.seen = lines.length;
+    return fresh.map((line) => JSON.parse(line) as AgentEvent);
+  }
+
+  /** Models that the agent had Triton load since the last call of `events` or of this. */
+  loads(): unknown[] {
+    return this.events().flatMap(({ event, model }) => (event === 'load' ? [model] : []));
+  }
+
+  private pidsOf(program: RegExp): number[] {
+    return processIds().filter((pid) => {
+      const [first = '', ...args] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
+      return program.test(first) && args.some((arg) => arg.includes(`${this.directory}/`));
+    });
+  }
+
+  /**
+   * Kills a program.
+   * @param model one that is served before and after. Returns when it answers again
+   */
+  async kill(program: 'agent' | 'Triton', model: string): Promise<void> {
+    const name = program === 'agent' ? /\/node$/ : /\/tritonserver$/;
+    const pids = this.pidsOf(name);
+    if (pids.length === 0) throw new Error(`${this.name} has no ${program}`);
+    this.isKilled = program === 'Triton';
+    for (const pid of pids) process.kill(pid, 'SIGKILL');
+    await until(`another ${program}`, () => this.pidsOf(name).some((pid) => !pids.includes(pid)));
+    const answers = async (): Promise<boolean> =>
+      typeof (await this.answer(model)) === 'number' && (await this.getState()).ready;
+    await until('it serves again', answers, 180_000);
+    this.isKilled = false;
+  }
+
+  async untilServes(release: string): Promise<void> {
+    await until(`${this.name} serves ${release}`, async () => {
+      const state = await this.getState();
+      return state.ready && state.release === release && state.trial === null;
+    });
+  }
+
+  /** The answer of an adding model to 1, or the error. */
+  async answer(model: string, version?: number): Promise<number | string> {
+    const input = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(1) } as const;
+    try {
+      const { outputs } = await this.client.infer(model, [input], version === undefined ? {} : { version });
+      return Number(outputs[0]?.data[0]);
+    } catch (error) {
+      return (error as Error).message;
+    }
+  }
+}
+
+/** The pods as a publisher finds them. */
+export const sourceOf = (pods: readonly TestPod[]): ReplicaSource => ({
+  describe: () => pods.map(({ name }) => name).join(', '),
+  list: () => Promise.resolve(pods.map(({ replica }) => replica)),
+  close: () => Promise.resolve(),
+});
+
+/** Publishes to these pods. */
+export const podPublisher = (
+  store: S3Store,
+  location: RepositoryLocation,
+  repository: string,
+  pods: readonly TestPod[],
+): ReturnType<typeof publisher> => publisher(store, location, repository, sourceOf(pods));
