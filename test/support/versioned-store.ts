@@ -168,9 +168,9 @@ export class VersionedStore {
 
 const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
 
-const describe = (versions: readonly Version[]): { bytes: number; etag: string } => {
+const describe = (versions: readonly Version[]): Omit<ListedObject, 'key'> => {
   const body = versions.at(-1)?.body ?? Buffer.alloc(0);
-  return { bytes: body.byteLength, etag: getEtag(body) };
+  return { bytes: body.byteLength, etag: getEtag(body), modified: versions.at(-1)?.modified ?? new Date(0) };
 };
 
 /**
