@@ -109,7 +109,7 @@ async function readReplica(replica: Replica, current: Manifest | undefined): Pro
     const verdict = ok ? 'as released' : release === null ? 'not all of a release' : `of release ${release}`;
     return {
       replica: name,
-      problem: ok ? undefined : (problem ?? `serves ${release ?? 'no release'}`),
+      problem: ok ? undefined : (problem ?? describeServed(release, trial)),
       versions: models.flatMap(({ name: model, versions }) =>
         versions.map((version) => ({ model, version, state: ready ? 'READY' : 'NOT READY', ok, verdict })),
       ),
@@ -119,6 +119,11 @@ async function readReplica(replica: Replica, current: Manifest | undefined): Pro
     return { replica: name, problem: (error as Error).message, versions: [] };
   }
 }
+
+const describeServed = (release: string | null, trial: AgentState['trial']): string =>
+  trial === null
+    ? `serves ${release ?? 'no release'}`
+    : `tries release ${trial.release} of ${trial.by}: ${trial.phase}`;
 
 type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 
