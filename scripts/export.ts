@@ -1,6 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { withInterrupts } from '../src/cli/interrupts';
+import { exportRelease } from '../src/commands/export-release';
+import { openTarget, STORE_FLAGS, STORE_HELP, type TargetFlags } from '../src/commands/target';
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
@@ -9,10 +12,12 @@ import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
 const FLAGS = {
+  ...STORE_FLAGS,
   out: { type: 'string', default: join(paths.project, 'build', 'repository') },
   repo: { type: 'string', default: paths.modelRepository },
   models: { type: 'string' },
   exclude: { type: 'string' },
+  release: { type: 'string' },
   agent: { type: 'boolean', default: false },
   help: { type: 'boolean', default: false },
 } as const;
@@ -28,15 +33,18 @@ compose.yaml mounts this folder, and "docker build --target bundled" copies it i
   --repo DIR     model repository to export (default: ${basename(paths.modelRepository)})
   --models A,B   export only these models, and the models that their ensembles use
   --exclude A,B  export all models except these
+  --release ID   export this published release instead of a folder, or a unique part of its id; current: the current one
   --agent        export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.project, AGENT_FILE)}
   --help         print this text
-
+The repository of --release:
+${STORE_HELP}
 Models that an earlier export wrote to the folder, and that are no longer exported, are deleted from it.
 
 Examples:
   npm run export
   npm run export -- --models resnet,bert --out /srv/models
   npm run export -- --repo ../models --exclude gfpgan
+  npm run export -- --release current --stack prod --out /srv/models
   npm run export -- --agent
 
 Exit codes: 0 done, 1 failed, 2 wrong command line.
@@ -54,6 +62,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   }
   if (flags.agent) return exportAgent(flags);
   const out = resolve(flags.out);
+  if (flags.release !== undefined) return exportPublished(flags.release, flags, out);
   if (`${out}${sep}`.startsWith(`${resolve(flags.repo)}${sep}`)) {
     throw new UsageError(`--out ${flags.out} is in the model repository ${flags.repo}, where every folder is a model`, {
       hint: 'choose a folder outside of the model repository',
@@ -70,6 +79,36 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
     `Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`,
   );
   return EXIT.ok;
+}
+
+interface ExportFlags extends Omit<TargetFlags, 'agent'> {
+  models?: string;
+  exclude?: string;
+}
+
+async function exportPublished(id: string, flags: ExportFlags, out: string): Promise<number> {
+  const other = (['models', 'exclude'] as const).find((name) => flags[name] !== undefined);
+  if (other !== undefined) {
+    throw new UsageError(`--release and --${other} cannot be combined, because a release is exported as a whole`, {
+      hint: 'omit one of them',
+    });
+  }
+  const { stack, bucket: location, region, local, repo, 'stack-dir': folder, 'endpoint-url': endpoint } = flags;
+  const given = repo === paths.modelRepository ? undefined : repo;
+  const bucket = await openTarget({
+    ...{ stack, region, local, 'stack-dir': folder, bucket: location, 'endpoint-url': endpoint },
+    repo: given,
+  });
+  try {
+    const { release, exported } = await withInterrupts((signal) => exportRelease(bucket, id, out, signal));
+    const { bytes, removed } = exported;
+    const count = formatCount(Object.keys(release.models).length, 'model');
+    if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
+    process.stdout.write(`Exported release ${release.id}, ${count} (${formatBytes(bytes)}), to ${displayPath(out)}\n`);
+    return EXIT.ok;
+  } finally {
+    await bucket.close();
+  }
 }
 
 async function exportAgent(flags: Record<string, unknown>): Promise<number> {

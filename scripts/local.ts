@@ -55,7 +55,7 @@ const HELP = `Serves the models of a repository on this machine, with a real Tri
   --no-watch             do not reload models when their files change
   --repo DIR             model repository (default: ${basename(paths.modelRepository)})
   --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
-  --load-timeout SECONDS time for the first load of one model, which then is marked FAILED (default: ${FLAGS['load-timeout'].default})
+  --load-timeout SECONDS time to trace a model, and for its first load, before it is marked FAILED (default: ${FLAGS['load-timeout'].default})
   --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
   --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
   --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})

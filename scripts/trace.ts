@@ -1,9 +1,10 @@
-import { readdirSync } from 'node:fs';
-import { basename, resolve } from 'node:path';
+import { existsSync, readdirSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
 import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { formatBytes, formatCount, formatDuration } from '../src/core/format';
-import { displayPath, getReason } from '../src/model/paths';
+import { readValidRepository } from '../src/model';
+import { displayPath, getReason, TRACE_FILE } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ensurePython } from '../src/install/python';
@@ -59,7 +60,7 @@ async function trace(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const selection = parseSelection(flags);
-  requireRepository(flags.repo);
+  await requireValid(flags.repo, selection);
   const lines: string[] = [];
   const progress = new Progress();
   const { python } = await progress.run('Python environment', (step) => ensurePython(step));
@@ -89,16 +90,20 @@ async function trace(argv: readonly string[]): Promise<number> {
   return EXIT.ok;
 }
 
-/** Checks the folder before a Python environment is created. */
-function requireRepository(folder: string): void {
+/** Checks the configurations of the models to trace, as "npm run validate" does, before minutes of work. */
+async function requireValid(folder: string, { models, exclude }: ReturnType<typeof parseSelection>): Promise<void> {
+  let traced: string[];
   try {
-    readdirSync(folder);
+    traced = readdirSync(folder).filter((name) => existsSync(join(folder, name, TRACE_FILE)));
   } catch (cause) {
     throw new UsageError(`model repository ${displayPath(resolve(folder))} cannot be read: ${getReason(cause)}`, {
       hint: 'give the folder of a model repository with --repo',
       cause,
     });
   }
+  const selected = traced.filter((name) => models?.includes(name) !== false && !exclude?.includes(name));
+  if (selected.length === 0) return;
+  await readValidRepository(folder, { models: selected, artifacts: false }, 'traced');
 }
 
 /** One line for each event that is a result. */

@@ -8,7 +8,7 @@ import { federatedTrust, policyDocument } from '../iam/policy-document';
 import { createBucketDefaults, encryptBucket, tlsOnly } from '../storage/bucket';
 import { EncryptionKey } from '../storage/encryption-key';
 import { GITHUB_ISSUER } from '../trust-subject';
-import { boundaryPolicy, deployPolicy, driftPolicy, previewPolicy, type PolicyValues } from './policies';
+import { boundaryPolicy, deployPolicy, previewPolicy, type PolicyValues } from './policies';
 
 /** Values of the stack file in infra/bootstrap, which Pulumi.yaml there describes. */
 export interface BootstrapSettings {
@@ -72,7 +72,7 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
     secretsProvider: pulumi.interpolate`awskms:///${key.arn}?region=${region}`,
     publisherSubject: `repo:${repository}:environment:${stack}-publish`,
     deployRoleArn: createRole('deploy', `environment:${stack}`, deployPolicy(values, settings.promotesFrom)),
-    driftRoleArn: createRole('drift', `environment:drift-${stack}`, driftPolicy(values)),
+    driftRoleArn: createRole('drift', `environment:drift-${stack}`, previewPolicy(values)),
     ...(settings.previews ? { previewRoleArn: createRole('preview', 'pull_request', previewPolicy(values)) } : {}),
   };
 }

@@ -33,12 +33,6 @@ export const boundaryPolicy = (values: PolicyValues): pulumi.Output<string> => f
 /** Reads the resources and the state of a stack. */
 export const previewPolicy = (values: PolicyValues): pulumi.Output<string> => fill(preview, values);
 
-/** Reads also the object that the program puts into the model repository. */
-export const driftPolicy = (values: PolicyValues): pulumi.Output<string> =>
-  fill(preview, values, [
-    { Sid: 'Placeholder', Effect: 'Allow', Action: 's3:GetObject', Resource: `${modelBucket('STACK')}/*.keep` },
-  ]);
-
 /** @param source stack from which `promote` copies models; empty for none */
 export const deployPolicy = (values: PolicyValues, source: string): pulumi.Output<string> =>
   fill(deploy, values, source === '' ? [] : readModels(source));

@@ -1,3 +1,4 @@
+import { headKey } from '../../src/release/location';
 import { isOtherRegion } from '../../src/s3/errors';
 import { S3Error } from '../../src/s3/store';
 import { error, ok, warning, type Check } from './check';
@@ -8,9 +9,9 @@ export const bucketCheck: Check = {
   run: async ({ account, settings: { stack, modelRepository: repository } }) => {
     if (repository.kind === 'create') return [ok('the stack creates it, with a name that is free')];
     if (repository.kind === 'elsewhere') return [ok('not checked: it is not in AWS')];
-    const { bucket, region, prefix } = repository;
+    const { bucket, region } = repository;
     try {
-      await account.listBucket(bucket, region, `${prefix}/.keep`, 'provider');
+      await account.listBucket(bucket, region, headKey(repository), 'provider');
       return [ok(`${bucket} exists`)];
     } catch (cause) {
       if (!(cause instanceof S3Error)) throw cause;

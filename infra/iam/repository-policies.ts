@@ -65,18 +65,11 @@ export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
   const isReplacement = { Null: { 's3:if-match': 'false' } };
   return [
     listing(place, prefixes),
-    // IAM cannot restrict this listing to a prefix.
-    { Sid: 'ListUploads', Effect: 'Allow', Action: 's3:ListBucketMultipartUploads', Resource: bucketArn },
     {
       Sid: 'Publish',
       Effect: 'Allow',
-      Action: [
-        's3:AbortMultipartUpload',
-        's3:GetObject',
-        // A rollback reads the versions of objects that a former release names.
-        's3:GetObjectVersion',
-        's3:ListMultipartUploadParts',
-      ],
+      // S3 copies the versions of objects that a release names.
+      Action: ['s3:AbortMultipartUpload', 's3:GetObject', 's3:GetObjectVersion'],
       Resource: all,
     },
     {

@@ -368,14 +368,13 @@ function extraArguments({ extraArguments: given }: CompleteOptions, problems: Pr
 }
 
 /** Variables that only this package sets. */
-const OWN_VARIABLES = /^(AWS_.*|TRITON_AWS_MOUNT_DIRECTORY|MODEL_CONTROL_KEY|POD_NAME|HOME|USER)$/;
+const OWN_VARIABLES = /^(AWS_.*|POD_NAME|HOME|USER)$/;
 
 function environment({ environment: given, secretEnvironment }: CompleteOptions, problems: ProblemList): void {
   for (const name of Object.keys({ ...given, ...secretEnvironment })) {
     if (/^[A-Za-z_]\w*$/.test(name) && !OWN_VARIABLES.test(name)) continue;
     problems.add('environment', `has ${describe(name)}`, {
-      allowed:
-        'letters, digits and _, but not AWS_*, TRITON_AWS_MOUNT_DIRECTORY, MODEL_CONTROL_KEY, POD_NAME, HOME, USER',
+      allowed: 'letters, digits and _, but not AWS_*, POD_NAME, HOME, USER',
     });
   }
 }

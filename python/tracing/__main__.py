@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -26,10 +27,12 @@ from tracing.record import Record, read_record
 from tracing.report import Report
 from tracing.repository import Model, find_models, own_file, untraced_models
 from tracing.sources import changes, given_weights, mark_verified
-from tracing.user_lines import deepest_user_line
+from tracing.user_lines import deepest_user_line, nearest_user_line
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
 # Exit codes of a process that was told to end, which is no failure of the model.
+# Interval of the reports about a step that takes long.
+REPORT_S = 10
 STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM)
 
 
@@ -47,6 +50,7 @@ class Options:
     explain: bool
     quick: bool
     background: bool
+    limit: int | None
     jobs: int
 
 
@@ -146,6 +150,9 @@ def _parse(arguments: Sequence[str] | None) -> Options:
         "--quick", action="store_true", help="check only the golden requests; accept artifacts that were checked so"
     )
     parser.add_argument("--background", action="store_true", help="leave the processors to other programs")
+    parser.add_argument(
+        "--limit", type=_positive, metavar="SECONDS", help="time for one model, which then fails (default: none)"
+    )
     parser.add_argument(
         "--jobs",
         type=_positive,
@@ -272,14 +279,49 @@ def _make(model: Model, options: Options, emit: Report) -> Record:
         from tracing.make import make  # noqa: PLC0415 - torch, which takes seconds to import
 
         weights = options.weights.get(model.name)
-        return make(
-            model,
-            weights,
-            options.seed,
-            thorough=not options.quick,
-            progress=lambda step: emit(report.progressed(model, step)),
-            warn=lambda text: emit(report.warned(model, text)),
-        )
+        with _watched(model, options, emit) as progress:
+            return make(
+                model,
+                weights,
+                options.seed,
+                thorough=not options.quick,
+                progress=progress,
+                warn=lambda text: emit(report.warned(model, text)),
+            )
+
+
+@contextmanager
+def _watched(model: Model, options: Options, emit: Report) -> Iterator[Callable[[str], None]]:
+    """Yield a function that reports a step. A step that takes long is reported with the user's line that runs.
+
+    At `options.limit` the model fails, and the process is ended.
+    """
+    steps, ended, began = ["start"], threading.Event(), time.monotonic()
+    maker = threading.get_ident()
+
+    def progress(step: str) -> None:
+        steps.append(step)
+        emit(report.progressed(model, step))
+
+    def watch() -> None:
+        while not ended.wait(REPORT_S if options.limit is None else min(REPORT_S, options.limit)):
+            at = nearest_user_line(model, traceback.extract_stack(sys._current_frames()[maker]))
+            seconds = time.monotonic() - began
+            step = f"{steps[-1]}{'' if at is None else f' at {at}'}"
+            if options.limit is None or seconds < options.limit:
+                emit(report.progressed(model, f"{step}, {seconds:.0f} s so far"))
+                continue
+            message = f"the trace did not end within {options.limit} s; last step: {step}"
+            emit(report.failed(model.name, message, "npm run trace has no limit, and reports each 10 s what it does."))
+            signal.pthread_kill(maker, signal.SIGTERM)
+            if not ended.wait(REPORT_S):  # code that receives no signal, or catches SystemExit
+                os._exit(EXIT_FAILED)
+
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield progress
+    finally:
+        ended.set()
 
 
 def _make_in_new_process(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
@@ -288,6 +330,8 @@ def _make_in_new_process(model: Model, options: Options, emit: Report, children:
     command += ["--repo", str(options.repo), "--seed", str(options.seed)]
     if options.quick:
         command.append("--quick")
+    if options.limit is not None:
+        command += ["--limit", str(options.limit)]
     if options.version is not None:
         command += ["--version", str(options.version)]
     if model.name in options.weights:

@@ -24,6 +24,10 @@ RESULTS = (
 Tensors: TypeAlias = tuple[Tensor, ...]
 
 
+class FrozenError(TraceError):
+    """The artifact answers otherwise than the eager module, as if the trace had frozen a value."""
+
+
 def as_tuple(outputs: object) -> Tensors:
     """Return a module's outputs as a tuple. Raises TraceError for outputs that Triton's PyTorch backend refuses."""
     if isinstance(outputs, Tensor):
@@ -113,12 +117,12 @@ def compare(
             difference = absolute_difference(want, got, where)
             largest = maximum(difference)
             if largest > 0 and want.dtype == torch.bool:
-                raise TraceError(
+                raise FrozenError(
                     f"{where}: {int(difference.sum())} of {want.numel()} booleans differ from the eager module",
                     "Something was frozen while tracing. A tolerance does not apply to booleans.",
                 )
             if largest > tolerance:
-                raise TraceError(
+                raise FrozenError(
                     f"{where} differs by {largest:.3g} from the eager module; the model's tolerance is {tolerance:g}",
                     "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
                 )
@@ -194,7 +198,7 @@ def absolute_difference(want: Tensor, got: Tensor, where: str) -> Tensor:
     if got.dtype != want.dtype:
         raise TraceError(f"{where} has dtype {got.dtype}, not {want.dtype}")
     if got.shape != want.shape:
-        raise TraceError(
+        raise FrozenError(
             f"{where} has shape {list(got.shape)}, not {list(want.shape)}",
             "A size was frozen while tracing: use the tensor's own sizes, or script that part.",
         )

@@ -44,24 +44,6 @@ class Problems:
             raise TraceError(first.message, first.hint, others)
 
 
-# The path of a field in model.yaml, such as ("input", 0, "dims"), and the value of a field with a shape.
-FieldPath: TypeAlias = tuple[str | int, ...]
-Dims: TypeAlias = list[int]
-
-
-def field_name(path: FieldPath) -> str:
-    """Format a path as in messages: input[0].dims."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
-
-
-class ConfigError(TraceError):
-    """The weights need other dims than those in model.yaml: those of `values`."""
-
-    def __init__(self, message: str, values: Mapping[FieldPath, Dims]) -> None:
-        fields = ", ".join(f"{field_name(path)} to {dims}" for path, dims in values.items())
-        super().__init__(message, f"In model.yaml, set {fields}.")
-
-
 @dataclass(frozen=True)
 class Weights:
     """The source of a model's weights, as printed and as published with the artifact.
@@ -110,10 +92,6 @@ class TraceContext:
         """Return `dims` of the output `name` in model.yaml, which have no batch axis if max_batch_size > 0."""
         return self._dims("output", name)
 
-    def all_dims(self) -> list[tuple[FieldPath, Dims]]:
-        """Return path and value of every `dims` in model.yaml: of inputs, outputs and warm-up requests."""
-        return list(_dims_in(self.config, ()))
-
     @property
     def max_batch_size(self) -> int:
         """`max_batch_size` of model.yaml. 0, Triton's default, means that Triton adds no batch axis."""
@@ -129,15 +107,6 @@ class TraceContext:
             f"{self.folder / 'model.yaml'} has no {kind} called '{name}'; allowed: {names}",
             f"trace.py of {self.model} uses this name; use the same name in both files.",
         )
-
-
-def _dims_in(value: object, path: FieldPath) -> Iterator[tuple[FieldPath, Dims]]:
-    entries = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
-    for step, entry in entries:
-        if step == "dims" and isinstance(entry, list):
-            yield (*path, step), entry
-        else:
-            yield from _dims_in(entry, (*path, step))
 
 
 @dataclass(frozen=True, kw_only=True)

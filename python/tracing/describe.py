@@ -1,7 +1,7 @@
 """Describes the inputs and outputs of a model file, for `npm run init -- --from FILE`.
 
-`python -m tracing.describe FILE [TYPE:DIMS...]` prints one JSON object: the fields of a model.yaml and the names of the
-files that hold the weights of an ONNX file, or `error` and `hint`.
+`python -m tracing.describe FILE [TYPE:DIMS...]` prints one JSON object: the fields of a model.yaml, or `error` and
+`hint`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ def main(file: str, *given: str) -> None:
 
 def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
-    import onnx  # noqa: PLC0415
     import onnxruntime  # noqa: PLC0415
-    from onnx.external_data_helper import _get_all_tensors, uses_external_data  # noqa: PLC0415
 
     if given:
         raise TraceError(f"{path} names its inputs, so --input {given[0]} has no use", "omit --input")
@@ -40,14 +38,6 @@ def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     except Exception as error:
         hint = "export the model to ONNX again; files of weights that it names must lie beside it"
         raise TraceError(f"ONNX Runtime cannot load {path}: {error}", hint) from error
-    graph = onnx.load(path, load_external_data=False)
-    external = {
-        entry.value
-        for tensor in _get_all_tensors(graph)
-        if uses_external_data(tensor)
-        for entry in tensor.external_data
-        if entry.key == "location"
-    }
     inputs, outputs = session.get_inputs(), session.get_outputs()
     first = [tensor.shape[0] if len(tensor.shape) > 1 else 0 for tensor in [*inputs, *outputs]]
     symbols = {size for size in first[: len(inputs)] if isinstance(size, str)}
@@ -62,7 +52,7 @@ def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
         [(tensor.name, _onnx_type(tensor), [n if isinstance(n, int) else -1 for n in tensor.shape]) for tensor in side]
         for side in (inputs, outputs)
     ]
-    return {**_fields("onnxruntime_onnx", None if batched else reason, *tensors), "external": sorted(external)}
+    return _fields("onnxruntime_onnx", None if batched else reason, *tensors)
 
 
 def _onnx_type(tensor: Any) -> str:
@@ -120,7 +110,7 @@ def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
                 f"{path} has a tensor without axes, which Triton's PyTorch backend cannot serve",
                 "wrap the module: give the output a batch axis, or return x.reshape(1)",
             )
-        return {**_fields("pytorch_libtorch", reason, shapes, outputs), "external": []}
+        return _fields("pytorch_libtorch", reason, shapes, outputs)
     raise TraceError(
         f"{path} refuses inputs of {', '.join(given)}: {'; without a batch axis: '.join(reasons)}",
         "give the data types and dims that the model takes, without the batch axis",
@@ -188,6 +178,12 @@ def _outputs(
         runs.append(_run(network, inputs, sizes, fill)[1])
         if batched and any(tensor.shape[:1] != (batch,) for tensor in runs[-1]):
             return None
+    for number, tensor in enumerate(runs[0]):
+        if tensor.dtype not in DATA_TYPES:
+            raise TraceError(
+                f"output {number} of the model is {tensor.dtype}, which Triton does not support",
+                "wrap the module: return tensors of another data type",
+            )
     return [
         (
             f"output__{i}",

@@ -92,22 +92,33 @@ def require_fit(config: Mapping[str, Any], export: Export) -> None:
 
     Called before the trace, which may take minutes. Raises one TraceError with all problems.
     """
-    cases = [tuple(case) for case in export.fresh_inputs]
-    cases.sort(key=lambda case: sum(tensor.numel() for tensor in case))
+    fresh = [tuple(case) for case in export.fresh_inputs]
+    cases = sorted(fresh, key=lambda case: sum(tensor.numel() for tensor in case))
     artifact, example = "model.onnx", None
     if isinstance(export, TorchScriptExport):
         artifact, example = "model.pt", export.example_inputs
     problems = Problems()
     outputs: list[Tensors] = []
-    with problems.collect():
-        outputs = answers(export.eager.eval(), cases[:1])
+    failure: Exception | None = None
+    try:
+        with problems.collect():
+            outputs = answers(export.eager.eval(), cases[:1])
+    except Exception as error:
+        failure = error
     if is_comparable(config):
         # The names in an ONNX file are known only after the export.
         names = None if artifact == "model.onnx" else _argument_names(export.eager)
         given = cases if example is None else [*cases, example]
         with problems.collect():
-            compare_with_config(config, Signature(names, None), artifact, given, outputs)
+            interface = compare_with_config(config, Signature(names, None), artifact, given, outputs)
+            if names is not None:
+                require_variety(interface, fresh, example)
+    # Inputs that differ from model.yaml explain a failure.
     problems.raise_all()
+    if failure is not None:
+        declared = ", ".join(f"'{tensor.get('name')}' {network_dims(tensor)}" for tensor in config.get("input") or [])
+        failure.args = (f"{failure} (inputs of shape {shapes_of(cases[0])}; dims in model.yaml: {declared or 'none'})",)
+        raise failure
 
 
 def _argument_names(module: nn.Module) -> list[str]:

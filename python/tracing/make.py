@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib.util
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from torch.jit._trace import TracerWarning, TracingCheckError
 from model_packages.install import REQUIREMENTS
 from tracing import golden
 from tracing.activations import measured
-from tracing.check import Tensors, answers, compare, require_content, require_repeatable
+from tracing.check import FrozenError, Tensors, answers, compare, require_content, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import replace_file, replace_matching, scratch, sha256_of
 from tracing.interface import (
@@ -49,7 +50,7 @@ from tracing.sources import (
     package_versions,
     source_files,
 )
-from tracing.user_lines import user_line
+from tracing.user_lines import nearest_user_line, user_line
 
 # Files in a model's folder that no trace writes.
 _CONFIGURATION = ("model.yaml", "config.pbtxt", "weights.yaml", REQUIREMENTS, ".gitignore")
@@ -82,7 +83,7 @@ def make(
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
-        _report_tracer_warnings(model, warn)
+        frozen = _report_tracer_warnings(model, warn)
         export = load_export(model, context)
         _validate(export, context, model.kind(), artifact)
         for parameter in export.eager.eval().parameters():  # Module.requires_grad_ does not work on a scripted module
@@ -96,7 +97,11 @@ def make(
             if unreadable is not None:
                 warn(unreadable)
             progress("check")
-            checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
+            try:
+                checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
+            except FrozenError as error:
+                where = f" The trace replaced tensors with fixed numbers in {'; '.join(frozen)}." if frozen else ""
+                raise TraceError(error.message, f"{error.hint}{where}") from None
             progress("save")
             # The artifact is written after its data files, so that an incomplete version has no artifact.
             written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
@@ -177,8 +182,11 @@ def _check(
     interface = _interface(context, export, served.signature, inputs, expected)
     requests = []
     if interface is not None:
-        example = export.example_inputs if isinstance(export, TorchScriptExport) else None
-        require_variety(interface, fresh, example)
+        if kind == "model.onnx":  # `require_fit` has checked the others
+            require_variety(interface, fresh, None)
+        served_outputs = {slot.position for slot in interface.outputs}
+        for position in sorted(set(range(len(expected[0]))) - served_outputs):
+            warn(f"output {position} of forward() is not in model.yaml, so clients do not get it")
         for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.tolerance):
             warn(text)
         requests = _golden(folder / "golden", interface, export, inputs, expected)
@@ -186,10 +194,15 @@ def _check(
     return _Checked(comparison, activation_bytes, requests)
 
 
-def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
-    """Pass TracerWarnings of the user's files to `warn`, until the caller's `warnings.catch_warnings` ends."""
+def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> list[str]:
+    """Pass TracerWarnings of the user's files to `warn`, until the caller's `warnings.catch_warnings` ends.
+
+    Returns a list to which the lines of all TracerWarnings are added: those of libraries, which are rarely mistakes,
+    with the user's line that called the library.
+    """
     show = warnings.showwarning
-    seen: set[str] = set()
+    seen: list[str] = []
+    warnings.filterwarnings("always", category=TracerWarning)  # PyTorch ignores those of its own modules
 
     def report(  # noqa: PLR0917 - as warnings calls it
         message: Warning | str,
@@ -199,14 +212,19 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        at = user_line(model, filename, lineno) if issubclass(category, TracerWarning) else None
-        if at is None:
+        if not issubclass(category, TracerWarning):
             show(message, category, filename, lineno, file, line)
-        elif at not in seen:
-            seen.add(at)
-            warn(f"{at}: {str(message).strip()}")
+            return
+        at = user_line(model, filename, lineno)
+        caller = nearest_user_line(model, traceback.extract_stack()) if at is None else None
+        place = f"{filename}:{lineno}{'' if caller is None else f', called by {caller}'}" if at is None else at
+        if place not in seen:
+            seen.append(place)
+            if at is not None:
+                warn(f"{at}: {str(message).strip()}")
 
     warnings.showwarning = report
+    return seen
 
 
 def _other_graph(model: Model, error: TracingCheckError) -> TraceError:

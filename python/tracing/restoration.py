@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from tracing.contract import ConfigError, TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.contract import TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.gfpgan import SIZES, FaceRestorer
 from tracing.weights import random_model, read_checkpoint
 
@@ -26,7 +26,7 @@ def export_restoration(
     """Export GFPGAN v1 at the size in model.yaml, traced with one batch size and checked with others.
 
     `--weights` names a checkpoint file, which determines the architecture; without --weights the weights are random.
-    Raises TraceError, and ConfigError if the checkpoint is for another size than model.yaml.
+    Raises TraceError, for example if the checkpoint is for another size than model.yaml.
     """
     size = image_size(context)
     model: FaceRestorer
@@ -36,13 +36,9 @@ def export_restoration(
         checkpoint = read_checkpoint(Path(context.weights))
         name = checkpoint.file.name
         if checkpoint.size != size:
-            raise ConfigError(
+            raise TraceError(
                 f"{name} is for images of {checkpoint.size} x {checkpoint.size}, but model.yaml has {size} x {size}",
-                {
-                    path: [*dims[:-2], checkpoint.size, checkpoint.size]
-                    for path, dims in context.all_dims()
-                    if dims[-2:] == [size, size]
-                },
+                f"In model.yaml, replace {size} by {checkpoint.size} in all dims, also in those of model_warmup.",
             )
         model = checkpoint.model()
         weights = Weights("pretrained", f"{checkpoint.architecture} from {name}", source=name)

@@ -24,7 +24,11 @@ def deepest_user_line(model: Model, error: BaseException) -> str | None:
     """Return the deepest frame of `error` that is in the user's files; None if there is none."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return user_line(model, error.filename, error.lineno)
-    frames = traceback.extract_tb(error.__traceback__)
+    return nearest_user_line(model, traceback.extract_tb(error.__traceback__))
+
+
+def nearest_user_line(model: Model, frames: traceback.StackSummary) -> str | None:
+    """Return the innermost of `frames` that is in the user's files; None if there is none."""
     lines = (user_line(model, frame.filename, frame.lineno) for frame in reversed(frames))
     return next((found for found in lines if found is not None), None)
 

@@ -127,6 +127,10 @@ export async function runPublishCommand(
             warnings.set(text, warning);
           },
           onBytes: (key, bytes) => step.update(`${key}, ${transfer.add(bytes)}`),
+          onOnlyReplica: (replica) => {
+            if (target.adaptToThisMachine !== undefined) return; // Of npm run local.
+            progress.line(`     only ${replica} gets requests: ${WITHOUT_SECOND}`);
+          },
           onStage: (text) => progress.line(`     ${withTargetFlags(text, target, source)}`),
         });
       }),
@@ -144,6 +148,9 @@ export async function runPublishCommand(
     throw error;
   }
 }
+
+const WITHOUT_SECOND =
+  'clients reach the release while it is tried, and find no model while an ensemble and its steps change their interface; with a second replica they would not';
 
 /** Models with a served version that has random weights. */
 const randomModels = (plan: Plan): string[] =>
@@ -217,11 +224,7 @@ function errorAsJson(error: UserError): object {
   return { error: message, hint, problems: problems.length === 0 ? undefined : problems };
 }
 
-function asJson(
-  { plan, release, isNew, replicas }: ReleaseResult,
-  flags: PublishFlags,
-  milliseconds: number,
-): object {
+function asJson({ plan, release, isNew, replicas }: ReleaseResult, flags: PublishFlags, milliseconds: number): object {
   const files = plan.models.flatMap((planned) => planned.files.map((file) => ({ ...file, model: planned.model.name })));
   const uploaded = files.filter(isUpload);
   return {

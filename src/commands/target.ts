@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../core/errors';
-import { withShortWarmUp } from '../local/short-warm-up';
+import { adaptToThisMachine } from '../local/adapt-model';
 import { findLocalStack, localReplica } from '../local/state';
 import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
@@ -58,7 +58,8 @@ export const SERVER_HELP = `  --triton URL               a replica, http://HOST:
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
 /** Hint for a user who named a repository without its replicas. */
-export const NAME_SERVERS = 'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
+export const NAME_SERVERS =
+  'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
 
 export interface TargetFlags {
   local?: boolean;
@@ -194,7 +195,7 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
     flags,
     name: `the local stack of ${stack.repository}`,
     repository: stack.repository,
-    adaptToThisMachine: withShortWarmUp,
+    adaptToThisMachine,
     location,
     store,
     commitStore,

@@ -1,4 +1,4 @@
-import { cpSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative, resolve, sep } from 'node:path';
 import { Progress } from '../cli/progress';
 import { UserError } from '../core/errors';
@@ -6,7 +6,8 @@ import { exec } from '../core/exec';
 import { paths } from '../core/paths';
 import { ensurePython } from '../install/python';
 import { YAML_FILE } from '../model/load-config';
-import { CONFIG_FILE, displayPath } from '../model/paths';
+import { readOnnxGraph } from '../model/onnx-file';
+import { CONFIG_FILE, displayPath, getReason } from '../model/paths';
 
 /** What `python -m tracing.describe` prints of a model file. */
 interface Description {
@@ -16,8 +17,6 @@ interface Description {
   reason?: string;
   input: Tensor[];
   output: Tensor[];
-  /** Files beside an ONNX file that hold its weights. */
-  external: string[];
 }
 
 interface Tensor {
@@ -55,13 +54,22 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   const name = described.platform === 'onnxruntime_onnx' ? 'model.onnx' : 'model.pt';
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
-  const parts = described.external.map((part) => [resolve(dirname(file), part), join(version, part)] as const);
-  for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
-    if (from === to) continue;
-    mkdirSync(dirname(to), { recursive: true });
-    put(from, to);
+  const isNew = !existsSync(folder);
+  const graph = name === 'model.onnx' ? await readOnnxGraph(file) : undefined;
+  const parts = [...(graph?.external.keys() ?? [])].map(
+    (part) => [resolve(dirname(file), part), join(version, part)] as const,
+  );
+  try {
+    for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
+      if (from === to) continue;
+      mkdirSync(dirname(to), { recursive: true });
+      put(from, to);
+    }
+    writeFileSync(join(folder, YAML_FILE), modelYaml(described, folder));
+  } catch (cause) {
+    if (isNew && existsSync(folder)) rmSync(folder, { recursive: true });
+    throw new UserError(`cannot write ${displayPath(folder)}: ${getReason(cause)}`, { cause });
   }
-  writeFileSync(join(folder, YAML_FILE), modelYaml(described, folder));
 }
 
 function modelYaml(fields: Description, folder: string): string {

@@ -32,7 +32,7 @@ export interface PipelineOptions {
   /** The models that the command should serve. */
   selection: Pick<Selection, 'models' | 'exclude'>;
   weights: readonly string[];
-  /** Limit for the first load of one model. */
+  /** Limit for the trace of one model before it is served, and for its first load. */
   loadTimeoutMs: number;
   /** Serve models without asking them. */
   noAsk: boolean;
@@ -273,6 +273,7 @@ export class Pipeline {
     try {
       await this.traceModels(names, {
         quick: true,
+        limitSeconds: this.options.loadTimeoutMs / 1000,
         signal: this.options.signal,
         onEvent: (event) => {
           const { model } = event;
@@ -315,7 +316,7 @@ export class Pipeline {
 
   private traceModels(
     models: readonly string[],
-    options: Pick<TraceOptions, 'quick' | 'background' | 'signal' | 'onEvent'>,
+    options: Pick<TraceOptions, 'quick' | 'background' | 'limitSeconds' | 'signal' | 'onEvent'>,
   ): Promise<void> {
     const { repository } = this.options;
     // At the start, a wrong name is an error. Later, the folder of a model may have been deleted.
@@ -531,7 +532,10 @@ export class Pipeline {
       const took = formatDuration(Date.now() - started);
       this.options.progress.line(`     ${name} is served with the changed files (${took})`);
     }
-    const dependents = this.failed.filter(({ needs }) => needs !== undefined && names.includes(needs));
+    // Those that are coming are published together with the model that they need.
+    const dependents = this.failed.filter(
+      ({ name, needs }) => needs !== undefined && names.includes(needs) && !this.coming.has(name),
+    );
     for (const { name } of dependents) this.edited.add(name);
     this.add(dependents.map(({ name }) => name));
   }

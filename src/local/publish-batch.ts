@@ -9,7 +9,7 @@ import { Releases } from '../publish/releases';
 import type { Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
-import { withShortWarmUp } from './short-warm-up';
+import { adaptToThisMachine } from './adapt-model';
 import type { LocalStack } from './stack';
 
 /** Time for the replica to return to the release before, if the start fails. The next start does that too. */
@@ -53,7 +53,7 @@ export async function publishBatch(
       ...{ repository, store, commitStore, location, agents, noAsk, signal, onStage },
       models: names,
       replacePublished: true,
-      adaptToThisMachine: withShortWarmUp,
+      adaptToThisMachine,
       loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
       waitMs: 0,
       trials: { endMs: UNDO_MS, pollMs: POLL_MS },
@@ -84,7 +84,7 @@ export async function readReleased(
   const releases = await Releases.read({ store, location });
   const { current } = releases;
   if (current === undefined || models.length === 0) return { release: current, unchanged: [] };
-  const desired = await desiredModels(models.map(withShortWarmUp));
+  const desired = await desiredModels(models.map(adaptToThisMachine));
   const plan = await makePlan(desired, releases, { store, location, remove: [], replacePublished: true });
   return {
     release: current,

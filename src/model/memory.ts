@@ -108,7 +108,8 @@ function modelMemory(model: RepositoryModel, hasGpu: boolean): ModelMemory {
     need.activations = activations === undefined ? need.activations : Math.max(need.activations ?? 0, activations);
     for (const { kind, count = 1 } of config.instance_group ?? [{}]) {
       // The process keeps the memory of freed copies and reuses it for activations.
-      if (copies.local > 0) need.local += count * (process + Math.max(copies.local * weights, working));
+      const instances = usesGpu ? 1 : count; // src/local/adapt-model.ts
+      if (copies.local > 0) need.local += instances * (process + Math.max(copies.local * weights, working));
       if (hasGpu && usesGpu && kind !== 'KIND_CPU') {
         need.gpu += count * (working + CUDA.workspace);
         need.main += count * copies.pod * weights;

@@ -16,10 +16,12 @@ export interface OnnxGraph {
   /** Names of tensors with a value in the file. A request may omit inputs with such a value. */
   initializers: ReadonlySet<string>;
   outputs: OnnxTensor[];
+  /** File with weights, relative to the folder of the ONNX file -> least size in bytes. */
+  external: ReadonlyMap<string, number>;
 }
 
-/** Field numbers of onnx.proto: ModelProto.graph, fields of GraphProto, TensorProto.name. */
-const FIELD = { graph: 7, initializer: 5, input: 11, output: 12, tensorName: 8 };
+/** Field numbers of onnx.proto: ModelProto.graph, fields of GraphProto, fields of TensorProto. */
+const FIELD = { graph: 7, initializer: 5, input: 11, output: 12, tensorName: 8, externalData: 13 };
 const BYTES = 2;
 const WINDOW_BYTES = 64 * 1024;
 /** A name or tensor description has a few hundred bytes. The limit bounds what we read of a damaged file. */
@@ -50,9 +52,11 @@ const root = protobuf.Root.fromJSON({
     Tensor: { fields: { elemType: { type: 'int32', id: 1 }, shape: { type: 'Shape', id: 2 } } },
     Shape: { fields: { dim: { rule: 'repeated', type: 'Dim', id: 1 } } },
     Dim: { fields: { value: { type: 'int64', id: 1 } } },
+    Entry: { fields: { key: { type: 'string', id: 1 }, value: { type: 'string', id: 2 } } },
   },
 });
 const valueInfoType = root.lookupType('ValueInfo');
+const entryType = root.lookupType('Entry');
 
 interface ValueInfo {
   name?: string;
@@ -84,18 +88,29 @@ async function readGraph(window: Window, from: number, to: number): Promise<Onnx
   const inputs: OnnxTensor[] = [];
   const outputs: OnnxTensor[] = [];
   const initializers = new Set<string>();
+  const external = new Map<string, number>();
   for await (const { id, start, end } of fields(window, from, to)) {
     if (id === FIELD.input) inputs.push(readTensor(await window.read(start, end)));
     else if (id === FIELD.output) outputs.push(readTensor(await window.read(start, end)));
     else if (id === FIELD.initializer) {
+      const place = new Map<string, string>();
       for await (const part of fields(window, start, end)) {
-        if (part.id !== FIELD.tensorName) continue;
-        initializers.add((await window.read(part.start, part.end)).toString('utf8'));
-        break;
+        if (part.id === FIELD.tensorName) {
+          initializers.add((await window.read(part.start, part.end)).toString('utf8'));
+        } else if (part.id === FIELD.externalData) {
+          const bytes = await window.read(part.start, part.end);
+          const { key = '', value = '' } = wellFormed(
+            () => entryType.decode(bytes) as { key?: string; value?: string },
+          );
+          place.set(key, value);
+        }
       }
+      const file = place.get('location');
+      const least = Number(place.get('offset') ?? 0) + Number(place.get('length') ?? 0);
+      if (file !== undefined) external.set(file, Math.max(least, external.get(file) ?? 0));
     }
   }
-  return { inputs, initializers, outputs };
+  return { inputs, initializers, outputs, external };
 }
 
 function readTensor(bytes: Buffer): OnnxTensor {

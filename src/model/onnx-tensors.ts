@@ -1,5 +1,8 @@
+import { promises as fs } from 'node:fs';
+import path from 'node:path';
 import type { ModelConfig, TensorConfig } from './model-config';
 import { readOnnxGraph, type OnnxTensor } from './onnx-file';
+import { staysInside } from './paths';
 import type { ArtifactFault } from './torch-script';
 
 type Kind = 'input' | 'output';
@@ -8,8 +11,8 @@ type Kind = 'input' | 'output';
  * Returns all that Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (see docs/testing.md).
  * ONNX Runtime infers the sizes that the file leaves open, so only sizes that the file fixes are compared.
  */
-export async function onnxFaults(path: string, config: ModelConfig): Promise<ArtifactFault[]> {
-  const graph = await readOnnxGraph(path);
+export async function onnxFaults(file: string, config: ModelConfig): Promise<ArtifactFault[]> {
+  const graph = await readOnnxGraph(file);
   if (graph === undefined) {
     return [
       {
@@ -20,10 +23,22 @@ export async function onnxFaults(path: string, config: ModelConfig): Promise<Art
   }
   const required = graph.inputs.filter(({ name }) => !graph.initializers.has(name));
   return [
+    ...(await externalFaults(path.dirname(file), graph.external)),
     ...missingInputs(config, required),
     ...tensorFaults('input', config, { all: graph.inputs, required }),
     ...tensorFaults('output', config, { all: graph.outputs, required: graph.outputs }),
   ];
+}
+
+async function externalFaults(folder: string, external: ReadonlyMap<string, number>): Promise<ArtifactFault[]> {
+  const faults: ArtifactFault[] = [];
+  for (const [name, least] of external) {
+    const found = staysInside(name) ? await fs.stat(path.join(folder, name)).catch(() => undefined) : undefined;
+    if (found !== undefined && found.size >= least) continue;
+    const what = found === undefined ? 'is not in its version folder' : `has ${found.size} of at least ${least} bytes`;
+    faults.push({ message: `has its weights in ${name}, which ${what}`, hint: `copy ${name} again, beside the file` });
+  }
+  return faults;
 }
 
 /** Triton completes a configuration without inputs. A configuration with inputs must name all of them. */

@@ -118,7 +118,7 @@ export class HeadFile {
   }
 
   private async put(head: Head, condition: PutCondition): Promise<void> {
-    await this.store.urgent().putBytes(headKey(this.location), encodeHead(head), condition);
+    await this.store.putBytes(headKey(this.location), encodeHead(head), condition);
   }
 }
 

@@ -82,7 +82,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
 async function requireReaders(
-  { agents, location, onStage, untried }: ReleaseOptions,
+  { agents, location, onStage, onOnlyReplica, untried }: ReleaseOptions,
   isNew: boolean,
 ): Promise<void> {
   const found = (await agents?.list()) ?? [];
@@ -95,10 +95,7 @@ async function requireReaders(
   const ready = found.filter((address) => address.ready !== false);
   const [only, ...others] = ready;
   if (isNew && untried !== true && only !== undefined && others.length === 0) {
-    onStage?.(
-      `only ${only.name} gets requests, so clients reach the release while it is tried, and find no model while an ensemble ` +
-        'and its steps change their interface; with a second replica they would not',
-    );
+    onOnlyReplica?.(only.name);
   }
   const states = await Promise.all(
     ready.map((address) =>
@@ -184,7 +181,8 @@ async function commit(
     {
       ...{ agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
       ask: noAsk !== true,
-      timeoutMs: options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
+      timeoutMs:
+        options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
       ...options.trials,
     },
   );

@@ -53,6 +53,8 @@ export interface ReleaseOptions {
   onBytes?: (key: string, bytes: number) => void;
   /** Called with what the user may have forgotten; nothing stops. May repeat a warning. */
   onWarning?: (warning: Problem) => void;
+  /** Called if clients reach the only replica while it tries the release. */
+  onOnlyReplica?: (replica: string) => void;
   /** Called with the current step, or with the reason for waiting. */
   onStage?: (text: string) => void;
 }

@@ -10,8 +10,9 @@ const GIT_TIMEOUT_MS = 10_000;
  */
 export async function readProvenance(folder: string, message: string | undefined): Promise<Provenance> {
   try {
+    // Without the lock of the index, which "git status" takes to refresh it: a user's command would fail meanwhile.
     const git = async (...args: string[]): Promise<string> =>
-      (await exec('git', ['-C', folder, ...args], { timeoutMs: GIT_TIMEOUT_MS })).stdout.trim();
+      (await exec('git', ['--no-optional-locks', '-C', folder, ...args], { timeoutMs: GIT_TIMEOUT_MS })).stdout.trim();
     const [log, changes] = await Promise.all([
       git('log', '-1', '--format=%H%n%s'),
       git('status', '--porcelain', '--', '.'),

@@ -1,6 +1,6 @@
 import { UserError } from '../core/errors';
 
-/** Format of head.json and of the manifests. Publishers that hold a lock wrote format 2, and refuse to read this one. */
+/** Format of head.json and of the manifests. */
 export const FORMAT = 3;
 
 /** A SHA-256 in hex. */
@@ -39,10 +39,7 @@ export class FieldReader {
     const format = reader.fields['format'];
     if (format === FORMAT) return reader;
     throw new FormatError(`cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`, {
-      hint:
-        typeof format === 'number' && format < FORMAT
-          ? 'prepare the repository for replicas with an agent: npm run sync-models -- --stack NAME --migrate'
-          : 'use the version of this tool that wrote the object',
+      hint: 'use the version of this tool that wrote the object',
     });
   }
 

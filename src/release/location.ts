@@ -15,8 +15,7 @@ const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
 
 /**
  * Parses `s3://bucket/prefix`.
- * A prefix is required, because with --load-model=* Triton treats every top-level folder as a model, and release
- * manifests must be stored outside of the repository.
+ * A prefix is required, because releases are stored beside it: Triton treats every top-level folder as a model.
  * @param flag the flag that `text` was given with, for messages
  */
 export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation {
@@ -81,12 +80,6 @@ export function withEndpoint(location: string, endpointUrl: string | undefined):
 export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
   withEndpoint(formatLocation(location), endpointUrl);
 
-/** Triton rejects a prefix without objects and exits. This object makes sure that the prefix always has one. */
-export const REPOSITORY_PLACEHOLDER = {
-  name: '.keep',
-  text: 'This object lets Triton start on a repository that holds no model yet.\n',
-} as const;
-
 /**
  * The publisher stores its own objects beside the repository, never in it, because a Triton that loads all models
  * treats each folder of the repository as a model.
@@ -98,9 +91,6 @@ export function releasesPrefix(location: RepositoryLocation): string {
 /** The pointer to the current release. */
 export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
 
-/** The lock, which names the current publisher. */
-export const lockKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/lock.json`;
-
 /** The manifest of the release `id`. */
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
@@ -109,9 +99,6 @@ export const releaseKey = (location: RepositoryLocation, id: string): string =>
 export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
   `${releasesPrefix(location)}/golden/${sha256}.json`;
 
-/**
- * The archived copy, by content, of an object that a later release replaces or removes. Releases are restored from
- * these copies.
- */
+/** A file by its content: a file beside the versions, or of a version whose own key holds other bytes. */
 export const archiveKey = (location: RepositoryLocation, checksum: string): string =>
   `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;

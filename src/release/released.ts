@@ -10,7 +10,7 @@ export interface Provenance {
   message?: string | undefined;
 }
 
-/** What a release of either format records about itself. */
+/** What a release records about itself. */
 export interface ReleaseInfo extends Provenance {
   /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
   id: string;
@@ -28,7 +28,7 @@ export interface ReleaseInfo extends Provenance {
   notAsked?: true | undefined;
 }
 
-/** What a release of either format records about a model. */
+/** What a release records about a model. */
 export interface ReleasedModelInfo {
   /** Versions that Triton serves, ascending. */
   served: number[];

@@ -36,22 +36,17 @@ export interface ObjectHead {
   modified: Date;
 }
 
-/** How requests are sent. */
-export type Sender = Pick<Requester, 'send' | 'url'>;
-
 /**
  * Reads objects of a bucket. It is all that the agent needs; S3Store also writes. Every error is a UserError that names
  * the operation, the object and the endpoint. Transient failures are retried.
  */
 export class S3Reader {
   readonly bucket: string;
-  private readonly opened: Requester;
-  /** How requests are sent. */
-  readonly requester: Sender;
+  readonly requester: Requester;
 
   constructor(protected readonly options: StoreOptions) {
     this.bucket = options.bucket;
-    this.requester = this.opened = new Requester(options);
+    this.requester = new Requester(options);
   }
 
   /** Where requests are sent, for messages. */
@@ -61,7 +56,7 @@ export class S3Reader {
 
   /** Closes all connections. */
   close(): void {
-    this.opened.close();
+    this.requester.close();
   }
 
   /** The object's name in messages. */

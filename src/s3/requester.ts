@@ -12,7 +12,7 @@ import { isOutage, isTransient, waitBefore } from './retry';
 import { ConnectionError, sendRequest, SinkError, type Sink, type WireResponse } from './send-request';
 import { readSettings, regionOfHost, type Settings } from './settings';
 import { Signer } from './sign';
-import type { Lease, StoreOptions } from './types';
+import type { StoreOptions } from './types';
 
 export type { WireResponse } from './send-request';
 
@@ -35,10 +35,6 @@ export interface S3Request<T> {
   sink?: Sink;
   /** Bytes that the server copies or joins before it answers, which extend the deadline. */
   copiedBytes?: number;
-  /** Sent at once, even if other requests wait. */
-  urgent?: boolean;
-  /** Each try requires this lease, and is aborted if the lease ends. */
-  lease?: Lease;
   /** Reads a successful answer. If it throws S3RequestError, the request counts as failed and may be retried. */
   read: (answer: WireResponse) => T;
 }
@@ -53,9 +49,6 @@ export class S3RequestError extends Error {
 
 /** Most requests in flight. */
 export const CONCURRENCY = 64;
-
-/** Further connections for urgent requests. */
-const URGENT_CONNECTIONS = 2;
 
 /** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
@@ -121,7 +114,7 @@ export class Requester {
 
   private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Promise<Agent> {
     const { idleTimeoutMs = 30_000 } = this.options;
-    return openAgent({ secure, connections: CONCURRENCY + URGENT_CONNECTIONS, idleTimeoutMs, caFile, env });
+    return openAgent({ secure, connections: CONCURRENCY, idleTimeoutMs, caFile, env });
   }
 
   /** Closes all connections; requests in flight fail. */
@@ -147,17 +140,14 @@ export class Requester {
     let leftBytes = request.sink?.leftBytes;
     await this.opening;
     for (let tries = 1; ; tries += 1) {
-      const turn = request.urgent === true ? undefined : this.slots.acquire(1);
-      if (turn !== undefined) await turn;
+      await this.slots.acquire(1);
       // The deadline starts after the wait for the first slot, because the server did not cause that wait.
       if (tries === 1) {
         started = performance.now();
         end = started + (this.options.deadlineMs ?? 120_000) + transferMs;
       }
       const site = this.site as Site;
-      const outcome = await this.attempt(request, site, end).finally(() => {
-        if (request.urgent !== true) this.slots.release(1);
-      });
+      const outcome = await this.attempt(request, site, end).finally(() => this.slots.release(1));
       if (!(outcome instanceof S3Error)) return outcome.value;
       fruitless = request.sink?.leftBytes === leftBytes ? fruitless + 1 : 1;
       leftBytes = request.sink?.leftBytes;
@@ -212,8 +202,7 @@ export class Requester {
   /** One try. Failures are returned instead of thrown, because send may retry. */
   private async attempt<T>(request: S3Request<T>, site: Site, end: number): Promise<{ value: T } | S3Error> {
     try {
-      const getLeftMs = (): number => Math.min(end - performance.now(), request.lease?.getLeftMs() ?? Infinity);
-      const answer = await this.sendRequest(request, site, getLeftMs);
+      const answer = await this.sendRequest(request, site, () => end - performance.now());
       this.answered = true;
       if (answer.status >= 300) throw new S3RequestError(getFailure(answer));
       if (isWebPage(answer)) throw new S3RequestError({ code: 'NotS3', text: 'the answer is a web page' });
@@ -234,7 +223,7 @@ export class Requester {
   }
 
   private async sendRequest(
-    { method, key, body, sink, lease, ...request }: S3Request<unknown>,
+    { method, key, body, sink, ...request }: S3Request<unknown>,
     { endpoint, signer }: Site,
     getLeftMs: () => number,
   ): Promise<WireResponse> {
@@ -256,8 +245,6 @@ export class Requester {
     if (body !== undefined || method === 'PUT' || method === 'POST') {
       headers['content-length'] = String(body?.byteLength ?? 0);
     }
-    // After the wait for credentials, which may outlast the lease.
-    lease?.requireHeld();
     return sendRequest(handler, endpoint, {
       method,
       path: query === '' ? path : `${path}?${query}`,

@@ -144,15 +144,10 @@ export async function isVersioned(at: SdkTarget): Promise<boolean> {
   return run(at, { what }, new GetBucketVersioningCommand({ Bucket }), ({ Status }) => Status === 'Enabled');
 }
 
-type TimedObject = ListedObject & { modified: Date };
-
-/** An object counts as recent if it was modified within this time before the listing. */
-const RECENT_MS = 5000;
-
 /** Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. */
-export async function list(at: SdkTarget, prefix: string): Promise<TimedObject[]> {
+export async function list(at: SdkTarget, prefix: string): Promise<ListedObject[]> {
   const what = `list s3://${at.bucket}/${prefix}`;
-  const objects = new Map<string, TimedObject>();
+  const objects = new Map<string, ListedObject>();
   for (let token: string | undefined; ;) {
     const next = token === undefined ? {} : { ContinuationToken: token };
     const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, EncodingType: 'url', ...next });
@@ -168,14 +163,13 @@ export async function list(at: SdkTarget, prefix: string): Promise<TimedObject[]
 function readPage(
   { Contents = [], EncodingType, IsTruncated, KeyCount, NextContinuationToken: token }: ListObjectsV2CommandOutput,
   prefix: string,
-): { objects: TimedObject[]; token: string | undefined } {
+): { objects: ListedObject[]; token: string | undefined } {
   const objects = Contents.map(({ Key = '', Size: bytes, ETag, LastModified: modified }) => {
     const key = EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
     if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
     requirePart(Number.isSafeInteger(bytes), `size of "${key}"`);
     requirePart(ETag !== undefined && modified !== undefined, `ETag or time of "${key}"`);
-    const recent = modified.getTime() > Date.now() - RECENT_MS ? { recent: true as const } : {};
-    return { key, bytes: bytes as number, etag: quoted(ETag), modified, ...recent };
+    return { key, bytes: bytes as number, etag: quoted(ETag), modified };
   });
   if (KeyCount !== undefined && KeyCount !== objects.length) throw new Error(`the page should have ${KeyCount} keys`);
   requirePart(IsTruncated === false || (IsTruncated === true && token !== undefined && token !== ''), 'next page');

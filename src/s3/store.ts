@@ -4,20 +4,11 @@ import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
 import { encodeKey, encodeText } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { getVersionId, S3Reader, type ObjectHead, type Sender } from './reader';
-import { checkStored, CONCURRENCY, quoted, type S3Request } from './requester';
+import { getVersionId, S3Reader, type ObjectHead } from './reader';
+import { checkStored, CONCURRENCY, quoted } from './requester';
 import type { Upload } from './sdk';
 import { memorySource, WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
-import type {
-  Encryption,
-  Lease,
-  ListedObject,
-  PutCondition,
-  SeenObject,
-  StoredPart,
-  UploadOptions,
-  Written,
-} from './types';
+import type { Encryption, ListedObject, PutCondition, SeenObject, StoredPart, UploadOptions, Written } from './types';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
@@ -25,7 +16,6 @@ export { checksumOfFile } from './source';
 export type {
   Credentials,
   Encryption,
-  Lease,
   ListedObject,
   PutCondition,
   SeenObject,
@@ -65,28 +55,6 @@ export class S3Store extends S3Reader {
   /** Most requests in flight. Further requests wait. */
   readonly concurrency = CONCURRENCY;
 
-  /** This bucket for the holder of a lease: no try of a write begins without the lease, or goes on after its end. */
-  withLease(lease: Lease): S3Store {
-    return this.changing(({ method }) => (method === 'GET' || method === 'HEAD' ? {} : { lease }));
-  }
-
-  /** This bucket for small objects: its requests are sent at once, even if other requests wait. */
-  urgent(): S3Store {
-    return this.changing(() => ({ urgent: true }));
-  }
-
-  private changing(change: (request: S3Request<unknown>) => Pick<S3Request<unknown>, 'lease' | 'urgent'>): S3Store {
-    const { requester } = this;
-    const value: Sender = {
-      get url() {
-        return requester.url;
-      },
-      // The getters of a request are read for each try.
-      send: (request) => requester.send(Object.assign(request, change(request))),
-    };
-    return Object.create(this, { requester: { value } }) as S3Store;
-  }
-
   /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
     await (await loadSdk()).createBucket(this, this.options.region ?? 'us-east-1');
@@ -106,7 +74,7 @@ export class S3Store extends S3Reader {
    * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. The prefix of a
    * folder ends in a slash.
    */
-  async list(prefix: string): Promise<(ListedObject & { modified: Date })[]> {
+  async list(prefix: string): Promise<ListedObject[]> {
     return (await loadSdk()).list(this, prefix);
   }
 

@@ -39,23 +39,13 @@ export interface ListedObject {
   bytes: number;
   etag: string;
   /** When the object was written, by the server's clock. */
-  modified?: Date;
-  /** Set if the object was written in the seconds before the listing. */
-  recent?: true;
+  modified: Date;
 }
 
 /** An object to delete. With an ETag, only the object that has this ETag. */
 export interface SeenObject {
   key: string;
   etag?: string | undefined;
-}
-
-/** The right to change the bucket, which another program may take over when it ends. */
-export interface Lease {
-  /** @throws if the lease has ended */
-  requireHeld(): void;
-  /** Time until the lease ends, unless it is renewed. */
-  getLeftMs(): number;
 }
 
 /** Condition of a write: the object does not exist yet, or has this ETag. */

@@ -24,6 +24,8 @@ export interface TraceOptions {
   quick?: boolean;
   /** Leave the processors to other programs. */
   background?: boolean;
+  /** Time for one model, which then fails. Default: no limit. */
+  limitSeconds?: number | undefined;
   /** Only report why each model would be traced again, or not. */
   explain?: boolean;
   /** Numbers as on the command line; the tracing process checks them. */
@@ -96,6 +98,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     if (options.exclude !== undefined) args.push('--exclude', options.exclude.join(','));
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
+    if (options.limitSeconds !== undefined) args.push(`--limit=${options.limitSeconds}`);
     for (const flag of ['explain', 'quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];

@@ -23,7 +23,7 @@ const UNCERTAIN = ['gRPC UNAVAILABLE', 'gRPC CANCELLED'];
 const ANSWER_MS = 5000;
 
 /**
- * A client for publishers and agents, which loads models over gRPC. Triton's HTTP server loads a model on a thread that
+ * A client for agents, which loads models over gRPC. Triton's HTTP server loads a model on a thread that
  * also has connections of users, whose requests wait until the load ends (triton-inference-server/server#8958). Its gRPC
  * server has a thread for each load. If the gRPC API does not answer, models are loaded over HTTP.
  */
@@ -43,7 +43,7 @@ export class ControlClient extends TritonHttpClient {
   override async loadModel(model: string, options: CallOptions = {}): Promise<void> {
     const { grpc } = this;
     const isAnswering = await grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
-    // A publisher that lost its lock closes the client. Another publisher may hold the lock by now.
+    // Not over HTTP either.
     if (this.closed)
       throw new TritonError('the client was closed', { status: 'unreachable', model, nothingSent: true });
     if (grpc === undefined || isAnswering !== true) return super.loadModel(model, options);

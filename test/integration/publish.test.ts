@@ -1,502 +1,541 @@
 import { randomBytes } from 'node:crypto';
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { formatProblem, UserError } from '../../src/core/errors';
-import { ensurePlaceholder } from '../../src/publish/apply/repository-writer';
-import { VersionConflictError } from '../../src/publish/publish';
-import { readHead, type Release } from '../../src/publish/release/release';
-import { listReleases } from '../../src/publish/release/list';
-import { rollBack } from '../../src/publish/rollback';
+import { describeStatus } from '../../scripts/status';
+import { pruneReleases, type PruneFlags } from '../../src/commands/prune-command';
+import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
+import type { CommandTarget } from '../../src/commands/target';
+import type { ReplicaSource } from '../../src/cluster/source';
+import { forEachLimited } from '../../src/core/concurrency';
+import { PartialFailureError, UsageError } from '../../src/core/errors';
+import { AgentClient } from '../../src/publish/agent-client';
+import { HeadFile } from '../../src/publish/head-file';
+import { listReleases } from '../../src/publish/list-releases';
+import type { ReleaseOptions } from '../../src/publish/options';
 import { promote } from '../../src/publish/promote';
-import { PART_BYTES, type S3Store } from '../../src/s3/store';
-import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
-import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
-import { runCommandLine, type Finished } from '../support/run';
-import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
+import { publish, type PublishOptions } from '../../src/publish/publish';
+import { repairHead } from '../../src/publish/repair-head';
+import { rollBack } from '../../src/publish/rollback';
+import { isAsReleased, repositoryStatus } from '../../src/publish/status';
+import { parseHead, type Head } from '../../src/release/head';
+import { archiveKey, headKey, releaseKey } from '../../src/release/location';
+import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
+import { checksumOfBytes, PART_BYTES, type S3Store } from '../../src/s3/store';
+import { startRecordingProxy } from '../support/recording-proxy';
+import { writeRepository } from '../support/repository';
+import { podSource, RulePod } from '../support/rule-pod';
+import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { withoutWaiting } from '../support/test-repository';
-import { recorded } from '../support/traced-model';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const LOCATION = { bucket: 'publish-test', prefix: 'models' };
+const location = { bucket: 'agents', prefix: 'models' };
+const repository = join(scratch.directory, 'repository');
 let store: S3Store;
+let bucket: { store: S3Store; location: typeof location };
+let pods: RulePod[];
+let replicas: ReplicaSource;
+
 let endpoint: string;
-let repository: string;
 
 beforeAll(async () => {
-  const server = await testS3(scratch);
-  ({ endpoint } = server);
-  store = await openBucket(scratch, await withoutWaiting(scratch, server.endpoint), LOCATION.bucket);
-});
+  ({ endpoint } = await testS3(scratch));
+  store = await openBucket(scratch, endpoint, location.bucket);
+  await store.enableVersioning();
+  bucket = { store, location };
+  pods = await Promise.all(['pod-a', 'pod-b'].map((name) => RulePod.start(scratch, name, store, location)));
+  replicas = podSource(() => pods);
+}, 120_000);
 
-beforeEach(async () => {
-  repository = join(scratch.directory, 'repository');
+const CONFIG = 'backend: "anything"\ninstance_group [{ kind: KIND_CPU }]\nversion_policy { all {} }\n';
+
+/** Writes a folder of models: content by `MODEL/VERSION`. */
+function write(contents: Record<string, string>, more: Record<string, string> = {}): void {
   rmSync(repository, { recursive: true, force: true });
-  mkdirSync(repository);
-  await store.delete(await store.list(''));
-});
-
-const bucket = () => publisher(store, LOCATION, repository);
-const publishNow = (options: Parameters<ReturnType<typeof bucket>['publish']>[0] = {}) => bucket().publish(options);
-
-/** Keys and ETags of all objects in the bucket. */
-const contents = async (): Promise<string[]> => (await store.list('')).map(({ key, etag }) => `${key} ${etag}`);
-const keys = async (prefix = ''): Promise<string[]> => (await store.list(prefix)).map(({ key }) => key).sort();
-const models = async (): Promise<string[]> => (await keys('models/')).map((key) => key.slice('models/'.length));
-const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
-const head = async (): Promise<Release | undefined> => (await readHead(store, LOCATION))?.release;
-
-describe('sync-models', () => {
-  test('publishes weights first and config last, records the release, and does nothing the second time', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const first = await publishNow();
-    expect(first.uploaded.slice(0, 2).sort()).toEqual(['a/1/weights.bin', 'b/1/weights.bin']);
-    expect(first.uploaded.slice(2)).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
-    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'b/1/weights.bin', 'b/config.pbtxt']);
-    expect((await head())?.id).toBe(first.release?.id);
-    const before = await contents();
-
-    const second = await publishNow();
-    expect(second).toMatchObject({ uploaded: [], isNew: false, release: { id: first.release?.id } });
-    expect(await contents()).toEqual(before);
-  });
-
-  test('writes nothing in a dry run', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const { plan, uploaded } = await publishNow({ dryRun: true });
-    expect(plan.models[0]?.config.action).toBe('upload');
-    expect(uploaded).toEqual([]);
-    expect(await keys()).toEqual([]);
-  });
-
-  test('treats an ensemble with an empty version folder as unchanged the second time', async () => {
-    writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingEnsemble('through', 'adds') });
-    rmSync(join(repository, 'through', '1', '.keep'));
-    await publishNow();
-    expect(await publishNow()).toMatchObject({ uploaded: [], isNew: false });
-  });
-
-  test('refuses a version whose bytes differ from the published ones, and uploads nothing', async () => {
-    writeRepository(repository, ONE_MODEL);
-    await publishNow();
-    const before = await contents();
-    writeRepository(repository, { 'a/1/weights.bin': 'A', 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' });
-    await expect(publishNow()).rejects.toThrow(VersionConflictError);
-    expect(await contents()).toEqual(before);
-  });
-
-  /** The record of a trace; nothing for a model without trace.py. */
-  const record = (files: object, version: number, content: string): Record<string, string> => {
-    const artifact = recorded(`${version}/weights.bin`, content);
-    const text = JSON.stringify({ artifact, checked: 'thorough', max_batch_size: 0, input_dims: [] });
-    return 'a/trace.py' in files ? { [`a/${artifact.path}.trace.json`]: text } : {};
-  };
-  const OF_VERSION_2 = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
-  test.each([
-    {
-      of: 'a served version',
-      files: {} as Record<string, string>,
-      hint: /^put the new files into a new version folder, a\/2; name 2 in version_policy, if the model has one; then restore a\/1, or delete a\/1 and a\/golden\/1;/,
-    },
-    {
-      of: 'a traced version',
-      files: { 'a/trace.py': '' },
-      hint: /^npm run trace -- --models a --repo \S+repository --version 2; name 2 in .* delete a\/1 and a\/golden\/1;/,
-    },
-    {
-      of: 'a version that version_policy no longer names',
-      files: OF_VERSION_2,
-      hint: /^restore or delete a\/1, which version_policy does not name;/,
-    },
-  ])('names the way out after a change of $of', async ({ files, hint }) => {
-    writeRepository(repository, ONE_MODEL);
-    await publishNow();
-    writeRepository(repository, { ...files, ...record(files, 1, 'a') });
-    await publishNow();
-    writeRepository(repository, { 'a/1/weights.bin': 'A', ...record(files, 1, 'A') });
-    await expect(publishNow()).rejects.toMatchObject({ hint: expect.stringMatching(hint) as string });
-    // The way out: another version is named, and the changed one is deleted.
-    rmSync(join(repository, 'a', '1'), { recursive: true });
-    writeRepository(repository, { ...OF_VERSION_2, ...record(files, 2, 'a2') });
-    expect((await publishNow()).release?.models['a']?.served).toEqual([2]);
-  });
-
-  test('replaces a version that a failed run uploaded and no release contains', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    await store.putBytes('models/a/2/weights.bin', Buffer.from('of a run that was killed'));
-    await store.putBytes('models/a/2/more.bin', Buffer.from('of a run that was killed'));
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-    await publishNow();
-    expect(await text('models/a/2/weights.bin')).toBe('a2');
-    expect(await models()).not.toContain('a/2/more.bin');
-  });
-
-  test('uploads a new version and the configuration only; models that are not selected stay in the release', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[1, 2]'), 'a/2/weights.bin': 'a2' });
-    const { uploaded, release } = await publishNow({ models: ['a'] });
-    expect(uploaded).toEqual(['a/2/weights.bin', 'a/config.pbtxt']);
-    expect(release?.models['a']?.served).toEqual([1, 2]);
-    expect(Object.keys(release?.models ?? {})).toEqual(['a', 'b']);
-    expect(await head()).toEqual(release);
-  });
-
-  test('publishes a configuration with specific versions for every version policy', async () => {
-    writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/w.bin': '1', 'a/3/w.bin': '3' });
-    await publishNow();
-    expect(await text('models/a/config.pbtxt')).toMatch(/version_policy {\s+specific {\s+versions: 3\n/);
-  });
-
-  test('changes the configuration if a file beside the versions changed, so that replicas reload the model', async () => {
-    writeRepository(repository, { ...TWO_MODELS, 'a/labels.txt': 'cat' });
-    await publishNow();
-    writeRepository(repository, { 'a/labels.txt': 'dog' });
-    const { uploaded } = await publishNow();
-    expect(uploaded).toEqual(['a/labels.txt', 'a/config.pbtxt']);
-  });
-
-  test('lists all problems of an invalid model and uploads nothing', async () => {
-    writeRepository(repository, {
-      'a/config.pbtxt': CONFIG,
-      'a/1/weights.bin': 'a',
-      'b/config.pbtxt': `${CONFIG}colour: "red"\n`,
-      'b/01/weights.bin': 'b',
-    });
-    const error = await publishNow().catch((caught: unknown) => caught as UserError);
-    expect(error).toBeInstanceOf(UserError);
-    const messages = (error as UserError).problems.map(formatProblem).join('\n');
-    expect(messages).toMatch(/b\/config.pbtxt.*colour/);
-    expect((error as UserError).hint).toContain('--exclude A,B');
-    expect(await keys()).toEqual([]);
-  });
-
-  test('fails if another program writes an object after it was listed, and keeps that object', async () => {
-    writeRepository(repository, ONE_MODEL);
-    const theirs = Buffer.from('theirs');
-    const racing = Object.create(store) as S3Store;
-    racing.putBytes = async (key, body, condition) => {
-      if (key === 'models/a/config.pbtxt') await store.putBytes(key, theirs);
-      return store.putBytes(key, body, condition);
-    };
-    const late = publisher(racing, LOCATION, repository).publish();
-    await expect(late).rejects.toThrow(
-      'cannot write a/config.pbtxt: another program changed the object while this publisher was running',
-    );
-    expect(await head()).toBeUndefined();
-  });
-
-  test('records a state that another program published, so that rollback can restore it', async () => {
-    await store.putBytes('models/a/1/weights.bin', Buffer.from('a'));
-    await store.putBytes('models/a/config.pbtxt', Buffer.from(CONFIG));
-    writeRepository(repository, { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' });
-    await publishNow();
-    expect((await listReleases(store, LOCATION, 9)).map(({ changes }) => changes)).toEqual([['a 1 -> 2'], ['new a 1']]);
-    await rollBack(undefined, bucket().options());
-    expect(await text('models/a/config.pbtxt')).toBe(CONFIG);
-  });
-
-  test('keeps the release and frees the lock if interrupted before configurations are activated', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const controller = new AbortController();
-    const interrupted = publishNow({ signal: controller.signal, onBytes: () => controller.abort(new Error('Ctrl-C')) });
-    await expect(interrupted).rejects.toThrow('Ctrl-C');
-    expect((await models()).filter((key) => key.endsWith('config.pbtxt'))).toEqual([]);
-    expect((await publishNow({ lockTimeoutMs: 0 })).isNew).toBe(true);
-  });
-});
-
-describe('--prune', () => {
-  const pruned = (options: Parameters<typeof publishNow>[0] = {}) => publishNow({ prune: true, ...options });
-
-  test('deletes models and versions that the folder lacks, and no other objects', async () => {
-    await store.putBytes('models/theirs/config.pbtxt', Buffer.from(CONFIG));
-    await store.putBytes('models-2/a/1/weights.bin', Buffer.from('another prefix'));
-    writeRepository(repository, { ...TWO_MODELS, 'a/2/weights.bin': 'a2' });
-    await publishNow();
-    rmSync(join(repository, 'a', '2'), { recursive: true });
-    rmSync(join(repository, 'b'), { recursive: true });
-    expect((await publishNow()).isNew).toBe(false); // Without --prune nothing is deleted.
-    const { plan, release } = await pruned();
-    expect(plan.prune.sort()).toEqual(['a/2/weights.bin', 'b/1/weights.bin', 'b/config.pbtxt']);
-    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt', 'theirs/config.pbtxt']);
-    expect(await keys('models-2')).toEqual(['models-2/a/1/weights.bin']);
-    expect(Object.keys(release?.models ?? {})).toEqual(['a']);
-    expect((await pruned()).isNew).toBe(false);
-  });
-
-  test('asks for confirmation and deletes nothing without it', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    rmSync(join(repository, 'b'), { recursive: true });
-    await expect(pruned({ confirmPrune: () => Promise.resolve(false) })).rejects.toThrow(/not confirmed/);
-    expect(await models()).toContain('b/1/weights.bin');
-  });
-
-  /** Publishes a (versions 1 and 2), b and c. Then the folder has c and only version 1 of a, and c is not ready. */
-  async function publishedBefore(): Promise<void> {
-    writeRepository(repository, {
-      ...TWO_MODELS,
-      'a/2/weights.bin': 'a2',
-      'c/config.pbtxt': CONFIG,
-      'c/1/weights.bin': 'c',
-    });
-    await publishNow();
-    for (const gone of ['a/2', 'b', 'c/1']) rmSync(join(repository, gone), { recursive: true });
-  }
-
-  test.each([{ dryRun: true }, { dryRun: false }])(
-    'with --exclude removes models that the folder lacks: %p',
-    async (options) => {
-      await publishedBefore();
-      const stages: string[] = [];
-      const { plan } = await pruned({ exclude: ['c'], onStage: (text) => stages.push(text), ...options });
-      expect(plan.remove).toEqual(['b']);
-      expect(plan.prune.sort()).toEqual(['a/2/weights.bin', 'b/1/weights.bin', 'b/config.pbtxt']);
-      expect(stages.filter((text) => text.includes('--prune'))).toEqual([]);
-      const left = ['a/1/weights.bin', 'a/config.pbtxt', 'c/1/weights.bin', 'c/config.pbtxt'];
-      expect(await models()).toEqual(options.dryRun ? [...plan.prune, ...left].sort() : left);
-    },
-  );
-
-  test('with --models deletes only versions of these models and reports it', async () => {
-    await publishedBefore();
-    const stages: string[] = [];
-    const { plan } = await pruned({ models: ['a'], onStage: (text) => stages.push(text) });
-    expect(plan).toMatchObject({ remove: [], prune: ['a/2/weights.bin'] });
-    expect(stages).toContain('--prune keeps b, because --models removes no model');
-    expect(await models()).toContain('b/1/weights.bin');
-  });
-});
-
-describe('rollback and promote', () => {
-  const CHANGED = { 'a/config.pbtxt': CONFIG.replace('[1]', '[2]'), 'a/2/weights.bin': 'a2' };
-
-  test('rollback restores the previous release, the next one, and one given by a part of its name', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const one = (await publishNow()).release as Release;
-    const config = await text('models/a/config.pbtxt');
-    writeRepository(repository, CHANGED);
-    const two = (await publishNow()).release as Release;
-    const back = await rollBack(undefined, bucket().options());
-    expect(back.release?.origin).toBe(`rollback to ${one.id}`);
-    expect(await text('models/a/config.pbtxt')).toBe(config);
-    expect(await models()).toContain('a/2/weights.bin');
-    await rollBack(two.id.slice(-8), bucket().options());
-    expect((await head())?.models['a']?.served).toEqual([2]);
-    await expect(rollBack('nope', bucket().options())).rejects.toThrow(/has no release whose id contains "nope"/);
-  });
-
-  test('rollback removes models that were added later, and restores them with their release', async () => {
-    writeRepository(repository, ONE_MODEL);
-    await publishNow();
-    writeRepository(repository, TWO_MODELS);
-    const two = (await publishNow()).release as Release;
-    await rollBack(undefined, bucket().options());
-    expect(await models()).toEqual(['a/1/weights.bin', 'a/config.pbtxt']);
-    await rollBack(two.id, bucket().options());
-    expect(await text('models/b/1/weights.bin')).toBe('b');
-    expect(await models()).toContain('b/config.pbtxt');
-  });
-
-  test('rollback and list name permanently deleted versions; other models can be rolled back separately', async () => {
-    writeRepository(repository, { ...TWO_MODELS, 'c/config.pbtxt': CONFIG, 'c/1/weights.bin': 'c' });
-    const one = (await publishNow()).release as Release;
-    writeRepository(repository, {
-      ...CHANGED,
-      'b/config.pbtxt': CONFIG.replace('[1]', '[2]'),
-      'b/2/weights.bin': 'b2',
-    });
-    rmSync(join(repository, 'a', '1'), { recursive: true });
-    rmSync(join(repository, 'c'), { recursive: true });
-    const lost: string[] = [];
-    await publishNow({ prune: true, onPlan: (plan) => lost.push(...plan.lost) });
-    expect(lost.sort()).toEqual(['a 1', 'c 1']);
-    expect((await listReleases(store, LOCATION, 9)).map((release) => release.lost)).toEqual([[], ['a 1', 'c 1']]);
-
-    const before = await contents();
-    const refusal = await rollBack(one.id, bucket().options()).catch((error: unknown) => error as UserError);
-    expect(refusal).toMatchObject({
-      message: `cannot restore release ${one.id}: --prune deleted a 1, c 1 (a/1/weights.bin, c/1/weights.bin)`,
-      hint: expect.stringMatching(
-        /nothing was changed; publish .* other models: npm run rollback -- \S+ --models b$/,
-      ) as string,
-    });
-    expect(await contents()).toEqual(before);
-
-    const back = await rollBack(one.id, { ...bucket().options(), models: ['b'] });
-    expect(back.release?.origin).toBe(`rollback of b to ${one.id}`);
-    const served = Object.entries((await head())?.models ?? {}).map(([name, model]) => [name, model.served]);
-    expect(served).toEqual([
-      ['a', [2]],
-      ['b', [1]],
-    ]);
-    await expect(rollBack(one.id, { ...bucket().options(), models: ['z'] })).rejects.toThrow(/has no model "z"/);
-  });
-
-  test('rollback refuses releases whose versions "npm run local" replaced in place, and list marks them', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const one = (await publishNow()).release as Release;
-    writeRepository(repository, { 'a/1/weights.bin': 'A' });
-    await publishNow({ replacePublished: true });
-    expect((await listReleases(store, LOCATION, 9)).map(({ lost }) => lost)).toEqual([[], ['a 1']]);
-    const before = await contents();
-    const refusal = await rollBack(undefined, bucket().options()).catch((error: unknown) => error as UserError);
-    expect(refusal).toBeInstanceOf(VersionConflictError);
-    expect((refusal as UserError).hint).toMatch(
-      /were replaced after.* other models: npm run rollback -- \S+ --models b$/,
-    );
-    expect(await contents()).toEqual(before);
-    expect((await rollBack(one.id, { ...bucket().options(), models: ['b'] })).isNew).toBe(false);
-  });
-
-  test.each(['reports the model as failed', 'throws'])(
-    'publish restores a version that it replaced in place if the activation %s',
-    async (how) => {
-      const large = (byte: number): Buffer => Buffer.alloc(PART_BYTES + 1, byte);
-      writeRepository(repository, { ...TWO_MODELS, 'a/1/large.bin': large(1), 'a/1/gone.bin': 'gone' });
-      const before = (await publishNow()).release as Release;
-      const published = await contents();
-      rmSync(join(repository, 'a', '1', 'gone.bin'));
-      writeRepository(repository, { 'a/1/weights.bin': 'A', 'a/1/large.bin': large(2), 'a/1/added.bin': 'added' });
-      writeRepository(repository, { 'c/config.pbtxt': CONFIG, 'c/1/weights.bin': 'c' });
-      const activate = async (): Promise<string[]> => {
-        expect(await text('models/a/1/weights.bin')).toBe('A');
-        if (how === 'throws') throw new UserError('wrong');
-        return ['a'];
-      };
-      const publishing = publishNow({ replacePublished: true, activate });
-      if (how === 'throws') await expect(publishing).rejects.toThrow('wrong');
-      else await publishing;
-      const now = await head();
-      expect(now?.models['a']).toEqual(before.models['a']);
-      expect(Object.keys(now?.models ?? {})).toEqual(how === 'throws' ? ['a', 'b'] : ['a', 'b', 'c']);
-      const ofModel = (all: string[]): string[] => all.filter((line) => line.startsWith('models/a/'));
-      expect(ofModel(await contents())).toEqual(ofModel(published));
-      // Only configurations stay archived.
-      const copies = (await store.list('')).filter(({ key }) => key.includes('/kept/'));
-      expect(copies.filter(({ bytes }) => bytes < 10 || bytes > PART_BYTES)).toEqual([]);
-      expect((await publishNow({ replacePublished: true })).isNew).toBe(true);
-      expect(await text('models/a/1/weights.bin')).toBe('A');
-    },
-  );
-
-  test('publish removes a model whose activation fails from the release if its files did not change', async () => {
-    writeRepository(repository, TWO_MODELS);
-    await publishNow();
-    const { release } = await publishNow({ replacePublished: true, activate: () => Promise.resolve(['a']) });
-    expect(Object.keys(release?.models ?? {})).toEqual(['b']);
-    expect(await models()).not.toContain('a/config.pbtxt');
-  });
-
-  describe('a manifest whose publisher was killed before it activated the release', () => {
-    /** Publishes version 1, starts but does not finish version 2, and publishes version 3. @returns the manifests */
-    async function publishTwoAndAHalf(): Promise<{ one: string; lost: string; three: string }> {
-      const version = (n: number): void =>
-        void writeRepository(repository, {
-          'a/config.pbtxt': CONFIG.replace('[1]', `[${n}]`),
-          [`a/${n}/weights.bin`]: `${n}`,
-        });
-      version(1);
-      const one = (await publishNow()).release as Release;
-      version(2);
-      const dying = Object.create(store) as S3Store;
-      dying.putBytes = (key, body, condition) =>
-        key.endsWith('/head.json') ? Promise.reject(new Error('killed')) : store.putBytes(key, body, condition);
-      await expect(publisher(dying, LOCATION, repository).publish()).rejects.toThrow('killed');
-      version(3);
-      const three = (await publishNow()).release as Release;
-      const ids = (await keys('models.releases/2')).map((key) => /([^/]+)\.json$/.exec(key)?.[1] ?? '');
-      const [lost = '', ...more] = ids.filter((id) => id !== one.id && id !== three.id);
-      expect(more).toEqual([]);
-      return { one: one.id, lost, three: three.id };
-    }
-
-    test('is not listed, and rollback and promote refuse it', async () => {
-      const { one, lost, three } = await publishTwoAndAHalf();
-      const listed = await listReleases(store, LOCATION, 9);
-      expect(listed.map(({ id, isCurrent, changes }) => [id, isCurrent, changes])).toEqual([
-        [three, true, ['a 1 -> 3']],
-        [one, false, ['new a 1']],
-      ]);
-      expect((await listReleases(store, LOCATION, 1)).map(({ changes }) => changes)).toEqual([['a 1 -> 3']]);
-      const before = await contents();
-      const refusal = new RegExp(`^release ${lost} of s3://publish-test/models was never activated`);
-      await expect(rollBack(lost, bucket().options())).rejects.toThrow(refusal);
-      await expect(rollBack(lost.slice(-8), bucket().options())).rejects.toThrow(refusal);
-      const to = publisher(store, { bucket: LOCATION.bucket, prefix: 'prod' }, repository);
-      const promotion = { from: { store, location: LOCATION }, release: lost };
-      await expect(promote({ ...to.options(), ...promotion })).rejects.toThrow(refusal);
-      expect(await contents()).toEqual(before);
-      expect((await rollBack(one, bucket().options())).release?.origin).toBe(`rollback to ${one}`);
-    });
-  });
-
-  test('promote copies identical bytes to another repository', async () => {
-    writeRepository(repository, TWO_MODELS);
-    const { release } = await publishNow();
-    const prod = { bucket: LOCATION.bucket, prefix: 'prod/models' };
-    const from = { store, location: LOCATION };
-    const to = publisher(store, prod, repository);
-    await promote({ ...to.options(), from });
-    expect(await keys('prod/models/')).toEqual((await models()).map((key) => `prod/models/${key}`));
-    expect(await text('prod/models/a/config.pbtxt')).toBe(await text('models/a/config.pbtxt'));
-    expect((await readHead(store, prod))?.release.origin).toBe(
-      `promoted from s3://publish-test/models, release ${release?.id}`,
-    );
-    expect((await promote({ ...to.options(), from })).isNew).toBe(false);
-    // Publishing from the folder gives the same release content.
-    expect((await to.publish()).isNew).toBe(false);
-  });
-});
-
-test('promote --require-pretrained refuses random weights and copies nothing', async () => {
-  const trace = (kind: string, description: string): string => JSON.stringify({ weights: { kind, description } });
+  const models = [...new Set(Object.keys(contents).map((key) => key.split('/')[0]))];
   writeRepository(repository, {
-    ...TWO_MODELS,
-    'a/1/weights.bin.trace.json': trace('random', 'seeded random weights (seed 0), not pretrained'),
-    'b/1/weights.bin.trace.json': trace('pretrained', 'B, trained'),
+    ...Object.fromEntries(models.map((name) => [`${name}/config.pbtxt`, CONFIG])),
+    ...Object.fromEntries(Object.entries(contents).map(([key, text]) => [`${key}/weights`, text])),
+    ...more,
   });
-  const { release } = await publishNow();
-  const run = (...flags: string[]): Promise<Finished> => {
-    const to = ['--from', 's3://publish-test/models', '--to', 's3://publish-test/prod', '--endpoint-url', endpoint];
-    return runCommandLine('promote', [...to, '--require-pretrained', ...flags], S3_ENVIRONMENT);
+}
+
+interface Ran {
+  code: number;
+  json: Record<string, unknown> & { release: string };
+}
+
+/** Runs a command that publishes with --json as the scripts do. */
+const run = (
+  work: Parameters<typeof runPublishCommand>[3],
+  ...more: Tail<Parameters<typeof runCommand>>
+): Promise<Ran> => runCommand((flags, target) => runPublishCommand('test', flags, target, work), ...more);
+
+type Tail<T extends unknown[]> = T extends [unknown, ...infer Rest] ? Rest : never;
+
+/** Runs a command with --json. */
+async function runCommand(
+  command: (flags: PublishFlags, target: CommandTarget) => Promise<number>,
+  flags: Partial<PublishFlags> = {},
+  source: ReplicaSource | null = replicas,
+  at = location,
+): Promise<Ran> {
+  const defaults = Object.fromEntries(
+    Object.entries(PUBLISH_FLAGS).flatMap(([name, flag]) => ('default' in flag ? [[name, flag.default]] : [])),
+  ) as unknown as PublishFlags;
+  const target = {
+    ...{ name: 'test', flags: {}, location: at, store, commitStore: store, replicas: source ?? undefined },
+    close: () => Promise.resolve(),
   };
-  const { code, stderr } = await run();
-  expect({ code, stderr }).toEqual({
-    code: 1,
-    stderr: expect.stringContaining(
-      `release ${release?.id} serves random weights, which --require-pretrained does not allow\n` +
-        '  a 1: seeded random weights (seed 0), not pretrained\n' +
-        '  -> set trained weights in model-repo/MODEL/weights.yaml',
-    ) as string,
+  let output = '';
+  const spy = jest.spyOn(process.stdout, 'write').mockImplementation((text) => {
+    output += String(text);
+    return true;
   });
-  expect(await keys('prod')).toEqual([]);
-  expect(await run('--models', 'b')).toMatchObject({ code: 0 });
-  expect(await keys('prod/')).toEqual(expect.arrayContaining(['prod/b/1/weights.bin']));
+  const quiet = jest.spyOn(process.stderr, 'write').mockReturnValue(true);
+  try {
+    const code = await command({ ...defaults, 'load-timeout': '20', ...flags, json: true }, target);
+    return { code, json: JSON.parse(output) as Ran['json'] };
+  } finally {
+    spy.mockRestore();
+    quiet.mockRestore();
+  }
+}
+
+const sync = (flags: Partial<PublishFlags> = {}, more: Partial<PublishOptions> = {}, source = replicas): Promise<Ran> =>
+  run((options) => publish({ ...options, repository, ...more }), flags, source);
+
+const readHeadFile = async (): Promise<Head> =>
+  parseHead((await store.get(headKey(location)))?.body ?? Buffer.alloc(0), 'head.json');
+
+const view = async (): Promise<string[]> =>
+  (await store.list('models/')).map(({ key }) => key.slice('models/'.length)).filter((key) => !/\/\d+\//.test(key));
+
+const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
+
+test('sync-models has every replica try a release; a dry run changes nothing', async () => {
+  write({ 'a/1': 'A', 'b/1': 'B' }, { 'a/labels.txt': 'x\n' });
+  const plan = await sync({ 'dry-run': true });
+  expect(plan.json).toMatchObject({ release: null, isNew: false, changed: ['a', 'b'] });
+  expect(await store.get(headKey(location))).toBeUndefined();
+  const { code, json } = await sync({ message: 'first' });
+  expect({ code, ...json }).toMatchObject({ code: 0, isNew: true, replicas: ['pod-a', 'pod-b'] });
+  expect(pods.map(({ state, served }) => [state.release, served])).toEqual([
+    [json.release, { 'a/1': 'A', 'b/1': 'B' }],
+    [json.release, { 'a/1': 'A', 'b/1': 'B' }],
+  ]);
+  expect(await view()).toEqual(['a/config.pbtxt', 'a/labels.txt', 'b/config.pbtxt']);
+  expect(await listReleases(bucket, 9)).toMatchObject([
+    {
+      id: json.release,
+      isCurrent: true,
+      message: 'first',
+      serves: { a: [1], b: [1] },
+      changes: ['new a 1', 'new b 1'],
+    },
+  ]);
 });
 
-test('promote copies small and large files to a bucket of another server', async () => {
-  const second = await openBucket(scratch, (await testS3(scratch, 'second')).endpoint, 'prod');
-  writeRepository(repository, { 'a/config.pbtxt': CONFIG, 'a/1/small.bin': 'a', 'a/labels.txt': 'l' });
-  const large = randomBytes(PART_BYTES * 2 + 12_345);
-  writeFileSync(join(repository, 'a', '1', 'weights.bin'), large);
-  await publishNow();
-  const prod = { bucket: 'prod', prefix: 'models' };
-  await promote({ ...publisher(second, prod, repository).options(), from: { store, location: LOCATION } });
-  expect((await second.get('models/a/1/weights.bin'))?.body.equals(large)).toBe(true);
-  expect((await second.list('models/')).map(({ key }) => key)).toEqual(
-    (await store.list('models/')).map(({ key }) => key),
+test('the same folder again publishes nothing', async () => {
+  const { json } = await sync();
+  expect(json).toMatchObject({ isNew: false, uploaded: [], replicas: ['pod-a', 'pod-b'] });
+});
+
+test('a refused release changes nothing, and its number can be used again', async () => {
+  const before = await readHeadFile();
+  write({ 'a/1': 'A', 'a/2': 'bad', 'b/1': 'B' }, { 'a/labels.txt': 'x\n' });
+  await expect(sync()).rejects.toThrow(/pod-a does not serve the release: .*version 2: bad/);
+  expect(await readHeadFile()).toEqual(before);
+  expect(pods.map(({ served }) => served)).toEqual([
+    { 'a/1': 'A', 'b/1': 'B' },
+    { 'a/1': 'A', 'b/1': 'B' },
+  ]);
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  const { json } = await sync();
+  expect(json).toMatchObject({
+    changed: ['a'],
+    warnings: [
+      {
+        message: expect.stringMatching(
+          /other servers: models\/a\/2\/weights still has the bytes of a refused release/,
+        ) as string,
+        hint: expect.stringContaining('npm run releases -- --prune') as string,
+      },
+    ],
+  });
+  expect(pods.map(({ served }) => served['a/2'])).toEqual(['A2', 'A2']);
+  // Servers without an agent do not load the file of the refused release.
+  expect(await view()).toEqual(['a/config.pbtxt', 'a/labels.txt', 'b/config.pbtxt']);
+  expect(await text('models/a/config.pbtxt')).not.toContain('versions: 2');
+  await store.delete(await store.list('models/a/2/'));
+  expect((await sync()).json).toMatchObject({ isNew: false, warnings: [] });
+  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+  expect(await text('models/a/2/weights')).toBe('A2');
+});
+
+test('no client reaches a release that answers wrongly, or misses a model that a refused release removes', async () => {
+  const before = await readHeadFile();
+  write({ 'a/2': 'A2', 'a/3': 'wrong' });
+  const seen = new Set<string>();
+  const look = setInterval(() => {
+    for (const { name, state, served } of pods) {
+      if (!state.ready) seen.add(`${name} is not ready`);
+      else if (served['a/3'] !== undefined) seen.add(`${name} answers wrongly`);
+      else if (served['b/1'] === undefined) seen.add(`${name} misses b`);
+    }
+  }, 1);
+  await expect(sync({}, { prune: true })).rejects.toThrow(/pod-a does not serve the release: /);
+  clearInterval(look);
+  expect([...seen]).toEqual(['pod-a is not ready']);
+  expect(await readHeadFile()).toEqual(before);
+});
+
+test('status names the release of each replica, and the device of each model', async () => {
+  const status = await repositoryStatus(bucket, replicas);
+  expect(isAsReleased(status)).toBe(true);
+  expect(describeStatus({ name: 'test', replicas }, status)).toMatch(/pod-a .* a 2 \(CPU\), b 1 \(CPU\) /);
+  expect(status.replicas.map(({ agent }) => agent?.release)).toEqual([status.release?.id, status.release?.id]);
+});
+
+test('a rollback writes a new release, and accepts only retained ones', async () => {
+  const [, first] = await listReleases(bucket, 9);
+  const { json } = await run((options) => rollBack(undefined, options));
+  expect(json).toMatchObject({ isNew: true, uploaded: [] });
+  expect(pods.map(({ served }) => served)).toEqual([
+    { 'a/1': 'A', 'b/1': 'B' },
+    { 'a/1': 'A', 'b/1': 'B' },
+  ]);
+  const [now] = await listReleases(bucket, 9);
+  expect(now).toMatchObject({ origin: `rollback to ${first?.id}`, message: 'first' });
+  await expect(run((options) => rollBack('nothing', options))).rejects.toThrow('retains no release whose id contains');
+  // Back to the release before the rollback, one model only.
+  const [, second] = await listReleases(bucket, 9);
+  await run((options) => rollBack(second?.id, { ...options, models: ['a'] }));
+  expect(pods[0]?.served).toEqual({ 'a/2': 'A2', 'b/1': 'B' });
+});
+
+test('files beside versions that a publisher did not write are repaired by the next one', async () => {
+  await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
+  // The first release had this file.
+  await store.putBytes('models/a/labels.txt', Buffer.from('other'));
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+  const config = (await store.get('models/b/config.pbtxt'))?.body.toString();
+  expect(config).toContain('specific');
+});
+
+test('objects of other tools under the prefix survive a publish', async () => {
+  const others = ['other/config.pbtxt', 'staging/resnet/1/model.pt'];
+  for (const key of others) await store.putBytes(`models/${key}`, Buffer.from('other'));
+  write({ 'a/2': 'A2', 'b/1': 'B' });
+  await sync();
+  for (const key of others) expect(await store.get(`models/${key}`)).toBeDefined();
+  await store.delete(others.map((key) => ({ key: `models/${key}` })));
+});
+
+test('a release that no replica can try needs --untried', async () => {
+  write({ 'a/3': 'A3', 'b/1': 'B' });
+  const none = podSource(() => []);
+  await expect(sync({}, {}, none)).rejects.toThrow('no replica is running that could try the release');
+  await expect(run((options) => publish({ ...options, repository }), {}, null)).rejects.toThrow(
+    'no replicas were given, so no replica would try the release',
   );
-  // Publishing from the folder gives the same release content.
-  expect((await publisher(second, prod, repository).publish()).isNew).toBe(false);
+  const { json } = await sync({ untried: true }, {}, none);
+  await until('the replicas follow', () => pods.every(({ state }) => state.release === json.release));
 });
 
-test('publish writes the placeholder of an empty repository once', async () => {
-  await ensurePlaceholder(store, LOCATION);
-  await ensurePlaceholder(store, LOCATION);
-  expect(await keys()).toEqual(['models/.keep']);
+test('agents of another repository are refused before anything is uploaded', async () => {
+  write({ 'alpha/1': 'elsewhere' });
+  const at = { ...location, prefix: 'elsewhere' };
+  await expect(run((options) => publish({ ...options, repository }), {}, replicas, at)).rejects.toMatchObject({
+    message: 'the agent of pod-a serves s3://agents/models, not s3://agents/elsewhere',
+  });
+  expect(await store.list('elsewhere')).toEqual([]);
+});
+
+test('--unload-first is recorded in the release', async () => {
+  write({ 'a/3': 'A3', 'b/2': 'B2' });
+  const { json } = await sync({ 'unload-first': true });
+  const manifest = await store.get(releaseKey(location, json.release));
+  expect(JSON.parse(manifest?.body.toString() ?? '')).toMatchObject({ unloadFirst: true });
+});
+
+test('Ctrl-C ends the trials, and the replicas go back', async () => {
+  const before = await readHeadFile();
+  const stop = new AbortController();
+  write({ 'a/5': 'A5', 'b/1': 'B' });
+  const publishing = run((options) =>
+    publish({
+      ...options,
+      repository,
+      signal: stop.signal,
+      onStage: (text) => {
+        if (/pod-a: serves/.test(text)) stop.abort(new UsageError('stopped'));
+      },
+    }),
+  );
+  await expect(publishing).rejects.toThrow('stopped');
+  expect(await readHeadFile()).toEqual(before);
+  expect(pods.map(({ state }) => [state.release, state.trial])).toEqual([
+    [before.release, null],
+    [before.release, null],
+  ]);
+});
+
+/** Calls back whenever the replicas of `source` are listed after a release other than `before` became the current one. */
+const afterCommit = (before: string, work: () => void): ReplicaSource => ({
+  ...replicas,
+  list: async () => {
+    if ((await readHeadFile()).release !== before) work();
+    return replicas.list();
+  },
+});
+
+test('replicas that cannot be listed after the commit are asked all the same', async () => {
+  const before = await readHeadFile();
+  write({ 'a/5': 'A5', 'b/1': 'B' });
+  let failed = 0;
+  const source = afterCommit(before.release, () => {
+    failed += 1;
+    throw new Error('no connection');
+  });
+  const { code, json } = await sync({}, {}, source);
+  expect([code, failed > 0]).toEqual([0, true]);
+  expect(pods.map(({ state }) => state.release)).toEqual([json.release, json.release]);
+});
+
+test('Ctrl-C after the commit ends the wait only: the release stays the current one', async () => {
+  const before = await readHeadFile();
+  const stop = new AbortController();
+  write({ 'a/1': 'A', 'b/1': 'B' });
+  const spy = jest.spyOn(AgentClient.prototype, 'getState');
+  const source = afterCommit(before.release, () => {
+    spy.mockRejectedValue(new Error('no answer'));
+    stop.abort(new UsageError('stopped'));
+  });
+  const publishing = run((options) => publish({ ...options, repository, signal: stop.signal }), {}, source);
+  const error = await publishing.catch((reason: unknown) => reason as Error);
+  spy.mockRestore();
+  expect(error).toBeInstanceOf(PartialFailureError);
+  const { release } = await readHeadFile();
+  expect(error).toMatchObject({
+    message: `release ${release} is the current one, but the command was interrupted before every replica confirmed it`,
+  });
+  expect(release).not.toBe(before.release);
+  await until('the replicas follow', () => pods.every(({ state }) => state.release === release));
+});
+
+test('of two publishers one commits, and the other changes nothing', async () => {
+  write({ 'a/6': 'A6', 'b/1': 'B' });
+  const options = { store, location, agents: replicas, loadTimeoutMs: 20_000, waitMs: 0, repository };
+  const both = await Promise.allSettled([publish(options), publish(options)]);
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+  const { release } = await readHeadFile();
+  expect(pods.map(({ state }) => state.release)).toEqual([release, release]);
+});
+
+test('a publisher replaces no object of a version, and plain servers do not load it', async () => {
+  // As of a publisher that was killed, or that commits in the meantime.
+  const { versionId } = await store.putBytes('models/a/7/weights', Buffer.from('not released'));
+  write({ 'a/7': 'A7', 'b/1': 'B' });
+  const first = await sync();
+  expect(first.json).toMatchObject({ isNew: true, changed: ['a'] });
+  expect(pods.map(({ served }) => served['a/7'])).toEqual(['A7', 'A7']);
+  const { models } = parseManifest((await store.get(releaseKey(location, first.json.release)))?.body as Buffer, 'x');
+  const [file] = models['a']?.files ?? [];
+  expect(file?.key).toMatch(/^models\.releases\/kept\//);
+  const chunks: Buffer[] = [];
+  const range = { versionId: versionId ?? '', start: 0, bytes: 'not released'.length };
+  await store.stream('models/a/7/weights', range, (chunk) => void chunks.push(chunk));
+  expect(Buffer.concat(chunks).toString()).toBe('not released');
+  expect(await text('models/a/7/weights')).toBe('not released');
+  expect(await text('models/a/config.pbtxt')).not.toContain('versions: 7');
+  expect((await sync()).json).toMatchObject({ isNew: false, warnings: [{}] });
+  write({ 'a/7': 'other', 'b/1': 'B' });
+  await expect(sync()).rejects.toThrow('cannot change published versions:\n  a/7/weights');
+});
+
+test('an object of an abandoned publish is named, unless a prune may delete it', async () => {
+  const head = new HeadFile(store, location);
+  const sweep = async (sweptBefore: Date): Promise<void> => {
+    const base = await head.read();
+    await head.replaceOnce(base, {
+      ...(base.head as Head),
+      generation: base.generation + 1,
+      sweptBefore: sweptBefore.toISOString(),
+    });
+  };
+  const keysOf = async ({ json }: Ran): Promise<Record<string, string>> => {
+    const manifest = (await store.get(releaseKey(location, json.release)))?.body as Buffer;
+    const files = parseManifest(manifest, 'x').models['a']?.files ?? [];
+    return Object.fromEntries(files.map(({ path, key }) => [path, key]));
+  };
+  for (const version of [21, 22]) await store.putBytes(`models/a/${version}/weights`, Buffer.from(`A${version}`));
+  const { sweptBefore } = await readHeadFile();
+  write({ 'a/21': 'A21', 'b/1': 'B' });
+  expect(await keysOf(await sync())).toEqual({ '21/weights': 'models/a/21/weights' });
+  const later = new Date(Date.now() + 3_600_000);
+  await sweep(later);
+  await store.putBytes(archiveKey(location, checksumOfBytes(Buffer.from('beside'))), Buffer.from('beside'));
+  write({ 'a/22': 'A22', 'b/1': 'B' }, { 'a/labels.txt': 'beside' });
+  const second = await sync();
+  const byContent = (text: string): string => archiveKey(location, checksumOfBytes(Buffer.from(text)));
+  expect(await keysOf(second)).toEqual({
+    '22/weights': byContent('A22'),
+    'labels.txt': `${byContent('beside')}.${later.toISOString().replace(/\W/g, '')}`,
+  });
+  expect(pods.map(({ served }) => served['a/22'])).toEqual(['A22', 'A22']);
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  await sweep(new Date(sweptBefore));
+});
+
+test('an object that appears between two uploads is not replaced', async () => {
+  write({ 'a/8': 'A8', 'b/1': 'B' });
+  const putFile = store.putFile.bind(store);
+  const spy = jest.spyOn(store, 'putFile').mockImplementation(async (key, ...rest) => {
+    spy.mockImplementation(putFile);
+    await store.putBytes(key, Buffer.from('of another publisher'));
+    return putFile(key, ...rest);
+  });
+  const { json } = await sync();
+  spy.mockRestore();
+  expect(json).toMatchObject({ isNew: true });
+  expect(pods.map(({ served }) => served['a/8'])).toEqual(['A8', 'A8']);
+  expect(await text('models/a/8/weights')).toBe('of another publisher');
+});
+
+test('promote copies a release to another prefix, and back nothing is new', async () => {
+  const prod = { bucket: location.bucket, prefix: 'prod' };
+  const { json } = await run((options) => promote({ ...options, from: bucket }), { untried: true }, null, prod);
+  expect(json).toMatchObject({ isNew: true, changed: ['a', 'b'] });
+  expect(await text('prod/a/8/weights')).toBe('A8');
+  const before = await readHeadFile();
+  const back = await run((options) => promote({ ...options, from: { store, location: prod } }));
+  expect(back.json).toMatchObject({ isNew: false });
+  expect(await readHeadFile()).toEqual(before);
+});
+
+test('promote copies small and large files to a bucket of another server, which must have versioning', async () => {
+  const other = (await testS3(scratch, 'second')).endpoint;
+  const second = await openBucket(scratch, other, 'prod');
+  const source = { bucket: location.bucket, prefix: 'large' };
+  const options: ReleaseOptions = { store, location: source, untried: true, loadTimeoutMs: 20_000, waitMs: 0 };
+  const large = randomBytes(PART_BYTES * 2 + 12_345);
+  write({ 'a/1': 'A' }, { 'a/labels.txt': 'l' });
+  writeRepository(repository, { 'a/1/large.bin': large });
+  await publish({ ...options, repository });
+  const copy = (to: S3Store) =>
+    promote({ ...options, store: to, location, from: { store, location: source } });
+  await expect(copy(await openBucket(scratch, other, 'plain'))).rejects.toMatchObject({
+    message: 'bucket plain does not keep versions of objects',
+    hint: 'turn on versioning of the bucket: a release names the version of each object',
+  });
+  await second.enableVersioning();
+  expect((await copy(second)).isNew).toBe(true);
+  expect((await second.get('models/a/1/large.bin'))?.body.equals(large)).toBe(true);
+  const keys = async (at: S3Store, prefix: string): Promise<string[]> =>
+    (await at.list(`${prefix}/`)).map(({ key }) => key.slice(prefix.length));
+  expect(await keys(second, 'models')).toEqual(await keys(store, 'large'));
+  // The folder has the same content.
+  expect(await publish({ ...options, store: second, location, repository })).toMatchObject({ isNew: false });
+});
+
+test('releases --prune retains the newest releases, and deletes what only the others name', async () => {
+  for (const version of [11, 12, 13, 14, 15]) {
+    write({ [`a/${version}`]: `A${version}`, 'b/1': 'B' });
+    await sync();
+  }
+  const before = await readHeadFile();
+  const prune = (at: S3Store, flags: Partial<PruneFlags> = {}): Promise<Ran> =>
+    runCommand((given, target) => pruneReleases({ ...given, yes: true, ...flags }, { ...target, store: at }));
+  const { retained } = before;
+  // Everything is younger than a week.
+  expect((await prune(store)).json).toEqual({ dryRun: false, retained, forgotten: [], deleted: [] });
+  expect(await readHeadFile()).toEqual(before);
+
+  const tap = await startRecordingProxy(endpoint, { clockOffsetMs: 8 * 24 * 3600 * 1000 });
+  scratch.defer(() => tap.stop());
+  const later = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
+  await expect(prune(later, { yes: false })).rejects.toThrow('stdin is not a terminal');
+  const plan = await prune(later, { 'dry-run': true });
+  expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
+  expect(await readHeadFile()).toEqual(before);
+  const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+  const target = { name: 'test', flags: {}, location, store: later, commitStore: store, replicas };
+  await pruneReleases({ yes: true, 'dry-run': true, json: false }, { ...target, close: () => Promise.resolve() });
+  const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
+  written.mockRestore();
+  expect(text).toMatch(/^test retains 5 releases, and no longer /);
+  expect(text).toMatch(/\nTo delete: \d+ objects \(.*\)\n {2}models\/a\/.*\nDry run: nothing was deleted\.\n$/s);
+  const { deleted } = plan.json as unknown as { deleted: string[] };
+  expect(deleted).toContain('models/a/8/weights');
+  expect(deleted.filter((key) => /a\/1[1-5]|b\/1/.test(key))).toEqual([]);
+  expect((await prune(later)).json).toMatchObject({ dryRun: false, deleted });
+  const left = (await store.list('')).map(({ key }) => key);
+  expect(left.filter((key) => deleted.includes(key))).toEqual([]);
+  expect((await readHeadFile()).retained).toEqual(retained.slice(-5));
+  expect((await prune(later)).json).toMatchObject({ forgotten: [], deleted: [] });
+  await expect(run((options) => rollBack(retained[0], options))).rejects.toThrow(/no release|not retained|cannot/);
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  const empty = { bucket: location.bucket, prefix: 'empty' };
+  const refused = runCommand((flags, target) => pruneReleases({ ...flags, yes: true }, target), {}, null, empty);
+  await expect(refused).rejects.toThrow('has no release yet, so there is nothing to delete');
+});
+
+test('a publish costs as many requests after 1,000 releases as after the first', async () => {
+  const at = { bucket: location.bucket, prefix: 'history' };
+  const tap = await startRecordingProxy(endpoint);
+  scratch.defer(() => tap.stop());
+  const tapped = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
+  const pod = await RulePod.start(scratch, 'pod-h', store, at);
+  const options = { store: tapped, commitStore: tapped, location: at, untried: true, repository };
+  const one = async (version: number, more: Partial<PublishOptions> = {}): Promise<number> => {
+    write({ [`a/${version}`]: `H${version}` });
+    const before = tap.requests.length;
+    await publish({ ...options, loadTimeoutMs: 20_000, waitMs: 0, ...more });
+    return tap.requests.slice(before).filter(({ method }) => method === 'GET').length;
+  };
+  const first = await one(1);
+  const head = new HeadFile(store, at);
+  const base = await head.read();
+  const ids = Array.from({ length: 1000 }, (_, i) => `20251101T${String(i).padStart(9, '0')}Z-0000000a`);
+  const manifest = await head.readManifest(base.head?.release ?? '');
+  const bodyOf = (id: string, i: number): Buffer =>
+    encodeManifest({ ...(manifest as Manifest), id, base: 1, previous: i === 0 ? manifest?.id : ids[i - 1] });
+  await forEachLimited([...ids.entries()], 50, async ([i, id]) => {
+    await store.putBytes(releaseKey(at, id), bodyOf(id, i));
+  });
+  const release = ids[999] as string;
+  const manifestSha256 = sha256Hex(bodyOf(release, 999));
+  await head.replace(base, { ...(base.head as Head), release, manifestSha256, retained: [manifest?.id ?? '', ...ids] });
+  expect((await one(2)) - first).toBeLessThanOrEqual(5);
+  const { retained } = (await head.read()).head as Head;
+  expect(retained).toHaveLength(20);
+  await until('the pod follows', () => pod.served['a/2'] === 'H2');
+  const before = tap.requests.length;
+  const only = podSource(() => [pod]);
+  expect(isAsReleased(await repositoryStatus({ store: tapped, location: at }, only))).toBe(true);
+  const reads = tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path));
+  expect(reads.length).toBeLessThanOrEqual(3);
+
+  await store.delete([{ key: 'history/a/2/weights' }]);
+  const status = await repositoryStatus({ store, location: at }, only);
+  expect([status.missing, isAsReleased(status)]).toEqual([['history/a/2/weights'], false]);
+
+  const lost = (await head.read()).head as Head;
+  await store.delete([{ key: headKey(at) }]);
+  await expect(one(3)).rejects.toMatchObject({
+    message: 's3://agents/history has releases, but history.releases/head.json is missing',
+    hint: 'write it again: npm run rollback -- --repair',
+  });
+  await expect(repositoryStatus({ store, location: at }, undefined)).rejects.toThrow('head.json is missing');
+  const repair = { store, location: at, agents: only };
+  const repaired = await repairHead(head, repair);
+  expect(repaired).toEqual({ release: lost.release, generation: lost.generation + 1 });
+  await expect(repairHead(head, repair)).rejects.toThrow('head.json exists');
+  await one(3, { untried: false, agents: only });
+  expect(pod.served).toEqual({ 'a/3': 'H3' });
 });

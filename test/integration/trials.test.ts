@@ -42,22 +42,17 @@ async function publish(options: Partial<PublishOptions> = {}): Promise<{ id: str
     store,
     commitStore,
     location: LOCATION,
-    replicas: undefined,
     agents: {
-      agents: {
-        describe: () => 'test',
-        list: () => Promise.resolve(pods.map(({ directory, url }) => ({ name: directory.slice(-5), url, uid: url }))),
-      },
-      migrate: false,
-      plain: [],
+      describe: () => 'test',
+      list: () => Promise.resolve(pods.map(({ directory, url }) => ({ name: directory.slice(-5), url, uid: url }))),
     },
     // The empty backend answers no requests.
     noAsk: true,
     loadTimeoutMs: 60_000,
-    lockTimeoutMs: 60_000,
+    waitMs: 60_000,
     ...options,
   });
-  return { id: release?.id ?? '', replicas: replicas?.settled ?? [] };
+  return { id: release?.id ?? '', replicas: replicas ?? [] };
 }
 
 const released = (): (string | null)[] => pods.map(({ state }) => state.release);

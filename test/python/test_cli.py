@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -258,7 +259,8 @@ def test_a_failed_check_replaces_nothing_and_others_are_made(tmp_path: Path, add
         "model": "frozen",
         "error": "output 0 on inputs of shape [2, 4] differs by 0.5 from the eager module; "
         "the model's tolerance is 0.1",
-        "hint": "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
+        "hint": "Something was frozen while tracing, or the tolerance in trace.py is too strict. "
+        "The trace replaced tensors with fixed numbers in repo/frozen/trace.py:8.",
     }
     assert [path.name for path in (frozen / "1").iterdir()] == ["model.pt"]
     assert (frozen / "1" / "model.pt").read_bytes() == b"the one before"
@@ -337,7 +339,13 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
         (
             SCALE.replace("x * self.factor", "x @ self.factor[1:]"),
             "pytorch_libtorch",
-            "repo/broken/trace.py:12: RuntimeError: size mismatch",
+            "repo/broken/trace.py:12: RuntimeError: size mismatch, got input (1), mat (1x4), vec (3) (inputs of shape "
+            "[1, 4]; dims in model.yaml: 'input__0' [-1, 4])",
+        ),
+        (
+            SCALE.replace("x * self.factor", "x * __import__('statistics').fmean(x.flatten())"),
+            "pytorch_libtorch",
+            "/statistics.py:{line}, called by repo/broken/trace.py:12",
         ),
         ("import torch\n\nx = = 1", "pytorch_libtorch", "repo/broken/trace.py:3: SyntaxError: invalid syntax"),
         (
@@ -434,7 +442,8 @@ def test_failures(add_model: AddModel, run: Run, trace: str, platform: str, erro
     status, events = run()
     assert status == 1
     assert events[-1]["event"] == "failed"
-    assert error in events[-1]["error"]
+    said = f"{events[-1]['error']}\n{events[-1]['hint']}"
+    assert error in re.sub(r"statistics\.py:\d+", "statistics.py:{line}", said)
     assert not (folder / "1").exists()
 
 

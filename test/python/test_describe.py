@@ -61,7 +61,6 @@ def test_onnx_dims_come_from_the_file_and_a_free_first_axis_is_the_batch(
     assert tensors(found["output"]) == [("y", "TYPE_INT64", dims)]
     assert found["max_batch_size"] == batch
     assert ("reason" in found) == (batch == 0)
-    assert found["external"] == []
 
 
 def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -69,10 +68,6 @@ def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFix
     assert "--input FP32:3 has no use" in described(capsys, path, "FP32:3")["error"]
     (tmp_path / "adds.bin").unlink()
     assert "must lie beside it" in described(capsys, path)["hint"]
-
-
-def test_onnx_weights_outside_the_file_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert described(capsys, onnx_file(tmp_path, ["n", 3], external=True))["external"] == ["adds.bin"]
 
 
 class Two(nn.Module):
@@ -105,6 +100,11 @@ class Where(nn.Module):
 class Parts(nn.Module):
     def forward(self, x: Tensor) -> list[Tensor]:
         return [x, x]
+
+
+class Rotation(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.complex(x, x)
 
 
 class Rate(nn.Module):
@@ -165,6 +165,7 @@ def test_torchscript_with_one_number_per_row_is_reshaped(capsys: pytest.CaptureF
         (Rate(), ["3", "1"], "takes x: Tensor, rate: int, but Triton passes only tensors"),
         (Named(), ["3"], "the model returns a dict"),
         (Parts(), ["3"], "the model returns a list"),
+        (Rotation(), ["3"], "output 0 of the model is torch.complex64, which Triton does not support"),
         (Mean(), ["-1,3"], "has a tensor without axes"),
     ],
 )

@@ -270,7 +270,7 @@ def test_a_checkpoint_of_another_size_names_both_sizes_and_the_field(tmp_path: P
     with pytest.raises(TraceError) as raised:
         export_restoration(context([3, 16, 16], 8, file), traced_batch=1, checked_batches=(1,))
     assert raised.value.message == "GFPGANv1.pth is for images of 8 x 8, but model.yaml has 16 x 16"
-    assert raised.value.hint == "In model.yaml, set input[0].dims to [3, 8, 8]."
+    assert raised.value.hint == "In model.yaml, replace 16 by 8 in all dims, also in those of model_warmup."
 
 
 def test_the_source_of_weights_is_reported(tmp_path: Path, trained: GFPGANv1) -> None:

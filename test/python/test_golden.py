@@ -324,6 +324,16 @@ def test_all_differences_are_reported_before_the_trace(add_model: AddModel, run:
     ]
 
 
+def test_an_output_that_model_yaml_leaves_out_is_a_warning(add_model: AddModel, run: Run) -> None:
+    config = ONE.format(output="{ name: output__1, data_type: TYPE_FP32, dims: [-1, 4] }")
+    add_model("scale", SCALE.replace("return x * self.factor", "return x, x * self.factor"), config=config)
+    status, events = run("--quick")
+    assert (status, [event["text"] for event in events if event["event"] == "warning"]) == (
+        0,
+        ["output 0 of forward() is not in model.yaml, so clients do not get it"],
+    )
+
+
 def test_bfloat16_is_refused_before_the_trace(add_model: AddModel, run: Run) -> None:
     config = ONE.format(output="{ name: scores, data_type: TYPE_BF16, dims: [-1, 4] }")
     add_model("scale", SCALE.replace("x * self.factor", "x.bfloat16()"), config=config)

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { exportModels } from '../../src/model/export';
 import { zeroInputs } from '../../src/model/golden/zeros';
-import { withShortWarmUp } from '../../src/local/short-warm-up';
+import { adaptToThisMachine } from '../../src/local/adapt-model';
 import { readRepository, serverMemory, type RepositoryModel } from '../../src/model';
 import { paths } from '../../src/core/paths';
 import { Progress } from '../../src/cli/progress';
@@ -48,7 +48,7 @@ test.each(MODELS)('the predicted peak memory of %s is within 25% of the measured
   try {
     const { models, problems } = await readRepository(paths.modelRepository, { models: [name] });
     expect(problems).toEqual([]);
-    await exportModels(models.map(withShortWarmUp), join(scratch.directory, 'repository'));
+    await exportModels(models.map(adaptToThisMachine), join(scratch.directory, 'repository'));
     const { client, pid } = await testTriton(scratch, join(scratch.directory, 'repository'));
     const model = models.find((one) => one.name === name) as RepositoryModel;
     // Each request twice, because TorchScript optimises a model in the first two calls of a shape.

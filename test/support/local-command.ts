@@ -30,7 +30,7 @@ export class LocalCommand {
   readonly repository: string;
   /** All processes that `npm run local` starts have this folder in their command line. */
   readonly directory: string;
-  private readonly pids: number[] = [];
+  private readonly started: RunningLocal[] = [];
 
   /** @param name folder of the repository, for tests that run at the same time */
   constructor(
@@ -59,9 +59,18 @@ export class LocalCommand {
     const [env, flags] = typeof first === 'object' ? [first, others as string[]] : [{}, given as string[]];
     const args = [join(paths.scripts, 'run.mjs'), 'local', '--repo', this.repository, ...FREE_PORTS, ...flags];
     const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
-    if (child.pid !== undefined) this.pids.push(child.pid);
     this.scratch.defer(() => void child.kill('SIGKILL'));
-    return watchLocal(child);
+    const local = watchLocal(child);
+    this.started.push(local);
+    return local;
+  }
+
+  /** Ends what a failed test left running, because the next one could not start. */
+  async stop(): Promise<void> {
+    for (const { child, ended } of this.started) {
+      child.kill('SIGINT');
+      await ended;
+    }
   }
 
   /** Command lines of the processes of the local stack. */
@@ -72,7 +81,7 @@ export class LocalCommand {
   /** Fails if a process or a file in /dev/shm is left. */
   expectNothingLeft(): void {
     expect(this.processes()).toEqual([]);
-    const ours = this.pids.map((pid) => `triton-serving-${pid}-`);
+    const ours = this.started.map(({ child }) => `triton-serving-${child.pid}-`);
     const shared = readdirSync('/dev/shm');
     expect(shared.filter((name) => ours.some((prefix) => name.startsWith(prefix)))).toEqual([]);
   }

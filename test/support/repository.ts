@@ -32,10 +32,14 @@ export function addingModel(name: string, versions: Record<number, number>): Rec
   return files;
 }
 
+/** Fetch keeps a connection for seconds, and a Triton that ends waits for it. */
+const CLOSED = { connection: 'close' };
+
 /** The answer of a model of `addingModel` to 1, or the error, from a server at an HTTP address. */
 export async function askOne(server: string, model = 'adds'): Promise<unknown> {
   const body = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1], data: [1] }] });
-  const answer = (await (await fetch(`${server}/v2/models/${model}/infer`, { method: 'POST', body })).json()) as {
+  const response = await fetch(`${server}/v2/models/${model}/infer`, { method: 'POST', headers: CLOSED, body });
+  const answer = (await response.json()) as {
     outputs?: { data: number[] }[];
     error?: string;
   };
@@ -102,7 +106,7 @@ export function addingEnsemble(name: string, step: string): Record<string, strin
  */
 export async function askAfterForms(server: string, mib: number, model = 'adds'): Promise<unknown> {
   const body = Buffer.alloc(mib * 2 ** 20, 'k');
-  const headers = { 'content-type': 'application/x-www-form-urlencoded' };
+  const headers = { ...CLOSED, 'content-type': 'application/x-www-form-urlencoded' };
   const send = (): Promise<unknown> =>
     fetch(`${server}/v2/models/${model}/infer`, { method: 'POST', headers, body }).then((answer) => answer.text());
   await Promise.all(Array.from({ length: 10 }, send));

@@ -6,6 +6,7 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
   ['karpenter.sh', 'NodeClaim', 'v1', 'Cluster'],
   ['karpenter.sh', 'NodePool', 'v1', 'Cluster'],
   ['keda.sh', 'ScaledObject', 'v1alpha1'],
+  ['monitoring.coreos.com', 'PodMonitor', 'v1'],
   ['monitoring.coreos.com', 'PrometheusRule', 'v1'],
   ['monitoring.coreos.com', 'ServiceMonitor', 'v1'],
 ];

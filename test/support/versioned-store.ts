@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { checksumOfBytes, PreconditionFailedError, S3Error } from '../../src/s3/store';
 import type { ListedObject, PutCondition, S3Store, Written } from '../../src/s3/store';
-import type { SeededRandom } from './soak';
+import { SeededRandom } from './soak';
 
 interface Version {
   id: string;
@@ -46,23 +46,20 @@ export interface Faults {
 /** One client of the bucket: the part of S3Store that publishers and agents use. */
 export class VersionedStore {
   readonly bucket = 'bucket';
+  readonly url = 'memory:';
   readonly concurrency = 8;
   /** Whether the client reaches the bucket. */
   reachable = true;
 
   constructor(
     private readonly shared: VersionedBucket,
-    private readonly faults: Faults,
+    private readonly faults: Faults = { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 },
     /** How often a request is sent. */
     private readonly tries = 3,
   ) {}
 
   get store(): S3Store {
     return this as unknown as S3Store;
-  }
-
-  urgent(): S3Store {
-    return this.store;
   }
 
   async firstKey(prefix: string): Promise<string | undefined> {
@@ -171,12 +168,11 @@ export class VersionedStore {
 
 const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
 
-const describe = (versions: readonly Version[]): { bytes: number; etag: string } => {
+const describe = (versions: readonly Version[]): Omit<ListedObject, 'key'> => {
   const body = versions.at(-1)?.body ?? Buffer.alloc(0);
-  return { bytes: body.byteLength, etag: getEtag(body) };
+  return { bytes: body.byteLength, etag: getEtag(body), modified: versions.at(-1)?.modified ?? new Date(0) };
 };
 
-/** The ETag of these bytes. */
 /**
  * A write that was refused, as S3Store handles it: it succeeds if the object has our bytes, for example from an earlier try.
  * @throws the error otherwise
@@ -193,4 +189,5 @@ const asFound = ({ id, body, modified }: Version): Written => ({
   modified,
 });
 
+/** The ETag of these bytes. */
 export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

@@ -15,7 +15,10 @@ const { repository } = command;
 // After the tests, because the run after a killed one removes what that left in shared memory.
 afterAll(() => command.expectNothingLeft());
 afterAll(() => scratch.clean());
-afterEach(() => expect(command.processes()).toEqual([]));
+afterEach(async () => {
+  await command.stop();
+  expect(command.processes()).toEqual([]);
+});
 
 /** Files of a model, with the first statement of `execute` replaced. */
 const answering = (name: string, statement: string): Record<string, string> => {
@@ -140,9 +143,15 @@ test('watch keeps serving other models when some fail, and serves these once the
     'invalid/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n',
     ...addingEnsemble('on_invalid', 'invalid'),
     ...answering('picky', REFUSES_ZEROS),
+    ...mixing('never_traced', join(scratch.directory, 'missing')),
   });
   const once = await command.run(['--once', '--load-timeout', '20']);
   expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
+  expect(once.stdout).toMatch(
+    /FAILED: never_traced: the trace did not end within 20 s; last step: build at .*never_traced\/trace\.py:1[67]/,
+  );
+  expect(once.stdout).toMatch(/\n *adds +1 +python +READY/);
+  rmSync(join(repository, 'never_traced'), { recursive: true });
 
   const local = command.start('--load-timeout', '20');
   const { child, said, ended } = local;
@@ -337,6 +346,8 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(afterEdit.status).toMatch(/wrong +ok +answered 1 golden request/);
   child.kill('SIGINT');
   expect(await ended).toBe(0);
+  // Only once, although its step was published first.
+  expect(said().split('on_wrong answered')).toHaveLength(2);
 
   const unasked = command.start('--no-ask');
   await untilUp(unasked);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { exportModels } from '../../src/model/export';
 import { toNumbers } from '../../src/local/sample-requests';
-import { withShortWarmUp } from '../../src/local/short-warm-up';
+import { adaptToThisMachine } from '../../src/local/adapt-model';
 import { readRepository } from '../../src/model';
 import { paths } from '../../src/core/paths';
 import { Progress } from '../../src/cli/progress';
@@ -47,7 +47,7 @@ beforeAll(async () => {
   const repository = await readRepository(paths.modelRepository, { models });
   expect(repository.problems).toEqual([]);
   // Only GPUs need a warm-up of every batch size.
-  await exportModels(repository.models.map(withShortWarmUp), join(scratch.directory, 'repository'));
+  await exportModels(repository.models.map(adaptToThisMachine), join(scratch.directory, 'repository'));
   mkdirSync(references);
   const [server] = await Promise.all([
     testTriton(scratch, join(scratch.directory, 'repository')),

@@ -72,6 +72,24 @@ test.each(['sys.exit(0)', '__import__("os")._exit(0)'])(
   },
 );
 
+test('trace reports all errors of a model.yaml before it runs any trace.py', async () => {
+  const repository = join(scratch.directory, 'invalid');
+  writeRepository(repository, {
+    'scale/model.yaml': modelYaml({ max_batch_size: -1, output: [{ name: 'y__0', data_type: 'FP32', dims: [0] }] }),
+    'scale/trace.py': 'import time\ntime.sleep(10**6)\n',
+    'own/model.yaml': modelYaml({ max_batch_size: -1 }),
+  });
+  const { code, stderr } = await trace(repository);
+  expect(code).toBe(1);
+  expect(stderr).toMatch(/is not ready to be traced\n/);
+  const fields = [...stderr.matchAll(/(\w+)\/model\.yaml: ([\w[\].]+): /g)].map(([, model, field]) => [model, field]);
+  expect(fields).toEqual([
+    ['scale', 'output[0].data_type'],
+    ['scale', 'output[0].dims[0]'],
+    ['scale', 'max_batch_size'],
+  ]);
+});
+
 test('validate reports what changed since the trace', async () => {
   const repository = join(scratch.directory, 'stale');
   writeRepository(repository, { ...TRACED, 'scale/net.py': '' });
@@ -267,6 +285,17 @@ describe('npm run init -- --from', () => {
     expect(existsSync(join(repository, 'scorer', '1', 'model.onnx'))).toBe(true);
   });
 
+  test('takes the weights outside of an ONNX file along, and validate reports if they are missing', async () => {
+    const file = join(paths.root, 'test', 'data', 'onnx', 'outside.onnx');
+    expect(await run('init', '--from', file)).toMatchObject({ code: 0 });
+    rmSync(join(repository, 'outside', '1', 'outside.bin'));
+    const { code, stderr } = await run('validate', '--models', 'outside');
+    expect(stderr).toContain(
+      'outside/1/model.onnx: has its weights in outside.bin, which is not in its version folder\n',
+    );
+    expect(code).toBe(1);
+  });
+
   test('copies a TorchScript file and refuses a model that exists', async () => {
     const file = join(repository, 'scale', '1', 'model.pt');
     writeRepository(repository, TRACED);
@@ -276,6 +305,8 @@ describe('npm run init -- --from', () => {
     const { code, stderr } = await run('init', '--from', file, 'copy', '--input', 'FP32:3');
     expect(code).toBe(1);
     expect(stderr).toMatch(/copy\/model\.yaml exists already\n.*-> choose another name/);
+    const place = await runCommandLine('init', ['--from', file, 'x', '--input', 'FP32:3', '--repo', file]);
+    expect(place.stderr).toMatch(/error: cannot write .*model\.pt\/x: /);
   });
 
   test('reports the inputs of a TorchScript file that were not given', async () => {

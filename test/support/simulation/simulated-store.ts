@@ -35,10 +35,6 @@ export class SimulatedStore {
     return this as unknown as S3Store;
   }
 
-  urgent(): S3Store {
-    return this.store;
-  }
-
   firstKey(prefix: string): Promise<string | undefined> {
     return this.list(prefix).then(([first]) => first?.key);
   }
@@ -49,7 +45,7 @@ export class SimulatedStore {
         .filter(([key]) => key.startsWith(prefix))
         .map(([key, versions]) => {
           const body = versions.at(-1)?.body ?? Buffer.alloc(0);
-          return { key, bytes: body.byteLength, etag: getEtag(body) };
+          return { key, bytes: body.byteLength, etag: getEtag(body), modified: new Date(0) };
         })
         .sort((a, b) => (a.key < b.key ? -1 : 1)),
     );

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { TritonError } from '../../../src/triton/client';
 import { ReleaseWriter, type TestModel, type WrittenRelease } from '../../support/agent';
 import { RulePod } from '../../support/rule-pod';
-import { SeededRandom } from '../../support/soak';
 import { Scratch } from '../../support/temp-dir';
 import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
 import { until } from '../../support/wait-for';
@@ -12,7 +11,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const bucket = new VersionedBucket();
-const { store } = new VersionedStore(bucket, { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 1 });
+const { store } = new VersionedStore(bucket);
 const releases = new ReleaseWriter(store);
 const model = (text: string): TestModel => ({ served: [1], files: { '1/weights': text } });
 

@@ -123,16 +123,6 @@ test.each([
   expect(await usageError('promote', argv)).toContain(`is missing\n  -> ${hint}\n`);
 });
 
-test.each(['--models a', '--prune', '--no-load', '--unload-first', '--triton http://h:1'])(
-  'sync-models --migrate %s is refused',
-  async (more) => {
-    const [flag] = more.split(' ');
-    expect(await usageError('sync-models', `--bucket s3://b/models --migrate ${more}`)).toContain(
-      `error: --migrate and ${flag} cannot be combined\n  -> --migrate publishes nothing, and `,
-    );
-  },
-);
-
 test.each(['--yes', '--dry-run'])('releases refuses %s without --prune', async (flag) => {
   expect(await usageError('releases', `--bucket s3://models/prefix ${flag}`)).toMatch(
     /^error: --yes and --dry-run have no meaning without --prune\n {2}-> omit them, or add --prune\n/m,

@@ -1,5 +1,5 @@
 import { releaseTable } from '../../../src/commands/release-table';
-import type { ListedRelease } from '../../../src/publish/release/list';
+import type { ListedRelease } from '../../../src/publish/list-releases';
 
 const release = (more: Partial<ListedRelease>): ListedRelease => ({
   id: '20261121T093000123Z-1f2e3d4c',
@@ -9,8 +9,6 @@ const release = (more: Partial<ListedRelease>): ListedRelease => ({
   isCurrent: false,
   serves: {},
   weights: {},
-  asked: {},
-  lost: [],
   changes: [],
   ...more,
 });
@@ -44,11 +42,4 @@ test.each([80, 100, 120, 160])('releaseTable fits a terminal of %d columns', (co
   const table = releaseTable(found, columns);
   expect(widest(table)).toBeLessThanOrEqual(columns);
   expect(table).toMatch(/\* {2}0a1b2c3d .* rollback to 1f2e3d4c +resnet 2 -> 1\n/);
-});
-
-test('releaseTable marks releases that a rollback cannot restore, and gives the reason', () => {
-  const lost = [release({ isCurrent: true, lost: ['no 1'] }), release({ lost: ['bert 1', 'resnet 2'] }), release({})];
-  const lines = releaseTable(lost, 100).split('\n');
-  expect(lines.map((line) => line[0])).toEqual([' ', '-', '*', 'x', ' ', 'x']);
-  expect(lines.at(-1)).toMatch(/^x: rollback cannot restore it, because .*: bert 1, resnet 2$/);
 });

@@ -6,6 +6,7 @@ const BUCKET = {
     bucket: 's3://my-bucket/models',
     'endpoint-url': 'http://127.0.0.1:9000',
     triton: ['http://h:1', 'http://h:2'],
+    agent: ['http://h:3', 'http://h:4'],
   },
 };
 const LOCAL = { flags: { local: true, repo: '/srv/models', triton: undefined } };
@@ -16,7 +17,7 @@ test.each([
     script: 'status',
     target: BUCKET,
     command:
-      'npm run status -- --bucket s3://my-bucket/models --endpoint-url http://127.0.0.1:9000 --triton http://h:1 --triton http://h:2',
+      'npm run status -- --bucket s3://my-bucket/models --endpoint-url http://127.0.0.1:9000 --triton http://h:1 --triton http://h:2 --agent http://h:3 --agent http://h:4',
   },
   // releases takes no flags for replicas.
   {
@@ -64,21 +65,14 @@ test('withTargetFlags gives the flags of the source to commands about its releas
   );
 });
 
-test('openTarget keeps the flags for messages', async () => {
+test('openTarget pairs each --triton with its --agent, and keeps the flags for messages', async () => {
   const target = await openTarget(BUCKET.flags);
   await target.close();
-  expect(targetCommand('status', target)).toBe(targetCommand('status', BUCKET));
-});
-
-test('openTarget pairs each --triton with its --agent', async () => {
-  const agent = ['http://127.0.0.1:8090', 'http://127.0.0.1:8190'];
-  const target = await openTarget({ ...BUCKET.flags, agent });
-  await target.close();
-  expect((await target.replicas?.list())?.map(({ url, agentUrl }) => [url, agentUrl])).toEqual([
-    ['http://h:1', agent[0]],
-    ['http://h:2', agent[1]],
+  expect((await target.replicas?.list())?.map(({ tritonUrl, url }) => [tritonUrl, url])).toEqual([
+    ['http://h:1', 'http://h:3'],
+    ['http://h:2', 'http://h:4'],
   ]);
-  expect(targetCommand('status', target)).toContain(`--agent ${agent[0]} --agent ${agent[1]}`);
+  expect(targetCommand('status', target)).toBe(targetCommand('status', BUCKET));
 });
 
 test.each([
@@ -96,8 +90,13 @@ test.each([
     message: /^--agent is given 2 times and --triton 1 times$/,
   },
   {
+    problem: 'a server without its agent',
+    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'] },
+    message: /^--agent is given 0 times and --triton 1 times$/,
+  },
+  {
     problem: 'a server that is named twice',
-    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1', 'http://h:1'] },
+    flags: { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:1'], agent: ['http://h:3', 'http://h:4'] },
     message: /^--triton http:\/\/h:1 is given twice$/,
   },
   {

@@ -189,7 +189,8 @@ describe('bucketReaders', () => {
     const policy = policyFor(READER);
     expect(refused(policy)).toEqual([]);
     const allowing = { ...policy, Statement: [policy.Statement].flat().filter(({ Effect }) => Effect === 'Allow') };
-    const smaller = smallerPolicies(allowing);
+    // As above: promote lists nothing.
+    const smaller = smallerPolicies(allowing).filter(({ without }) => !without.startsWith('ReadersList: StringLike'));
     expect(smaller.length).toBeGreaterThan(4);
     expect(smaller.filter((one) => refused(one.policy).length === 0).map(({ without }) => without)).toEqual([]);
   });

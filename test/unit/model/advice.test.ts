@@ -1,5 +1,5 @@
 import { adviceFor, readRepository } from '../../../src/model';
-import { withShortWarmUp } from '../../../src/local/short-warm-up';
+import { adaptToThisMachine } from '../../../src/local/adapt-model';
 import { folder, MODEL_REPO, modelYaml, removeFolders } from '../../support/model-files';
 
 afterEach(removeFolders);
@@ -92,16 +92,24 @@ test('adviceFor names golden requests whose expected outputs have no elements', 
   ]);
 });
 
-describe('withShortWarmUp', () => {
+describe('adaptToThisMachine', () => {
   it('keeps one request of each shape, in configuration and text', async () => {
     const other = { ...warm(2, 1)[0], inputs: { input__0: { ...inputs.input__0, random_data: true } } };
-    const short = withShortWarmUp(await model({ model_warmup: [...warm(2, 1, 2), other, ...warm(2, 4)] }));
+    const short = adaptToThisMachine(await model({ model_warmup: [...warm(2, 1, 2), other, ...warm(2, 4)] }));
     const kept = await model({ model_warmup: [...warm(2, 1), other].map((sample) => ({ ...sample, count: 1 })) });
     expect([short.config, short.configText]).toEqual([kept.config, kept.configText]);
   });
 
+  it('keeps one instance of a model whose backend runs each in a process, and all of others', async () => {
+    const group = (count: number): Record<string, unknown> => ({ instance_group: [{ kind: 'KIND_CPU', count }] });
+    const [two, one] = await Promise.all([model(group(2)), model(group(1))]);
+    expect(adaptToThisMachine(two).configText).toBe(one.configText);
+    const python = { ...two, platform: 'python' };
+    expect(adaptToThisMachine(python)).toBe(python);
+  });
+
   it('leaves a model with one request as it is', async () => {
     const one = await model({ model_warmup: warm(2, 1).map((sample) => ({ ...sample, count: 1 })) });
-    expect(withShortWarmUp(one)).toBe(one);
+    expect(adaptToThisMachine(one)).toBe(one);
   });
 });

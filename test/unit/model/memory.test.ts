@@ -45,14 +45,14 @@ test.each([
     'three instances',
     { instance_group: [{ kind: 'KIND_GPU', count: 3 }] },
     true,
-    { local: 3 * (TORCH + 1400), main: 9000, gpu: 3 * (1400 + BLAS) },
+    { local: TORCH + 1400, main: 9000, gpu: 3 * (1400 + BLAS) },
   ],
-  ['instances on the CPU', { instance_group: CPU }, true, { local: 2 * (TORCH + 1400), main: 6000, gpu: 0 }],
+  ['instances on the CPU', { instance_group: CPU }, true, { local: TORCH + 1400, main: 6000, gpu: 0 }],
   [
     'both',
     { instance_group: [...CPU, { kind: 'KIND_GPU' }] },
     true,
-    { local: 3 * (TORCH + 1400), main: 9000, gpu: 1400 + BLAS },
+    { local: 2 * (TORCH + 1400), main: 9000, gpu: 1400 + BLAS },
   ],
   ['pods without a GPU', {}, false, { local: TORCH + 1400, main: 3000, gpu: 0 }],
 ])('serverMemory counts %s', async (_, fields, hasGpu, expected) => {

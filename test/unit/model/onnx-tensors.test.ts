@@ -206,6 +206,7 @@ test('readOnnxGraph reads the fields behind weights of 1.5 GB without reading th
     inputs: [{ name: 'x', dataType: 'TYPE_BF16', shape: [3] }],
     initializers: new Set(['weights']),
     outputs: [{ name: 'list', dataType: undefined, shape: undefined }],
+    external: new Map(),
   });
   expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(2 ** 26);
   const config: object = { input: [tensor('x', [3], { data_type: 'TYPE_BF16' })], output: [tensor('list', [1])] };
@@ -214,6 +215,28 @@ test('readOnnxGraph reads the fields behind weights of 1.5 GB without reading th
       message: 'has an output "list" of a data type that Triton does not support',
       hint: 'export the model with a data type that Triton supports',
     },
+  ]);
+});
+
+test('onnxFaults reports weights outside of the file that are missing, truncated or not published', async () => {
+  const entry = (key: string, value: string): Buffer =>
+    bytes(13, Buffer.concat([bytes(1, Buffer.from(key)), bytes(2, Buffer.from(value))]));
+  const weights = (file: string): Buffer =>
+    bytes(
+      5,
+      Buffer.concat([
+        bytes(8, Buffer.from('w')),
+        ...[entry('location', file), entry('offset', '4096'), entry('length', '8')],
+      ]),
+    );
+  const path = join(scratch, 'outside.onnx');
+  writeFileSync(path, bytes(7, Buffer.concat(['a', 'b', 'c', '../onnx-tensors.test.ts'].map(weights))));
+  writeFileSync(join(scratch, 'a'), Buffer.alloc(4104));
+  writeFileSync(join(scratch, 'b'), Buffer.alloc(134));
+  expect((await onnxFaults(path, { name: 'm' })).map(({ message }) => message)).toEqual([
+    'has its weights in b, which has 134 of at least 4104 bytes',
+    'has its weights in c, which is not in its version folder',
+    'has its weights in ../onnx-tensors.test.ts, which is not in its version folder',
   ]);
 });
 

@@ -1,6 +1,7 @@
-import type { HeadFile } from '../../../src/publish/trial/head-file';
-import { planPrune, prune } from '../../../src/publish/trial/prune';
-import { asRelease, type AgentSnapshot } from '../../../src/publish/trial/snapshot';
+import type { HeadFile } from '../../../src/publish/head-file';
+import { planPrune, prune } from '../../../src/publish/prune';
+import type { Releases } from '../../../src/publish/releases';
+import type { Manifest } from '../../../src/release/manifest';
 import type { S3Store } from '../../../src/s3/store';
 
 const DAY_MS = 24 * 3600 * 1000;
@@ -9,25 +10,22 @@ const LOCATION = { bucket: 'b', prefix: 'm' };
 const daysAgo = (days: number): string => new Date(NOW - days * DAY_MS).toISOString();
 
 /** Releases by number, the newest first. Release N names the object m/a/N/weights. */
-function getSnapshot(
-  ages: readonly number[],
-  current = ages.length,
-): AgentSnapshot & { retained: ReturnType<typeof asRelease>[] } {
-  const retained = ages.map((days, i) => {
+function getSnapshot(ages: readonly number[], current = ages.length): Releases & { retained: Manifest[] } {
+  const retained = ages.map((days, i): Manifest => {
     const number = ages.length - i;
     const file = { path: `${number}/weights`, key: `m/a/${number}/weights`, versionId: 'v', bytes: 1, checksum: '' };
-    return asRelease({
+    return {
       ...{ id: `r${number}`, createdAt: daysAgo(days), base: 0, origin: '', by: '', trialKey: '' },
       models: { a: { served: [number], composedOf: [], config: 'backend: "x"', files: [file] } },
-    });
+    };
   });
   const release = `r${current}`;
   const head = { generation: 9, release, manifestSha256: '', retained: [], sweptBefore: daysAgo(30), writer: '' };
   return {
-    base: { head, condition: undefined, generation: 9 },
+    base: { head, condition: { ifEtag: '' }, generation: 9 },
     current: retained.find(({ id }) => id === release),
     retained,
-  };
+  } as unknown as Releases & { retained: Manifest[] };
 }
 
 /** A bucket whose head.json was written an hour ago. */
@@ -79,8 +77,8 @@ test('a prune deletes objects of versions that no retained release names and tha
 
 test('a prune keeps the copy of a version that is stored by content, and no other bytes in its place', async () => {
   const snapshot = getSnapshot(OLD);
-  for (const { manifest } of snapshot.retained) {
-    for (const file of manifest.models['a']?.files ?? []) file.key = 'm.releases/kept/x';
+  for (const { models } of snapshot.retained) {
+    for (const file of models['a']?.files ?? []) file.key = 'm.releases/kept/x';
   }
   const objects = { 'm/a/2/weights': 9, 'm/a/6/weights': 9, 'm/a/7/weights': 9, 'm.releases/kept/x': 9 };
   const { orphans } = await planPrune(snapshot, snapshot.retained, getStore(objects, ['m/a/6/weights']), LOCATION);

@@ -1,4 +1,5 @@
 import { UserError } from '../../../src/core/errors';
+import type { DesiredModel } from '../../../src/publish/desired';
 import { requirePretrained } from '../../../src/publish/require-pretrained';
 
 const DRAWN = 'seeded random weights (seed 0), not pretrained';
@@ -7,13 +8,12 @@ interface Weights {
   title: string;
   served: number[];
   weights: Record<string, string>;
-  weightKinds?: Record<string, string>;
+  weightKinds?: DesiredModel['weightKinds'];
 }
 
 test.each<Weights>([
   { title: 'trained weights', served: [1], weights: { 1: 'ResNet-50' }, weightKinds: { 1: 'pretrained' } },
   { title: 'a file that was not traced', served: [1], weights: {}, weightKinds: {} },
-  { title: 'a release from before kinds were recorded', served: [1], weights: { 1: 'ResNet-50' } },
   {
     title: 'random weights of a version that is not served',
     served: [2],
@@ -37,7 +37,6 @@ test.each<Omit<Weights, 'served'> & { message: string }>([
     weightKinds: { 2: 'random' },
     message: 'random weights',
   },
-  { title: 'random weights from before kinds were recorded', weights: { 2: DRAWN }, message: DRAWN },
 ])('requirePretrained rejects $title with the model and version', ({ weights, weightKinds, message }) => {
   const model = { name: 'm', served: [1, 2], weights, weightKinds };
   const trained = { name: 'n', served: [1], weights: { 1: 'B' } };

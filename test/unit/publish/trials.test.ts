@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AgentClient, type AgentAddress } from '../../../src/publish/trial/agent-client';
-import { Trials, type TrialOptions } from '../../../src/publish/trial/trials';
+import { AgentClient, type AgentAddress } from '../../../src/publish/agent-client';
+import { Trials, type TrialOptions } from '../../../src/publish/trials';
 
 /** How an agent answers. */
 type Answer = (method: string, body: Record<string, unknown>) => { status?: number; text: string };

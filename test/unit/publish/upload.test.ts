@@ -1,8 +1,6 @@
-import type { DesiredObject } from '../../../src/publish/plan/desired';
-import type { ReleasePlan } from '../../../src/publish/trial/plan-release';
-import { uploadModels } from '../../../src/publish/trial/upload';
+import type { DesiredFile } from '../../../src/publish/desired';
+import { uploadModels } from '../../../src/publish/upload';
 import { checksumOfBytes, PART_BYTES } from '../../../src/s3/store';
-import { SeededRandom } from '../../support/soak';
 import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
@@ -35,24 +33,17 @@ test.each(
   if (text !== undefined) {
     bucket.objects.set(KEY, [{ id: 'old', body: contentOf(bytes, text), modified: new Date(modified) }]);
   }
-  const store = new VersionedStore(bucket, { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 });
-  const object: DesiredObject = { key: 'm/1/weights', bytes, source: { body } };
-  const model = { name: 'm', served: [1], composedOf: [], weights: {}, objects: [object] };
+  const { store } = new VersionedStore(bucket);
+  const file: DesiredFile = { path: '1/weights', bytes, checksum: checksumOfBytes(body), source: { body } };
+  const model = { name: 'm', served: [1], composedOf: [], config: '', files: [file], newest: 1, weights: {} };
+  const files = [{ file, action: 'upload' as const, released: undefined }];
   let sent = 0;
   const { m } = await uploadModels(
-    {
-      plan: { models: [{ model, objects: [{ object, action: 'upload' }] }] },
-      released: new Map(),
-      configs: new Map(),
-    } as unknown as ReleasePlan,
-    {
-      ...{ store: store.store, location: LOCATION, sweptBefore: SWEPT_BEFORE },
-      onBytes: (_, more) => (sent += more),
-    },
+    { models: [{ model, files, before: undefined, missing: [], isChanged: true }], remove: [] },
+    { store, location: LOCATION, sweptBefore: SWEPT_BEFORE, onBytes: (_, more) => (sent += more) },
   );
-  const [file] = m?.files ?? [];
-  const { key = '', versionId = '' } = file ?? {};
-  expect([key === KEY, versionId === 'old', file?.checksum]).toEqual([atItsKey, isReused, checksumOfBytes(body)]);
+  const [{ key = '', versionId = '', checksum = '' } = {}] = m?.files ?? [];
+  expect([key === KEY, versionId === 'old', checksum]).toEqual([atItsKey, isReused, checksumOfBytes(body)]);
   expect(
     bucket.objects
       .get(key)

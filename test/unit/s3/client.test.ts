@@ -3,9 +3,8 @@ import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { UserError } from '../../../src/core/errors';
 import { proxyFor } from '../../../src/s3/agent';
-import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store, type Lease } from '../../../src/s3/store';
+import { checksumOfBytes, PART_BYTES, PreconditionFailedError, S3Store } from '../../../src/s3/store';
 import {
   BEGUN,
   COMPLETED,
@@ -353,55 +352,6 @@ describe('S3Store', () => {
     });
   });
 
-  describe('a write of the holder of a lease', () => {
-    /** A server that never answers. */
-    async function silentStore(): Promise<{ store: S3Store; getSent: () => number }> {
-      let sent = 0;
-      const server = net.createServer((socket) => socket.on('data', () => (sent += 1)).on('error', () => undefined));
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      const endpointUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-      const store = new S3Store({ bucket: 'bucket', region: 'eu-west-1', endpointUrl, credentials: KEYS });
-      defer(() => store.close());
-      defer(() => server.close());
-      return { store, getSent: () => sent };
-    }
-
-    /** A lease that ends once, and is renewed until then each time that it is asked. */
-    function leaseOf(lifeMs: number, renewals = 0): Lease & { asked: number } {
-      let end = performance.now() + lifeMs;
-      return {
-        asked: 0,
-        requireHeld() {
-          this.asked += 1;
-          if (performance.now() >= end) throw new UserError('the lease has ended');
-        },
-        getLeftMs: () => {
-          if (end - performance.now() <= 0 && (renewals -= 1) >= 0) end = performance.now() + lifeMs;
-          return end - performance.now();
-        },
-      };
-    }
-
-    test.each<[string, (store: S3Store) => Promise<unknown>]>([
-      ['delete', (store) => store.delete([{ key: 'a' }])],
-      ['put', (store) => store.putBytes('a', body)],
-    ])('%s is aborted when the lease ends, and is then not sent again', async (_, write) => {
-      const { store, getSent } = await silentStore();
-      const lease = leaseOf(50);
-      const leased = store.withLease(lease);
-      await expect(write(leased)).rejects.toThrow('the lease has ended');
-      const sent = getSent();
-      await expect(write(leased)).rejects.toThrow('the lease has ended');
-      expect([sent > 0, getSent()]).toEqual([true, sent]);
-    });
-
-    test('reads need no lease', async () => {
-      const { store } = await storeWith(() => ({ headers: { etag: '"e"' }, body: 'x' }));
-      const lease = leaseOf(-1);
-      expect((await store.withLease(lease).get('a'))?.body.toString()).toBe('x');
-      expect(lease.asked).toBe(0);
-    });
-  });
   test('delete requires an answer that reports every key', async () => {
     const { store, seen } = await storeWith(() => ({
       body: '<DeleteResult><Deleted><Key>a</Key></Deleted></DeleteResult>',

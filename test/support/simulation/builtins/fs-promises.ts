@@ -14,16 +14,24 @@ export const writeFile = async (path: string, body: string | Uint8Array): Promis
   void disk.write(path, Buffer.from(body as string));
 
 interface MemoryHandle {
+  stat(): Promise<ReturnType<typeof disk.stat>>;
+  read(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesRead: number }>;
   write(buffer: Uint8Array, offset: number, length: number, position: number): Promise<{ bytesWritten: number }>;
   datasync(): Promise<void>;
   sync(): Promise<void>;
   close(): Promise<void>;
 }
 
-/** Opens a new file for writing, or without a flag a folder. */
+/** Opens a file for reading, a new file for writing, or without a flag a folder. */
 export async function open(path: string, flag?: string): Promise<MemoryHandle> {
-  const file = flag === undefined ? undefined : disk.write(path, Buffer.alloc(0), true);
+  const file = flag === undefined || flag === 'r' ? undefined : disk.write(path, Buffer.alloc(0), true);
   return {
+    stat: async () => disk.stat(path, true),
+    read: async (buffer, offset, length, position) => {
+      const body = disk.read(path).subarray(position, position + length);
+      buffer.set(body, offset);
+      return { bytesRead: body.length };
+    },
     write: async (buffer, offset, length, position) => {
       if (file !== undefined) disk.writeInto(file, buffer.subarray(offset, offset + length), position);
       return { bytesWritten: length };

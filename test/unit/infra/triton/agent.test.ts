@@ -65,6 +65,8 @@ test('the container of the agent is a native sidecar without probes', async () =
       '1',
       '--load-timeout',
       '600',
+      '--leave-seconds',
+      '30',
     ],
     env: [
       { name: 'HOME', value: '/' },
@@ -89,8 +91,12 @@ test('the container of the agent is a native sidecar without probes', async () =
       { name: 'aws-token', mountPath: '/var/run/secrets/aws', readOnly: true },
     ],
   });
-  expect((await pod({ startup: { loadSeconds: 900, warmUpSeconds: 60 } })).agent.args.at(-1)).toBe('960');
-  expect((await pod({ gpusPerPod: 0 })).agent.args.join(' ')).toContain('--gpus 0 ');
+  const args = async (change: Parameters<typeof pod>[0]): Promise<string> => (await pod(change)).agent.args.join(' ');
+  expect(await args({ startup: { loadSeconds: 900, warmUpSeconds: 60 } })).toContain('--load-timeout 960 ');
+  expect(await args({ gpusPerPod: 0 })).toContain('--gpus 0 ');
+  // Until the probe has failed three times, and clients have noticed; a publisher waits for no more than five minutes.
+  expect(await args({ shutdown: { drainSeconds: 40 } })).toContain('--leave-seconds 55');
+  expect(await args({ shutdown: { drainSeconds: 3600 } })).toContain('--leave-seconds 180');
 });
 
 describe.each([

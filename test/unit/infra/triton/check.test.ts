@@ -315,7 +315,7 @@ test('objectives need alerts, and a share of errors of which a page is possible'
   ]);
 });
 
-test.each(['AWS_REGION', 'HOME', 'MODEL_CONTROL_KEY', 'A-B'])('checkArguments rejects the variable %s', (name) => {
+test.each(['AWS_REGION', 'HOME', 'POD_NAME', 'A-B'])('checkArguments rejects the variable %s', (name) => {
   expect(problems({ environment: { LOGS: 'x', [name]: 'x' } })).toEqual([
     expect.stringMatching(new RegExp(`^environment: has "${name}"; allowed: `)),
   ]);

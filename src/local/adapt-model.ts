@@ -1,0 +1,28 @@
+import { isDeepStrictEqual } from 'node:util';
+import { configText, withServedVersions, type RepositoryModel } from '../model';
+
+/** Platforms of python/backends, which run each instance in a process of its own. */
+const OWN_PROCESSES = ['pytorch_libtorch', 'onnxruntime_onnx'];
+
+/**
+ * Returns the model with one warm-up request per shape, instead of several for each batch size. Warm-up of each size
+ * is for GPUs, where the first calls of a shape take seconds. On a CPU, 72 faces for `gfpgan` take about half a minute.
+ * A TorchScript or ONNX model gets one instance, because each would import PyTorch or ONNX Runtime again.
+ */
+export function adaptToThisMachine(model: RepositoryModel): RepositoryModel {
+  const { model_warmup: samples = [], instance_group: groups = [] } = model.config;
+  const kept = samples
+    .filter(({ inputs }, index) => samples.findIndex((other) => isDeepStrictEqual(other.inputs, inputs)) === index)
+    .map((sample) => ((sample.count ?? 1) > 1 ? { ...sample, count: 1 } : sample));
+  const single = OWN_PROCESSES.includes(model.platform)
+    ? groups.map((group) => ((group.count ?? 1) > 1 ? { ...group, count: 1 } : group))
+    : groups;
+  if (isDeepStrictEqual([kept, single], [samples, groups])) return model;
+  const config = {
+    ...model.config,
+    ...(samples.length === 0 ? {} : { model_warmup: kept }),
+    ...(groups.length === 0 ? {} : { instance_group: single }),
+  };
+  const numbers = model.versions.map(({ version }) => version);
+  return { ...model, config, configText: configText(withServedVersions(config, numbers)) };
+}
