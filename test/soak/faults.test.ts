@@ -197,7 +197,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
           const { code, stderr } = await run(change.command, change.place, proxy.endpoint);
           // After the commit only the view is missing, which the command reports as a warning.
           expect({ last, code, stderr }).toMatchObject({
-            stderr: code === 0 ? expect.stringContaining('warning') : ONE_ERROR,
+            stderr: code === 0 ? (expect.stringContaining('warning') as string) : ONE_ERROR,
           });
           expect([0, 1, 3]).toContain(code);
           if (code === 1) expect({ last, head: await change.place.head() }).toEqual({ last, head });
