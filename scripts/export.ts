@@ -41,7 +41,6 @@ ${STORE_HELP}
 Models that an earlier export wrote to the folder, and that are no longer exported, are deleted from it.
 
 Examples:
-  npm run export
   npm run export -- --models resnet,bert --out /srv/models
   npm run export -- --repo ../models --exclude gfpgan
   npm run export -- --release current --stack prod --out /srv/models
@@ -63,6 +62,12 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
   if (flags.agent) return exportAgent(flags);
   const out = resolve(flags.out);
   if (flags.release !== undefined) return exportPublished(flags.release, flags, out);
+  const place = (['stack', 'bucket', 'local'] as const).find(
+    (name) => flags[name] !== undefined && flags[name] !== false,
+  );
+  if (place !== undefined) {
+    throw new UsageError(`--${place} is given without --release`, { hint: 'add --release ID, or --release current' });
+  }
   if (`${out}${sep}`.startsWith(`${resolve(flags.repo)}${sep}`)) {
     throw new UsageError(`--out ${flags.out} is in the model repository ${flags.repo}, where every folder is a model`, {
       hint: 'choose a folder outside of the model repository',
