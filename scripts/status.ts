@@ -1,11 +1,5 @@
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
-import {
-  NAME_SERVERS,
-  openTarget,
-  TARGET_FLAGS,
-  TARGET_HELP,
-  type CommandTarget,
-} from '../src/commands/target';
+import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from '../src/commands/target';
 import { firstLines, formatBytes, formatDuration, formatTable, LONGEST_CELL } from '../src/core/format';
 import type { ServedModelState } from '../src/release/agent-api';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';

@@ -217,11 +217,7 @@ function errorAsJson(error: UserError): object {
   return { error: message, hint, problems: problems.length === 0 ? undefined : problems };
 }
 
-function asJson(
-  { plan, release, isNew, replicas }: ReleaseResult,
-  flags: PublishFlags,
-  milliseconds: number,
-): object {
+function asJson({ plan, release, isNew, replicas }: ReleaseResult, flags: PublishFlags, milliseconds: number): object {
   const files = plan.models.flatMap((planned) => planned.files.map((file) => ({ ...file, model: planned.model.name })));
   const uploaded = files.filter(isUpload);
   return {

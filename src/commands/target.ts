@@ -58,7 +58,8 @@ export const SERVER_HELP = `  --triton URL               a replica, http://HOST:
 export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
 /** Hint for a user who named a repository without its replicas. */
-export const NAME_SERVERS = 'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
+export const NAME_SERVERS =
+  'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
 
 export interface TargetFlags {
   local?: boolean;

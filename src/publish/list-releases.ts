@@ -80,7 +80,8 @@ export function changesBetween(before: Manifest | undefined, after: Manifest): s
 /** Describes the changed files of a model: `1/model.py changed`, `files of 1 replaced`, `version 2 added`. */
 function changedFiles(old: ManifestModel, now: ManifestModel): string[] {
   const [before, after] = [old, now].map(
-    ({ config, files }) => new Map([[CONFIG_FILE, config], ...files.map(({ path, checksum }) => [path, checksum] as const)]),
+    ({ config, files }) =>
+      new Map([[CONFIG_FILE, config], ...files.map(({ path, checksum }) => [path, checksum] as const)]),
   ) as [Map<string, string>, Map<string, string>];
   const versions = (files: Map<string, string>): Set<number | undefined> => new Set([...files.keys()].map(getVersion));
   const changed = [...new Set([...before.keys(), ...after.keys()])]

@@ -81,10 +81,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 }
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
-async function requireReaders(
-  { agents, location, onStage, untried }: ReleaseOptions,
-  isNew: boolean,
-): Promise<void> {
+async function requireReaders({ agents, location, onStage, untried }: ReleaseOptions, isNew: boolean): Promise<void> {
   const found = (await agents?.list()) ?? [];
   if (agents !== undefined && found.length === 0 && untried !== true) {
     throw new UserError(`no replica is running that could try the release: ${agents.describe()}`, {
@@ -184,7 +181,8 @@ async function commit(
     {
       ...{ agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
       ask: noAsk !== true,
-      timeoutMs: options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
+      timeoutMs:
+        options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
       ...options.trials,
     },
   );

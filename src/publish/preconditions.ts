@@ -36,8 +36,7 @@ function describeWayOut(
   const changed = [...new Set([...conflicting, ...missing].map(getVersion))];
   const folders = changed.map((version) => `${name}/${version}`).join(', ');
   const next = Math.max(newest, ...before) + 1;
-  const create =
-    traceCommand?.(name, next) ?? `put the new files into a new version folder, ${name}/${next}`;
+  const create = traceCommand?.(name, next) ?? `put the new files into a new version folder, ${name}/${next}`;
   const golden = changed.map((version) => `${name}/${GOLDEN_FOLDER}/${version}`).join(', ');
   return `${create}; name ${next} in version_policy, if the model has one; then restore ${folders}, or delete ${folders} and ${golden}`;
 }

@@ -6,7 +6,10 @@ import type { DesiredModel } from './desired';
  * own model.pt, has no kind and is accepted, because only tracing makes random weights.
  * @throws UserError that names each of them
  */
-export function requirePretrained(models: readonly Pick<DesiredModel, 'name' | 'served' | 'weights' | 'weightKinds'>[], release: string): void {
+export function requirePretrained(
+  models: readonly Pick<DesiredModel, 'name' | 'served' | 'weights' | 'weightKinds'>[],
+  release: string,
+): void {
   const problems = models.flatMap(({ name, served, weights, weightKinds }) =>
     served
       .filter((version) => weightKinds?.[String(version)] === 'random')

@@ -32,8 +32,7 @@ export async function repairView(head: HeadFile, store: S3Store, location: Repos
     if (!isDone) continue;
     if (occupied.length === 0) return;
     throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
-      hint:
-        'no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old, and publish again',
+      hint: 'no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old, and publish again',
     });
   }
 }

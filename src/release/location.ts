@@ -81,12 +81,6 @@ export function withEndpoint(location: string, endpointUrl: string | undefined):
 export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
   withEndpoint(formatLocation(location), endpointUrl);
 
-/** Triton rejects a prefix without objects and exits. This object makes sure that the prefix always has one. */
-export const REPOSITORY_PLACEHOLDER = {
-  name: '.keep',
-  text: 'This object lets Triton start on a repository that holds no model yet.\n',
-} as const;
-
 /**
  * The publisher stores its own objects beside the repository, never in it, because a Triton that loads all models
  * treats each folder of the repository as a model.
@@ -97,9 +91,6 @@ export function releasesPrefix(location: RepositoryLocation): string {
 
 /** The pointer to the current release. */
 export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
-
-/** The lock, which names the current publisher. */
-export const lockKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/lock.json`;
 
 /** The manifest of the release `id`. */
 export const releaseKey = (location: RepositoryLocation, id: string): string =>

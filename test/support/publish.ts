@@ -10,12 +10,7 @@ export const ONE_MODEL = { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' };
 export const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' };
 
 /** Publishes to a location with options that tests share. */
-export function publisher(
-  store: S3Store,
-  location: RepositoryLocation,
-  repository: string,
-  agents?: AgentSource,
-) {
+export function publisher(store: S3Store, location: RepositoryLocation, repository: string, agents?: AgentSource) {
   const options = (): ReleaseOptions => ({
     ...{ store, location, agents },
     untried: agents === undefined,

@@ -74,6 +74,8 @@ export class RulePod {
 export const podSource = (pods: () => readonly RulePod[]): ReplicaSource => ({
   describe: () => 'pods',
   list: () =>
-    Promise.resolve(pods().map(({ name, url }) => ({ name, uid: name, url, tritonUrl: 'http://127.0.0.1:9', ready: true }))),
+    Promise.resolve(
+      pods().map(({ name, url }) => ({ name, uid: name, url, tritonUrl: 'http://127.0.0.1:9', ready: true })),
+    ),
   close: () => Promise.resolve(),
 });

@@ -47,7 +47,10 @@ test('changesBetween describes new, removed and changed models', () => {
     [{ 'config.pbtxt': 'a' }, ['m: version 1 deleted']],
   ];
   for (const [contents, changes, golden] of changed) {
-    const now = { ...model([1], contents), golden: golden === undefined ? undefined : { sha256: golden, bytes: 1, requests: 1 } };
+    const now = {
+      ...model([1], contents),
+      golden: golden === undefined ? undefined : { sha256: golden, bytes: 1, requests: 1 },
+    };
     expect(changesBetween(release({ m: model([1], old) }), release({ m: now }))).toEqual(changes);
   }
 });
