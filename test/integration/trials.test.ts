@@ -2,22 +2,27 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { publish as publishFolder, type PublishOptions } from '../../src/publish/publish';
 import type { S3Store } from '../../src/s3/store';
+import { formatLocation, tritonRepositoryUrl } from '../../src/release/location';
 import { LOCATION, TestAgent } from '../support/agent';
-import { writeRepository } from '../support/repository';
-import { openBucket, testS3 } from '../support/s3';
+import { startRecordingProxy } from '../support/recording-proxy';
+import { addingModel, askOne, writeRepository } from '../support/repository';
+import { runCommandLine, type Finished } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
+import { testTriton } from '../support/triton';
 import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 const repository = join(scratch.directory, 'repository');
+let endpoint: string;
 let store: S3Store;
 let commitStore: S3Store;
 let pods: TestAgent[];
 
 beforeAll(async () => {
-  const { endpoint } = await testS3(scratch);
+  ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, 'trials');
   commitStore = await openBucket(scratch, endpoint, 'trials', { create: false, deadlineMs: 10_000 });
   await store.enableVersioning();
@@ -112,4 +117,38 @@ test('a pod that starts serves the current release', async () => {
   rmSync(join(pod.directory, 'notes.json'));
   await pod.start(store);
   await until('it serves', () => pod.state.release === release);
+});
+
+test('a Triton without an agent serves the bucket after a publish, a rollback and a prune', async () => {
+  const plain = { bucket: 'trials', prefix: 'plain' };
+  const tap = await startRecordingProxy(endpoint, { clockOffsetMs: 8 * 24 * 3600 * 1000 });
+  scratch.defer(() => tap.stop());
+  const run = (command: string, url: string, ...flags: string[]): Promise<Finished> => {
+    const where = ['--bucket', formatLocation(plain), '--endpoint-url', url];
+    return runCommandLine(command, [...where, ...flags], S3_ENVIRONMENT);
+  };
+  /** Publishes with the command. */
+  const sync = async (files: Record<string, string>): Promise<void> => {
+    rmSync(repository, { recursive: true, force: true });
+    writeRepository(repository, files);
+    expect(await run('sync-models', endpoint, '--repo', repository, '--untried', '--prune')).toMatchObject({ code: 0 });
+  };
+  await sync(addingModel('adds', { 1: 10 }));
+  let triton = await testTriton(scratch, tritonRepositoryUrl(plain, endpoint), { name: 'plain' });
+  /** Starts the server again, and asks both models. */
+  const answers = async (): Promise<unknown[]> => {
+    triton = await triton.startAgain();
+    return Promise.all(['adds', 'more'].map((model) => askOne(triton.httpUrl, model)));
+  };
+  expect(await askOne(triton.httpUrl)).toBe(11);
+  await sync({ ...addingModel('adds', { 2: 20 }), ...addingModel('more', { 1: 5 }) });
+  expect(await answers()).toEqual([21, 6]);
+  expect(await run('rollback', endpoint, '--untried')).toMatchObject({ code: 0 });
+  expect((await answers())[0]).toBe(11);
+  for (const labels of ['a', 'b', 'c', 'd'])
+    await sync({ ...addingModel('adds', { 1: 10 }), 'adds/labels.txt': labels });
+  expect((await run('releases', tap.endpoint, '--prune', '--yes')).stdout).toMatch(
+    /\nDeleted: 2 objects .*\n {2}plain\/adds\/2\/model\.py\n {2}plain\/more\/1\/model\.py\n$/,
+  );
+  expect(await answers()).toEqual([11, expect.stringContaining("unknown model: 'more'")]);
 });
