@@ -427,8 +427,7 @@ test('promote copies small and large files to a bucket of another server, which 
   write({ 'a/1': 'A' }, { 'a/labels.txt': 'l' });
   writeRepository(repository, { 'a/1/large.bin': large });
   await publish({ ...options, repository });
-  const copy = (to: S3Store) =>
-    promote({ ...options, store: to, location, from: { store, location: source } });
+  const copy = (to: S3Store) => promote({ ...options, store: to, location, from: { store, location: source } });
   await expect(copy(await openBucket(scratch, other, 'plain'))).rejects.toMatchObject({
     message: 'bucket plain does not keep versions of objects',
     hint: 'turn on versioning of the bucket: a release names the version of each object',

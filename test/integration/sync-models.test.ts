@@ -63,10 +63,16 @@ test('releases, rollback, status and rollback --repair report what they did, and
   writeRepository(repository, ONE_MODEL);
   expect((await sync()).stdout).toMatch(/serves a 1\. No replica has tried it, because of --untried\./);
   const refused = await run('sync-models', '--repo', repository);
-  expect(refused).toMatchObject({ code: 0, stdout: expect.stringContaining('No replica was asked: add --triton') as string });
+  expect(refused).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('No replica was asked: add --triton') as string,
+  });
   writeRepository(repository, SECOND);
   expect(await run('sync-models', '--repo', repository)).toMatchObject({
-    ...{ code: 1, stderr: expect.stringContaining('-> add --stack, --selector or --agent; or add --untried') as string },
+    ...{
+      code: 1,
+      stderr: expect.stringContaining('-> add --stack, --selector or --agent; or add --untried') as string,
+    },
   });
   await sync('--message', 'second');
   const listed = await run('releases', '--json');
@@ -77,12 +83,21 @@ test('releases, rollback, status and rollback --repair report what they did, and
   expect((await run('rollback', '--untried')).stdout).toMatch(/Release \S+: serves a 1\. /);
   expect((await run('releases')).stdout).toMatch(/\n\* .* rollback to [0-9a-f]{8} +a 1 2 -> 1\n/);
   const unasked = await run('status');
-  expect([unasked.code, unasked.stdout]).toEqual([0, expect.stringMatching(/\nNo replica was checked: add --triton URL /)]);
+  expect([unasked.code, unasked.stdout]).toEqual([
+    0,
+    expect.stringMatching(/\nNo replica was checked: add --triton URL /),
+  ]);
   const unanswered = await run('status', '--triton', 'http://127.0.0.1:8', '--agent', 'http://127.0.0.1:9');
-  expect([unanswered.code, unanswered.stdout]).toEqual([1, expect.stringMatching(/the agent of http:\/\/127\.0\.0\.1:8 does not answer/)]);
+  expect([unanswered.code, unanswered.stdout]).toEqual([
+    1,
+    expect.stringMatching(/the agent of http:\/\/127\.0\.0\.1:8 does not answer/),
+  ]);
   await store.delete([{ key: `${prefix}.releases/head.json` }]);
   const lost = await run('status');
-  expect([lost.code, lost.stderr]).toEqual([1, expect.stringMatching(/-> write it again: npm run rollback -- --repair/)]);
+  expect([lost.code, lost.stderr]).toEqual([
+    1,
+    expect.stringMatching(/-> write it again: npm run rollback -- --repair/),
+  ]);
   expect((await run('rollback', '--repair')).stdout).toMatch(/ is at release \S+ again, generation \d+\.\n$/);
   expect((await run('status')).code).toBe(0);
 });
@@ -134,7 +149,14 @@ test('promote --require-pretrained refuses random weights and copies nothing', a
   });
   const { release } = await publishNow();
   const promotion = (...flags: string[]): Promise<Finished> => {
-    const places = ['--from', `s3://sync-models/${prefix}`, '--to', 's3://sync-models/prod', '--endpoint-url', endpoint];
+    const places = [
+      '--from',
+      `s3://sync-models/${prefix}`,
+      '--to',
+      's3://sync-models/prod',
+      '--endpoint-url',
+      endpoint,
+    ];
     return runCommandLine('promote', [...places, '--untried', '--require-pretrained', ...flags], S3_ENVIRONMENT);
   };
   const { code, stderr } = await promotion();
@@ -173,9 +195,13 @@ test('releases --prune lists its deletions, asks on a terminal, and otherwise re
   expect([asked.code, asked.stderr]).toEqual([2, expect.stringMatching(/stdin is not a terminal[^]*--yes/)]);
   const command = [process.execPath, join(paths.scripts, 'run.mjs'), 'releases', ...where, '--prune'];
   const env = { ...process.env, ...S3_ENVIRONMENT };
-  const shown = await ended(spawn('python3', ['-c', ON_TERMINAL, ...command], { env, stdio: ['ignore', 'pipe', 'pipe'] }));
+  const shown = await ended(
+    spawn('python3', ['-c', ON_TERMINAL, ...command], { env, stdio: ['ignore', 'pipe', 'pipe'] }),
+  );
   expect(shown.code).toBe(130);
-  expect(shown.stdout).toMatch(/ {2}models-\d+\/a\/9\/weights\.bin\s+[^\n]*Delete 1 object from the bucket permanently\?/);
+  expect(shown.stdout).toMatch(
+    / {2}models-\d+\/a\/9\/weights\.bin\s+[^\n]*Delete 1 object from the bucket permanently\?/,
+  );
   expect(await keys()).toContain('/a/9/weights.bin');
   expect((await run('releases', '--prune', '--yes')).stdout).toMatch(/\nDeleted: 1 object \(13 B\)\n/);
   expect(await keys()).toEqual(['/a/1/weights.bin', '/a/config.pbtxt']);
@@ -191,7 +217,9 @@ test('sync-models exits with 130 after Ctrl-C during a trial, and the replica go
     if (method !== 'GET') methods.push(method);
     if (method === 'POST') trial = { id: 'x', release: 'x', phase: 'loading', leftSeconds: 60 };
     if (method === 'DELETE') trial = null;
-    response.end(JSON.stringify({ stateTag: 't', ready: true, release: 'before', trial, lastTrial: null, problem: null }));
+    response.end(
+      JSON.stringify({ stateTag: 't', ready: true, release: 'before', trial, lastTrial: null, problem: null }),
+    );
     if (method === 'POST') child.kill('SIGINT');
   });
   const { port, stop } = await listenOnLoopback(server);
@@ -199,7 +227,10 @@ test('sync-models exits with 130 after Ctrl-C during a trial, and the replica go
   const replica = ['--triton', 'http://127.0.0.1:9', '--agent', `http://127.0.0.1:${port}`];
   const child = startCommandLine('sync-models', ['--repo', repository, ...where, ...replica], S3_ENVIRONMENT);
   const { code, stderr } = await child.finished;
-  expect([code, stderr]).toEqual([130, expect.stringMatching(/interrupted: cleaning up[^]*\ninterrupted; the repository/)]);
+  expect([code, stderr]).toEqual([
+    130,
+    expect.stringMatching(/interrupted: cleaning up[^]*\ninterrupted; the repository/),
+  ]);
   expect([methods[0], methods.at(-1)]).toEqual(['POST', 'DELETE']);
   expect(await keys()).toEqual(['/a/1/weights.bin']);
 });

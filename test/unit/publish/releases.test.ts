@@ -103,8 +103,16 @@ function record(isTraced: boolean, version: number, content: string): Files {
 }
 
 test.each([
-  ['a version', false, /^put the new files into a new version folder, a\/2; name 2 in .*; then restore a\/1, or delete a\/1 and a\/golden\/1; nothing was uploaded$/],
-  ['a traced version', true, /^npm run trace -- --models a --repo \S+ --version 2; name 2 in .* delete a\/1 and a\/golden\/1;/],
+  [
+    'a version',
+    false,
+    /^put the new files into a new version folder, a\/2; name 2 in .*; then restore a\/1, or delete a\/1 and a\/golden\/1; nothing was uploaded$/,
+  ],
+  [
+    'a traced version',
+    true,
+    /^npm run trace -- --models a --repo \S+ --version 2; name 2 in .* delete a\/1 and a\/golden\/1;/,
+  ],
 ])('after a change of %s the error names the way out, which succeeds', async (_, isTraced, hint) => {
   const at = start({ 'a/config.pbtxt': ALL, 'a/1/weights.bin': 'a', ...record(isTraced, 1, 'a') });
   await at.publish();
@@ -182,7 +190,10 @@ test.each<{ options: Partial<PublishOptions>; remove: string[]; stage?: string; 
     ...options,
   });
   expect(plan.remove).toEqual(remove);
-  expect({ said, warned }).toEqual({ said: stage === undefined ? [] : [stage], warned: warning === undefined ? [] : [warning] });
+  expect({ said, warned }).toEqual({
+    said: stage === undefined ? [] : [stage],
+    warned: warning === undefined ? [] : [warning],
+  });
 });
 
 test('a stale trace is a warning, also in a dry run, unless its model is excluded', async () => {
@@ -199,7 +210,10 @@ test('a stale trace is a warning, also in a dry run, unless its model is exclude
 });
 
 describe('rollback', () => {
-  const version = (n: number): Files => ({ 'a/config.pbtxt': ALL.replace('all {}', `specific { versions: [${n}] }`), [`a/${n}/weights.bin`]: `${n}` });
+  const version = (n: number): Files => ({
+    'a/config.pbtxt': ALL.replace('all {}', `specific { versions: [${n}] }`),
+    [`a/${n}/weights.bin`]: `${n}`,
+  });
 
   test('without an id restores older and older releases, and with a part of an id that one', async () => {
     const at = start(version(1));
@@ -289,7 +303,9 @@ test('promote refuses an empty repository, a model that the release lacks, and a
 
 test('a server that ignores conditions is refused, each time', async () => {
   const at = start(TWO_MODELS);
-  jest.spyOn(at.bucket, 'put').mockImplementation((key, body) => VersionedBucket.prototype.put.call(at.bucket, key, body));
+  jest
+    .spyOn(at.bucket, 'put')
+    .mockImplementation((key, body) => VersionedBucket.prototype.put.call(at.bucket, key, body));
   for (let tries = 1; tries <= 2; tries += 1) {
     await expect(at.publish()).rejects.toMatchObject({
       message: expect.stringMatching(/^the S3 server at memory: lacks conditional writes/) as string,
