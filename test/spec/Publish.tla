@@ -299,9 +299,10 @@ Acknowledge(p, d) ==
   /\ pub' = Set(p, "asked", pub[p].asked \ {d})
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
+(* It waits for a pod that has gone back because its trial has ended, too.  *)
 Finish(p) ==
   /\ pub[p].at = "after"
-  /\ On("Acknowledge") => pub[p].asked \cap Up = {}
+  /\ On("Acknowledge") => pub[p].asked = {}
   /\ pub' = Goto(p, "ok")
   /\ UNCHANGED <<s3, net, pod, left, was>>
 

@@ -1,5 +1,6 @@
 import type { DesiredFile } from '../../../src/publish/desired';
 import { uploadModels } from '../../../src/publish/upload';
+import type { ReleasedFile } from '../../../src/release/manifest';
 import { checksumOfBytes, PART_BYTES } from '../../../src/s3/store';
 import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
 
@@ -42,7 +43,7 @@ test.each(
     { models: [{ model, files, before: undefined, missing: [], isChanged: true }], remove: [] },
     { store, location: LOCATION, sweptBefore: SWEPT_BEFORE, onBytes: (_, more) => (sent += more) },
   );
-  const [{ key = '', versionId = '', checksum = '' } = {}] = m?.files ?? [];
+  const { key, versionId, checksum } = m?.files[0] as ReleasedFile;
   expect([key === KEY, versionId === 'old', checksum]).toEqual([atItsKey, isReused, checksumOfBytes(body)]);
   expect(
     bucket.objects
