@@ -91,7 +91,9 @@ export async function publishToReplicas(context: Context): Promise<object> {
           ],
           [
             BY_HAND,
-            () => {
+            async () => {
+              // Triton loads only what is newer, in whole seconds, than what it has loaded.
+              await sleep(1100);
               const file = writeVersion(join(directory, 'by-hand-source'), CHANGING, (version += 1), bytes);
               const key = `s3://${BUCKET}/by-hand/${CHANGING}/${version}/weights`;
               return watch(version, isLoaded, async () => {
