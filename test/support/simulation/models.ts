@@ -24,9 +24,9 @@ export function modelOf(name: string, { version, count, variant, labels, isBad }
     configText: '',
     platform: 'empty',
     versions: versions.map((number) => ({
-      number,
+      version: number,
       files: [file(`${number}/weights`, weights(number, variant, isBad && number === newest))],
-    })) as unknown as RepositoryModel['versions'],
+    })),
     served: versions,
     extraFiles: labels === 'none' ? [] : [file('labels.txt', labels)],
     golden: [],

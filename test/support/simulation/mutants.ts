@@ -2,8 +2,8 @@ import type { Mutant } from './run-simulation';
 
 const agent = 'src/agent/agent.ts';
 const desk = 'src/agent/trial-desk.ts';
-const control = 'src/publish/trial/head-file.ts';
-const trials = 'src/publish/trial/trials.ts';
+const control = 'src/publish/head-file.ts';
+const trials = 'src/publish/trials.ts';
 
 /**
  * Each removes one guard of the protocol (test/spec/Publish.tla and Switch.tla) from the code, and the simulation finds it
@@ -193,7 +193,7 @@ export const SEEN_MUTANTS: Record<string, Mutant> = {
     replace: [[" && trial.phase === 'served' && release === wanted", '']],
   },
   'a failure after the commit is like one before it': {
-    file: 'src/publish/trial/apply-release.ts',
+    file: 'src/publish/make-release.ts',
     replace: [['if (isCommitted) throw isCurrentBut(id, error, signal);', '']],
   },
 };
