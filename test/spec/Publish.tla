@@ -366,7 +366,8 @@ ReceiveTrial(message) ==
          stale == On("BaseCheck") /\ me.head.generation > pub[p].base.generation
      IN IF stale THEN net' = rest /\ pub' = Refused(p, "overtaken") /\ UNCHANGED pod
         ELSE IF other THEN net' = rest /\ pub' = (IF waits THEN pub ELSE Refused(p, "busy")) /\ UNCHANGED pod
-        ELSE pod' = Begin(p, d) /\ net' = WithoutStale(rest, d) /\ UNCHANGED pub
+        ELSE \/ pod' = Begin(p, d) /\ net' = WithoutStale(rest, d) /\ UNCHANGED pub
+             \/ me.up = "starting" /\ net' = rest /\ UNCHANGED <<pod, pub>>   \* its Triton has not answered yet
   /\ UNCHANGED <<s3, left, was>>
 
 (* A renewal may arrive at any time after the first request.  It never      *)

@@ -33,6 +33,9 @@ Learn == \E p \in Publishers, d \in Pods : Confirm(p, d) \/ Acknowledge(p, d)
 (* A pod refuses a trial.                                                   *)
 Refusal(p) == \E m \in net : m.type = "trial" /\ m.by = p /\ ReceiveTrial(m) /\ UNCHANGED pod
 
+(* A pod that starts refuses every trial until its Triton has answered.     *)
+Starting(d) == pod[d].up = "starting" /\ \E p \in Publishers : Refusal(p) /\ net' = {m \in net : ~(m.type = "trial" /\ m.by = p /\ m.pod = d)}
+
 (* ... and the others only if what is seen next may need them.             *)
 NotSeen ==
   \/ Kind = "head" /\ Step[3] = "fence" /\ (Timeout(By) \/ Check(By))
@@ -42,7 +45,8 @@ NotSeen ==
                           reads == me.head.generation < Step[5]
                           loads == ~reads /\ Step[3] \notin {"none", Reports(By)}
                           begins == Step[3] = "none" /\ me.serves # None
-                      IN \/ reads /\ ReadHead(By) /\ pod'[By].head.generation <= Step[5]
+                      IN \/ loads /\ Starting(By)
+                         \/ reads /\ ReadHead(By) /\ pod'[By].head.generation <= Step[5]
                          \/ loads /\ (EndLoad(By) \/ FallBack(By))
                          \/ (loads \/ begins) /\ (Download(By) \/ StartLoad(By) \/ Unload(By))
 
