@@ -24,7 +24,7 @@ export const MUTANTS: readonly Mutant[] = [
     mutate: (pod) => {
       // hostProcess is valid only with hostNetwork, and for all containers.
       spec(pod).hostNetwork = true;
-      spec(pod).securityContext = { ...spec(pod).securityContext, windowsOptions: { hostProcess: true } };
+      (spec(pod).securityContext ??= {}).windowsOptions = { hostProcess: true };
     },
   },
   { control: 'host network', says: 'host namespaces', mutate: (pod) => (spec(pod).hostNetwork = true) },
