@@ -29,6 +29,7 @@ import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
 import { NO_RELEASE } from './releases';
 import { Serving } from './serving';
+import { SpareSpace } from './spare-space';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import type { Trial } from './trial';
 import { TrialDesk } from './trial-desk';
@@ -74,6 +75,7 @@ export class Agent {
   private readonly switcher: ModelSwitcher;
   private readonly serving: Serving;
   private readonly desk: TrialDesk;
+  private readonly spare: SpareSpace;
   /** Something has changed: what Triton should serve is decided again, and head.json is read again. */
   private readonly alarm = new Alarm();
   private readonly pollAlarm = new Alarm();
@@ -96,6 +98,7 @@ export class Agent {
     const report = (event: AgentEvent): void => this.report(event);
     mkdirSync(join(directory, 'models'), { recursive: true });
     this.downloads = new Downloads({ store, location, directory, diskBytes, report });
+    this.spare = new SpareSpace(directory);
     this.noteFile = new NoteFile(join(directory, 'notes.json'), formatLocation(location));
     this.switcher = new ModelSwitcher({
       triton,
@@ -270,6 +273,7 @@ export class Agent {
     else await early;
     while (!signal.aborted) {
       const isDone = await this.step(signal).catch((error: unknown) => {
+        this.spare.freeAfter(error);
         if (!signal.aborted) this.report({ event: 'failed', reason: (error as Error).message });
         return false;
       });
@@ -295,6 +299,7 @@ export class Agent {
       if (target === this.noteFile.notes.home) {
         await serving.removeOthers();
         await this.downloads.keepOnly(serving.release);
+        this.spare.keep();
       }
     }
     await this.alarm.wait(this.options.watchMs ?? 1000, signal);
@@ -406,6 +411,7 @@ export class Agent {
   }
 
   private async fail(id: string, trial: Trial | undefined, error: Error, signal: AbortSignal): Promise<void> {
+    this.spare.freeAfter(error);
     this.problem = `cannot serve release ${id}: ${error.message}`;
     this.report({ event: 'failed', release: id, reason: error.message });
     if (id !== this.home) this.refuse(id, error);
