@@ -1,4 +1,4 @@
-import { archiveKey, headKey, type RepositoryLocation } from '../release/location';
+import { headKey, keptPrefix, type RepositoryLocation } from '../release/location';
 import { forEachLimited } from '../core/concurrency';
 import type { Head } from '../release/head';
 import type { Manifest } from '../release/manifest';
@@ -42,7 +42,7 @@ export async function planPrune(
     ...(await store.list(`${location.prefix}/`)).filter(
       ({ key }) => getVersion(key.slice(key.indexOf('/', location.prefix.length + 1) + 1)) !== undefined,
     ),
-    ...(await store.list(archiveKey(location, ''))),
+    ...(await store.list(keptPrefix(location))),
   ];
   const kept = retained.filter(
     ({ id, createdAt }, i) => id === current?.id || i < RELEASES || Date.parse(createdAt) > now - RETAINED_MS,

@@ -2,7 +2,7 @@ import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
-import { archiveKey } from '../release/location';
+import { keptPrefix } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { AgentClient } from './agent-client';
@@ -90,7 +90,7 @@ export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =
 
 async function findMissing(current: Manifest | undefined, { store, location }: Bucket): Promise<string[]> {
   const keys = Object.values(current?.models ?? {}).flatMap(({ files }) => files.map(({ key }) => key));
-  const prefixes = [`${location.prefix}/`, archiveKey(location, '')].filter((prefix) =>
+  const prefixes = [`${location.prefix}/`, keptPrefix(location)].filter((prefix) =>
     keys.some((key) => key.startsWith(prefix)),
   );
   const listed = new Set(

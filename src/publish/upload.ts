@@ -1,6 +1,6 @@
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
-import { archiveKey, type RepositoryLocation } from '../release/location';
+import { keptKey, type RepositoryLocation } from '../release/location';
 import type { ManifestModel, ReleasedFile } from '../release/manifest';
 import { PART_BYTES, PreconditionFailedError, type S3Store, type UploadOptions, type Written } from '../s3/store';
 import type { DesiredFile } from './desired';
@@ -57,13 +57,8 @@ export async function uploadModels({ models }: Plan, target: UploadTarget): Prom
 }
 
 /**
- * Writes a file under the first of these keys that has no other bytes:
- * 1. a file of a version: its key in a Triton model repository;
- * 2. its content. repairView copies a file of a version from there after the commit;
- * 3. its content, and the time until which objects may be deleted.
- *
- * An object with the same bytes is accepted, unless it is older than that time: a prune may be about to delete it. To replace it
- * does not help, because the new version has the same ETag.
+ * Writes a file of a version at its place in the model repository. If other bytes have that place, or if a prune may be
+ * about to delete the same bytes there, and for files beside the versions, writes it by its content.
  */
 async function putNew(target: UploadTarget, model: string, file: DesiredFile): Promise<Place> {
   const { store, location, sweptBefore } = target;
@@ -73,26 +68,24 @@ async function putNew(target: UploadTarget, model: string, file: DesiredFile): P
     target.onBytes?.(path, bytes - sent);
     sent = bytes;
   };
-  const byContent = archiveKey(location, file.checksum);
-  const keys = [
-    ...(getVersion(file.path) === undefined ? [] : [`${location.prefix}/${path}`]),
-    byContent,
-    `${byContent}.${sweptBefore.replace(/\W/g, '')}`,
-  ];
-  for (const key of keys) {
+  const put = async (key: string, since = ''): Promise<Place | undefined> => {
     const found = await findOrCreate(store, key, file, onBytes);
-    if (found === undefined || (found.modified !== undefined && found.modified.toISOString() < sweptBefore)) continue;
+    if (found === undefined || (found.modified !== undefined && found.modified.toISOString() < since)) return undefined;
     onBytes(file.bytes);
     const { versionId } = found;
     if (versionId !== undefined) return { key, versionId };
     throw new UserError(`bucket ${store.bucket} does not keep versions of objects`, {
       hint: 'turn on versioning of the bucket: a release names the version of each object',
     });
-  }
-  throw new PreconditionFailedError(
-    `cannot write ${path}: other objects have its keys s3://${store.bucket}/${keys.join(', ')}`,
-    { hint: 'run the command again' },
-  );
+  };
+  const inPlace =
+    getVersion(file.path) === undefined ? undefined : await put(`${location.prefix}/${path}`, sweptBefore);
+  const key = keptKey(location, file.checksum, sweptBefore);
+  const place = inPlace ?? (await put(key));
+  if (place !== undefined) return place;
+  throw new PreconditionFailedError(`cannot write ${path}: s3://${store.bucket}/${key} has other bytes`, {
+    hint: 'delete that object, which no publisher wrote, and run the command again',
+  });
 }
 
 /** @returns undefined if the key has other bytes */

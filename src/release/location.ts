@@ -99,6 +99,13 @@ export const releaseKey = (location: RepositoryLocation, id: string): string =>
 export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
   `${releasesPrefix(location)}/golden/${sha256}.json`;
 
-/** A file by its content: a file beside the versions, or of a version whose own key holds other bytes. */
-export const archiveKey = (location: RepositoryLocation, checksum: string): string =>
-  `${releasesPrefix(location)}/kept/${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}`;
+/** Files of releases that are not at their place in the model repository. */
+export const keptPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/kept/`;
+
+/**
+ * The key of such a file, by its content and by the time until which objects may be deleted when it is written: so no
+ * prune is about to delete it.
+ * @param sweptBefore as in head.json
+ */
+export const keptKey = (location: RepositoryLocation, checksum: string, sweptBefore: string): string =>
+  `${keptPrefix(location)}${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}.${sweptBefore.replace(/\W/g, '')}`;

@@ -18,7 +18,7 @@ import { repairHead } from '../../src/publish/repair-head';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import { parseHead, type Head } from '../../src/release/head';
-import { archiveKey, headKey, releaseKey } from '../../src/release/location';
+import { headKey, keptKey, releaseKey } from '../../src/release/location';
 import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
 import { checksumOfBytes, PART_BYTES, type S3Store } from '../../src/s3/store';
 import { startRecordingProxy } from '../support/recording-proxy';
@@ -379,13 +379,13 @@ test('an object of an abandoned publish is named, unless a prune may delete it',
   expect(await keysOf(await sync())).toEqual({ '21/weights': 'models/a/21/weights' });
   const later = new Date(Date.now() + 3_600_000);
   await sweep(later);
-  await store.putBytes(archiveKey(location, checksumOfBytes(Buffer.from('beside'))), Buffer.from('beside'));
   write({ 'a/22': 'A22', 'b/1': 'B' }, { 'a/labels.txt': 'beside' });
   const second = await sync();
-  const byContent = (text: string): string => archiveKey(location, checksumOfBytes(Buffer.from(text)));
+  const byContent = (text: string): string =>
+    keptKey(location, checksumOfBytes(Buffer.from(text)), later.toISOString());
   expect(await keysOf(second)).toEqual({
     '22/weights': byContent('A22'),
-    'labels.txt': `${byContent('beside')}.${later.toISOString().replace(/\W/g, '')}`,
+    'labels.txt': byContent('beside'),
   });
   expect(pods.map(({ served }) => served['a/22'])).toEqual(['A22', 'A22']);
   expect((await sync()).json).toMatchObject({ isNew: false });

@@ -1,7 +1,7 @@
 import { topologicalOrder } from '../../../src/publish/desired';
 import { getVersion } from '../../../src/publish/keys';
 import { changesBetween } from '../../../src/publish/list-releases';
-import { archiveKey } from '../../../src/release/location';
+import { keptKey } from '../../../src/release/location';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 
 test.each([
@@ -14,8 +14,10 @@ test.each([
   expect(getVersion(path)).toBe(version);
 });
 
-test('archiveKey replaces the characters of base64 that are special in a key', () => {
-  expect(archiveKey({ bucket: 'b', prefix: 'm' }, 'a+/b=')).toBe('m.releases/kept/a-_b');
+test('keptKey has no characters that are special in a key', () => {
+  expect(keptKey({ bucket: 'b', prefix: 'm' }, 'a+/b=', '2026-11-25T00:00:00.000Z')).toBe(
+    'm.releases/kept/a-_b.20261125T000000000Z',
+  );
 });
 
 test('topologicalOrder sorts steps before their ensembles and ends at a cycle', () => {
