@@ -29,8 +29,8 @@ export class SpareSpace {
 
   /** Frees the space if this is the error of a full disk. */
   freeAfter(error: unknown): void {
-    for (let cause = error; cause instanceof Error; cause = cause.cause) {
-      if ((cause as NodeJS.ErrnoException).code === 'ENOSPC') rmSync(this.path, { force: true });
+    for (let cause = error as NodeJS.ErrnoException | undefined; cause; cause = cause.cause as typeof cause) {
+      if (cause.code === 'ENOSPC') rmSync(this.path, { force: true });
     }
   }
 }
