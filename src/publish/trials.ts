@@ -184,7 +184,8 @@ export class Trials {
           await this.untilReady(address.uid, signal);
           return;
         } else if (state.lastTrial?.id === asked.trial) {
-          const { reason, outcome, hint = 'run the command again' } = state.lastTrial;
+          const { reason, outcome } = state.lastTrial;
+          const hint = outcome === 'refused' ? state.lastTrial.hint : 'run the command again';
           const message = `${client.name} does not serve the release: ${reason ?? outcome}`;
           if (outcome === 'overtaken') throw new AnotherPublisherError(message);
           throw new UserError(message, { hint });
