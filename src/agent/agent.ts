@@ -12,7 +12,7 @@ import {
   type TrialRequest,
 } from '../release/agent-api';
 import { FORMAT } from '../release/format';
-import type { Head } from '../release/head';
+import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
@@ -27,7 +27,6 @@ import type { AgentEvent } from './events';
 import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
-import { NO_RELEASE } from './releases';
 import { Serving } from './serving';
 import { SpareSpace } from './spare-space';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';

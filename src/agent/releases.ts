@@ -2,14 +2,12 @@ import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync 
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
-import { parseHead, type Head } from '../release/head';
+import { NO_RELEASE, parseHead, type Head } from '../release/head';
 import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
 import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { WrongBytesError } from './content-store';
 
-/** Before the first release, head.json does not exist, and a pod serves no models. */
-export const NO_RELEASE = 'none';
 const NOTHING: Manifest = {
   id: NO_RELEASE,
   createdAt: '1970-01-01T00:00:00.000Z',

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
+import { topologicalOrder } from '../release/load-order';
 import { configWithVersions, type Manifest, type ManifestModel } from '../release/manifest';
 import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
 import { explainLoadFailure } from '../triton/load-failure';
@@ -394,16 +395,9 @@ function withOldVersions(load: Load, released: ManifestModel | undefined, old: M
 }
 
 /** Models of a release, composing models before their ensembles. */
-export function inLoadOrder(models: Readonly<Record<string, ManifestModel>>): string[] {
-  const ordered: string[] = [];
-  const seen = new Set<string>();
-  const add = (name: string): void => {
-    const model = models[name];
-    if (model === undefined || seen.has(name)) return;
-    seen.add(name);
-    model.composedOf.forEach(add);
-    ordered.push(name);
-  };
-  Object.keys(models).sort().forEach(add);
-  return ordered;
-}
+export const inLoadOrder = (models: Readonly<Record<string, ManifestModel>>): string[] =>
+  topologicalOrder(
+    Object.keys(models)
+      .sort()
+      .map((name) => ({ name, composedOf: models[name]?.composedOf ?? [] })),
+  ).map(({ name }) => name);

@@ -49,8 +49,6 @@ export interface TritonProcess {
   /** Key of the model control API, sent in the header CONTROL_HEADER. */
   modelControlKey: string;
   control: ControlAddress;
-  /** The control API of the release agent beside it, if it has one. */
-  agentUrl?: string | undefined;
   pid: number | undefined;
   logFile: string;
   /** The last output lines. */

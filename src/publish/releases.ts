@@ -1,9 +1,10 @@
 import { UserError } from '../core/errors';
+import { topologicalOrder } from '../release/load-order';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import type { Provenance } from '../release/released';
 import type { S3Store } from '../s3/store';
-import { topologicalOrder, type DesiredModel } from './desired';
+import type { DesiredModel } from './desired';
 import { storedGolden } from './golden-object';
 import { HeadFile, type Base } from './head-file';
 import { getVersion } from './keys';

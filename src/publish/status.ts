@@ -2,6 +2,7 @@ import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
+import { NO_RELEASE } from '../release/head';
 import { keptPrefix } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
@@ -105,7 +106,7 @@ async function readReplica(replica: Replica, current: Manifest | undefined): Pro
     const { ready, release, home, trial, models, bytesOnDisk, startMs, problem } = await new AgentClient(
       replica,
     ).getState();
-    const ok = release !== null && release === (current?.id ?? 'none');
+    const ok = release !== null && release === (current?.id ?? NO_RELEASE);
     const verdict = ok ? 'as released' : release === null ? 'not all of a release' : `of release ${release}`;
     return {
       replica: name,

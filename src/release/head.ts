@@ -1,5 +1,8 @@
 import { FieldReader, FORMAT, SHA256_HEX } from './format';
 
+/** Before the first release, head.json does not exist, and a pod serves no models. */
+export const NO_RELEASE = 'none';
+
 /**
  * `PREFIX.releases/head.json`: the release that every replica should serve. Each write increases the generation, so two
  * contents of this object never have the same ETag.

@@ -1,4 +1,4 @@
-import { topologicalOrder } from '../../../src/publish/desired';
+import { topologicalOrder } from '../../../src/release/load-order';
 import { getVersion } from '../../../src/publish/keys';
 import { changesBetween } from '../../../src/publish/list-releases';
 import { keptKey } from '../../../src/release/location';
