@@ -1,6 +1,6 @@
 import { DescribeRepositoriesCommand, ECRClient, GetAuthorizationTokenCommand } from '@aws-sdk/client-ecr';
 import { UserError } from '../../src/core/errors';
-import { openAwsSession } from '../aws-session';
+import { openAwsSession } from '../doctor/aws';
 import type { AwsIdentity } from '../settings/aws-identity';
 
 /** The ECR registry of an account, with a password that expires after 12 hours. */
