@@ -28,8 +28,8 @@ async function judgeImage(aws: Aws, setting: string, image: string): Promise<Fin
     if (status === 404) {
       return error(`${image} does not exist, so nodes cannot pull it`, `correct ${setting} in the stack file`);
     }
-    if (status !== 401 && status !== 403) return unchecked(`${host} answers HTTP ${status}`);
-    return unchecked(`${host} admits no client without an account (HTTP ${status})`);
+    const isDenied = status === 401 || status === 403;
+    return unchecked(`${host} ${isDenied ? 'admits no client without an account:' : 'answers'} HTTP ${status}`);
   } catch (cause) {
     if (!(cause instanceof UserError)) throw cause;
     return unchecked(cause.message);

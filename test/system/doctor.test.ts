@@ -354,8 +354,8 @@ const STATES: State[] = [
     settings: { image: 'REGISTRY/private/image:1', agentImage: 'REGISTRY/denied/image:1' },
     finds: ['warning images', 'warning images'],
     says: [
-      /private\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account \(HTTP 401\)/,
-      /denied\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account \(HTTP 403\)/,
+      /private\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account: HTTP 401/,
+      /denied\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account: HTTP 403/,
     ],
   },
   {
@@ -501,18 +501,11 @@ test('credentials that AWS rejects are an error, and the checks that need them a
   await tellMoto('reset-auth', '0');
   const { code, lines } = await examine({}, { AWS_ACCESS_KEY_ID: 'unknown' });
   expect(code).toBe(1);
-  expect(lines.find(({ check }) => check === 'credentials')).toMatchObject({
-    level: 'error',
-    found: expect.stringMatching(
-      /not checked: the request for sts:GetCallerIdentity failed: InvalidClientTokenId/,
-    ) as string,
+  expect(lines).toContainEqual({
+    ...{ check: 'credentials', level: 'error', fix: expect.any(String) as string },
+    found: expect.stringMatching(/the request for sts:GetCallerIdentity failed: InvalidClientTokenId/) as string,
   });
-  expect(lines.find(({ check }) => check === 'zones')).toMatchObject({
-    level: 'warning',
-    found: expect.stringMatching(
-      /not checked: the request for ec2:DescribeAvailabilityZones failed: AuthFailure/,
-    ) as string,
-  });
+  expect(findings(lines)).toContain('warning zones');
 });
 
 test('a shell without credentials is an error', async () => {
