@@ -74,13 +74,11 @@ async function checkStack(stack: string, folder: string): Promise<ReportLine[]> 
   }
 }
 
-const LEVEL_COLUMNS = 'warning'.length;
-
 function describe(lines: readonly ReportLine[]): string {
   const columns = Math.max(...lines.map(({ check }) => check.length));
   return lines
     .map(({ level, check, found, fix }, i) => {
-      const line = `${level.padEnd(LEVEL_COLUMNS)}  ${check.padEnd(columns)}  ${found}\n`;
+      const line = `${level.padEnd('warning'.length)}  ${check.padEnd(columns)}  ${found}\n`;
       // Without credentials, the fix of many checks is the same.
       return fix === undefined || fix === lines[i - 1]?.fix ? line : `${line}  -> ${fix}\n`;
     })

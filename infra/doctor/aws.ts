@@ -39,7 +39,6 @@ export interface Quota {
 /** What the doctor reads, in the region of the stack. Every method may throw a UserError. */
 export type Aws = Omit<Awaited<ReturnType<typeof openAws>>, 'close'>;
 
-const S3_ATTEMPTS = 2;
 /** Limits for one request, in ms. Shorter than the time for one check, so that a lost request is sent again. */
 const TIMEOUTS = { connectionTimeout: 4000, requestTimeout: 8000, throwOnRequestTimeout: true };
 
@@ -175,7 +174,7 @@ export async function openAws(region: string, identity: AwsIdentity) {
      */
     readBucket: async (bucket: string, bucketRegion: string, prefix: string) => {
       const credentials = await config.credentials();
-      const store = new S3Store({ bucket, region: bucketRegion, credentials, attempts: S3_ATTEMPTS });
+      const store = new S3Store({ bucket, region: bucketRegion, credentials, attempts: 2 });
       closing.signal.addEventListener('abort', () => store.close());
       await ask('s3:ListBucket', () => store.list(prefix));
       return ask('s3:GetBucketVersioning', () => store.isVersioned());

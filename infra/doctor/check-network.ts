@@ -86,7 +86,7 @@ function judgeSubnets(vpcId: string, ids: readonly string[], existing: readonly 
   );
 }
 
-/** The number that EKS recommends for itself in each subnet (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html), from memory. */
+/** EKS recommends it for itself in each subnet (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html), from memory. */
 const FEWEST_ADDRESSES = 16;
 const INTERNAL_TAG = 'kubernetes.io/role/internal-elb';
 
@@ -162,7 +162,6 @@ export const requestIncrease = ({ service, code }: Quota, value: number, region:
 
 /** A server of AWS that answers with the address from which a request arrives. */
 const CHECK_IP = 'https://checkip.amazonaws.com';
-/** Replaces the server, in a network that does not reach it. */
 const VARIABLE = 'TRITON_CHECKIP_URL';
 
 /** Whether the Kubernetes API of the cluster admits the address of this machine, which "pulumi up" needs. */
