@@ -66,8 +66,7 @@ export class Value {
 
   /** The value as a number, or the numbers that stand for a missing and for an unknown value. */
   number(missing: number, unknown: number): number {
-    if (this.isUnknown()) return unknown;
-    return this.isMissing() ? missing : Number(this.raw);
+    return this.isUnknown() ? unknown : Number(this.raw ?? missing);
   }
 
   /** Parses the value if it is JSON text; an object is returned unchanged. */

@@ -17,8 +17,7 @@ export const modelRules: readonly Rule[] = [
       'Only roles for tokens of publishers write objects of S3. Replicas, nodes and AWS services do not, because replicas run what is in the bucket.',
     applies: POLICIES,
     checkInStack: (resource, report, stack) => {
-      const others = getRoles(resource, stack).filter((role) => ['pods', 'other'].includes(getTrust(role)));
-      if (others.length === 0) return;
+      if (!getRoles(resource, stack).some((role) => ['pods', 'other'].includes(getTrust(role)))) return;
       for (const action of s3Actions(resource).filter((one) => !isRead(one))) {
         report(action, 'grant it to the role of the publisher only');
       }
@@ -37,7 +36,7 @@ export const modelRules: readonly Rule[] = [
     },
   },
   {
-    name: 'models-not-by-managed-policy',
+    name: 'no-managed-bucket-access',
     description: 'No role has a policy of AWS that allows access to every bucket.',
     applies: [ATTACHMENT, ROLE],
     check: ({ type, props }, report) => {
@@ -55,14 +54,12 @@ export const modelRules: readonly Rule[] = [
     check: ({ props }, report) => {
       for (const statement of getAllowed(props.at('policy'))) {
         const principals = getPrincipals(statement).filter(({ path }) => !path.includes('.Principal.Service'));
-        if (principals.length === 0) continue;
         for (const at of principals) {
-          const text = at.text();
-          if (text !== undefined && !iamArn('role').test(text)) report(at, 'name the roles that need access');
+          if (!at.isUnknown() && !iamArn('role').test(at.text() ?? '')) report(at, 'name the roles that need access');
         }
-        for (const at of getActions(statement).filter((one) => !one.isUnknown() && !isRead(one))) {
+        const writes = getActions(statement).filter((action) => !action.isUnknown() && !isRead(action));
+        for (const at of principals.length === 0 ? [] : writes)
           report(at, 'grant it to the role of the publisher only');
-        }
       }
     },
   },
@@ -135,7 +132,6 @@ function getTrust(role: Resource): 'pods' | 'publishers' | 'other' | 'unknown' {
   const kinds = getAllowed(policy).map((statement) => {
     const condition = statement.at('Condition');
     const subjects = getCondition(statement, ':sub');
-    if (getPrincipals(statement).some((principal) => principal.is('pods.eks.amazonaws.com'))) return 'pods';
     if ([statement.at('Principal'), condition, ...subjects].some((value) => value.isUnknown())) return 'unknown';
     if (statement.at('Principal.Federated').isMissing()) return 'other';
     return subjects.some((subject) => subject.text()?.startsWith('system:serviceaccount:')) ? 'pods' : 'publishers';
@@ -151,7 +147,7 @@ const getAllowed = (policy: Value): Value[] =>
     .items()
     .filter((statement) => statement.at('Effect').is('Allow'));
 
-/** The actions that a statement allows. All but those of NotAction are allowed too, so NotAction counts as an action. */
+/** The actions that a statement allows. NotAction counts as an action, because it allows all others. */
 const getActions = (statement: Value): Value[] =>
   ['Action', 'NotAction'].flatMap((property) => statement.at(property).items());
 

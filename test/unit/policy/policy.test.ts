@@ -227,7 +227,7 @@ const MUTANTS: readonly (readonly [string, StackName, string, readonly Mutant[]]
     [['policy Statement 0 Action', ['s3:Get*'], 'is "s3:Get*"; grant']],
   ],
   [
-    'models-not-by-managed-policy',
+    'no-managed-bucket-access',
     'prod',
     'RolePolicyAttachment cluster-control-plane-AmazonEKSClusterPolicy',
     ['AmazonS3FullAccess', 'AdministratorAccess', 'ReadOnlyAccess'].map((policy): Mutant => [
@@ -237,7 +237,7 @@ const MUTANTS: readonly (readonly [string, StackName, string, readonly Mutant[]]
     ]),
   ],
   [
-    'models-not-by-managed-policy',
+    'no-managed-bucket-access',
     'prod',
     'Role server',
     [['managedPolicyArns', [`${MANAGED}/AmazonS3ReadOnlyAccess`], 'write a policy']],
@@ -290,6 +290,24 @@ test.each(
     return { ...resource, inputs: changed(resource.inputs, path.split(' '), change) as RegisteredResource['inputs'] };
   });
   expect(violations(rule, mutant).join('\n')).toContain(message);
+});
+
+test('models-written-by-publishers finds a policy through its attachment to a role', async () => {
+  const stack = (await getStack('prod')).map((resource) => {
+    const { name, type, inputs, propertyDependencies } = resource;
+    if (type !== 'aws:iam/rolePolicy:RolePolicy' || name !== 'server') return resource;
+    const policy = { ...resource, type: 'aws:iam/policy:Policy', inputs: { policy: INLINE.policy } };
+    const { role = [] } = propertyDependencies;
+    const links = { role, policyArn: [policy.urn] };
+    const attachment = { ...resource, type: `${type}Attachment`.replace('y:', 'yAttachment:'), urn: 'a', inputs };
+    return [
+      { ...policy, propertyDependencies: {} },
+      { ...attachment, propertyDependencies: links },
+    ];
+  });
+  expect(violations('models-written-by-publishers', stack.flat()).join()).toContain(
+    'Policy "server": policy.Statement',
+  );
 });
 
 test('each rule has a mutant, a unique name, and a description that is a sentence', () => {
