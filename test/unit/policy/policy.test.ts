@@ -100,6 +100,7 @@ const TRUST = 'assumeRolePolicy Statement 0';
 const SUBJECT = `${TRUST} Condition StringEquals token.actions.githubusercontent.com:sub`;
 const AUDIENCE = `${TRUST} Condition StringEquals oidc.eks.us-east-1.amazonaws.com/id/A1B2C3:aud`;
 const ALB = 'metadata annotations alb.ingress.kubernetes.io';
+const ATTACHMENT = 'aws:iam/rolePolicyAttachment:RolePolicyAttachment';
 const MANAGED = 'arn:aws:iam::aws:policy';
 const INLINE = { policy: '{"Statement":{"Effect":"Allow","Action":"s3:*"}}' };
 const without = (pattern: RegExp) => (list: string[]) => list.filter((one) => !pattern.test(one));
@@ -299,7 +300,7 @@ test('models-written-by-publishers finds a policy through its attachment to a ro
     const policy = { ...resource, type: 'aws:iam/policy:Policy', inputs: { policy: INLINE.policy } };
     const { role = [] } = propertyDependencies;
     const links = { role, policyArn: [policy.urn] };
-    const attachment = { ...resource, type: `${type}Attachment`.replace('y:', 'yAttachment:'), urn: 'a', inputs };
+    const attachment = { ...resource, type: ATTACHMENT, urn: 'a', inputs };
     return [
       { ...policy, propertyDependencies: {} },
       { ...attachment, propertyDependencies: links },
