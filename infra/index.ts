@@ -5,13 +5,7 @@ import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects'
 import { useMirror, type ImageId } from './images/use-mirror';
 import { asRunError, toRunError } from './run-error';
 import { readSettings } from './settings';
-import {
-  getServedChanges,
-  isLoadBalancerClassChanged,
-  keepPublisher,
-  liveClusterName,
-  refuseToDropNamespace,
-} from './served-changes';
+import { getServedChanges, isLoadBalancerClassChanged, refuseToDropNamespace } from './served-changes';
 import { program } from './stack';
 import { getSpotNotes, getWarnings } from './warnings';
 
@@ -22,9 +16,6 @@ export = async (): Promise<object> => {
   if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
   toRunError(() => refuseToDropNamespace(state, settings));
   for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
-  const { cluster, publisher } = settings;
-  if (cluster.kind === 'create' && cluster.hasDefaultName) cluster.liveName = liveClusterName(state);
-  if (publisher !== undefined) Object.assign(publisher, keepPublisher(state, publisher));
   const { exposure } = settings.triton;
   // A load balancer that moves to another namespace or cluster serves until its replacement does.
   if (exposure.kind === 'internal-load-balancer') {

@@ -3,7 +3,7 @@ import { getServer, readKubeconfig } from './cluster/kubeconfig';
 import type { StateResources } from './cluster/live-objects';
 import { nodeDrainTime } from './gpu/gpu-node-pool-spec';
 import { GPU_POOL_LABEL } from './gpu/gpu-labels';
-import type { GpuNodePoolSettings, PublisherSettings, Settings } from './settings/types';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { COMPONENT_NAME } from './settings/triton';
 import { DEFAULTS } from './triton/limits';
 import { labels } from './triton/names';
@@ -31,13 +31,6 @@ class LiveStack {
       .map(({ outputs }) => outputs);
   }
 
-  /** The resources of a type that are direct children of a component. */
-  childrenOf(component: string, type: string): Record<string, unknown>[] {
-    return Object.entries(this.state)
-      .filter(([urn]) => urn.split('::')[2]?.endsWith(`${component}$${type}`) === true)
-      .map(([, { outputs }]) => outputs);
-  }
-
   /** A property of the only resource of a type, by its path. */
   get(type: string, ...path: string[]): string | undefined {
     const value = path.reduce<unknown>(
@@ -63,8 +56,6 @@ const SERVICE = 'kubernetes:core/v1:Service';
 const INGRESS = 'kubernetes:networking.k8s.io/v1:Ingress';
 const DEPLOYMENT = 'kubernetes:apps/v1:Deployment';
 const STACK = 'pulumi:pulumi:Stack';
-const OIDC_PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
-const ROLE = 'aws:iam/role:Role';
 const KUBERNETES = 'pulumi:providers:kubernetes';
 const NAMESPACE = 'kubernetes:core/v1:Namespace';
 const NODE_POOL = 'kubernetes:karpenter.sh/v1:NodePool';
@@ -82,9 +73,6 @@ const liveClass = (state: LiveStack): string | undefined =>
 
 const nextClass = ({ triton: { exposure } }: Settings): string | undefined =>
   exposure.kind === 'internal-load-balancer' ? (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass) : undefined;
-
-/** The name of the cluster that the stack created; undefined if there is none. */
-export const liveClusterName = (state: StateResources): string | undefined => new LiveStack(state).get(CLUSTER, 'name');
 
 /**
  * Refuses another namespace together with `createNamespace: false` in a protected stack: Pulumi would delete the namespace
@@ -119,23 +107,6 @@ export function isLoadBalancerClassChanged(state: StateResources, settings: Sett
   return live !== undefined && live !== nextClass(settings);
 }
 
-/**
- * What a stack keeps for its publishers: the role, also if its subjects are examples, because the role may be protected;
- * and the provider that this stack created, because other stacks may use it.
- */
-export function keepPublisher(
-  state: StateResources,
-  { providerArn, createProvider = false }: PublisherSettings,
-): Pick<PublisherSettings, 'isLive' | 'createProvider'> {
-  const live = new LiveStack(state);
-  const [provider] = live.childrenOf('PublisherRole', OIDC_PROVIDER);
-  const isKept = provider !== undefined && (providerArn === undefined || providerArn === provider['arn']);
-  return {
-    isLive: live.childrenOf('PublisherRole', ROLE).length > 0,
-    createProvider: createProvider || isKept,
-  };
-}
-
 const SERVED: readonly ServedSetting[] = [
   {
     setting: 'aws:region',
@@ -166,10 +137,7 @@ const SERVED: readonly ServedSetting[] = [
   {
     setting: 'clusterName',
     live: (state) => state.get(CLUSTER, 'name'),
-    next: (settings) => {
-      const cluster = created(settings);
-      return cluster?.hasDefaultName === true ? undefined : cluster?.name;
-    },
+    next: (settings) => created(settings)?.name,
     effect:
       'creates another cluster with its own replicas, and then deletes the present one: clients and publishers need the new addresses. With autoscaling it starts with minReplicas: raise them to the present number first',
   },

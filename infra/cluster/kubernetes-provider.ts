@@ -32,9 +32,6 @@ export function existingAccess(
   };
 }
 
-/** Name of the provider in earlier versions of this package, for every cluster. */
-const FORMER_NAME = 'kubernetes';
-
 /**
  * The provider for Kubernetes objects. Each cluster has a provider of its own: Pulumi replaces the objects of a provider
  * only in the update that replaces the provider. If that update fails half way, the next one would take the objects that
@@ -42,20 +39,16 @@ const FORMER_NAME = 'kubernetes';
  * @param access may be undefined only with `renderTo`
  * @param renderTo folder to write the objects to as YAML, instead of applying them to a cluster
  */
-export function kubernetesProvider(
-  access: ClusterAccess | undefined,
-  renderTo: string | undefined,
-  options: pulumi.ResourceOptions,
-): Provider {
+export function kubernetesProvider(access: ClusterAccess | undefined, renderTo: string | undefined): Provider {
   if (renderTo !== undefined) {
-    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.project, renderTo) }, options);
+    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.project, renderTo) });
   }
   if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
-  const [name, ...formerNames] = access.names.map(providerName) as [string, ...string[]];
+  const [name, ...otherNames] = access.names.map(providerName) as [string, ...string[]];
   return new Provider(
     name,
     { kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText, clusterIdentifier: access.clusterIdentifier },
-    { ...options, aliases: [...formerNames, FORMER_NAME].map((former) => ({ name: former })) },
+    { aliases: otherNames.map((other) => ({ name: other })) },
   );
 }
 

@@ -62,7 +62,6 @@ export function clusterSettings(
   return {
     kind: 'create',
     name: values.clusterName ?? `triton-${stack}`,
-    hasDefaultName: values.clusterName === undefined,
     version: values.kubernetesVersion,
     support: values.kubernetesSupport,
     autoMode: values.autoMode,
@@ -77,7 +76,7 @@ export function clusterSettings(
 }
 
 function networkSettings(values: ConfigValues, region: string | undefined, problems: ProblemList): NetworkSettings {
-  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones, subnetRanges: order } = values;
+  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones } = values;
   if (vpcId !== undefined) {
     if (privateSubnetIds.length < FEWEST_ZONES) {
       problems.add('privateSubnetIds', `has ${privateSubnetIds.length} subnets`, {
@@ -99,17 +98,17 @@ function networkSettings(values: ConfigValues, region: string | undefined, probl
     });
   } else {
     try {
-      subnetRanges(cidr, zones, order);
+      subnetRanges(cidr, zones);
     } catch (error) {
       problems.add('vpcCidr', `is ${cidr}: ${(error as Error).message}`, { allowed: 'from /16 to /20, "10.0.0.0/16"' });
     }
   }
-  const unplaced = order === 'by-zone' ? zonesWithoutRange(zones) : [];
+  const unplaced = zonesWithoutRange(zones);
   if (unplaced.length > 0) {
-    problems.add('subnetRanges', `is by-zone, but there is no range for ${unplaced.join(', ')}`, {
-      allowed: 'zones whose letter is from a to g, or by-position',
+    problems.add('availabilityZones', `has ${unplaced.join(', ')}, for which the VPC has no range`, {
+      allowed: 'zones whose letter is from a to g',
     });
   }
   const { natGateways, flowLogDays } = values;
-  return { kind: 'create', cidr, zones, subnetRanges: order, natGateways, flowLogDays };
+  return { kind: 'create', cidr, zones, natGateways, flowLogDays };
 }

@@ -1,4 +1,4 @@
-import { cidrFault, RANGE_ORDERS } from '../network/cidr';
+import { cidrFault } from '../network/cidr';
 import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
@@ -61,14 +61,7 @@ const CLUSTER_FIELDS = {
     allowed: 'a zone, "us-east-1a"',
     default: [],
     description:
-      'Availability zones of the created VPC: 2 to 6, usually 3. Append a new zone at the end of the list, so that existing subnets keep their ranges; only with subnetRanges by-zone may a zone be removed that is not the last.',
-  },
-  subnetRanges: {
-    kind: 'choice',
-    choices: RANGE_ORDERS,
-    default: 'by-position',
-    description:
-      'How the zones of the created VPC get their ranges. by-zone: by the letter of the zone (a to g), so that any zone can be removed; use it for new stacks. by-position: by the position in availabilityZones, as in existing stacks. If these zones begin with a and leave out no letter, a change to by-zone changes no resource.',
+      'Availability zones of the created VPC: 2 to 6, usually 3. A zone can be added or removed later; the subnets of the others stay.',
   },
   natGateways: {
     kind: 'choice',

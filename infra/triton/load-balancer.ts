@@ -5,7 +5,7 @@ import { DEFAULTS } from './limits';
 import { tagsAnnotation } from './load-balancer-tags';
 import { labels, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import { servicePorts, SET_BY_KUBERNETES } from './service';
+import { servicePorts } from './service';
 import { rolloutTimeouts } from './timeouts';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
@@ -61,7 +61,6 @@ export function createLoadBalancer(
       ...options,
       // Pulumi waits until the health checks of the pods succeed.
       customTimeouts: rolloutTimeouts(settings),
-      ignoreChanges: SET_BY_KUBERNETES,
       // Kubernetes rejects another class.
       replaceOnChanges: ['spec.loadBalancerClass'],
       deleteBeforeReplace: exposure.deleteBeforeReplace ?? true,

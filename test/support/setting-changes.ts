@@ -111,10 +111,8 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
     requests: 'fail: EKS moves no cluster to another VPC',
   }),
   auto('availabilityZones', ['us-east-1a', 'us-east-1c'], {
-    advice: 'with `subnetRanges: by-position` only the last zone can be removed',
     requests: 'served, if the replicas in the zone find GPUs elsewhere',
   }),
-  auto('subnetRanges', 'by-position', { advice: 'only for zones that begin with a and leave out no letter' }),
   auto('natGateways', 'per-zone'),
   auto('flowLogDays', 30),
   auto('cluster', 'existing', {

@@ -5,7 +5,6 @@ import { CONFIG_FIELDS } from '../../../infra/settings/config';
 import {
   getServedChanges,
   isLoadBalancerClassChanged,
-  keepPublisher,
   refuseToDropNamespace,
   SERVED_SETTINGS,
 } from '../../../infra/served-changes';
@@ -167,21 +166,6 @@ test('getServedChanges reports another region, another load balancer, and one th
   expect(getServedChanges(kept('staging'), elsewhere)).toEqual([
     expect.stringMatching(/^aws:region us-east-1 -> eu-west-1 replaces every resource/),
   ]);
-});
-
-test('keepPublisher keeps the role and the provider that the stack created for publishers, and no other provider', () => {
-  const account = 'arn:aws:iam::123456789012:oidc-provider';
-  const own = `${account}/token.actions.githubusercontent.com`;
-  const ofPods = `${account}/oidc.eks.us-east-1.amazonaws.com/id/16B8DC1FB45A401EB51F677C9B9ADED1`;
-  const keep = (state: StateResources, providerArn?: string): object =>
-    keepPublisher(state, { subjects: [], prunerSubjects: [], issuer: '', audience: '', providerArn });
-  for (const arn of [undefined, own]) {
-    expect(keep(kept('prod'), arn)).toEqual({ isLive: true, createProvider: true });
-  }
-  for (const arn of [`${account}/gitlab.example.com`, ofPods]) {
-    expect(keep(kept('prod'), arn)).toEqual({ isLive: true, createProvider: false });
-  }
-  expect(keep(kept('existing'))).toEqual({ isLive: false, createProvider: false });
 });
 
 test('getServedChanges reports another address of the API server, unless clusterIdentifier is set', () => {

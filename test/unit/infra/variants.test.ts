@@ -407,11 +407,6 @@ test('clusterAdmins creates access entries, also for two administrators of the s
     })),
   );
   expect(new Set(associations.map(({ name }) => name)).size).toBe(2);
-  // The names of earlier versions, with which existing entries are kept.
-  expect(associations.map(({ formerNames }) => formerNames.includes('triton-staging-cluster-admin-ops'))).toEqual([
-    true,
-    false,
-  ]);
   // An administrator is admitted until everything in the cluster is deleted.
   for (const component of ['TritonServer', 'GpuNodes']) {
     const { dependencies } = made.only(`triton-serving:infra:${component}`);
