@@ -1,9 +1,7 @@
 import { join } from 'node:path';
-import { getImages } from '@pulumi/aws/ecr/getImages';
 import * as pulumi from '@pulumi/pulumi';
 import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
-import { useMirror, type ImageId } from './images/use-mirror';
-import { asRunError, toRunError } from './run-error';
+import { toRunError } from './run-error';
 import { readSettings } from './settings';
 import { getServedChanges, isLoadBalancerClassChanged, refuseToDropNamespace } from './served-changes';
 import { program } from './stack';
@@ -21,20 +19,10 @@ export = async (): Promise<object> => {
   if (exposure.kind === 'internal-load-balancer') {
     exposure.deleteBeforeReplace = isLoadBalancerClassChanged(state, settings);
   }
-  const listImages = async (repositoryName: string): Promise<ImageId[]> => {
-    // Undefined for an empty repository, other than the type says.
-    const { imageIds } = (await getImages({ repositoryName })) as { imageIds?: ImageId[] };
-    return imageIds ?? [];
-  };
-  const mirror = await useMirror(settings, state, listImages).catch((error: unknown) => {
-    throw asRunError(error);
-  });
-  // The settings name the releases of the images; the names of copies do not.
   const warnings = toRunError(() => getWarnings(settings, new Date()));
-  if (mirror.warning !== undefined) warnings.push(mirror.warning);
   for (const warning of warnings) void pulumi.log.warn(warning);
   for (const note of getSpotNotes(settings)) void pulumi.log.info(note);
-  const outputs = toRunError(() => program(mirror.settings));
+  const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { modelWarnings } = await import('./model-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');

@@ -11,8 +11,6 @@ import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
 import { ModelRepository } from './storage/model-repository';
 import { Network } from './network/network';
-import { ImageMirror } from './images/image-mirror';
-import { mirroredImages } from './images/mirrored-image';
 import { getPartition } from './iam/policy-document';
 import { PublisherRole } from './iam/publisher-role';
 import type { RepositoryRef } from './iam/repository-policies';
@@ -37,10 +35,6 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
-  if (settings.mirrorImages) {
-    const repositories = mirroredImages(settings).map((image) => image.repository);
-    new ImageMirror('images', { repositories, protect: settings.protect });
-  }
   const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo);
   const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(

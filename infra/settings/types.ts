@@ -118,8 +118,6 @@ export interface Settings {
   /** If undefined, no publisher role is created. */
   publisher: PublisherSettings | undefined;
   triton: TritonSettings;
-  /** Whether pods pull their images from ECR repositories of this stack. */
-  mirrorImages: boolean;
   /** If undefined, Pulumi applies the Kubernetes objects. */
   renderManifestsTo: string | undefined;
 }

@@ -229,7 +229,6 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
   auto('createNamespace', false),
   auto('image', 'nvcr.io/nvidia/tritonserver:26.01-py3'),
   auto('agentImage', 'registry.example/node:24.1.0'),
-  auto('mirrorImages', true, { advice: 'run `npm run mirror-image`, and then `pulumi up` again' }),
   auto('replicas', 3),
   existing('gpusPerPod', 0, { advice: 'no model may need a GPU' }),
   existing('nodeSelector', { disk: 'fast' }),
