@@ -1,16 +1,15 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import type { KubernetesObject, V1Deployment } from '@kubernetes/client-node';
-import { load } from 'js-yaml';
 import { exec } from '../../src/core/exec';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
 import { runEnded } from '../support/interrupted-update';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { runBlock, whyMissing } from '../support/doc-commands';
+import { whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 import { defineStubCrds } from '../support/stub-crds';
@@ -275,32 +274,6 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
       await rolledOut();
       expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
       await stack.preview('--refresh', '--expect-no-changes');
-    },
-    STEP_MS,
-  );
-
-  test(
-    'the commands of docs/ci.md name the object to which someone added a rule, which Pulumi does not find',
-    async () => {
-      const changed = (): Promise<string> => runBlock('ci.md', stack, 'STACK=prod # what others changed', {});
-      const { jobs } = load(readFileSync('.github/workflows/drift.yml', 'utf8')) as {
-        jobs: { drift: { steps: { run?: string }[] } };
-      };
-      const env = { ...stack.env, STACK: stack.name, KUBECONFIG: join(scratch.directory, 'drift') };
-      // As GitHub runs a step.
-      const step = (): Promise<unknown> =>
-        exec('bash', ['-e', '-c', jobs.drift.steps.at(-1)?.run ?? 'false'], { cwd: stack.directory, env });
-      expect(await changed()).toBe('');
-      await step();
-      const rule = { op: 'add', path: '/spec/ingress/-', value: { from: [{ ipBlock: { cidr: '0.0.0.0/0' } }] } };
-      const patch = ['--type=json', '--field-manager=someone', '--patch', JSON.stringify([rule])];
-      await kubectl('patch', 'networkpolicy/triton', ...patch);
-      await stack.preview('--refresh', '--expect-no-changes');
-      expect(await changed()).toBe('NetworkPolicy triton: someone\n');
-      await expect(step()).rejects.toMatchObject({ output: { stdout: 'NetworkPolicy triton: someone\n' } });
-      await kubectl('delete', 'networkpolicy/triton');
-      await stack.up('--refresh');
-      expect(await changed()).toBe('');
     },
     STEP_MS,
   );
