@@ -27,9 +27,9 @@ const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
 const CLUSTER_FIELDS = {
   protect: {
     kind: 'boolean',
-    default: false,
+    default: true,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. To delete one of these resources, or for a stack of experiments, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
   },
   vpcId: {
     kind: 'string',

@@ -23,12 +23,10 @@ export function createLoadBalancer(
   { settings, namespace, options }: ComponentContext,
   exposure: LoadBalancer,
 ): pulumi.Output<string | undefined> {
-  const name = `${settings.name}-internal`;
   const service = new Service(
-    name,
+    `${settings.name}-internal`,
     {
       metadata: {
-        name,
         namespace,
         labels: labels(settings.name),
         annotations: {
@@ -61,9 +59,8 @@ export function createLoadBalancer(
       ...options,
       // Pulumi waits until the health checks of the pods succeed.
       customTimeouts: rolloutTimeouts(settings),
-      // Kubernetes rejects another class.
+      // Kubernetes rejects another class. The name is generated, so the old load balancer serves until the new one does.
       replaceOnChanges: ['spec.loadBalancerClass'],
-      deleteBeforeReplace: exposure.deleteBeforeReplace ?? true,
     },
   );
   return service.status.apply((status: unknown) => {

@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
-import type { KubernetesObject, V1Deployment } from '@kubernetes/client-node';
+import type { KubernetesObject, V1Deployment, V1Service } from '@kubernetes/client-node';
 import { exec } from '../../src/core/exec';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
 import { runEnded } from '../support/interrupted-update';
+import { serveLoadBalancers } from '../support/load-balancers';
 import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
@@ -193,32 +194,28 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
   );
 
   test(
-    'another class of the load balancer replaces the Service',
+    'another class of the load balancer creates the new Service before the old one is deleted',
     async () => {
-      const service = { name: 'triton-internal', namespace: NAMESPACE };
-      // In place of the controller of the class.
-      const controller = setInterval(() => {
-        const status = { loadBalancer: { ingress: [{ hostname: 'lb.example.com' }] } };
-        void plane.client.core
-          .readNamespacedService(service)
-          .then((found) =>
-            plane.client.core.replaceNamespacedServiceStatus({ ...service, body: Object.assign(found, { status }) }),
-          )
-          .catch(() => undefined);
-      }, 500);
-      scratch.defer(() => clearInterval(controller));
+      const services = async (): Promise<V1Service[]> =>
+        (await plane.client.core.listNamespacedService({ namespace: NAMESPACE })).items.filter(
+          ({ spec }) => spec?.type === 'LoadBalancer',
+        );
+      serveLoadBalancers(plane, scratch);
       stack.configure(LOAD_BALANCER);
       expect(await stack.preview()).not.toContain('unknown:8000');
       await stack.up();
-      expect(await stack.outputs()).toMatchObject({ externalUrl: 'http://lb.example.com:8000' });
+      const [first] = await services();
+      const { externalUrl } = await stack.outputs();
+      expect(externalUrl).toMatch(/^http:\/\/.+:8000$/);
 
       stack.configure({ loadBalancerClass: 'service.k8s.aws/nlb' });
       const steps = (await stack.changes()).filter(({ urn }) => urn.endsWith('::triton-internal'));
-      expect(steps.map(({ op }) => op)).toEqual(['delete-replaced', 'replace', 'create-replacement']);
+      expect(steps.map(({ op }) => op)).toEqual(['create-replacement', 'replace', 'delete-replaced']);
       await stack.up();
-      expect((await plane.client.core.readNamespacedService(service)).spec?.loadBalancerClass).toBe(
-        'service.k8s.aws/nlb',
-      );
+      const [second, ...others] = await services();
+      expect(others).toEqual([]);
+      expect(second?.spec?.loadBalancerClass).toBe('service.k8s.aws/nlb');
+      expect(second?.metadata?.name).not.toBe(first?.metadata?.name);
       stack.configure({
         exposure: undefined,
         clientCidrs: undefined,
@@ -226,7 +223,6 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
         loadBalancerClass: undefined,
       });
       await stack.up();
-      clearInterval(controller);
     },
     STEP_MS,
   );

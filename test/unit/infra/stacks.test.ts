@@ -425,6 +425,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(retained.map(({ type, name }) => `${type} ${name}`).sort()).toEqual([
       'aws:iam/openIdConnectProvider:OpenIdConnectProvider publisher-issuer',
       `kubernetes:core/v1:ConfigMapPatch gpu-network-policies`,
+      ...(stack === 'prod' ? ['kubernetes:core/v1:Namespace triton'] : []),
       'kubernetes:networking.k8s.io/v1:NetworkPolicy triton-default-deny',
     ]);
   });
