@@ -35,7 +35,7 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
-  const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo);
+  const kubernetes = kubernetesProvider(cluster.access);
   const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
@@ -56,7 +56,6 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     {
       ...settings.triton,
       ...onGpuNodes(settings),
-      omitReplicas: settings.renderManifestsTo !== undefined,
       // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
       loadBalancerTags: settings.cluster.kind === 'create' ? settings.tags : {},
       modelRepository: repository.url,
@@ -74,18 +73,14 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const { namespace } = settings.triton;
   if (!namespace.create) Namespace.get(COMPONENT_NAME, namespace.name, { parent: triton });
   const publisher = getPublisher(settings, cluster, repository);
-  // Publishing needs either all three of these outputs or none.
-  const publishing = cluster.access && {
-    kubeconfig: cluster.access.kubeconfigText,
-    namespace: triton.namespace,
-    podSelector: triton.podSelector,
-  };
   // Without undefined outputs, because Pulumi warns about each of them.
   return defined({
     modelRepository: repository.url,
     region: settings.modelRepository.region,
     endpointUrl: repository.endpointUrl,
-    ...publishing,
+    kubeconfig: cluster.access.kubeconfigText,
+    namespace: triton.namespace,
+    podSelector: triton.podSelector,
     clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
@@ -101,8 +96,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
 const getTitle = ({ stack }: Settings, name: string): string => `triton-${stack}-${name}`;
 
 interface PlacedCluster {
-  /** Undefined for an existing cluster to which nothing is applied. */
-  access: ClusterAccess | undefined;
+  access: ClusterAccess;
   /** If undefined, pods cannot assume IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;
   /** Only for a cluster that this program creates. */
@@ -113,10 +107,7 @@ interface PlacedCluster {
 function getCluster(settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
     const { kubeconfig, context, identifier, oidcProviderArn } = settings.cluster;
-    // Rendering manifests needs no cluster. A kubeconfig that is set nevertheless is for publishing.
-    const isNeeded = settings.renderManifestsTo === undefined || kubeconfig !== undefined;
-    const access = isNeeded ? existingAccess(kubeconfig, context, identifier) : undefined;
-    return { access, oidcProviderArn, ready: [] };
+    return { access: existingAccess(kubeconfig, context, identifier), oidcProviderArn, ready: [] };
   }
   return newCluster(settings, settings.cluster);
 }

@@ -22,8 +22,7 @@ export function clusterSettings(
     if (values.vpcId !== undefined) {
       problems.add('vpcId', 'is set, but the cluster exists already', { hint: 'remove it' });
     }
-    const isApplied = values.renderManifestsTo === undefined;
-    if (isApplied && values.kubeconfig === undefined && values.kubeContext === undefined) {
+    if (values.kubeconfig === undefined && values.kubeContext === undefined) {
       problems.add('kubeContext', 'is missing, and kubeconfig too', {
         allowed: 'a context of your kubeconfig, or the setting kubeconfig',
         hint: 'the current context is never used by default, because it may belong to another cluster',

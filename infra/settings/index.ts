@@ -43,7 +43,6 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     modelRepository: modelRepositorySettings(values, region, problems),
     publisher: publisherSettings(values, problems),
     triton: tritonSettings(values, source.encrypted, problems),
-    renderManifestsTo: values.renderManifestsTo,
   };
   // The checks of pools rely on these facts.
   if (checkGivenFacts(values.instanceTypeFacts, problems)) checkPools(settings, values.modelGpus, problems);

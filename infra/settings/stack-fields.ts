@@ -190,12 +190,6 @@ const CLUSTER_FIELDS = {
     description:
       'ARN of the IAM provider for the service accounts of the existing EKS cluster. The replicas need it to assume a role; with s3Endpoint they use keys instead.',
   },
-  renderManifestsTo: {
-    kind: 'string',
-    optional: true,
-    description:
-      'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Refused in a stack that applied its objects to a cluster, because Pulumi would delete them there. Empty: Pulumi applies them.',
-  },
   gpuNodePools: {
     kind: 'objectArray',
     fields: POOL_FIELDS,

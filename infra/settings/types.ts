@@ -118,6 +118,4 @@ export interface Settings {
   /** If undefined, no publisher role is created. */
   publisher: PublisherSettings | undefined;
   triton: TritonSettings;
-  /** If undefined, Pulumi applies the Kubernetes objects. */
-  renderManifestsTo: string | undefined;
 }
