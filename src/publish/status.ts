@@ -2,12 +2,12 @@ import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
+import { readGoldenRequests } from '../release/golden';
 import { NO_RELEASE } from '../release/head';
 import { keptPrefix } from '../release/location';
-import type { Manifest } from '../release/manifest';
+import { filesOf, type Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { AgentClient } from './agent-client';
-import { readRequests, storedGolden } from './golden-object';
 import { Releases, type Bucket } from './releases';
 import { requireNoReleases } from './repair-head';
 
@@ -90,7 +90,7 @@ export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =
   );
 
 async function findMissing(current: Manifest | undefined, { store, location }: Bucket): Promise<string[]> {
-  const keys = Object.values(current?.models ?? {}).flatMap(({ files }) => files.map(({ key }) => key));
+  const keys = Object.values(current?.models ?? {}).flatMap((model) => filesOf(model).map(({ key }) => key));
   const prefixes = [`${location.prefix}/`, keptPrefix(location)].filter((prefix) =>
     keys.some((key) => key.startsWith(prefix)),
   );
@@ -129,12 +129,10 @@ const describeServed = (release: string | null, trial: AgentState['trial']): str
 type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 
 /** Reads the golden requests of each model once, for all replicas. */
-function goldenReader({ models }: Manifest, { store, location }: Bucket): ReadGolden {
+function goldenReader({ models }: Manifest, { store }: Bucket): ReadGolden {
   const read = new Map<string, Promise<GoldenRequest[]>>();
   return (model) => {
-    const golden = models[model]?.golden;
-    const reading =
-      read.get(model) ?? readRequests(golden === undefined ? undefined : storedGolden(store, location, golden));
+    const reading = read.get(model) ?? readGoldenRequests(models[model]?.golden, store);
     read.set(model, reading);
     return reading;
   };
