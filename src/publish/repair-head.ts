@@ -47,7 +47,7 @@ export const lostHead = (location: RepositoryLocation): UserError =>
   });
 
 /**
- * Writes head.json again: for the newest release that an agent has read in it, else for the newest one on which another
+ * Writes head.json again if it is missing: for the newest release that an agent has read in it, else for the newest one on which another
  * release is built, because the newest manifest may be that of a release that was refused. Its generation is higher than
  * every one that an agent may have read.
  */
@@ -56,11 +56,7 @@ export async function repairHead(
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
   const base = await head.read();
-  if (base.head !== undefined) {
-    throw new UserError(`${headKey(location)} exists, and names release ${base.head.release}`, {
-      hint: 'there is nothing to repair; "npm run status" compares the replicas with the release',
-    });
-  }
+  if (base.head !== undefined) return base.head;
   const newest = await readNewest(store, location);
   const states = await Promise.all(
     ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
