@@ -13,7 +13,8 @@ const HELP = `Restores an earlier release in S3 and on the replicas. The rollbac
   RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
                              (default: the previous release; after a rollback, the one before the restored release)
   --models A,B               restore only these models; the others stay as they are
-  --repair                   write a lost head.json again, for the release that it named, and the files for other servers
+  --repair                   write head.json again if it is lost, damaged or older than what replicas have read; and
+                             complete the files for servers without an agent
 ${TARGET_HELP}${PUBLISH_HELP}
 Examples:
   npm run rollback -- --stack prod                            # to the previous release
