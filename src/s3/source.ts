@@ -10,22 +10,13 @@ export interface UploadSource {
   /** SHA-256 of each part, if they are known. */
   readonly digests?: readonly Buffer[] | undefined;
   /** Reads `buffer.byteLength` bytes from `start` on. The result may share the memory of `buffer`. */
-  read(start: number, buffer: Buffer): Promise<Uint8Array>;
+  read: (start: number, buffer: Buffer) => Promise<Uint8Array>;
   /** @throws FileChangedError if the file may have changed while it was read */
-  verify(): Promise<void>;
+  verify?: () => Promise<void>;
 }
 
 /** Hint if a file changed while it was read. */
 export const WAIT_FOR_WRITER = 'run the command again when no program writes to the file';
-
-/** Bytes in memory. */
-export function memorySource(body: Uint8Array): UploadSource {
-  return {
-    bytes: body.byteLength,
-    read: (start, buffer) => Promise.resolve(body.subarray(start, start + buffer.byteLength)),
-    verify: () => Promise.resolve(),
-  };
-}
 
 /** Path -> the digests of its parts, and the state of the file that they belong to. An upload needs them again. */
 const hashed = new Map<string, { state: Stats; digests: readonly Buffer[] }>();
@@ -43,7 +34,7 @@ export async function checksumOfFile(path: string, bytes: number): Promise<strin
     for (const { start, bytes: length } of parts) {
       digests.push(sha256(await source.read(start, buffer.subarray(0, length))));
     }
-    await source.verify();
+    await source.verify?.();
     hashed.set(path, { state, digests });
     return checksumOfParts(digests);
   });
