@@ -54,7 +54,7 @@ export async function openAwsSession(
     env: process.env,
   });
   const requestHandler = new NodeHttpHandler({ ...TIMEOUTS, httpsAgent: agent as never });
-  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent, ofAws: true }));
+  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent }));
   const shellCredentials = async (): Promise<Credentials> => source.get();
   const credentials = once(
     roleArn === undefined

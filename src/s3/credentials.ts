@@ -20,8 +20,6 @@ export interface SignInOptions {
   region: string;
   /** Agent for https, which uses the proxy. */
   agent: Agent;
-  /** Whether the credentials are for AWS, not for another S3 API. */
-  ofAws: boolean;
 }
 
 /** A provider is asked at most once in this time, in ms. */
@@ -79,8 +77,8 @@ export class CredentialSource {
     this.askedAt = Date.now();
     this.asking ??= this.askProvider()
       .then((credentials) => (this.current = credentials))
-      .catch(async (error: unknown) => {
-        throw error instanceof UserError ? error : await this.explain(error as NodeJS.ErrnoException);
+      .catch((error: unknown) => {
+        throw error instanceof UserError ? error : this.explain(error as NodeJS.ErrnoException);
       })
       .finally(() => (this.asking = undefined));
     return this.asking;
@@ -104,7 +102,7 @@ export class CredentialSource {
     return (await import('@aws-sdk/credential-provider-node')).defaultProvider(options)();
   }
 
-  private async explain(error: NodeJS.ErrnoException): Promise<CredentialsError> {
+  private explain(error: NodeJS.ErrnoException): CredentialsError {
     const profile = nonEmpty(this.env['AWS_PROFILE']);
     const container = CONTAINER_VARIABLES.find((variable) => nonEmpty(this.env[variable]) !== undefined);
     const name = error.code ?? error.name;
@@ -113,26 +111,19 @@ export class CredentialSource {
     if (profile === undefined && container !== undefined) text = `the service in ${container} provided none`;
     // The command may contain a secret.
     text = text.replace(/^Command failed: .*\n?/, 'credential_process failed: ').trim();
-    const from = profile === undefined ? '' : ` of profile ${profile}`;
-    return new CredentialsError(`cannot obtain the AWS credentials${from}: ${text}`, {
-      hint: error instanceof ProxyError ? error.hint : await this.getAdvice(`${error.name} ${text}`),
-      cause: error,
-    });
-  }
-
-  private async getAdvice(text: string): Promise<string> {
-    const [, advice] = ADVICE.find(([pattern]) => pattern.test(text)) ?? [];
-    if (advice !== undefined) return advice;
-    // AWS's sign-in does not work for other S3 APIs.
-    return (await this.signIn()).ofAws
-      ? `set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}, or use a machine or pod that has a role`
-      : `set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
+    const [, advice = OTHERWISE] = ADVICE.find(([pattern]) => pattern.test(`${error.name} ${text}`)) ?? [];
+    return new CredentialsError(
+      `cannot obtain the AWS credentials${profile === undefined ? '' : ` of profile ${profile}`}: ${text}`,
+      { hint: error instanceof ProxyError ? error.hint : advice, cause: error },
+    );
   }
 }
 
-const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
-
 const CONTAINER_VARIABLES = ['AWS_CONTAINER_CREDENTIALS_FULL_URI', 'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI'];
+
+/** Next step if no provider has credentials. */
+const OTHERWISE =
+  'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or sign in ("aws sso login"), or use a machine or pod that has a role; for "npm run local" use --local';
 
 /** Next step, by the name and text of an error of a provider, STS, SSO or the connection to them. */
 const ADVICE: [pattern: RegExp, advice: string][] = [

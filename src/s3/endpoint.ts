@@ -16,8 +16,6 @@ export interface Settings {
 export interface Endpoint {
   /** URL for messages. */
   url: string;
-  /** Whether the server is AWS, not another S3 API. */
-  ofAws: boolean;
   secure: boolean;
   hostname: string;
   port: number;
@@ -112,15 +110,14 @@ function parseEndpoint(bucket: string, endpointUrl: string, fips = false): Endpo
       hint: 'write --endpoint-url http://HOST:PORT or https://HOST[:PORT]',
     });
   }
-  const ofAws = OF_AWS.test(url.hostname);
-  if (ofAws && fips && !url.hostname.includes('fips')) {
+  if (fips && OF_AWS.test(url.hostname) && !url.hostname.includes('fips')) {
     throw new UserError(`AWS_USE_FIPS_ENDPOINT is true, and the S3 endpoint ${endpointUrl} is no FIPS endpoint`, {
       hint: 'remove --endpoint-url (AWS_ENDPOINT_URL), or set it to an endpoint with "fips" in its name',
     });
   }
   const secure = url.protocol === 'https:';
   return {
-    ...{ url: endpointUrl, ofAws, secure, host: url.host },
+    ...{ url: endpointUrl, secure, host: url.host },
     hostname: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port || (secure ? 443 : 80)),
     bucketPath: url.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${encodeText(bucket)}`),

@@ -57,60 +57,44 @@ export class S3Error extends UserError {
 export const NOT_TRUSTED =
   'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority';
 
+const SERVER_FAILED = 'the server failed: try again later';
+const KMS = 'in the policy of this identity and in that of the key, allow kms:GenerateDataKey and kms:Decrypt';
+const DENIED =
+  'a policy denies it: check which VPC endpoint, network or header (such as encryption) the policies demand';
+
 /** Next step, by error code and message. The first match counts. */
 const ADVICE: [pattern: RegExp, advice: string][] = [
   [/^(NoSuchBucket|NotFound) /, 'create the bucket ("pulumi up" or "aws s3 mb s3://NAME"), or correct its name'],
-  [
-    /^AccessDenied .*kms:/,
-    'allow this identity to use the key: kms:GenerateDataKey and kms:Decrypt, in its policy and in that of the key',
-  ],
-  [
-    /^AccessDenied .*explicit deny/,
-    'a policy denies it: check which VPC endpoint, network, or header (such as encryption) the policies of bucket and organization demand',
-  ],
+  [/^AccessDenied .*kms:/, KMS],
+  [/^AccessDenied .*explicit deny/, DENIED],
   [
     /^(AccessDenied|Forbidden) /,
-    'the credentials lack the permission: check the publisher role, the bucket policy and --region',
+    'the credentials lack the permission: check publisher role, bucket policy and --region',
   ],
-  [
-    /^(InvalidAccessKeyId|XAdminUserNotFound) /,
-    'the access key is unknown to this endpoint: check AWS_ACCESS_KEY_ID or AWS_PROFILE',
-  ],
+  [/^(InvalidAccessKeyId|XAdminUser)/, 'the access key is unknown here: check AWS_ACCESS_KEY_ID or AWS_PROFILE'],
   [/^SignatureDoesNotMatch /, 'the secret key is wrong: check AWS_SECRET_ACCESS_KEY or AWS_PROFILE'],
   [/^InvalidToken /, 'the session token is wrong: check AWS_SESSION_TOKEN, or sign in again ("aws sso login")'],
   [/^ExpiredToken/, 'the credentials have expired: sign in again ("aws sso login")'],
   [/^RequestTimeTooSkewed /, 'the clock of this machine is wrong: correct it'],
   [/^(AllAccessDisabled|InvalidBucketName) /, 'correct the name of the bucket'],
-  [
-    /^(PermanentRedirect|AuthorizationHeaderMalformed|IllegalLocationConstraintException) /,
-    'the bucket is in another region: set --region',
-  ],
-  [/^TemporaryRedirect /, 'the bucket is in another region, or was created just now: set --region, or try again later'],
+  [/^(PermanentRedirect|TemporaryRedirect|Auth|IllegalL)/, 'the bucket is in another region: set --region'],
   [/^NotS3 /, 'correct --endpoint-url (AWS_ENDPOINT_URL), and check whether a proxy or sign-in page answered'],
-  [
-    /^BadDigest |BAD_RECORD_MAC /,
-    'the data was changed in transit: run the command again; if it fails again, check proxies',
-  ],
+  [/^BadDigest |BAD_RECORD_MAC /, 'the data was changed in transit: run the command again, and check proxies'],
   [/^ConditionalRequestConflict /, 'another program wrote the object at the same time: run the command again'],
   [/^SlowDown /, 'S3 limits the rate of requests: try again later'],
   [/^EntityTooLarge /, 'S3 does not accept an object of this size'],
   [/^(QuotaExceeded|InsufficientStorage) /, 'the server has no space left: free some, and run the command again'],
   [/^NotImplemented /, 'this S3 server does not support a required operation: use another server'],
   [/^MalformedAnswer /, 'the answer is not that of an S3 API: check --endpoint-url, and proxies'],
-  [
-    /^RangeIgnored /,
-    'the server, or a proxy before it, ignores the header Range: use another server, or correct the proxy',
-  ],
+  [/^RangeIgnored /, 'the server, or a proxy before it, ignores the header Range: use another server or proxy'],
   [/^ECONNREFUSED /, 'no server listens at this address: check --endpoint-url'],
   [/^ENOTFOUND /, 'the host is unknown: check --endpoint-url, --region and the network'],
   [/^(EHOSTUNREACH|ENETUNREACH|EAI_AGAIN) /, 'the host cannot be reached: check --endpoint-url and the network'],
   [/^ECONNRESET /, 'check the network and whether --endpoint-url begins with http or https, and try again later'],
   [/^ETIMEDOUT /, 'the server does not answer: check --endpoint-url and the network, and try again later'],
-  [
-    /^(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER) /,
-    'the server does not speak TLS: check whether --endpoint-url begins with http or https',
-  ],
+  [/^(EPROTO|ERR_SSL_WRONG)/, 'the server does not speak TLS: check whether --endpoint-url begins with http or https'],
   [/SELF_SIGNED|UNABLE_TO_|^CERT_/, NOT_TRUSTED],
+  [/^InternalError /, SERVER_FAILED],
 ];
 
 function getAdvice({ code, status = 0, text = '', ...details }: FailureDetails): string | undefined {
@@ -118,7 +102,7 @@ function getAdvice({ code, status = 0, text = '', ...details }: FailureDetails):
     return `the bucket is in ${details.region}: set --region ${details.region}, and remove --endpoint-url (AWS_ENDPOINT_URL) if it names another region`;
   }
   const [, advice] = ADVICE.find(([pattern]) => pattern.test(`${code} ${text}`)) ?? [];
-  return advice ?? (status >= 500 || code === 'InternalError' ? 'the server failed: try again later' : undefined);
+  return advice ?? (status >= 500 ? SERVER_FAILED : undefined);
 }
 
 /** Whether S3 reports that the bucket is in another region. */

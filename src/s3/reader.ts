@@ -68,7 +68,7 @@ export class S3Reader {
     const read = ({ headers, body }: Answer): GotObject => {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
-        throw new RequestError({ code: 'BadDigest', text: 'the bytes do not match the checksum that S3 stores' });
+        throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
       const age = Date.parse(headers['date'] ?? '') - Date.parse(headers['last-modified'] ?? '');
       // An object without these dates counts as new.
       return { body, etag: quoted(headers['etag']), ageMs: Math.max(0, age || 0) };

@@ -90,6 +90,9 @@ const UNANSWERED_MS = 10_000;
 /** Bytes of a request that are handed to the connection at a time. TLS encrypts all of them in memory. */
 const PIECE_BYTES = 64 * 1024;
 
+/** Longest time without data in either direction. */
+const IDLE_TIMEOUT_MS = 30_000;
+
 const FIRST_WAIT_MS = 50;
 const LONGEST_WAIT_MS = 5000;
 
@@ -148,8 +151,7 @@ export class Requester {
     this.credentials = new CredentialSource(options.credentials, async () => {
       const { agent } = await this.opening;
       const { settings, endpoint } = this.site as Site;
-      const https = endpoint.secure ? agent : this.openAgent(true, settings, env);
-      return { region: settings.region, agent: https, ofAws: endpoint.ofAws };
+      return { region: settings.region, agent: endpoint.secure ? agent : this.openAgent(true, settings, env) };
     });
   }
 
@@ -159,20 +161,24 @@ export class Requester {
   }
 
   private async open(env: NodeJS.ProcessEnv): Promise<{ agent: Agent; handler: NodeHttpHandler }> {
-    const { secure } = await this.use(await readSettings(this.options, env));
-    const agent = this.openAgent(secure, (this.site as Site).settings, env);
-    const { idleTimeoutMs: socketTimeout = 30_000 } = this.options;
-    return { agent, handler: new NodeHttpHandler({ httpAgent: agent, httpsAgent: agent as never, socketTimeout }) };
+    const { settings, endpoint } = await this.use(await readSettings(this.options, env));
+    const agent = this.openAgent(endpoint.secure, settings, env);
+    const { idleTimeoutMs: socketTimeout = IDLE_TIMEOUT_MS } = this.options;
+    // Requests that wait for a connection are no reason for a warning on the user's terminal.
+    const logger = { ...console, warn: () => undefined };
+    return {
+      agent,
+      handler: new NodeHttpHandler({ httpAgent: agent, httpsAgent: agent as never, socketTimeout, logger }),
+    };
   }
 
-  private async use(settings: Settings): Promise<Endpoint> {
+  private async use(settings: Settings): Promise<Site> {
     const endpoint = await resolveEndpoint(this.options.bucket, settings);
-    this.site = { settings, endpoint, signer: new Signer(settings.region) };
-    return endpoint;
+    return (this.site = { settings, endpoint, signer: new Signer(settings.region) });
   }
 
   private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Agent {
-    const { idleTimeoutMs = 30_000 } = this.options;
+    const { idleTimeoutMs = IDLE_TIMEOUT_MS } = this.options;
     return openAgent({ secure, connections: CONCURRENCY, idleTimeoutMs, caFile, env });
   }
 
@@ -201,7 +207,7 @@ export class Requester {
       const got = sink?.count;
       const credentials = await this.credentials.get();
       try {
-        return await this.attempt(request, site, credentials, end - performance.now());
+        return await this.attempt(request, this.sign(request, site, credentials), end - performance.now());
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
         const { details } = error;
@@ -223,12 +229,7 @@ export class Requester {
   }
 
   /** Corrects the cause of a failure, each once: our clock, expired credentials, the region of the bucket. */
-  private async correct(
-    failure: S3Error,
-    site: Site,
-    credentials: Credentials,
-    corrected: Set<string>,
-  ): Promise<boolean> {
+  private async correct(failure: S3Error, site: Site, used: Credentials, corrected: Set<string>): Promise<boolean> {
     const { code, clockOffsetMs, region = '' } = failure;
     const isFirst = (name: string): boolean => corrected.size < corrected.add(name).size;
     if (code === 'RequestTimeTooSkewed' && clockOffsetMs !== undefined && isFirst('clock')) {
@@ -236,7 +237,7 @@ export class Requester {
       return true;
     }
     if (/^ExpiredToken|^TokenRefreshRequired$/.test(code) && isFirst('credentials'))
-      return this.credentials.renew(credentials);
+      return this.credentials.renew(used);
     // The address of an endpoint of AWS cannot be that of another region.
     const fixed = getRegion(site.settings.endpointUrl ?? '') ?? region;
     if (!isOtherRegion(failure) || fixed !== region) return false;
@@ -247,70 +248,54 @@ export class Requester {
     return this.site !== site;
   }
 
-  /** @throws RequestError, SinkError */
-  private async attempt<T>(request: S3Request<T>, site: Site, credentials: Credentials, leftMs: number): Promise<T> {
-    let answer: Answer | undefined;
-    try {
-      const message = this.sign(request, site, credentials);
-      answer = await this.exchange(message, request.sink, AbortSignal.timeout(Math.max(1, Math.ceil(leftMs))));
-      this.answered = true;
-      if (answer.status >= 300) throw new RequestError(getFailure(answer));
-      // S3 sends an ETag with each object, also with web pages.
-      if (answer.headers['etag'] === undefined && answer.headers['content-type']?.startsWith('text/html') === true)
-        throw new RequestError({ code: 'NotS3', text: 'the answer is a web page' });
-      return request.read(answer);
-    } catch (error) {
-      if (error instanceof RequestError) throw new RequestError({ status: answer?.status, ...error.details });
-      throw error;
-    }
-  }
-
-  /**
-   * Sends one request and reads the whole answer. A refusal may arrive before the whole request was sent; if the connection
-   * then fails, the refusal counts.
-   */
-  private async exchange(message: object, sink: Sink | undefined, signal: AbortSignal): Promise<Answer> {
-    const { agent, handler } = await this.opening;
-    let refusal: Answer | undefined;
-    try {
-      const { response } = await handler.handle(message as never, { abortSignal: signal });
-      const { statusCode: status, headers } = response;
-      if (status >= 400) refusal = { status, headers, body: Buffer.alloc(0) };
-      const incoming = response.body as IncomingMessage & { req: { writableFinished: boolean; destroy(): void } };
-      const body = await readBody(incoming, status, status < 300 ? sink : undefined);
-      if (!incoming.req.writableFinished) incoming.req.destroy();
-      return { status, headers, body };
-    } catch (error) {
-      if (error instanceof SinkError || error instanceof RequestError) throw error;
-      if (refusal !== undefined) return refusal;
-      // The retry must use a new connection, and a new address of the host. Idle connections have probably failed too.
-      for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
-      throw new RequestError(getConnectionFailure(error as NodeJS.ErrnoException, signal));
-    }
-  }
-
   private sign(request: S3Request<unknown>, { endpoint, signer }: Site, credentials: Credentials): object {
-    const { method, key = '', query = {}, body, sink } = request;
-    const { bodySha256 = body === undefined ? NOTHING : sha256(body) } = request;
+    const { method, key = '', body, sink } = request;
+    const bodySha256 = (request.bodySha256 ?? (body === undefined ? NOTHING : sha256(body))).toString('hex');
     const { secure, hostname, port, host, bucketPath } = endpoint;
     const path = `${bucketPath}/${encodeKey(key)}`;
-    const text = encodeQuery(query);
+    const query = encodeQuery(request.query ?? {});
     const range = sink && { range: `bytes=${sink.start + sink.count}-${sink.start + sink.bytes - 1}` };
-    const headers = signer.sign(
-      {
-        ...{ method, path, query: text, bodySha256: bodySha256.toString('hex') },
-        headers: { ...request.headers, ...range, host },
-      },
-      credentials,
-      new Date(Date.now() + this.clockOffsetMs),
-    );
+    const signable = { method, path, query, bodySha256, headers: { ...request.headers, ...range, host } };
+    const headers = signer.sign(signable, credentials, new Date(Date.now() + this.clockOffsetMs));
     if (body !== undefined || method === 'PUT' || method === 'POST')
       headers['content-length'] = String(body?.byteLength ?? 0);
     return {
       ...{ method, headers, hostname, port, protocol: secure ? 'https:' : 'http:' },
-      path: text === '' ? path : `${path}?${text}`,
+      path: query === '' ? path : `${path}?${query}`,
       body: body !== undefined && body.byteLength > PIECE_BYTES ? Readable.from(getPieces(body)) : body,
     };
+  }
+
+  /**
+   * Sends one request and reads the whole answer. A refusal may arrive before the whole request was sent; if the
+   * connection then fails, the refusal counts.
+   * @throws RequestError, SinkError
+   */
+  private async attempt<T>({ sink, read }: S3Request<T>, message: object, leftMs: number): Promise<T> {
+    const { agent, handler } = await this.opening;
+    const abortSignal = AbortSignal.timeout(Math.max(1, Math.ceil(leftMs)));
+    const answer: Answer = { status: 0, headers: {}, body: Buffer.alloc(0) };
+    try {
+      const { response } = await handler.handle(message as never, { abortSignal });
+      const { statusCode: status, headers } = response;
+      Object.assign(answer, { status, headers });
+      const incoming = response.body as IncomingMessage & { req: { writableFinished: boolean; destroy(): void } };
+      answer.body = await readBody(incoming, status, status < 300 ? sink : undefined);
+      if (!incoming.req.writableFinished) incoming.req.destroy();
+    } catch (error) {
+      if (error instanceof SinkError || error instanceof RequestError) throw error;
+      if (answer.status < 400) {
+        // The retry must use a new connection, and a new address of the host. Idle connections have probably failed too.
+        for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+        throw new RequestError(getConnectionFailure(error as NodeJS.ErrnoException, abortSignal));
+      }
+    }
+    this.answered = true;
+    if (answer.status >= 300) throw new RequestError(getFailure(answer));
+    // S3 sends an ETag with each object, also with web pages.
+    if (answer.headers['etag'] === undefined && answer.headers['content-type']?.startsWith('text/html') === true)
+      throw new RequestError({ code: 'NotS3', status: answer.status, text: 'the answer is a web page' });
+    return read(answer);
   }
 }
 
@@ -321,17 +306,13 @@ function* getPieces(body: Uint8Array): Generator<Uint8Array> {
 async function readBody(incoming: IncomingMessage, status: number, sink: Sink | undefined): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let taking: Promise<void> | undefined;
-  const refuse = (text: string): RequestError => {
-    incoming.destroy();
-    return new RequestError({ code: 'RangeIgnored', status, text });
-  };
-  if (sink !== undefined && status !== 206 && sink.start + sink.count > 0)
-    throw refuse('the server sent the whole object instead of a range');
+  // The server ignored the range.
+  const isWhole = sink !== undefined && status !== 206 && sink.start + sink.count > 0;
   const write = (chunk: Buffer, _: unknown, done: (error?: Error) => void): void => {
     if (sink === undefined) return void (chunks.push(chunk), done());
-    // A whole object instead of a range could be very large.
-    if (sink.count + chunk.byteLength > sink.bytes)
-      return done(refuse('the server sent more bytes than the range has'));
+    // A whole object could be very large.
+    if (isWhole || sink.count + chunk.byteLength > sink.bytes)
+      return done(new RequestError({ code: 'RangeIgnored', status, text: 'the server sent more than the range' }));
     sink.count += chunk.byteLength;
     taking = sink.take(chunk);
     if (taking === undefined) return done();

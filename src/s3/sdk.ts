@@ -1,27 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { S3Client } from '@aws-sdk/client-s3';
+import * as sdk from '@aws-sdk/client-s3';
 import { UserError } from '../core/errors';
 import { S3Error } from './errors';
-import { getFailure, RequestError, waitBefore, type Requester, type S3Request } from './requester';
-
-export {
-  AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
-  CreateBucketCommand,
-  CreateMultipartUploadCommand,
-  DeleteObjectsCommand,
-  GetBucketVersioningCommand,
-  ListObjectsV2Command,
-  PutBucketVersioningCommand,
-  UploadPartCopyCommand,
-} from '@aws-sdk/client-s3';
+import { getFailure, RequestError, waitBefore, type Requester } from './requester';
 
 /**
  * The rare requests, with AWS's SDK: it writes their XML and reads the answers. Requester sends them, so that endpoint,
  * sign-in, retries and messages are those of all requests.
  */
-
-type Sending = Pick<S3Request<unknown>, 'what' | 'copiedBytes'>;
 
 interface SdkRequest {
   method: string;
@@ -31,13 +17,26 @@ interface SdkRequest {
   body?: string | Uint8Array;
 }
 
-/** Stands for the bucket in commands, because only Requester knows how the bucket is addressed. */
-export const Bucket = 'b';
+type Name =
+  | `${'Create' | 'Complete' | 'Abort'}MultipartUpload`
+  | `${'Get' | 'Put'}BucketVersioning`
+  | ('CreateBucket' | 'DeleteObjects' | 'ListObjectsV2' | 'UploadPartCopy');
+type Command<N extends Name> = InstanceType<(typeof sdk)[`${N}Command`]>;
+type Handler<N extends Name> = ReturnType<Command<N>['resolveMiddleware']>;
+
+/** Sends a command to the bucket and reads its answer. */
+export type Run = <N extends Name, T>(
+  what: string,
+  name: N,
+  input: Omit<Command<N>['input'], 'Bucket'>,
+  read: (output: Awaited<ReturnType<Handler<N>>>['output']) => T,
+  copiedBytes?: number,
+) => Promise<T>;
 
 // The warning about the version of Node is for those who use the SDK in their own code.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 
-const client = new S3Client({
+const client = new sdk.S3Client({
   region: 'us-east-1',
   endpoint: 'http://s3',
   forcePathStyle: true,
@@ -63,7 +62,7 @@ const PASSED_ON = /^(content-type|if-.*|x-amz-(?!date$|content-sha256$|user-agen
 
 async function handle(
   { method, path, query, headers, body }: SdkRequest,
-  { requester, ...sending }: Sending & { requester: Requester },
+  { requester, ...sending }: { requester: Requester; what: string; copiedBytes: number },
 ): Promise<unknown> {
   const named = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
   return requester.send({
@@ -84,30 +83,21 @@ async function handle(
   });
 }
 
-/**
- * Sends a command and reads its answer. If the SDK or `read` cannot, the command is sent again.
- * @throws S3Error
- */
-export async function run<O, T>(
-  requester: Requester,
-  sending: Sending,
-  command: { resolveMiddleware(...args: never[]): (...args: never[]) => Promise<{ output: O }> },
-  read: (output: O) => T,
-): Promise<T> {
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return read((await client.send(command as never, { requester, ...sending } as never)) as O);
-    } catch (cause) {
-      if (cause instanceof UserError) throw cause;
-      const text = (cause as Error).message.split('\n', 1)[0] as string;
-      const details = cause instanceof RequestError ? cause.details : { code: 'MalformedAnswer', text, cause };
-      if (tries === MOST_TRIES) throw new S3Error(sending.what, requester.url, details);
-      await sleep(waitBefore(tries));
+/** @returns what sends commands with `requester`. If the SDK or `read` cannot read an answer, the command is sent again. */
+export function runWith(requester: Requester): Run {
+  return async (what, name, input, read, copiedBytes = 0) => {
+    // Requester replaces the name of the bucket, because only it knows how the bucket is addressed.
+    const command = new (sdk[`${name}Command`] as new (input: object) => object)({ ...input, Bucket: 'b' });
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return read((await client.send(command as never, { requester, what, copiedBytes } as never)) as never);
+      } catch (cause) {
+        if (cause instanceof UserError) throw cause;
+        const text = (cause as Error).message.split('\n', 1)[0] as string;
+        const details = cause instanceof RequestError ? cause.details : { code: 'MalformedAnswer', text, cause };
+        if (tries === MOST_TRIES) throw new S3Error(what, requester.url, details);
+        await sleep(waitBefore(tries));
+      }
     }
-  }
-}
-
-/** Rejects an answer that lacks something. */
-export function requirePart(isThere: boolean, what: string): void {
-  if (!isThere) throw new Error(`the answer has no ${what}`);
+  };
 }

@@ -1,5 +1,5 @@
 import { statSync, type Stats } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { UserError } from '../core/errors';
 import { checksumOfParts, sha256, splitIntoParts } from './checksum';
 import { FileChangedError } from './errors';
@@ -52,20 +52,28 @@ export async function withFile<T>(
   const handle = await open(path, 'r').catch((cause: unknown) => {
     throw new UserError(`cannot read ${path}: ${(cause as Error).message}`, { cause });
   });
+  const changed = (how: string): FileChangedError => new FileChangedError(`${path} ${how}`, { hint: WAIT_FOR_WRITER });
   try {
     const before = await handle.stat();
-    checkSize(path, before, bytes);
+    if (!before.isFile()) throw new UserError(`${path} is not a file`);
+    if (before.size !== bytes)
+      throw changed(`has ${before.size} bytes instead of ${bytes}: it changed in the meantime`);
     const known = hashed.get(path);
     const source: UploadSource = {
       bytes,
       digests: known !== undefined && isSame(known.state, before) ? known.digests : undefined,
       read: async (start, buffer) => {
-        await readFully(handle, path, start, buffer);
+        for (let at = 0; at < buffer.byteLength;) {
+          const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
+          if (bytesRead === 0) throw changed('became shorter while it was read');
+          at += bytesRead;
+        }
         return buffer;
       },
       verify: async () => {
-        checkSame(path, before, await handle.stat());
-        checkSame(path, before, statSync(path, { throwIfNoEntry: false }));
+        const now = statSync(path, { throwIfNoEntry: false });
+        if (now === undefined || !isSame(before, now) || !isSame(before, await handle.stat()))
+          throw changed('changed while it was read');
       },
     };
     return await work(source, before);
@@ -74,33 +82,5 @@ export async function withFile<T>(
   }
 }
 
-async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
-  for (let at = 0; at < buffer.byteLength;) {
-    const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
-    if (bytesRead === 0)
-      throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
-    at += bytesRead;
-  }
-}
-
-function checkSize(path: string, stats: Stats, bytes: number): void {
-  if (!stats.isFile()) throw new UserError(`${path} is not a file`);
-  if (stats.size !== bytes) {
-    throw new FileChangedError(`${path} has ${stats.size} bytes instead of ${bytes}: it changed in the meantime`, {
-      hint: WAIT_FOR_WRITER,
-    });
-  }
-}
-
-function checkSame(path: string, before: Stats, after: Stats | undefined): void {
-  if (after === undefined || !isSame(before, after)) {
-    throw new FileChangedError(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
-  }
-}
-
-const isSame = (before: Stats, after: Stats): boolean =>
-  after.size === before.size &&
-  after.mtimeMs === before.mtimeMs &&
-  after.ctimeMs === before.ctimeMs &&
-  after.ino === before.ino &&
-  after.dev === before.dev;
+const isSame = (a: Stats, b: Stats): boolean =>
+  (['size', 'mtimeMs', 'ctimeMs', 'ino', 'dev'] as const).every((field) => a[field] === b[field]);

@@ -1,12 +1,14 @@
+import type { CompleteMultipartUploadOutput } from '@aws-sdk/client-s3';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
 import { encodeKey } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { getVersionId, S3Reader, type ObjectHead } from './reader';
+import { getVersionId, S3Reader } from './reader';
 import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
 import { WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
+import type { Run } from './sdk';
 import type { ListedObject, PutCondition, UploadOptions, Written } from './types';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
@@ -57,9 +59,6 @@ const UPLOADS_AT_A_TIME = 8;
 
 const ignore = (): void => undefined;
 
-/** Loaded on demand: the SDK takes 0.1 s to load, and many runs only read and write small objects. */
-const loadSdk = (): Promise<typeof import('./sdk')> => import('./sdk');
-
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
  * retried. S3 verifies the SHA-256 of all content that is uploaded.
@@ -70,34 +69,29 @@ export class S3Store extends S3Reader {
   /** Most requests that callers should have in flight. */
   readonly concurrency = CONCURRENCY;
 
+  /** Sends a rare request with AWS's SDK, which takes 0.1 s to load, so many runs never load it. */
+  private readonly run: Run = async (...request) => (await import('./sdk')).runWith(this.requester)(...request);
+
   /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
-    const { Bucket, run, CreateBucketCommand } = await loadSdk();
-    const { region = 'us-east-1' } = this.options;
-    const place = region === 'us-east-1' ? {} : { CreateBucketConfiguration: { LocationConstraint: region as never } };
-    const command = new CreateBucketCommand({ Bucket, ...place });
-    await run(this.requester, { what: `create bucket ${this.bucket}` }, command, ignore).catch((error: unknown) => {
+    const { region: LocationConstraint = 'us-east-1' } = this.options;
+    const elsewhere = { CreateBucketConfiguration: { LocationConstraint: LocationConstraint as never } };
+    const input = LocationConstraint === 'us-east-1' ? {} : elsewhere;
+    await this.run(`create bucket ${this.bucket}`, 'CreateBucket', input, ignore).catch((error: unknown) => {
       if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
     });
   }
 
   /** Keeps earlier versions of objects. For local servers; in the cloud `pulumi up` does this. */
   async enableVersioning(): Promise<void> {
-    const { Bucket, run, PutBucketVersioningCommand } = await loadSdk();
-    const command = new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status: 'Enabled' } });
-    await run(this.requester, { what: `turn on versioning of bucket ${this.bucket}` }, command, ignore);
+    const input = { VersioningConfiguration: { Status: 'Enabled' } } as const;
+    await this.run(`turn on versioning of bucket ${this.bucket}`, 'PutBucketVersioning', input, ignore);
   }
 
   /** Whether the bucket keeps earlier versions of objects. */
-  async isVersioned(): Promise<boolean> {
-    const { Bucket, run, GetBucketVersioningCommand } = await loadSdk();
+  isVersioned(): Promise<boolean> {
     const what = `read the versioning of bucket ${this.bucket}`;
-    return run(
-      this.requester,
-      { what },
-      new GetBucketVersioningCommand({ Bucket }),
-      ({ Status }) => Status === 'Enabled',
-    );
+    return this.run(what, 'GetBucketVersioning', {}, ({ Status }) => Status === 'Enabled');
   }
 
   /**
@@ -105,29 +99,26 @@ export class S3Store extends S3Reader {
    * folder ends in a slash.
    */
   async list(prefix: string): Promise<ListedObject[]> {
-    const { Bucket, run, requirePart, ListObjectsV2Command } = await loadSdk();
-    const what = `list ${this.name(prefix)}`;
     const objects = new Map<string, ListedObject>();
-    let ContinuationToken: string | undefined;
-    do {
+    for (let ContinuationToken: string | undefined; ;) {
       const before = ContinuationToken;
-      const command = new ListObjectsV2Command({ Bucket, Prefix: prefix, EncodingType: 'url', ContinuationToken });
-      ContinuationToken = await run(this.requester, { what }, command, (page) => {
+      const input = { Prefix: prefix, EncodingType: 'url', ContinuationToken } as const;
+      ContinuationToken = await this.run(`list ${this.name(prefix)}`, 'ListObjectsV2', input, (page) => {
         const { Contents = [], IsTruncated, KeyCount = Contents.length, NextContinuationToken: next } = page;
         for (const { Key = '', Size: bytes = NaN, ETag, LastModified: modified } of Contents) {
           const key = page.EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
           if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
-          requirePart(Number.isSafeInteger(bytes), `size of "${key}"`);
-          requirePart(ETag !== undefined && modified !== undefined, `ETag or time of "${key}"`);
-          objects.set(key, { key, bytes, etag: quoted(ETag), modified: modified as Date });
+          if (!Number.isSafeInteger(bytes) || ETag === undefined || modified === undefined)
+            throw new Error(`the answer has no size, ETag or time of "${key}"`);
+          objects.set(key, { key, bytes, etag: quoted(ETag), modified });
         }
         if (KeyCount !== Contents.length) throw new Error(`the page should have ${KeyCount} keys`);
-        requirePart(IsTruncated === false || (IsTruncated === true && next !== undefined && next !== ''), 'next page');
+        if (IsTruncated === undefined || (IsTruncated && !next)) throw new Error('the answer names no next page');
         if (IsTruncated && next === before) throw new Error('the same page came twice');
         return IsTruncated ? next : undefined;
       });
-    } while (ContinuationToken !== undefined);
-    return [...objects.values()];
+      if (ContinuationToken === undefined) return [...objects.values()];
+    }
   }
 
   /**
@@ -136,21 +127,20 @@ export class S3Store extends S3Reader {
    */
   async delete(objects: readonly { key: string; etag?: string | undefined }[]): Promise<void> {
     for (let i = 0; i < objects.length; i += KEYS_AT_A_TIME) {
-      const { Bucket, run, requirePart, DeleteObjectsCommand } = await loadSdk();
       const Objects = objects.slice(i, i + KEYS_AT_A_TIME).map(({ key, etag }) => ({ Key: key, ETag: etag }));
-      const command = new DeleteObjectsCommand({ Bucket, Delete: { Objects }, ChecksumAlgorithm: 'SHA256' });
+      const input = { Delete: { Objects }, ChecksumAlgorithm: 'SHA256' } as const;
       const what = `delete from s3://${this.bucket}`;
-      const changed = await run(this.requester, { what }, command, ({ Deleted = [], Errors = [] }) => {
+      const changed = await this.run(what, 'DeleteObjects', input, ({ Deleted = [], Errors = [] }) => {
         const reported = new Set([...Deleted, ...Errors].map(({ Key }) => Key));
-        for (const { Key } of Objects) requirePart(reported.has(Key), `report whether "${Key}" was deleted`);
+        const missing = Objects.find(({ Key }) => !reported.has(Key));
+        if (missing !== undefined) throw new Error(`the answer does not report whether "${missing.Key}" was deleted`);
         const refused = Errors.filter(({ Code = '' }) => !/^(NoSuchKey|NoSuchVersion|NotFound)$/.test(Code));
         const other = refused.find(({ Code }) => Code !== 'PreconditionFailed');
         if (other === undefined) return refused;
-        const details = { code: other.Code ?? '', text: other.Message ?? '' };
+        const details = { code: other.Code ?? '', status: 200, text: other.Message ?? '' };
         // All are sent again, because those that were deleted are ignored.
-        if (isTransient({ ...details, status: 200 }, true)) throw new RequestError(details);
-        const more = refused.length > 1 ? ` and ${refused.length - 1} more` : '';
-        throw new S3Error(`delete ${this.name(other.Key ?? '')}${more}`, this.url, details);
+        if (isTransient(details, true)) throw new RequestError(details);
+        throw new S3Error(`delete ${this.name(other.Key ?? '')}`, this.url, details);
       });
       for (const { Key = '' } of changed) {
         // Some servers refuse to delete a missing object because of its ETag.
@@ -247,9 +237,7 @@ export class S3Store extends S3Reader {
       ...{ what, method: 'PUT', key, query, body, bodySha256: digest },
       headers: { 'x-amz-checksum-sha256': checksum, ...headers },
       read: ({ headers: answer }) => {
-        const stored = answer['x-amz-checksum-sha256'] || checksum;
-        if (stored !== checksum)
-          throw new RequestError({ code: 'BadDigest', text: `S3 stored the checksum ${stored}` });
+        requireStored(answer['x-amz-checksum-sha256'], checksum);
         return { etag: quoted(answer['etag']), versionId: getVersionId(answer) };
       },
     });
@@ -274,15 +262,12 @@ export class S3Store extends S3Reader {
     { bytes, atATime, send, verify = () => Promise.resolve() }: PartsToSend,
     options: UploadOptions,
   ): Promise<Written> {
-    const { Bucket, run, requirePart, ...sdk } = await loadSdk();
-    const { encryption } = this.options;
-    const begin = new sdk.CreateMultipartUploadCommand({
-      ...{ Bucket, Key: key, ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE' },
-      ...{ ServerSideEncryption: encryption?.algorithm, SSEKMSKeyId: encryption?.key },
-    });
     const what = `write ${this.name(key)}`;
-    const UploadId = await run(this.requester, { what }, begin, ({ UploadId: id = '' }) => {
-      requirePart(id !== '', 'id of the upload');
+    const { algorithm: ServerSideEncryption, key: SSEKMSKeyId } = this.options.encryption ?? {};
+    const content = { ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE' } as const;
+    const begin = { Key: key, ...content, ServerSideEncryption, SSEKMSKeyId };
+    const UploadId = await this.run(what, 'CreateMultipartUpload', begin, ({ UploadId: id }) => {
+      if (!id) throw new Error('the answer has no id of the upload');
       return id;
     });
     const Parts: StoredPart[] = [];
@@ -299,21 +284,17 @@ export class S3Store extends S3Reader {
       this.requireContent(key, checksum, options);
       // Not every server supports conditions on requests other than PUT.
       await this.requireCondition(key, condition);
-      const complete = new sdk.CompleteMultipartUploadCommand({
-        ...{ Bucket, Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes },
-        ...(condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag })),
-      });
+      const content = { Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes };
+      const met = condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag });
+      const read = ({ ETag, VersionId: versionId, ChecksumSHA256: stored }: CompleteMultipartUploadOutput): Written => {
+        requireStored(stored, checksum);
+        return { etag: quoted(ETag), versionId, checksum };
+      };
       // Some servers join all bytes before they answer, so allow time for them.
-      return await run(this.requester, { what, copiedBytes: bytes }, complete, (answer) => {
-        const stored = answer.ChecksumSHA256 || checksum;
-        if (stored !== checksum)
-          throw new RequestError({ code: 'BadDigest', text: `S3 stored the checksum ${stored}` });
-        return { etag: quoted(answer.ETag), versionId: answer.VersionId, checksum };
-      });
+      return await this.run(what, 'CompleteMultipartUpload', { ...content, ...met }, read, bytes);
     } catch (failure) {
       // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
-      const abort = new sdk.AbortMultipartUploadCommand({ Bucket, Key: key, UploadId });
-      await run(this.requester, { what: `abort the upload of ${this.name(key)}` }, abort, ignore).catch(ignore);
+      await this.run(what, 'AbortMultipartUpload', { Key: key, UploadId }, ignore).catch(ignore);
       // S3 refuses a part that no longer has its digest.
       await verify();
       return this.acceptOurs(key, bytes, checksum, condition, failure);
@@ -321,7 +302,7 @@ export class S3Store extends S3Reader {
   }
 
   /** @throws S3Error */
-  private async requireCondition(key: string, condition: PutCondition): Promise<ObjectHead | undefined> {
+  private async requireCondition(key: string, condition: PutCondition): Promise<void> {
     const present = condition === undefined ? undefined : await this.head(key);
     if (condition === undefined || ('ifAbsent' in condition ? !present : present?.etag === condition.ifEtag)) return;
     throw new S3Error(`write ${this.name(key)}`, this.url, { code: 'PreconditionFailed', status: 412 });
@@ -395,32 +376,30 @@ export class S3Store extends S3Reader {
     options: CopyOptions,
   ): Promise<Written | undefined> {
     if (store.options.endpointUrl !== this.options.endpointUrl) return undefined;
-    const { Bucket, run, UploadPartCopyCommand } = await loadSdk();
     const version = versionId === undefined ? '' : `?versionId=${encodeURIComponent(versionId)}`;
     const CopySource = `${encodeKey(`${store.bucket}/${from}`)}${version}`;
-    const cannot = new Error('S3 cannot copy the object');
-    const send = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart> => {
+    const send = async ({ number: PartNumber, start, bytes }: PartRange, UploadId: string): Promise<StoredPart> => {
       const CopySourceRange = `bytes=${start}-${start + bytes - 1}`;
-      const at = { Bucket, Key: key, UploadId, PartNumber: number };
-      const command = new UploadPartCopyCommand({ ...at, CopySource, CopySourceRange });
-      const what = `copy part ${number} of ${this.name(key)}`;
-      const part = await run(this.requester, { what, copiedBytes: bytes }, command, (answer) => answer).catch(
-        (error: unknown) => {
-          // Our credentials may lack access to the source; those of the other store may have it.
-          const { status } = error instanceof S3Error ? error : {};
-          throw status === 501 || (status === 403 && store !== this) ? cannot : error;
-        },
-      );
-      const { ETag, ChecksumSHA256 = '' } = part.CopyPartResult ?? {};
+      const input = { Key: key, UploadId, PartNumber, CopySource, CopySourceRange };
+      const what = `copy part ${PartNumber} of ${this.name(key)}`;
+      const result = await this.run(what, 'UploadPartCopy', input, (answer) => answer.CopyPartResult, bytes);
+      const { ETag, ChecksumSHA256 = '' } = result ?? {};
       // If the source was uploaded in parts, versitygw returns the checksum of the whole source.
-      if (ChecksumSHA256 === '' || ChecksumSHA256.includes('-')) throw cannot;
-      return { PartNumber: number, ETag: quoted(ETag), ChecksumSHA256 };
+      if (ChecksumSHA256 !== '' && !ChecksumSHA256.includes('-'))
+        return { PartNumber, ETag: quoted(ETag), ChecksumSHA256 };
+      throw new S3Error(what, this.url, { code: 'NotImplemented', text: 'the answer has no SHA-256 of the part' });
     };
-    return this.multipart(key, { bytes: options.bytes, send, atATime: COPIES_AT_A_TIME }, options).catch(
-      (error: unknown) => {
-        if (error !== cannot) throw error;
-        return undefined;
-      },
-    );
+    try {
+      return await this.multipart(key, { bytes: options.bytes, send, atATime: COPIES_AT_A_TIME }, options);
+    } catch (error) {
+      // Our credentials may also lack access to the source; those of the other store may have it.
+      if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
+      throw error;
+    }
   }
+}
+
+function requireStored(stored: string | undefined, checksum: string): void {
+  if (stored === undefined || stored === '' || stored === checksum) return;
+  throw new RequestError({ code: 'BadDigest', status: 200, text: `S3 stored the checksum ${stored}` });
 }

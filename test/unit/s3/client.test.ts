@@ -359,7 +359,7 @@ describe('S3Store', () => {
       body: '<DeleteResult><Error><Key>a</Key><Code>AccessDenied</Code><Message>No.</Message></Error></DeleteResult>',
     }));
     const error = await getError(refusing.store.delete([{ key: 'a' }]));
-    expect(error.message).toMatch(/^cannot delete s3:\/\/bucket\/a at http:.*: AccessDenied No.$/);
+    expect(error.message).toMatch(/^cannot delete s3:\/\/bucket\/a at http:.*: AccessDenied \(HTTP 200\) No.$/);
     expect(error.hint).toMatch(/^the credentials lack the permission/);
   });
 });
