@@ -18,7 +18,7 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
 
   npm run bench [-- options]
 
-  --only NAME       start: "npm run local" with an empty cache (downloads and traces everything) and again, by step
+  --only NAME       start: "npm run local" in a fresh clone with empty caches, and again
                     ensemble: images per second of the ensemble and of calls to its steps one by one
                     batching: images per second of gfpgan in batches and one by one
                     preview: "pulumi preview" of the stack staging and of an empty program
