@@ -1,7 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { Agent, IncomingMessage } from 'node:http';
-import { Readable, Writable } from 'node:stream';
-import { pipeline } from 'node:stream/promises';
+import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { openAgent } from './agent';
@@ -273,10 +272,11 @@ export class Requester {
    */
   private async attempt<T>({ sink, read }: S3Request<T>, message: object, leftMs: number): Promise<T> {
     const { agent, handler } = await this.opening;
-    const abortSignal = AbortSignal.timeout(Math.max(1, Math.ceil(leftMs)));
+    const late = new AbortController();
+    const timer = setTimeout(() => late.abort(), Math.max(1, leftMs));
     const answer: Answer = { status: 0, headers: {}, body: Buffer.alloc(0) };
     try {
-      const { response } = await handler.handle(message as never, { abortSignal });
+      const { response } = await handler.handle(message as never, { abortSignal: late.signal });
       const { statusCode: status, headers } = response;
       Object.assign(answer, { status, headers });
       const incoming = response.body as IncomingMessage & { req: { writableFinished: boolean; destroy(): void } };
@@ -287,8 +287,10 @@ export class Requester {
       if (answer.status < 400) {
         // The retry must use a new connection, and a new address of the host. Idle connections have probably failed too.
         for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
-        throw new RequestError(getConnectionFailure(error as NodeJS.ErrnoException, abortSignal));
+        throw new RequestError(getConnectionFailure(error as NodeJS.ErrnoException, late.signal));
       }
+    } finally {
+      clearTimeout(timer);
     }
     this.answered = true;
     if (answer.status >= 300) throw new RequestError(getFailure(answer));
@@ -303,30 +305,34 @@ function* getPieces(body: Uint8Array): Generator<Uint8Array> {
   for (let at = 0; at < body.byteLength; at += PIECE_BYTES) yield body.subarray(at, at + PIECE_BYTES);
 }
 
+/** Not with `pipeline` or `for await`, which take a tenth of the processor time of a download, and a third of a small one. */
 async function readBody(incoming: IncomingMessage, status: number, sink: Sink | undefined): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let taking: Promise<void> | undefined;
   // The server ignored the range.
   const isWhole = sink !== undefined && status !== 206 && sink.start + sink.count > 0;
-  const write = (chunk: Buffer, _: unknown, done: (error?: Error) => void): void => {
-    if (sink === undefined) return void (chunks.push(chunk), done());
-    // A whole object could be very large.
-    if (isWhole || sink.count + chunk.byteLength > sink.bytes)
-      return done(new RequestError({ code: 'RangeIgnored', status, text: 'the server sent more than the range' }));
-    sink.count += chunk.byteLength;
-    taking = sink.take(chunk);
-    if (taking === undefined) return done();
-    taking.then(
-      () => done(),
-      (cause: unknown) => done(new SinkError('the bytes of an answer could not be processed', { cause })),
-    );
-  };
-  try {
-    // Not `for await`, which takes a tenth of the processor time of a download.
-    await pipeline(incoming, new Writable({ write, highWaterMark: 2 * PIECE_BYTES }));
-  } finally {
-    await taking?.catch((cause: unknown) => Promise.reject(new SinkError('', { cause })));
-  }
+  await new Promise<void>((resolve, reject) => {
+    const fail = (error: unknown): void => {
+      reject(error as Error);
+      incoming.destroy();
+    };
+    incoming.on('data', (chunk: Buffer) => {
+      if (sink === undefined) return void chunks.push(chunk);
+      // A whole object could be very large.
+      if (isWhole || sink.count + chunk.byteLength > sink.bytes)
+        return fail(new RequestError({ code: 'RangeIgnored', status, text: 'the server sent more than the range' }));
+      sink.count += chunk.byteLength;
+      taking = sink.take(chunk);
+      if (taking === undefined) return;
+      incoming.pause();
+      taking.then(() => incoming.resume(), fail);
+    });
+    incoming
+      .on('end', resolve)
+      .on('error', reject)
+      .on('close', () => reject(new Error('aborted')));
+  }).finally(() => taking?.catch((cause: unknown) => Promise.reject(new SinkError('', { cause }))));
+  if (!incoming.complete) throw new Error('aborted');
   return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
@@ -360,5 +366,6 @@ function getConnectionFailure(error: NodeJS.ErrnoException, { aborted }: AbortSi
   const [line = ''] = message.split('\n', 1);
   const text = line.replace(/:\.\.\/deps\/.*$/, '').replace(/[0-9A-F]+:error:[0-9A-F]+:[^:]*:[^:]*:/, '');
   const { hint } = error as { hint?: string };
-  return { code, text: text === 'aborted' ? 'the answer was cut short' : text, hint, cause: error };
+  if (text === 'aborted') return { code: 'ECONNRESET', text: 'the answer was cut short', cause: error };
+  return { code, text, hint, cause: error };
 }
