@@ -182,7 +182,9 @@ export class S3Reader {
       if (error instanceof SinkError) throw error.cause;
       // The object ends before the range, or the connection failed after the last byte.
       const isWhole = error instanceof S3Error && sink.count === sink.bytes && error.code !== 'RangeIgnored';
-      return isWhole || (error instanceof S3Error && error.status === 416) ? sink.count : ignoreMissing(error);
+      if (isWhole || (error instanceof S3Error && error.status === 416)) return sink.count;
+      ignoreMissing(error);
+      return undefined;
     }
   }
 }

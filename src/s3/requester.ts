@@ -312,8 +312,8 @@ async function readBody(incoming: IncomingMessage, status: number, sink: Sink | 
   // The server ignored the range.
   const isWhole = sink !== undefined && status !== 206 && sink.start + sink.count > 0;
   await new Promise<void>((resolve, reject) => {
-    const fail = (error: unknown): void => {
-      reject(error as Error);
+    const fail = (error: Error): void => {
+      reject(error);
       incoming.destroy();
     };
     incoming.on('data', (chunk: Buffer) => {
@@ -350,7 +350,7 @@ export function getFailure({ status, headers, body }: Answer): FailureDetails {
       ?.replace(/&(?:#(\d+)|(\w+));/g, (whole, code: string | undefined, name: string) =>
         code === undefined ? (ENTITIES[name] ?? whole) : String.fromCodePoint(Number(code)),
       );
-  const region = headers['x-amz-bucket-region'] || field('Region') || getRegion(field('Endpoint') ?? '');
+  const region = [headers['x-amz-bucket-region'], field('Region')].find(Boolean) ?? getRegion(field('Endpoint') ?? '');
   const date = Date.parse(headers['date'] ?? '');
   const clockOffsetMs = Number.isNaN(date) ? undefined : date - Date.now();
   return { code: field('Code') ?? codeOfStatus(status), status, text: field('Message'), region, clockOffsetMs };

@@ -90,7 +90,8 @@ export function runWith(requester: Requester): Run {
     const command = new (sdk[`${name}Command`] as new (input: object) => object)({ ...input, Bucket: 'b' });
     for (let tries = 1; ; tries += 1) {
       try {
-        return read((await client.send(command as never, { requester, what, copiedBytes } as never)) as never);
+        const output: unknown = await client.send(command as never, { requester, what, copiedBytes } as never);
+        return read(output as never);
       } catch (cause) {
         if (cause instanceof UserError) throw cause;
         const text = (cause as Error).message.split('\n', 1)[0] as string;
