@@ -12,7 +12,8 @@ const HELP = `Restores an earlier release in S3 and on the replicas. The rollbac
   RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
                              (default: the previous release; after a rollback, the one before the restored release)
   --models A,B               restore only these models; the others stay as they are
-  --repair                   write head.json again after it was lost, for the release that it named; change nothing else
+  --repair                   write head.json again if it is lost, damaged or older than what replicas have read; change
+                             nothing else
 ${TARGET_HELP}${PUBLISH_HELP}
 Examples:
   npm run rollback -- --stack prod                            # to the previous release

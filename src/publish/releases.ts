@@ -26,7 +26,7 @@ export class Releases {
   /** @throws UserError if the manifest of the current release is missing */
   static async read(bucket: Bucket, head = new HeadFile(bucket.store, bucket.location)): Promise<Releases> {
     const base = await head.read();
-    const current = base.head && (await requireRelease(head, base.head.release, bucket));
+    const current = base.head && (await requireRelease(head, base.head.release, bucket, base.head.manifestSha256));
     return new Releases(base, current, head, bucket);
   }
 
@@ -36,8 +36,13 @@ export class Releases {
   }
 
   /** @throws UserError if a manifest is missing */
-  readAll(ids: readonly string[] = this.ids): Promise<Manifest[]> {
-    return Promise.all(ids.map((id) => requireRelease(this.head, id, this.bucket)));
+  requireAll(): Promise<Manifest[]> {
+    return Promise.all(this.ids.map((id) => requireRelease(this.head, id, this.bucket)));
+  }
+
+  /** Without those whose manifests are missing. */
+  async readAll(ids: readonly string[] = this.ids): Promise<Manifest[]> {
+    return (await Promise.all(ids.map((id) => this.head.readManifest(id)))).filter((one) => one !== undefined);
   }
 
   /**
@@ -61,8 +66,13 @@ export class Releases {
   }
 }
 
-async function requireRelease(head: HeadFile, id: string, { location }: Bucket): Promise<Manifest> {
-  const manifest = await head.readManifest(id);
+async function requireRelease(
+  head: HeadFile,
+  id: string,
+  { location }: Bucket,
+  manifestSha256?: string,
+): Promise<Manifest> {
+  const manifest = await head.readManifest(id, manifestSha256);
   if (manifest !== undefined) return manifest;
   throw new UserError(`cannot read release ${id} of ${formatLocation(location)}: its manifest is missing`, {
     hint: 'restore the first version of that object',
