@@ -23,7 +23,7 @@ import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { UserError } from '../../src/core/errors';
 import { openAgent } from '../../src/s3/agent';
 import { CredentialSource } from '../../src/s3/credentials';
-import { readSettings } from '../../src/s3/settings';
+import { readSettings } from '../../src/s3/endpoint';
 import { S3Error, S3Store, type Credentials } from '../../src/s3/store';
 import { getHomeRegion } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
@@ -44,24 +44,23 @@ const TIMEOUTS = { connectionTimeout: 4000, requestTimeout: 8000, throwOnRequest
 
 /**
  * How clients of the AWS SDK send requests with the identity of Pulumi's AWS provider.
- * @param name of the command, for CloudTrail
  * @throws UserError if a setting of the AWS tools is wrong
  */
-export async function openAwsSession(region: string, { profile, roleArn }: AwsIdentity, name: string) {
+async function openAwsSession(region: string, { profile, roleArn }: AwsIdentity) {
   // The warning about the version of Node is for those who use the SDK in their own code.
   process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
   // The credential chain and the SDK read the variable.
   if (profile !== undefined) process.env['AWS_PROFILE'] = profile;
   const { caFile } = await readSettings({ region }, process.env);
-  const agent = await openAgent({ secure: true, connections: 16, idleTimeoutMs: 10_000, caFile, env: process.env });
+  const agent = openAgent({ secure: true, connections: 16, idleTimeoutMs: 10_000, caFile, env: process.env });
   const requestHandler = new NodeHttpHandler({ ...TIMEOUTS, httpsAgent: agent as never });
-  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent, ofAws: true }));
+  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent }));
   const ofShell = async (): Promise<Credentials> => source.get();
   // A region that is not enabled rejects all requests, so that some are sent to one that every account has.
   const homeConfig = { region: getHomeRegion(region), requestHandler, credentials: ofShell };
   if (roleArn !== undefined) {
     homeConfig.credentials = once(async () => {
-      const request = new AssumeRoleCommand({ RoleArn: roleArn, RoleSessionName: `triton-serving-${name}` });
+      const request = new AssumeRoleCommand({ RoleArn: roleArn, RoleSessionName: 'triton-serving-doctor' });
       const sts = new STSClient({ ...homeConfig, credentials: ofShell });
       const answer = await ask(`sts:AssumeRole on ${roleArn} of aws:assumeRoles`, () => sts.send(request));
       const { AccessKeyId = '', SecretAccessKey = '', SessionToken = '' } = answer.Credentials ?? {};
@@ -82,7 +81,7 @@ const filter = (Name: string, ...Values: readonly string[]): { Filters: Filter[]
  * @throws UserError if a setting of the AWS tools is wrong
  */
 export async function openAws(region: string, identity: AwsIdentity) {
-  const { config, homeConfig, close } = await openAwsSession(region, identity, 'doctor');
+  const { config, homeConfig, close } = await openAwsSession(region, identity);
   const closing = new AbortController();
   setMaxListeners(0, closing.signal); // Every request adds one.
   const options = { abortSignal: closing.signal };

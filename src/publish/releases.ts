@@ -1,11 +1,10 @@
 import { UserError } from '../core/errors';
 import { topologicalOrder } from '../release/load-order';
 import { formatLocation, type RepositoryLocation } from '../release/location';
-import type { Manifest } from '../release/manifest';
+import type { Manifest, ReleasedFile } from '../release/manifest';
 import type { Provenance } from '../release/released';
 import type { S3Store } from '../s3/store';
-import type { DesiredModel } from './desired';
-import { storedGolden } from './golden-object';
+import type { DesiredFile, DesiredModel } from './desired';
 import { HeadFile, type Base } from './head-file';
 import { getVersion } from './keys';
 
@@ -80,21 +79,22 @@ async function requireRelease(
 }
 
 /** The models of a release as the desired state of another one, or of another repository. */
-export function getModels(release: Manifest, { store, location }: Bucket): DesiredModel[] {
+export function getModels(release: Manifest, { store }: Pick<Bucket, 'store'>): DesiredModel[] {
+  const fromStore = ({ path, bytes, checksum, key, versionId }: ReleasedFile): DesiredFile => ({
+    ...{ path, bytes, checksum },
+    source: { stored: { store, key, versionId } },
+  });
   return topologicalOrder(
     Object.entries(release.models).map(([name, model]): DesiredModel => ({
       name,
       served: model.served,
       composedOf: model.composedOf,
       config: model.config,
-      files: model.files.map(({ path, bytes, checksum, key, versionId }) => ({
-        ...{ path, bytes, checksum },
-        source: { stored: { store, key, versionId } },
-      })),
+      files: model.files.map(fromStore),
       newest: Math.max(0, ...model.files.map(({ path }) => getVersion(path) ?? 0)),
       weights: model.weights ?? {},
       weightKinds: model.weightKinds,
-      golden: model.golden && storedGolden(store, location, model.golden),
+      golden: model.golden && fromStore(model.golden),
     })),
   );
 }

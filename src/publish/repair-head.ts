@@ -55,11 +55,7 @@ export async function repairHead(
   const seen = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation)[0];
   const isOlder = seen !== undefined && seen.generation >= base.generation && seen.release !== base.head?.release;
   const named = base.head && (await findFirst([base.head.release], store, location));
-  if (base.head !== undefined && named !== undefined && !isOlder) {
-    throw new UserError(`${headKey(location)} exists, and names release ${base.head.release}`, {
-      hint: 'there is nothing to repair; "npm run status" compares the replicas with the release',
-    });
-  }
+  if (base.head !== undefined && named !== undefined && !isOlder) return base.head;
   const newest = await readNewest(store, location);
   const [last] = [...newest].sort((a, b) => b.base - a.base);
   // Without a previous one, it may be the first release, or one that was refused: then no replica serves anything.

@@ -33,8 +33,6 @@ const CREATES: Readonly<Record<string, string>> = {
   'aws:ec2/subnet:Subnet': 'ec2:CreateSubnet',
   'aws:ec2/vpc:Vpc': 'ec2:CreateVpc',
   'aws:ec2/vpcEndpoint:VpcEndpoint': 'ec2:CreateVpcEndpoint',
-  'aws:ecr/lifecyclePolicy:LifecyclePolicy': 'ecr:PutLifecyclePolicy',
-  'aws:ecr/repository:Repository': 'ecr:CreateRepository',
   'aws:eks/accessEntry:AccessEntry': 'eks:CreateAccessEntry',
   'aws:eks/accessPolicyAssociation:AccessPolicyAssociation': 'eks:AssociateAccessPolicy',
   'aws:eks/addon:Addon': 'eks:CreateAddon',
@@ -61,7 +59,7 @@ const CREATES: Readonly<Record<string, string>> = {
 
 test('the policy of the role deploy allows to make each kind of resource of a stack', async () => {
   const stacks = await Promise.all([
-    registeredStack('prod', { ...PUBLISHER, mirrorImages: true }),
+    registeredStack('prod', PUBLISHER),
     registeredStack('staging', {
       autoMode: false,
       gpuNodePools: [{ name: 'group', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }],
@@ -101,10 +99,6 @@ test.each(['deploy', 'preview'])(
     );
   },
 );
-
-test.each(['deploy', 'preview'])('the policy of the role %s lets it list the copies of images', (name) => {
-  expect(getActions(read(name))).toContain('ecr:ListImages');
-});
 
 test('the role preview writes nothing', () => {
   const verbs = getActions(read('preview')).map((action) => action.split(':')[1] ?? '');
