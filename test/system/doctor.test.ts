@@ -215,9 +215,9 @@ const STATES: State[] = [
   },
   {
     name: 'a zone that does not exist',
-    settings: { availabilityZones: ['us-east-1a', 'us-east-1z'] },
+    settings: { availabilityZones: ['us-east-1a', 'us-east-1g'] },
     finds: ['error zones', 'warning GPU types'],
-    says: [/us-east-1 has no available zone us-east-1z/, /set availabilityZones to zones of us-east-1a/],
+    says: [/us-east-1 has no available zone us-east-1g/, /set availabilityZones to zones of us-east-1a/],
   },
   {
     name: 'a zone that EKS refuses',
