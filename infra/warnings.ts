@@ -1,7 +1,7 @@
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
-import { CAPABILITY_FIX, compareDriver, DRIVER_FIX, findOldGpus } from './gpu/cuda';
-import { compareStorage, STORAGE_FIX } from './gpu/node-storage';
+import { CAPABILITY_FIX, DRIVER_FIX, findOldDriver, findOldGpus } from './gpu/cuda';
+import { findSlowStorage, STORAGE_FIX } from './gpu/node-storage';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
@@ -72,10 +72,9 @@ function publisherWarnings({ publisher }: Settings): string[] {
   ];
 }
 
-/** The same comparison as that of the doctor. */
 function storageWarning(pool: GpuNodePoolSettings): string[] {
-  const { fits, found } = compareStorage(pool);
-  return fits === false ? [`${found}: ${STORAGE_FIX}`] : [];
+  const found = findSlowStorage(pool);
+  return found === undefined ? [] : [`${found}: ${STORAGE_FIX}`];
 }
 
 /** Whether the pool keeps nodes if AWS takes back all spot instances. */
@@ -86,15 +85,11 @@ const hasFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
 const newNodeMinutes = ({ triton }: Settings): number =>
   Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
 
-/** The same comparison as that of the doctor, which few people run before each update. */
 function driverWarnings({ triton, gpuNodePools }: Settings): string[] {
   if (triton.gpusPerPod === 0) return [];
   const { image } = completeOptions(COMPONENT_NAME, triton);
   return [
-    ...gpuNodePools
-      .map((pool) => compareDriver(pool, image))
-      .filter(({ fits }) => fits === false)
-      .map(({ found }) => `${found}: ${DRIVER_FIX}`),
+    ...gpuNodePools.flatMap((pool) => findOldDriver(pool, image) ?? []).map((found) => `${found}: ${DRIVER_FIX}`),
     ...gpuNodePools.flatMap((pool) => findOldGpus(pool, image)).map((found) => `${found}: ${CAPABILITY_FIX}`),
   ];
 }

@@ -1,55 +1,42 @@
 import { getNodes } from '../capacity';
 import { getFacts } from '../gpu/gpu-instance-types';
-import type { Settings } from '../settings';
 import { schedulableGpus } from '../settings/gpu-node-pools';
 import type { GpuNodePoolSettings } from '../settings/types';
-import type { Quota } from './account';
-import { error, ok, warning, type Check, type Finding } from './check';
-import { getNodeZones } from './check-zones';
+import type { Quota } from './aws';
+import { getNodeZones, requestIncrease } from './check-network';
+import { error, ok, warning, type Check, type Finding } from './doctor';
 
 /** Zones in which AWS offers the instance types of the pools. */
 export const instanceTypesCheck: Check = {
   name: 'GPU types',
-  run: async ({ account, settings }) => {
-    const { gpuNodePools: pools } = settings;
-    if (pools.length === 0) return [ok('none needed: gpuNodePools is empty')];
+  run: async (context) => {
+    const { gpuNodePools: pools } = context.settings;
+    if (pools.length === 0) return [];
     const types = [...new Set(pools.flatMap(({ instanceTypes }) => instanceTypes))];
-    const [offered, zones] = await Promise.all([account.zonesOffering(types), getNodeZones(settings, account)]);
+    const [offered, zones] = await Promise.all([context.aws.zonesOffering(types), getNodeZones(context)]);
     return pools.map((pool) => judgeOffers(pool, offered, zones));
   },
 };
 
 /** @param zones of the nodes; undefined for all zones of the region */
-export function judgeOffers(
-  { name, instanceTypes, zones: ofPool }: Pick<GpuNodePoolSettings, 'name' | 'instanceTypes' | 'zones'>,
-  offered: ReadonlyMap<string, ReadonlySet<string>>,
+function judgeOffers(
+  { name, instanceTypes, zones: ofPool }: GpuNodePoolSettings,
+  getOffers: (type: string) => string[],
   zones: readonly string[] | undefined,
 ): Finding {
-  const wanted = ofPool.length > 0 ? ofPool : zones;
-  const offersOf = (type: string): string[] => {
-    const all = [...(offered.get(type) ?? [])].sort();
-    return wanted === undefined ? all : all.filter((zone) => wanted.includes(zone));
-  };
-  const where = wanted === undefined ? 'this region' : wanted.join(', ');
-  const absent = instanceTypes.filter((type) => offersOf(type).length === 0);
-  const setting = `instanceTypes of the pool ${name}`;
-  if (absent.length === instanceTypes.length) {
-    return error(
-      `pool ${name}: AWS offers none of ${instanceTypes.join(', ')} in ${where}`,
-      `change availabilityZones, or ${setting}; "aws ec2 describe-instance-type-offerings --location-type availability-zone" lists the offers`,
-    );
-  }
-  if (absent.length > 0) {
-    return warning(`pool ${name}: AWS does not offer ${absent.join(', ')} in ${where}`, `remove it from ${setting}`);
-  }
-  const empty = (wanted ?? []).filter((zone) => instanceTypes.every((type) => !offersOf(type).includes(zone)));
-  if (empty.length > 0) {
-    return warning(
-      `pool ${name}: AWS offers none of ${instanceTypes.join(', ')} in ${empty.join(', ')}, so its nodes run in the other zones only`,
-      `add a type to ${setting} that is offered there, or use another zone`,
-    );
-  }
-  return ok(`pool ${name}: ${instanceTypes.map((type) => `${type} in ${offersOf(type).join(', ')}`).join('; ')}`);
+  const desired = ofPool.length > 0 ? ofPool : zones;
+  const offers = instanceTypes.map((type) => ({
+    type,
+    zones: getOffers(type).filter((zone) => desired?.includes(zone) ?? true),
+  }));
+  const absent = offers.filter((offer) => offer.zones.length === 0).map(({ type }) => type);
+  const empty = (desired ?? []).filter((zone) => offers.every((offer) => !offer.zones.includes(zone)));
+  const found = `pool ${name}: AWS offers none of ${instanceTypes.join(', ')} in`;
+  const fix = `change availabilityZones, or instanceTypes of the pool; "aws ec2 describe-instance-type-offerings --location-type availability-zone" lists the offers`;
+  if (absent.length === instanceTypes.length) return error(`${found} ${desired?.join(', ') ?? 'this region'}`, fix);
+  if (empty.length > 0) return warning(`${found} ${empty.join(', ')}, so its nodes run in the other zones only`, fix);
+  if (absent.length > 0) return warning(`pool ${name}: AWS does not offer ${absent.join(', ')} in its zones`, fix);
+  return ok(`pool ${name}: ${offers.map((offer) => `${offer.type} in ${offer.zones.join(', ')}`).join('; ')}`);
 }
 
 /**
@@ -77,83 +64,52 @@ export function getQuota(type: string, capacity: CapacityType): Quota | undefine
   return /^p[234]/.test(type) ? QUOTAS.spotP4 : type.startsWith('p5') ? QUOTAS.spotP5 : undefined;
 }
 
-/** What the pools can request of one quota. */
-export interface QuotaDemand {
-  quota: Quota;
-  /** vCPUs with every pool at its limit. */
-  most: number;
-  /** vCPUs of a node, and the replicas that fit on it, for each instance type that counts against the quota. */
-  nodes: { vcpus: number; replicas: number }[];
-}
-
-/** The demand for each quota. Numbers of vCPUs come from infra/gpu/gpu-instance-types.ts or instanceTypeFacts. */
-export function getDemands({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings): QuotaDemand[] {
-  const demands = new Map<string, QuotaDemand>();
-  for (const pool of pools) {
-    const mostOfPool = new Map<string, number>();
-    for (const capacity of pool.capacityTypes) {
-      for (const type of pool.instanceTypes) {
-        const quota = getQuota(type, capacity);
-        if (quota === undefined) continue;
-        const { vcpus } = getFacts(pool, type);
-        const demand = demands.get(quota.code) ?? { quota, most: 0, nodes: [] };
-        const replicas = gpusPerPod === 0 ? 0 : Math.floor(schedulableGpus(pool, type) / gpusPerPod);
-        demand.nodes.push({ vcpus, replicas });
-        demands.set(quota.code, demand);
-        // Each capacity type of a managed node group has a group of its own.
-        const most = getNodes({ ...pool, capacityTypes: [capacity] }, type).most * vcpus;
-        mostOfPool.set(quota.code, Math.max(mostOfPool.get(quota.code) ?? 0, most));
-      }
-    }
-    for (const [code, most] of mostOfPool) (demands.get(code) as QuotaDemand).most += most;
-  }
-  return [...demands.values()];
-}
-
-/** The most replicas that can run within a quota. */
-const mostReplicas = ({ nodes }: QuotaDemand, vcpus: number): number =>
-  Math.max(0, ...nodes.map((node) => Math.floor(vcpus / node.vcpus) * node.replicas));
-
-/** Quotas of GPU instances. Instances that already run in the account are not subtracted. */
+/** Quotas of GPU instances, in vCPUs. Instances that already run in the account are not subtracted. */
 export const quotasCheck: Check = {
   name: 'GPU quotas',
-  run: async ({ account, settings }) => {
-    const demands = getDemands(settings);
-    const unknown = settings.gpuNodePools.filter(({ instanceTypes, capacityTypes }) =>
-      instanceTypes.some((type) => capacityTypes.some((capacity) => getQuota(type, capacity) === undefined)),
+  run: async ({ aws, settings: { gpuNodePools: pools, region, triton } }) => {
+    const { autoscaling, replicas, gpusPerPod } = triton;
+    const uses = pools.flatMap((pool) =>
+      pool.capacityTypes.flatMap((capacity) =>
+        pool.instanceTypes.map((type) => {
+          const { vcpus } = getFacts(pool, type);
+          const ofNode = gpusPerPod === 0 ? 0 : Math.floor(schedulableGpus(pool, type) / gpusPerPod);
+          // Each capacity type of a managed node group has a group of its own.
+          const most = getNodes({ ...pool, capacityTypes: [capacity] }, type).most * vcpus;
+          return { pool, quota: getQuota(type, capacity), vcpus, replicas: ofNode, most };
+        }),
+      ),
     );
-    if (demands.length + unknown.length === 0) return [ok('none needed: gpuNodePools is empty')];
-    const granted = await Promise.all(demands.map(({ quota }) => account.quota(quota)));
+    const demands = await Promise.all(
+      [...new Set(uses.flatMap(({ quota }) => quota ?? []))].map(async (quota) => {
+        const own = uses.filter((use) => use.quota === quota);
+        const ofPools = pools.map((pool) =>
+          Math.max(0, ...own.filter((use) => use.pool === pool).map((use) => use.most)),
+        );
+        const granted = await aws.quota(quota);
+        const room = Math.max(...own.map((use) => Math.floor(granted / use.vcpus) * use.replicas));
+        return { quota, granted, room, most: sum(ofPools) };
+      }),
+    );
+    const unknown = new Set(uses.filter(({ quota }) => quota === undefined).map(({ pool }) => pool.name));
+    const needed = gpusPerPod === 0 ? 0 : (autoscaling?.minReplicas ?? replicas);
+    const room = sum(demands.map((demand) => demand.room));
+    const findings = demands.map(({ quota, granted, most }) => {
+      const found = `${quota.name} (${quota.code}): ${granted} vCPUs, and the pools can request ${most}`;
+      if (granted >= most) return ok(found);
+      const fix = requestIncrease(quota, most, region);
+      // Replicas may also run within a quota that is unknown.
+      if (room >= needed || unknown.size > 0) return warning(found, fix);
+      return error(`${found}; all quotas together allow ${room} of ${needed} replicas`, fix);
+    });
+    const fix = 'compare it yourself: aws service-quotas list-service-quotas --service-code ec2';
     return [
-      ...judgeQuotas(demands, granted, settings, unknown.length === 0),
-      ...unknown.map(({ name }) =>
-        warning(
-          `pool ${name}: the quota for its spot instances is unknown to the doctor`,
-          'compare it yourself: aws service-quotas list-service-quotas --service-code ec2',
-        ),
+      ...findings,
+      ...[...unknown].map((name) =>
+        warning(`pool ${name}: the doctor does not know the quota of its spot instances`, fix),
       ),
     ];
   },
 };
 
-/**
- * @param granted vCPUs of each quota, in the order of `demands`
- * @param isComplete whether `demands` are all that the pools can request. Otherwise replicas may run within other quotas
- */
-export function judgeQuotas(
-  demands: readonly QuotaDemand[],
-  granted: readonly number[],
-  { region, triton: { autoscaling, replicas, gpusPerPod } }: Pick<Settings, 'region' | 'triton'>,
-  isComplete = true,
-): Finding[] {
-  const needed = gpusPerPod === 0 ? 0 : (autoscaling?.minReplicas ?? replicas);
-  const room = demands.reduce((sum, demand, i) => sum + mostReplicas(demand, granted[i] ?? 0), 0);
-  return demands.map(({ quota: { service, code, name }, most }, i) => {
-    const vcpus = granted[i] ?? 0;
-    const found = `${name} (${code}): ${vcpus} vCPUs, and the pools can request ${most}`;
-    if (vcpus >= most) return ok(found);
-    const fix = `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${most} --region ${region}`;
-    if (room >= needed || !isComplete) return warning(found, fix);
-    return error(`${found}; all quotas together allow ${room} of ${needed} replicas`, fix);
-  });
-}
+const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);

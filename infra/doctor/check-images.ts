@@ -1,34 +1,91 @@
+import { UserError } from '../../src/core/errors';
 import { COMPONENT_NAME } from '../settings/triton';
 import { completeOptions } from '../triton/settings';
-import { error, ok, warning, type Check, type Finding } from './check';
-import { askRegistry } from './registry';
-import { WebError, type Web } from './web';
+import type { Aws } from './aws';
+import { error, ok, warning, type Check, type Finding } from './doctor';
+import { isLoopback, type WebAnswer } from './web';
 
-/**
- * The images in the registries that pods pull from. The nodes may reach another registry than this machine, which only they
- * know.
- */
+/** The images in the registries that pods pull from. The nodes may reach another registry than this machine. */
 export const imagesCheck: Check = {
   name: 'images',
-  run: ({ settings, web }) => {
+  run: ({ settings, aws }) => {
     const { image, agentImage } = completeOptions(COMPONENT_NAME, settings.triton);
-    return Promise.all([judgeSource(web, 'image', image), judgeSource(web, 'agentImage', agentImage)]);
+    return Promise.all([judgeImage(aws, 'image', image), judgeImage(aws, 'agentImage', agentImage)]);
   },
 };
 
-async function judgeSource(web: Web, setting: string, source: string): Promise<Finding> {
+async function judgeImage(aws: Aws, setting: string, image: string): Promise<Finding> {
   const unchecked = (reason: string): Finding =>
     warning(
-      `${source} is not checked: ${reason}`,
-      `check that the nodes may pull it; with an account: docker manifest inspect ${source}`,
+      `${image} is not checked: ${reason}`,
+      `check that the nodes may pull it; with an account: docker manifest inspect ${image}`,
     );
   try {
-    const answer = await askRegistry(web, source);
-    if (answer.kind === 'unknown') return unchecked(answer.reason);
-    if (answer.kind === 'found') return ok(`${source} exists, with the digest ${answer.digest ?? '(not reported)'}`);
+    const url = manifestUrl(image);
+    const { status, headers } = await askRegistry(aws, url);
+    const { host } = new URL(url);
+    if (status === 200) return ok(`${image} exists, with the digest ${headers['docker-content-digest']}`);
+    if (status === 404) {
+      return error(`${image} does not exist, so nodes cannot pull it`, `correct ${setting} in the stack file`);
+    }
+    const isDenied = status === 401 || status === 403;
+    return unchecked(`${host} ${isDenied ? 'admits no client without an account:' : 'answers'} HTTP ${status}`);
   } catch (cause) {
-    if (!(cause instanceof WebError)) throw cause;
+    if (!(cause instanceof UserError)) throw cause;
     return unchecked(cause.message);
   }
-  return error(`${source} does not exist, so nodes cannot pull it`, `correct ${setting} in the stack file`);
+}
+
+/** https://docs.docker.com/reference/api/registry/latest/operations/HeadImageManifest.md (2026-11-27) */
+const MANIFESTS = [
+  'application/vnd.oci.image.index.v1+json',
+  'application/vnd.oci.image.manifest.v1+json',
+  'application/vnd.docker.distribution.manifest.list.v2+json',
+  'application/vnd.docker.distribution.manifest.v2+json',
+];
+
+/**
+ * Asks a registry for a manifest, without its content, as a client without an account:
+ * https://raw.githubusercontent.com/opencontainers/distribution-spec/main/spec.md (2026-11-27), "Pull".
+ */
+async function askRegistry(aws: Aws, url: string): Promise<WebAnswer> {
+  const headers = { accept: MANIFESTS.join(', ') };
+  const answer = await aws.askServer(url, { method: 'HEAD', headers });
+  const token = answer.status === 401 ? await requestToken(aws, answer) : undefined;
+  if (token === undefined) return answer;
+  return aws.askServer(url, { method: 'HEAD', headers: { ...headers, authorization: `Bearer ${token}` } });
+}
+
+/** The address of the manifest of an image. An image without a host, or one of docker.io, is of Docker Hub. */
+export function manifestUrl(image: string): string {
+  const [, named, rest = image] = /^((?:[^/]*[.:][^/]*|localhost))\/(.*)$/.exec(image) ?? [];
+  const host = named === undefined || /^(index\.)?docker\.io$/.test(named) ? 'registry-1.docker.io' : named;
+  const [path = '', digest] = rest.split('@');
+  const [, name = '', tag = 'latest'] = /^([^:]*)(?::(.*))?$/.exec(path) ?? [];
+  const repository = host === 'registry-1.docker.io' && !name.includes('/') ? `library/${name}` : name;
+  const scheme = isLoopback(host.replace(/:\d+$/, '')) ? 'http' : 'https';
+  return `${scheme}://${host}/v2/${repository}/manifests/${digest ?? tag}`;
+}
+
+/**
+ * Requests the token with which a registry admits everyone: https://distribution.github.io/distribution/spec/auth/token
+ * (2026-11-27).
+ * @returns undefined if the registry gives none
+ */
+async function requestToken(aws: Aws, { headers }: WebAnswer): Promise<string | undefined> {
+  // Bearer realm="https://...",service="...",scope="repository:NAME:pull"
+  const challenge = headers['www-authenticate'] ?? '';
+  const { realm, ...parameters } = Object.fromEntries(
+    [...challenge.matchAll(/(\w+)="([^"]*)"/g)].map(([, name = '', value = '']) => [name.toLowerCase(), value]),
+  ) as Partial<Record<string, string>>;
+  if (!/^bearer /i.test(challenge) || realm === undefined || !URL.canParse(realm)) return undefined;
+  const url = new URL(realm);
+  for (const name of ['service', 'scope']) {
+    const value = parameters[name];
+    if (value !== undefined) url.searchParams.set(name, value);
+  }
+  const { status, text } = await aws.askServer(url.href);
+  // Some registries give access_token instead.
+  const [, token] = /"(?:access_)?token"\s*:\s*"([^"]+)"/.exec(text) ?? [];
+  return status === 200 ? token : undefined;
 }

@@ -1,47 +1,208 @@
-import type { Quota } from './account';
-import { error, ok, type Check, type Finding } from './check';
+import { isIPv4 } from 'node:net';
+import type { AvailabilityZone, Route, Subnet } from '@aws-sdk/client-ec2';
+import { containsRange } from '../network/cidr';
+import type { Quota } from './aws';
+import { error, ok, warning, type Check, type Context, type Finding } from './doctor';
 
-/** https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html (2026-11-25); the default of both is 5. */
-const VPCS: Quota = { service: 'vpc', code: 'L-F678F1CE', name: 'VPCs per Region' };
-const ADDRESSES: Quota = { service: 'ec2', code: 'L-0263D0A3', name: 'EC2-VPC Elastic IPs' };
+/**
+ * Zones in which the subnets of an EKS cluster cannot be. Names of zones differ between accounts, ids do not.
+ * https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#cluster-subnets (2026-11-25)
+ */
+const ZONES_WITHOUT_EKS: readonly string[] = ['use1-az3', 'usw1-az2', 'cac1-az3'];
 
-/** Room in the account for the VPC of the stack, and for the addresses of its NAT gateways. */
-export const networkQuotasCheck: Check = {
-  name: 'network quotas',
-  run: async ({ account, settings }) => {
-    const { cluster, region } = settings;
-    if (cluster.kind === 'existing' || cluster.network.kind === 'existing') {
-      return [ok('none needed: the stack creates no network')];
+/** The zones of a network that the stack creates. */
+export const zonesCheck: Check = {
+  name: 'zones',
+  run: async ({ aws, settings: { cluster, region } }) => {
+    if (cluster.kind === 'existing' || cluster.network.kind === 'existing') return [];
+    const names = cluster.network.zones;
+    const existing = await aws.zones();
+    const missing = names.filter((name) => existing.every(({ ZoneName }) => ZoneName !== name));
+    if (missing.length > 0) {
+      const usable = existing.filter((zone) => !isRefused(zone.ZoneId)).map(({ ZoneName }) => ZoneName);
+      return [
+        error(
+          `${region} has no available zone ${missing.join(', ')}`,
+          `set availabilityZones to zones of ${usable.join(', ')}`,
+        ),
+      ];
     }
-    const existing = await account.cluster(cluster.name);
-    if (existing !== undefined) return [ok(`${cluster.name} exists, and so does its network`)];
-    const { natGateways, zones } = cluster.network;
-    const [vpcs, vpcCount, addresses, addressCount] = await Promise.all([
-      account.quota(VPCS),
-      account.vpcCount(),
-      account.quota(ADDRESSES),
-      account.addressCount(),
-    ]);
+    const zones = existing.filter(({ ZoneName = '' }) => names.includes(ZoneName));
+    const refused = zones.filter(({ ZoneId }) => isRefused(ZoneId));
+    if (refused.length === 0) return [ok(zones.map(describeZone).join(', '))];
     return [
-      judgeRoom(VPCS, { used: vpcCount, limit: vpcs, needed: 1 }, region),
-      judgeRoom(
-        ADDRESSES,
-        { used: addressCount, limit: addresses, needed: natGateways === 'one' ? 1 : zones.length },
-        region,
+      error(
+        `EKS refuses subnets in ${refused.map(describeZone).join(', ')}`,
+        `remove ${refused.map(({ ZoneName }) => ZoneName).join(', ')} from availabilityZones`,
       ),
     ];
   },
 };
 
-export function judgeRoom(
-  { service, code, name }: Quota,
-  { used, limit, needed }: { used: number; limit: number; needed: number },
-  region: string,
-): Finding {
-  const found = `${name} (${code}): ${used} of ${limit} in use, and the stack needs ${needed}`;
-  if (used + needed <= limit) return ok(found);
+const describeZone = ({ ZoneName, ZoneId }: AvailabilityZone): string => `${ZoneName} (${ZoneId})`;
+
+const isRefused = (id = ''): boolean => ZONES_WITHOUT_EKS.includes(id);
+
+/** The subnets of an existing VPC. */
+export const subnetsCheck: Check = {
+  name: 'subnets',
+  run: async ({ aws, settings: { cluster, triton } }) => {
+    if (cluster.kind === 'existing' || cluster.network.kind === 'create') return [];
+    const { vpcId, privateSubnetIds: ids } = cluster.network;
+    const subnets = await aws.subnets(...ids);
+    const wrong = judgeSubnets(vpcId, ids, subnets);
+    if (wrong !== undefined) return [wrong];
+    const { exposure } = triton;
+    const isInternal =
+      exposure.kind === 'internal-load-balancer' ||
+      (exposure.kind === 'ingress' && exposure.scheme !== 'internet-facing');
+    const getRoute = await aws.defaultRoutes(vpcId);
+    const findings = subnets.flatMap((subnet) => judgeSubnet(subnet, getRoute(subnet.SubnetId), isInternal));
+    return findings.length > 0 ? findings : [ok(`${ids.join(', ')} have a default route and free addresses`)];
+  },
+};
+
+/** Why EKS refuses these subnets. */
+function judgeSubnets(vpcId: string, ids: readonly string[], existing: readonly Subnet[]): Finding | undefined {
+  const missing = ids.filter((id) => existing.every(({ SubnetId }) => SubnetId !== id));
+  if (missing.length > 0) {
+    return error(`there is no subnet ${missing.join(', ')} in this account and region`, 'correct privateSubnetIds');
+  }
+  const elsewhere = existing.filter(({ VpcId }) => VpcId !== vpcId);
+  if (elsewhere.length > 0) {
+    const list = elsewhere.map(({ SubnetId, VpcId }) => `${SubnetId} (${VpcId})`).join(', ');
+    return error(`vpcId is ${vpcId}, but ${list} is in another VPC`, 'correct vpcId or privateSubnetIds');
+  }
+  const refused = existing.filter(({ AvailabilityZoneId }) => isRefused(AvailabilityZoneId));
+  if (refused.length > 0) {
+    const list = refused.map(({ SubnetId, AvailabilityZoneId }) => `${SubnetId} in ${AvailabilityZoneId}`).join(', ');
+    return error(`EKS refuses the subnet ${list}`, 'replace it in privateSubnetIds by a subnet in another zone');
+  }
+  // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#cluster-subnets (2026-11-25)
+  if (new Set(existing.map(({ AvailabilityZoneId }) => AvailabilityZoneId)).size >= 2) return undefined;
   return error(
-    found,
-    `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${used + needed} --region ${region}`,
+    'all subnets of privateSubnetIds are in one zone',
+    'add a subnet in another zone, because EKS needs two',
   );
+}
+
+/** EKS recommends it for itself in each subnet (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html), from memory. */
+const FEWEST_ADDRESSES = 16;
+const INTERNAL_TAG = 'kubernetes.io/role/internal-elb';
+
+/** Whether nodes in a subnet can work. @param needsTag whether a load balancer looks for its subnets */
+function judgeSubnet(subnet: Subnet, route: Route | undefined, needsTag: boolean): Finding[] {
+  const { SubnetId: id = '', AvailableIpAddressCount: addresses = 0, MapPublicIpOnLaunch, Tags = [] } = subnet;
+  const findings: Finding[] = [];
+  if (route === undefined) {
+    findings.push(
+      warning(
+        `${id} has no route to 0.0.0.0/0, so its nodes reach no registry and no API of AWS without endpoints in the VPC`,
+        'add a NAT gateway and a route to it, or create the endpoints that docs.aws.amazon.com/eks/latest/userguide/private-clusters.html lists',
+      ),
+    );
+  } else if (route.State === 'blackhole') {
+    const found = `the route of ${id} to 0.0.0.0/0 leads to a gateway that does not exist any more`;
+    findings.push(error(found, 'replace the route'));
+  } else if (route.GatewayId?.startsWith('igw-') === true && MapPublicIpOnLaunch !== true) {
+    findings.push(
+      error(
+        `the route of ${id} to 0.0.0.0/0 leads to the internet gateway ${route.GatewayId}, but nodes get no public address there`,
+        'set privateSubnetIds to subnets with a route to a NAT gateway',
+      ),
+    );
+  }
+  if (addresses < FEWEST_ADDRESSES) {
+    findings.push(
+      warning(
+        `${id} has ${addresses} free addresses; each pod and node needs one, and EKS recommends ${FEWEST_ADDRESSES} for itself`,
+        'set privateSubnetIds to larger subnets',
+      ),
+    );
+  }
+  if (needsTag && Tags.every(({ Key }) => Key !== INTERNAL_TAG)) {
+    findings.push(
+      warning(
+        `${id} lacks the tag ${INTERNAL_TAG}, by which an internal load balancer finds its subnets`,
+        `aws ec2 create-tags --resources ${id} --tags Key=${INTERNAL_TAG},Value=1`,
+      ),
+    );
+  }
+  return findings;
+}
+
+/** https://docs.aws.amazon.com/vpc/latest/userguide/amazon-vpc-limits.html (2026-11-25); the default of both is 5. */
+const VPCS: Quota = { service: 'vpc', code: 'L-F678F1CE', name: 'VPCs per Region' };
+const ADDRESSES: Quota = { service: 'ec2', code: 'L-0263D0A3', name: 'EC2-VPC Elastic IPs' };
+
+/** Room in the account for the VPC of the stack, and for the addresses of its NAT gateways, before the first update. */
+export const networkQuotasCheck: Check = {
+  name: 'network quotas',
+  run: async ({ aws, settings: { cluster, region } }) => {
+    if (cluster.kind === 'existing' || cluster.network.kind === 'existing') return [];
+    if (await aws.hasCluster(cluster.name)) return [];
+    const { natGateways, zones } = cluster.network;
+    const needs = [
+      { quota: VPCS, count: aws.vpcCount, needed: 1 },
+      { quota: ADDRESSES, count: aws.addressCount, needed: natGateways === 'one' ? 1 : zones.length },
+    ];
+    return Promise.all(
+      needs.map(async ({ quota, count, needed }) => {
+        const [used, limit] = await Promise.all([count(), aws.quota(quota)]);
+        const found = `${quota.name} (${quota.code}): ${used} of ${limit} in use, and the stack needs ${needed}`;
+        return used + needed <= limit ? ok(found) : error(found, requestIncrease(quota, used + needed, region));
+      }),
+    );
+  },
+};
+
+/** The command that requests a higher quota. */
+export const requestIncrease = ({ service, code }: Quota, value: number, region: string): string =>
+  `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${value} --region ${region}`;
+
+/** A server of AWS that answers with the address from which a request arrives. */
+const CHECK_IP = 'https://checkip.amazonaws.com';
+const VARIABLE = 'TRITON_CHECKIP_URL';
+
+/** Whether the Kubernetes API of the cluster admits the address of this machine, which "pulumi up" needs. */
+export const ownAddressCheck: Check = {
+  name: 'own address',
+  run: async ({ aws, settings: { cluster, stack } }) => {
+    if (cluster.kind === 'existing') return [];
+    const { publicAccessCidrs: ranges } = cluster;
+    if (ranges.length === 0) {
+      // No machine is in a VPC that the first update creates.
+      if (cluster.network.kind === 'existing' || (await aws.hasCluster(cluster.name))) return [];
+      return [
+        warning(
+          'publicAccessCidrs is empty, so the API admits only the VPC, which does not exist yet: the first "pulumi up" creates the cluster and then fails',
+          `pulumi config set --stack ${stack} --path 'publicAccessCidrs[0]' "$(curl -s ${CHECK_IP})/32"`,
+        ),
+      ];
+    }
+    const given = process.env[VARIABLE] ?? '';
+    const url = given === '' ? CHECK_IP : given;
+    const { status, text } = await aws.askServer(url);
+    const address = text.trim();
+    if (status !== 200 || !isIPv4(address)) {
+      const fix = `set ${VARIABLE} to a server that answers with the address of its client, as ${CHECK_IP} does`;
+      return [warning(`not checked: ${url} answered ${status} without an IPv4 address`, fix)];
+    }
+    const range = ranges.find((outer) => containsRange(outer, `${address}/32`));
+    if (range !== undefined) return [ok(`${address} is in ${range} of publicAccessCidrs`)];
+    return [
+      warning(
+        `this machine has the address ${address}, which is not in publicAccessCidrs (${ranges.join(', ')}), so "pulumi up" reaches the Kubernetes API only from the VPC`,
+        `unless this machine is in the VPC: pulumi config set --stack ${stack} --path 'publicAccessCidrs[${ranges.length}]' ${address}/32`,
+      ),
+    ];
+  },
+};
+
+/** Names of the zones in which the nodes of the stack may run; undefined if an existing cluster decides. */
+export async function getNodeZones({ aws, settings: { cluster } }: Context): Promise<string[] | undefined> {
+  if (cluster.kind === 'existing') return undefined;
+  if (cluster.network.kind === 'create') return cluster.network.zones;
+  const subnets = await aws.subnets(...cluster.network.privateSubnetIds);
+  return [...new Set(subnets.map(({ AvailabilityZone = '' }) => AvailabilityZone))];
 }

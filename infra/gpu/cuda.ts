@@ -74,34 +74,15 @@ export function getCudaNeed(image: string): { cuda: string; driver: number } | u
   return cuda && driver ? { cuda, driver } : undefined;
 }
 
-const NODES = {
-  'auto-mode': 'nodes of Auto Mode',
-  karpenter: 'nodes of another Karpenter',
-} as const;
-
-/** Whether the driver of the nodes of a pool is new enough for the image; `fits` is undefined if that is not known. */
-export function compareDriver(
+/** Why the driver of the nodes of a pool is too old for the image, if it is. That of Karpenter's nodes is not known. */
+export function findOldDriver(
   { name, mechanism, ami }: Pick<GpuNodePoolSettings, 'name' | 'mechanism' | 'ami'>,
   image: string,
-): { fits: boolean | undefined; found: string } {
+): string | undefined {
   const need = getCudaNeed(image);
-  if (need === undefined) {
-    return {
-      fits: undefined,
-      found: `pool ${name}: not known, because the CUDA of ${image} is not in infra/gpu/cuda.ts`,
-    };
-  }
-  const needed = `CUDA ${need.cuda} of the image needs ${need.driver} or newer`;
-  if (mechanism !== 'managed-node-group') {
-    return {
-      fits: undefined,
-      found: `pool ${name}: ${needed}; the driver of ${NODES[mechanism]} is not known until --after-up reads it`,
-    };
-  }
   const driver = NODE_DRIVERS[ami];
-  return driver >= need.driver
-    ? { fits: true, found: `pool ${name}: ${ami} has driver ${driver}, and ${needed}` }
-    : { fits: false, found: `pool ${name}: ${ami} has driver ${driver}, but ${needed} without forward compatibility` };
+  if (need === undefined || mechanism !== 'managed-node-group' || driver >= need.driver) return undefined;
+  return `pool ${name}: ${ami} has driver ${driver}, but CUDA ${need.cuda} of the image needs ${need.driver} or newer without forward compatibility`;
 }
 
 /** What to do about a GPU that is too old. */

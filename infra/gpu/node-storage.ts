@@ -47,25 +47,11 @@ export function typesOnEbs(pool: OfPool): string[] {
 /** What to do about instance types whose images are on EBS. */
 export const STORAGE_FIX = 'lower diskGiB, remove these instance types, or give nvmeGB in their instanceTypeFacts';
 
-/** Whether images and models of a pool are on local NVMe storage; `fits` is undefined if that is not known. */
-export function compareStorage(pool: OfPool & Pick<GpuNodePoolSettings, 'name'>): {
-  fits: boolean | undefined;
-  found: string;
-} {
-  const { name, mechanism, diskGiB } = pool;
-  if (mechanism === 'karpenter') return { fits: undefined, found: `pool ${name}: not checked, its node class decides` };
-  const list = (types: readonly string[]): string =>
-    types.map((type) => `${type} (${getNvmeGiB(pool, type)} GiB)`).join(', ');
+/** Why images and models of a pool are not on local NVMe storage, if they are not. */
+export function findSlowStorage(pool: OfPool & Pick<GpuNodePoolSettings, 'name'>): string | undefined {
   const slow = typesOnEbs(pool);
-  if (slow.length === 0) {
-    return {
-      fits: true,
-      found: `pool ${name}: diskGiB (${diskGiB}) fits on the local NVMe storage of ${list(pool.instanceTypes)}`,
-    };
-  }
-  const nodes = mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
-  return {
-    fits: false,
-    found: `pool ${name}: diskGiB (${diskGiB}) is at least as large as the local NVMe storage of ${list(slow)}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra`,
-  };
+  if (slow.length === 0) return undefined;
+  const list = slow.map((type) => `${type} (${getNvmeGiB(pool, type)} GiB)`).join(', ');
+  const nodes = pool.mechanism === 'auto-mode' ? 'these nodes' : 'all nodes of the pool';
+  return `pool ${pool.name}: diskGiB (${pool.diskGiB}) is at least as large as the local NVMe storage of ${list}, so ${nodes} have images and models on an EBS volume, which is slower and costs extra`;
 }

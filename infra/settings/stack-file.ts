@@ -5,12 +5,9 @@ import { UserError } from '../../src/core/errors';
 import { describeYamlError } from '../../src/model/yaml-text';
 import { IDENTITY_KEYS } from './aws-identity';
 import { getTags, type ConfigSource } from './source';
-import { parseBackend, parseSecretsProvider, type StateSettings } from './state';
 
 interface StackFile {
   config?: Record<string, unknown>;
-  secretsprovider?: unknown;
-  encryptionsalt?: unknown;
 }
 
 const STACK_FILE = /^Pulumi\.(.+)\.yaml$/;
@@ -75,23 +72,6 @@ function parseJson(file: string, key: string, value: unknown): unknown {
     throw unreadable(file, `${key} is not valid JSON: ${(error as Error).message}`);
   }
 }
-
-/**
- * Where Pulumi keeps the state of a stack, in the order of Pulumi: PULUMI_BACKEND_URL, then `backend.url` of Pulumi.yaml.
- * The backend of `pulumi login` is unknown, because the file that names it contains access tokens.
- */
-export function stateSettings(stack: string, folder: string, env: NodeJS.ProcessEnv): StateSettings {
-  const project = join(folder, 'Pulumi.yaml');
-  const { backend } = existsSync(project) ? (readYaml(project) as { backend?: { url?: unknown } }) : {};
-  const { secretsprovider: provider, encryptionsalt: salt } = readYaml(join(folder, `Pulumi.${stack}.yaml`));
-  const given = env['PULUMI_BACKEND_URL'] ?? '';
-  return {
-    backend: parseBackend(given === '' ? asText(backend?.url) : given),
-    secrets: parseSecretsProvider(asText(provider), salt !== undefined),
-  };
-}
-
-const asText = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
 
 /** Name of the project in Pulumi.yaml, which is the prefix of its keys. */
 function projectName(folder: string): string {

@@ -9,7 +9,7 @@ const TAKE_DOWN_SECONDS = 15;
 /** Time until a new GPU node has started and pods are bound to it. */
 const NODE_SECONDS = 300;
 /** Time to pull the image of about 9 GB onto a new node. */
-export const IMAGE_PULL_SECONDS = 300;
+const IMAGE_PULL_SECONDS = 300;
 /** Time to pull the agent's image of about 80 MB. */
 const AGENT_IMAGE_PULL_SECONDS = 30;
 /** How long a pod must be ready before it counts as available. */

@@ -19,7 +19,7 @@ const COMMANDS = {
   rollback: 'return to an earlier release',
   promote: 'copy a release from one stack to another',
   cost: 'estimate the monthly cost of a stack',
-  doctor: 'check whether an AWS account fits a stack, or whether a stack works',
+  doctor: 'check whether an AWS account fits a stack',
   export: 'write the models to a folder that any Triton can read',
   clean: 'delete downloads and buckets of this machine that are not in use',
 };

@@ -1,4 +1,4 @@
-import { compareDriver, getCudaNeed, NODE_DRIVERS } from '../../../infra/gpu/cuda';
+import { findOldDriver, getCudaNeed, NODE_DRIVERS } from '../../../infra/gpu/cuda';
 import { completePool } from '../../../infra/settings/complete-pool';
 import { defaultImage } from '../../../infra/triton/image';
 
@@ -23,30 +23,14 @@ test.each<[what: string, image: string, cuda: string | undefined, driver: number
   expect(getCudaNeed(image)).toEqual(cuda === undefined ? undefined : { cuda, driver });
 });
 
-describe('compareDriver', () => {
-  const pool = (more: object) => completePool({ name: 'gpu', instanceTypes: ['g5.xlarge'], ...more });
-  const GROUP = { mechanism: 'managed-node-group' };
-  const OTHER = {
-    mechanism: 'karpenter',
-    nodeClass: { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'gpu' },
-  };
-  afterEach(() => jest.restoreAllMocks());
-
-  test.each<[of: object, tag: string, fits: boolean | undefined, found: RegExp]>([
-    [GROUP, '26.10-py3', true, /^pool gpu: AL2023 has driver 580, and CUDA 13.4.3 of the image needs 580 or newer$/],
-    [{ ...GROUP, ami: 'Bottlerocket' }, '25.06-py3', true, /^pool gpu: Bottlerocket has driver 580, and CUDA 12.9.1/],
-    [GROUP, 'main', undefined, /^pool gpu: not known, because the CUDA of .*:main is not in/],
-    [{}, '26.10-py3', undefined, /needs 580 or newer; the driver of nodes of Auto Mode is not known until/],
-    [OTHER, '26.10-py3', undefined, /the driver of nodes of another Karpenter is not known until/],
-  ])('a pool with %j and the image %s', (of, tag, fits, found) => {
-    expect(compareDriver(pool(of), tagged(tag))).toEqual({ fits, found: expect.stringMatching(found) as string });
-  });
-
-  test.each([
-    [579, false],
-    [580, true],
-  ])('nodes with driver %i', (driver, fits) => {
-    jest.replaceProperty(NODE_DRIVERS, 'AL2023', driver);
-    expect(compareDriver(pool(GROUP), tagged('26.10-py3')).fits).toBe(fits);
-  });
+test.each<[of: object, tag: string, driver: number, found: RegExp | undefined]>([
+  [{}, '26.10-py3', 579, undefined],
+  [{ mechanism: 'managed-node-group' }, 'main', 579, undefined],
+  [{ mechanism: 'managed-node-group' }, '26.10-py3', 580, undefined],
+  [{ mechanism: 'managed-node-group' }, '26.10-py3', 579, /^pool gpu: AL2023 has driver 579, but CUDA 13.4.3 .* 580/],
+])('findOldDriver of a pool with %j, the image %s and driver %i', (of, tag, driver, found) => {
+  const replaced = jest.replaceProperty(NODE_DRIVERS, 'AL2023', driver);
+  const pool = completePool({ name: 'gpu', instanceTypes: ['g5.xlarge'], ...of });
+  expect(findOldDriver(pool, tagged(tag))).toEqual(found && expect.stringMatching(found));
+  replaced.restore();
 });

@@ -1,0 +1,146 @@
+import { capacityWarning, getNodes } from './capacity';
+import { getFacts } from './gpu/gpu-instance-types';
+import { getVolumeGiB, IMAGE_DISK, usesInstanceStore } from './gpu/node-storage';
+import { schedulableGpus } from './settings/gpu-node-pools';
+import type { GpuNodePoolSettings, Settings } from './settings/types';
+
+/** One row of an estimate. */
+export interface CostItem {
+  item: string;
+  /** How the price was calculated, in words. */
+  basis: string;
+  usdPerMonth: number;
+}
+
+/** Date and region of all prices, also those of infra/gpu/gpu-instance-types.ts. Other regions cost up to a third more. */
+export const PRICES_AS_OF = '2026-08-17';
+export const PRICES_REGION = 'us-east-1';
+
+/** In US dollars, from the pages of AWS with the prices: aws.amazon.com/SERVICE/pricing, with ec2, eks, vpc, ebs, s3 and kms. */
+const USD = {
+  controlPlaneHour: 0.1,
+  /** m7i.large */
+  systemNodeHour: 0.1008,
+  /** With a public address. */
+  natGatewayHour: 0.05,
+  diskGiBMonth: 0.08,
+  /** A gp3 volume, for each MiB/s above 125. */
+  diskThroughputMonth: 0.04,
+  s3GiBMonth: 0.023,
+  keyMonth: 1,
+};
+
+const REPOSITORY: CostItem[] = [
+  { item: 'model repository', basis: '50 GiB in S3', usdPerMonth: 50 * USD.s3GiBMonth },
+  { item: 'KMS key of the models', basis: '1 key', usdPerMonth: USD.keyMonth },
+];
+
+/** Assumed: the real share of the on-demand price varies from about 0.3 to 0.9. */
+const SPOT_SHARE = 0.5;
+const HOURS_PER_MONTH = 730; // As AWS counts.
+
+/**
+ * Fee of EKS Auto Mode as a share of the on-demand price. Since July 2026 it is 35% lower than the usual 12% for G, and
+ * 60% lower for P: https://aws.amazon.com/about-aws/whats-new/2026/07/amazon-eks-auto-mode-gpu-price
+ */
+const autoModeFee = (type: string): number => (type.startsWith('g') ? 0.078 : 0.048);
+
+/**
+ * Estimates what a stack costs in a month in which it serves all the time: items for its replicas, their sum, and an upper
+ * bound with each pool at its limit, at on-demand prices.
+ */
+export function estimateCost(settings: Settings) {
+  const fixed = [...clusterItems(settings), ...(settings.modelRepository.kind === 'create' ? REPOSITORY : [])];
+  const items = [...fixed, ...nodeItems(settings)];
+  const limit = [...fixed, ...settings.gpuNodePools.flatMap(fullPool)];
+  return { items, usdPerMonth: total(items), limitUsdPerMonth: total(limit), notes: notes(settings) };
+}
+
+function clusterItems({ cluster }: Settings): CostItem[] {
+  if (cluster.kind === 'existing') return [];
+  const { network, autoMode } = cluster;
+  const { count } = cluster.systemNodes;
+  const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
+  return [
+    hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
+    // Auto Mode runs the components of the system as processes of each node.
+    hourly('system nodes', `${count} x m7i.large`, autoMode ? 0 : count * USD.systemNodeHour),
+    hourly('NAT gateways', `${gateways}, each with a public address`, gateways * USD.natGatewayHour),
+    { item: 'KMS keys of the cluster', basis: '2 keys', usdPerMonth: 2 * USD.keyMonth },
+  ].filter(({ usdPerMonth }) => usdPerMonth > 0);
+}
+
+/** Replicas fill the pools in their order. Replicas that no pool has room for stay pending, and cost nothing. */
+function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod, autoscaling, replicas } }: Settings): CostItem[] {
+  if (gpusPerPod === 0) return [];
+  let waiting = autoscaling?.minReplicas ?? replicas;
+  return pools.flatMap(getGroups).flatMap((pool) => {
+    const price = (type: string): number => getFacts(pool, type).usdPerHour;
+    const [type] = pool.instanceTypes
+      .filter((one) => schedulableGpus(pool, one) >= gpusPerPod)
+      .sort((a, b) => price(a) - price(b));
+    if (type === undefined) return [];
+    const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
+    const { fewest, most } = getNodes(pool, type);
+    const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), fewest), most);
+    waiting -= Math.min(waiting, nodes * podsPerNode);
+    return nodes === 0 ? [] : poolItems(pool, type, nodes);
+  });
+}
+
+/** A managed pool has a group of nodes for each capacity type, with its own price. */
+function getGroups(pool: GpuNodePoolSettings): GpuNodePoolSettings[] {
+  const { name, mechanism, capacityTypes } = pool;
+  if (mechanism !== 'managed-node-group' || capacityTypes.length < 2) return [pool];
+  return capacityTypes.map((one) => ({ ...pool, name: `${name} (${one})`, capacityTypes: [one] }));
+}
+
+/** Items of a pool at its limit, with its most expensive instance type and no spot instances. */
+function fullPool(pool: GpuNodePoolSettings): CostItem[] {
+  const onDemand: GpuNodePoolSettings = { ...pool, capacityTypes: ['on-demand'] };
+  const estimates = pool.instanceTypes.map((type) => poolItems(onDemand, type, getNodes(pool, type).most));
+  return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
+}
+
+function poolItems(pool: GpuNodePoolSettings, type: string, nodes: number): CostItem[] {
+  const onDemand = nodes * getFacts(pool, type).usdPerHour;
+  const isSpot = pool.capacityTypes.includes('spot');
+  const count = `${nodes} x ${type}`;
+  const kind = isSpot ? `spot at ${percent(SPOT_SHARE)} of the on-demand price` : 'on-demand';
+  const fee = pool.mechanism === 'auto-mode' ? autoModeFee(type) : 0;
+  const GiB = getVolumeGiB(pool, type);
+  // The volumes of Auto Mode always have the throughput for images.
+  const isFast = pool.mechanism === 'auto-mode' || usesInstanceStore(pool, type) === false;
+  const speed = isFast ? (IMAGE_DISK.throughput - 125) * USD.diskThroughputMonth : 0;
+  return [
+    hourly(`pool ${pool.name}`, `${count}, ${kind}`, onDemand * (isSpot ? SPOT_SHARE : 1)),
+    hourly(`pool ${pool.name}, fee of Auto Mode`, `${percent(fee)} of the on-demand price of ${count}`, onDemand * fee),
+    {
+      item: `pool ${pool.name}, disks`,
+      basis: `${nodes} x ${GiB} GiB${isFast ? ` with ${IMAGE_DISK.throughput} MiB/s` : ''}`,
+      usdPerMonth: nodes * (GiB * USD.diskGiBMonth + speed),
+    },
+  ].filter(({ usdPerMonth }) => usdPerMonth > 0);
+}
+
+/** Costs that are not included, and assumptions. */
+function notes(settings: Settings): string[] {
+  const spot = settings.gpuNodePools.filter(({ capacityTypes }) => capacityTypes.includes('spot'));
+  const assumed = `Assumption: spot instances cost ${percent(SPOT_SHARE)} of the on-demand price, and these pools use spot instances only: ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have no spot instances.`;
+  return [
+    ...[capacityWarning(settings) ?? []].flat().map((warning) => `Warning: ${warning}.`),
+    ...(spot.length === 0 ? [] : [assumed]),
+    'Not included: traffic (0.40 dollars for each pull of the image through a NAT gateway), requests to S3 and KMS, logs, load balancers, existing clusters, nodes for pods other than Triton, taxes and discounts.',
+    ...(settings.region === PRICES_REGION ? [] : [`Most prices in ${settings.region} are higher.`]),
+  ];
+}
+
+const percent = (share: number): string => `${Number((share * 100).toFixed(1))}%`;
+
+const hourly = (item: string, basis: string, usdPerHour: number): CostItem => ({
+  item,
+  basis,
+  usdPerMonth: usdPerHour * HOURS_PER_MONTH,
+});
+
+const total = (items: readonly CostItem[]): number => items.reduce((sum, { usdPerMonth }) => sum + usdPerMonth, 0);

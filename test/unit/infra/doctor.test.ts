@@ -1,0 +1,158 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Aws, Quota } from '../../../infra/doctor/aws';
+import { getQuota } from '../../../infra/doctor/check-gpus';
+import { manifestUrl } from '../../../infra/doctor/check-images';
+import { CHECKS } from '../../../infra/doctor/checks';
+import { examine } from '../../../infra/doctor/doctor';
+import { GPU_INSTANCE_TYPE_NAMES } from '../../../infra/gpu/gpu-instance-types';
+import { readSettings } from '../../../infra/settings';
+import { paths } from '../../../src/core/paths';
+import { getConfig } from '../../support/registered-stack';
+
+/** Levels of the findings of a check, and their texts. system/doctor.test.ts runs the command. */
+async function check(name: string, values: Record<string, unknown>, aws: Partial<Record<keyof Aws, unknown>>) {
+  const settings = readSettings(getConfig('staging', { modelGpus: [], ...values }));
+  const checks = CHECKS.filter((one) => one.name === name);
+  const lines = await examine(checks, { settings, allowedAccounts: [], aws: aws as unknown as Aws });
+  return { levels: lines.map(({ level }) => level).join(' '), found: lines.map((line) => line.found) };
+}
+
+test('an error of our own code ends the doctor', async () => {
+  await expect(check('region', {}, {})).rejects.toThrow(TypeError);
+});
+
+test.each([
+  ['g5.xlarge', 'on-demand', 'L-DB2E81BA'],
+  ['g6e.48xlarge', 'reserved', 'L-DB2E81BA'],
+  ['g4dn.xlarge', 'spot', 'L-3819A6DF'],
+  ['p4de.24xlarge', 'spot', 'L-7212CCBC'],
+  ['p6-b200.48xlarge', 'on-demand', 'L-417A185B'],
+  ['p6-b200.48xlarge', 'spot', undefined],
+] as const)('%s as %s instance counts against the quota %s', (type, capacity, code) => {
+  expect(getQuota(type, capacity)?.code).toBe(code);
+});
+
+test('every instance type that pools may use has a quota for on-demand instances', () => {
+  expect(GPU_INSTANCE_TYPE_NAMES.filter((type) => getQuota(type, 'on-demand') === undefined)).toEqual([]);
+});
+
+const POOL = { name: 'a', instanceTypes: ['g5.xlarge', 'g5.12xlarge'], maximumGpus: 4 };
+/** Quotas of spot and on-demand instances of G. */
+const grant = (spot: number, onDemand: number) => ({
+  quota: ({ code }: Quota) => Promise.resolve(code === 'L-3819A6DF' ? spot : code === 'L-DB2E81BA' ? onDemand : 0),
+});
+
+test('GPU quotas: adds up the pools, each with its most expensive type', async () => {
+  const pools = [
+    { ...POOL, maximumGpus: 8 },
+    { name: 'b', instanceTypes: ['g6.xlarge'], maximumGpus: 2, capacityTypes: ['spot'] },
+    { name: 'c', instanceTypes: ['p5.4xlarge'], maximumGpus: 3, capacityTypes: ['on-demand'] },
+  ];
+  const { found } = await check('GPU quotas', { gpuNodePools: pools }, grant(0, 0));
+  // 8 of g5.xlarge have 32 vCPUs, 2 of g5.12xlarge have 96.
+  expect(found.map((text) => /\((.*)\).* can request (\d+);/.exec(text)?.slice(1))).toEqual([
+    ['L-3819A6DF', '104'],
+    ['L-DB2E81BA', '96'],
+    ['L-417A185B', '48'],
+  ]);
+});
+
+test.each<[name: string, values: Record<string, unknown>, spot: number, onDemand: number, levels: string]>([
+  ['enough for all', {}, 48, 48, 'ok ok'],
+  ['one vCPU too few', {}, 47, 48, 'warning ok'],
+  ['one replica of two', {}, 4, 0, 'error error'],
+  ['one replica in each quota', {}, 4, 4, 'warning warning'],
+  ['part of a node', {}, 3, 7, 'error error'],
+  [
+    'replicas that autoscaling may add',
+    { autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 4 } },
+    8,
+    0,
+    'warning warning',
+  ],
+  [
+    'replicas with two GPUs, on one larger node',
+    { gpusPerPod: 2, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.12xlarge'] }] },
+    48,
+    0,
+    'ok warning',
+  ],
+  [
+    'spot instances whose quota has no known code',
+    { gpuNodePools: [{ ...POOL, instanceTypes: ['p6-b200.48xlarge'], maximumGpus: 8 }] },
+    0,
+    0,
+    'warning warning',
+  ],
+  ['replicas without GPUs', { gpusPerPod: 0 }, 0, 0, 'warning warning'],
+])('GPU quotas: %s', async (_, values, spot, onDemand, levels) => {
+  expect((await check('GPU quotas', { gpuNodePools: [POOL], ...values }, grant(spot, onDemand))).levels).toBe(levels);
+});
+
+test.each<[types: string[], zones: string[], level: string, found: string]>([
+  [['g5.xlarge', 'g6.xlarge'], [], 'ok', 'g5.xlarge in us-east-1a, us-east-1b; g6.xlarge in us-east-1b'],
+  [['g6.xlarge'], [], 'warning', 'none of g6.xlarge in us-east-1a, so'],
+  [['g6.xlarge'], ['us-east-1b'], 'ok', 'g6.xlarge in us-east-1b'],
+  [['g6.xlarge'], ['us-east-1a'], 'error', 'none of g6.xlarge in us-east-1a'],
+  [['g5.xlarge', 'p5.4xlarge'], [], 'warning', 'does not offer p5.4xlarge'],
+])('GPU types: %j in the zones %j of the pool', async (instanceTypes, zones, level, found) => {
+  const offers: Record<string, string[]> = { 'g5.xlarge': ['us-east-1a', 'us-east-1b'], 'g6.xlarge': ['us-east-1b'] };
+  const values = {
+    availabilityZones: ['us-east-1a', 'us-east-1b'],
+    gpuNodePools: [{ ...POOL, instanceTypes, zones }],
+  };
+  const aws = { zonesOffering: () => Promise.resolve((type: string) => offers[type] ?? []) };
+  expect(await check('GPU types', values, aws)).toEqual({
+    levels: level,
+    found: [expect.stringContaining(found) as string],
+  });
+});
+
+const NAT = { NatGatewayId: 'nat-0' };
+
+test.each<[name: string, subnet: object, route: object, levels: string]>([
+  ['in one zone', { AvailabilityZoneId: 'cac1-az1' }, NAT, 'error'],
+  ['in a zone that EKS refuses', { AvailabilityZoneId: 'cac1-az3' }, NAT, 'error'],
+  ['of another VPC', { VpcId: 'vpc-89abcdef' }, NAT, 'error'],
+  ['with a route to a gateway that was deleted', {}, { ...NAT, State: 'blackhole' }, 'error error'],
+  ['with public addresses and an internet gateway', { MapPublicIpOnLaunch: true }, { GatewayId: 'igw-0' }, 'ok'],
+])('subnets %s', async (_, changed, route, levels) => {
+  const ids = ['subnet-0123456a', 'subnet-0123456b'];
+  const common = { VpcId: 'vpc-01234567', AvailableIpAddressCount: 16 };
+  const subnets = ids.map((SubnetId) => ({ SubnetId, ...common, AvailabilityZoneId: SubnetId, ...changed }));
+  const values = { availabilityZones: [], vpcId: 'vpc-01234567', privateSubnetIds: ids };
+  const aws = { subnets: () => Promise.resolve(subnets), defaultRoutes: () => Promise.resolve(() => route) };
+  expect((await check('subnets', values, aws)).levels).toBe(levels);
+});
+
+test.each<[subjects: string[], level: string]>([
+  [['repo:acme@1/models@2:environment:prod'], 'ok'],
+  [['repo:acme@1/models:environment:prod'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:environment:prod'], 'ok'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/other@2:environment:prod'], 'warning'],
+  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:ref:refs/heads/main'], 'warning'],
+  // A repository with a subject of its own form.
+  [['repository_id:123'], 'ok'],
+])('publisher subjects: %j', async (publisherSubjects, level) => {
+  expect((await check('publisher subjects', { publisherSubjects }, {})).levels).toBe(level);
+});
+
+test.each([
+  ['nvcr.io/nvidia/tritonserver:26.11-py3', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/26.11-py3'],
+  ['nvcr.io/nvidia/tritonserver:1@sha256:0a', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/sha256:0a'],
+  ['registry.acme.example:5000/a/b/c', 'https://registry.acme.example:5000/v2/a/b/c/manifests/latest'],
+  ['node:22', 'https://registry-1.docker.io/v2/library/node/manifests/22'],
+  ['docker.io/node:22', 'https://registry-1.docker.io/v2/library/node/manifests/22'],
+  ['localhost:5000/a:1', 'http://localhost:5000/v2/a/manifests/1'],
+  ['127.0.0.1.acme.example/a:1', 'https://127.0.0.1.acme.example/v2/a/manifests/1'],
+])('manifestUrl of %s', (image, url) => {
+  expect(manifestUrl(image)).toBe(url);
+});
+
+test('docs/infrastructure.md lists every check', () => {
+  const [, section = ''] =
+    /\n## The doctor\n(.*?)\n## /s.exec(readFileSync(join(paths.root, 'docs/infrastructure.md'), 'utf8')) ?? [];
+  const listed = [...section.matchAll(/^\| ([A-Za-z ]+?) +\|/gm)].map(([, name]) => name).slice(1);
+  expect(listed).toEqual(CHECKS.map(({ name }) => name));
+});
