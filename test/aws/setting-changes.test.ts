@@ -84,7 +84,6 @@ if (IS_LONG || UPDATE) {
           const plane = await ControlPlane.start(scratch);
           for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`);
           const stack = await localStack(scratch, plane, { config: SHAPES.existing });
-          await stack.pulumi('config', 'set', '--stack', 'local', '--secret', 'ingressOidcClientSecret', 'secret');
           serveLoadBalancers(plane, scratch);
           await stack.up();
           await tryAll(stack, 'existing', plane.access.kubeconfig().replaceAll('127.0.0.1', 'localhost'));

@@ -52,13 +52,6 @@ export const SHAPES: Readonly<Record<Shape, StackConfig>> = {
       host: 'triton.example.com',
       className: 'alb',
       certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
-      oidc: {
-        issuer: 'https://id.example.com',
-        authorizationEndpoint: 'https://id.example.com/authorize',
-        tokenEndpoint: 'https://id.example.com/token',
-        userInfoEndpoint: 'https://id.example.com/user',
-        clientId: 'triton',
-      },
     },
   },
 };
@@ -254,7 +247,6 @@ export const SETTING_CHANGES: readonly SettingChange[] = [
       requests: NEW_ADDRESS,
     },
   ),
-  existing('ingressOidcClientSecret', undefined, { secrets: { ingressOidcClientSecret: 'other' } }),
   auto('clientNamespaces', ['web']),
   auto('monitoringNamespace', 'observability'),
   auto('egressCidrs', ['10.0.0.0/8']),

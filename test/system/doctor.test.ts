@@ -249,7 +249,6 @@ const withIngress = (certificateArn: string): Settings => ({
     ingress: {
       host: HOST,
       certificateArn,
-      trustStoreArn: `arn:aws:elasticloadbalancing:${REGION}:${ACCOUNT}:truststore/clients/0123456789abcdef`,
     },
   },
 });

@@ -349,7 +349,7 @@ describe('readSettings reports', () => {
     const said =
       'is encrypted, but the state and the resources of the stack contain this setting in plain text\n' +
       '    -> set it without --secret if it is not secret; only kubeconfig, s3AccessKeyId, s3SecretAccessKey, ' +
-      'ingressOidcClientSecret, environment stay encrypted';
+      'environment stay encrypted';
     const found = getProblems({ ...values, environment: { TOKEN: 'hidden' } }, 'staging', { encrypted });
     expect(found.sort()).toEqual([`extraArguments: ${said}`, `replicas: ${said}`]);
   });
