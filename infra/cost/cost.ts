@@ -108,7 +108,9 @@ function imageItems({ mirrorImages }: Settings): CostItem[] {
 }
 
 /**
- * Replicas fill the pools in their order. Replicas that no pool has room for cost nothing, because they would stay
+ * Replicas fill the pools in their order. Karpenter treats the preference of the replicas for different nodes as a
+ * requirement until the pool is at its limit (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), so
+ * it starts one node for each replica. Replicas that no pool has room for cost nothing, because they would stay
  * pending.
  */
 function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, replicas: number): CostItem[] {
@@ -118,8 +120,9 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod } }: Settings, re
     const type = cheapest(pool, gpusPerPod);
     if (type === undefined) return [];
     const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
+    const started = pool.mechanism === 'managed-node-group' ? Math.ceil(waiting / podsPerNode) : waiting;
     const room = getNodes(pool, type);
-    const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), room.fewest), room.most);
+    const nodes = Math.min(Math.max(started, room.fewest), room.most);
     waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
   });

@@ -96,7 +96,7 @@ function loadBalancerSubnets({
 }: TritonValues): string[] {
   try {
     const ranges = subnetRanges(vpcCidr, availabilityZones, order);
-    return asked?.scheme === 'internet-facing' && asked.annotations === undefined ? ranges.public : ranges.private;
+    return asked?.scheme === 'internet-facing' && asked.tlsSecretName === undefined ? ranges.public : ranges.private;
   } catch {
     // Reported for vpcCidr.
     return [vpcCidr];

@@ -211,6 +211,14 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
             StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
           },
         },
+        {
+          Action: 'ec2:CreateNetworkInterface',
+          Resource: 'arn:aws:ec2:*:*:network-interface/*',
+          Condition: {
+            StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+            StringLike: { 'aws:RequestTag/eks:kubernetes-cni-node-name': '*' },
+          },
+        },
       ],
     });
   });

@@ -85,7 +85,8 @@ describe('readSettings of the replicas', () => {
       'clientCidrs',
       'loadBalancerCidrs',
       'ingress.host',
-      'ingress',
+      'ingress.annotations',
+      'clientCidrs',
       'extraArguments',
       'environment',
     ]);
