@@ -1,65 +1,79 @@
-import type { Policies, PolicyResource, ResourceValidationArgs } from '@pulumi/policy';
-import { appliesTo, describe, type Finding, type Resource, type Rule } from './rule';
-import { UNKNOWN, Value } from './value';
+import type {
+  PolicyResource,
+  ResourceValidationArgs,
+  ResourceValidationPolicy,
+  StackValidationPolicy,
+} from '@pulumi/policy';
+import { Value } from './value';
 
-type GetProduction = (urn: string) => boolean | undefined;
+/** A resource in the form that rules check. */
+export interface Resource {
+  /** Pulumi's type token: `aws:s3/bucket:Bucket`. */
+  type: string;
+  /** Name of the resource in the program. */
+  name: string;
+  urn: string;
+  /** Whether Pulumi refuses to delete the resource. */
+  protect: boolean;
+  props: Value;
+  /** Property -> URNs of the resources from which its value comes. Empty for rules that check one resource. */
+  sources: Readonly<Record<string, readonly string[]>>;
+}
 
 /**
- * Converts the rules to Pulumi's policies.
- * @param getProduction policy:production of the stack of a URN; undefined if it is not set
+ * Reports a violation.
+ * @param at the invalid value, or the place where a value is missing
+ * @param fix what to do, as an instruction: "set it to ..."
+ * @param problem replaces the text "PATH is VALUE"
  */
-export function toPolicies(rules: readonly Rule[], getProduction: GetProduction): Policies {
-  return rules.flatMap((rule) => {
-    const shared = { name: rule.name, description: rule.description, enforcementLevel: 'mandatory' as const };
-    const { each, stack } = rule;
-    const policies: Policies = [];
-    if (each !== undefined) {
-      policies.push({
-        ...shared,
-        validateResource: (args, reportViolation) => {
-          if (!appliesTo(each, args.type)) return;
-          each.check(getResource(args, getProduction(args.urn)), (finding: Finding) =>
-            reportViolation(describe(finding), args.urn),
-          );
-        },
-      });
-    }
-    if (stack !== undefined) {
-      policies.push({
-        ...shared,
-        validateStack: ({ resources }, reportViolation) => {
-          const [first] = resources;
-          const production = first && getProduction(first.urn);
-          const all = resources.map((resource) => resourceInStack(resource, production));
-          stack(all, (finding) => reportViolation(describe(finding), finding.resource.urn));
-        },
-      });
-    }
-    return policies;
-  });
+export type Report = (at: Value, fix: string, problem?: string) => void;
+
+/** A rule for every stack. All rules are mandatory: a violation fails the preview or update. */
+export interface Rule {
+  /** Unique and stable, because Pulumi and docs/policy.md identify a rule by its name. */
+  name: string;
+  /** The requirement and its reason, in one or two sentences. */
+  description: string;
+  /** The types of the resources that the rule checks. */
+  applies: readonly string[];
+  /** Checks a resource by itself, before it is created. */
+  check?: (resource: Resource, report: Report) => void;
+  /** Checks a resource among all of the stack: at the end of a preview, and again at the end of an update. */
+  checkInStack?: (resource: Resource, report: Report, stack: readonly Resource[]) => void;
 }
 
-function getResource(
-  { type, name, urn, opts, props }: ResourceValidationArgs,
-  production: boolean | undefined,
-): Resource {
-  return { type, name, urn, protect: opts.protect, production, props: Value.ofResource(props), madeFrom: () => [] };
+/** Returns the violations of a rule, one sentence each: resource, property, value, and what to do. */
+export function findings(rule: Rule, stack: readonly Resource[]): { resource: Resource; message: string }[] {
+  const found: { resource: Resource; message: string }[] = [];
+  for (const resource of stack.filter(({ type }) => rule.applies.includes(type))) {
+    const report: Report = (at, fix, problem = `${at.path} is ${at.shown()}`) =>
+      found.push({ resource, message: `${resource.type} "${resource.name}": ${problem}; ${fix}.` });
+    rule.check?.(resource, report);
+    rule.checkInStack?.(resource, report, stack);
+  }
+  return found;
 }
 
-function resourceInStack(resource: PolicyResource, production: boolean | undefined): Resource {
-  const { type, name, urn, opts, props, dependencies, propertyDependencies } = resource;
-  const urns = (of: readonly PolicyResource[]): string[] => of.map((dependency) => dependency.urn);
-  return {
-    type,
-    name,
-    urn,
-    protect: opts.protect,
-    production,
-    // While its cluster does not exist, a preview knows no property of an object. A known object has some.
-    props:
-      type.startsWith('kubernetes:') && Object.keys(props).length === 0
-        ? new Value('', UNKNOWN)
-        : Value.ofResource(props),
-    madeFrom: (property) => urns(property === undefined ? dependencies : (propertyDependencies[property] ?? [])),
+/** Converts a rule to Pulumi's policy. */
+export function toPolicy(rule: Rule): ResourceValidationPolicy | StackValidationPolicy {
+  const { name, description } = rule;
+  const shared = { name, description, enforcementLevel: 'mandatory' as const };
+  const validate = (stack: Resource[], report: (message: string, urn?: string) => void): void => {
+    for (const { resource, message } of findings(rule, stack)) report(message, resource.urn);
   };
+  if (rule.checkInStack === undefined) {
+    return { ...shared, validateResource: (resource, report) => validate([toResource(resource)], report) };
+  }
+  return { ...shared, validateStack: ({ resources }, report) => validate(resources.map(inStack), report) };
+}
+
+function toResource({ type, name, urn, opts, props }: ResourceValidationArgs | PolicyResource): Resource {
+  return { type, name, urn, protect: opts.protect, props: Value.ofResource(props), sources: {} };
+}
+
+function inStack(resource: PolicyResource): Resource {
+  const sources = Object.entries(resource.propertyDependencies).map(
+    ([property, from]) => [property, from.map(({ urn }) => urn)] as const,
+  );
+  return { ...toResource(resource), sources: Object.fromEntries(sources) };
 }

@@ -6,10 +6,7 @@ export const UNKNOWN = Symbol('unknown until the update');
  * violation nor hides others: `is` returns false for it, and `mayBe` returns true.
  */
 export class Value {
-  /**
-   * @param path of the value in the resource, as in messages: `spec.template.spec`
-   * @param raw the value: undefined if it is missing, UNKNOWN if it is not known yet
-   */
+  /** @param raw undefined if the value is missing, UNKNOWN if it is not known yet */
   constructor(
     readonly path: string,
     readonly raw: unknown,
@@ -20,10 +17,7 @@ export class Value {
     return new Value('', known(properties));
   }
 
-  /**
-   * The value at a path below this one.
-   * @param path keys separated by dots; no key may contain a dot itself
-   */
+  /** The value at a path below this one: keys without dots, separated by dots. */
   at(path: string): Value {
     return path.split('.').reduce<Value>((value, key) => value.key(key), this);
   }
@@ -31,15 +25,12 @@ export class Value {
   /** The value at one key, which may contain dots. */
   key(key: string): Value {
     const path = this.path === '' ? key : `${this.path}.${key}`;
-    if (this.raw === UNKNOWN) return new Value(path, UNKNOWN);
-    return new Value(path, isObject(this.raw) ? this.raw[key] : undefined);
+    return new Value(path, this.isUnknown() ? UNKNOWN : isObject(this.raw) ? this.raw[key] : undefined);
   }
 
-  /**
-   * The entries of a list. A single value counts as a list with one entry; a missing or unknown value has no entries.
-   */
+  /** The entries of a list. A single value is a list with one entry; a missing or unknown value has no entries. */
   items(): Value[] {
-    if (!this.isThere()) return [];
+    if (this.isMissing() || this.isUnknown()) return [];
     if (!Array.isArray(this.raw)) return [this];
     return this.raw.map((item, index) => new Value(`${this.path}[${index}]`, item));
   }
@@ -47,11 +38,6 @@ export class Value {
   /** The values of an object; the path of each includes its key. */
   values(): Value[] {
     return isObject(this.raw) ? Object.keys(this.raw).map((key) => this.key(key)) : [];
-  }
-
-  /** Whether there is a known value. */
-  isThere(): boolean {
-    return this.raw !== undefined && this.raw !== null && this.raw !== UNKNOWN;
   }
 
   /** Whether the value is certainly missing. */
@@ -73,22 +59,21 @@ export class Value {
     return this.raw === UNKNOWN || expected.includes(this.raw);
   }
 
-  /** Whether one of the entries is `expected`, or unknown. */
-  mayInclude(expected: unknown): boolean {
-    return this.raw === UNKNOWN || this.items().some((item) => item.mayBe(expected));
-  }
-
   /** The value as text; undefined if it is not text or unknown. */
   text(): string | undefined {
     return typeof this.raw === 'string' ? this.raw : undefined;
   }
 
+  /** The value as a number, or the numbers that stand for a missing and for an unknown value. */
+  number(missing: number, unknown: number): number {
+    return this.isUnknown() ? unknown : Number(this.raw ?? missing);
+  }
+
   /** Parses the value if it is JSON text; an object is returned unchanged. */
   document(): Value {
-    const text = this.text();
-    if (text === undefined) return this;
+    if (this.text() === undefined) return this;
     try {
-      return new Value(this.path, JSON.parse(text));
+      return new Value(this.path, JSON.parse(this.text() ?? ''));
     } catch {
       return new Value(this.path, undefined);
     }

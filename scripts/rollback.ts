@@ -4,6 +4,7 @@ import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 import { HeadFile } from '../src/publish/head-file';
 import { repairHead } from '../src/publish/repair-head';
+import { repairView } from '../src/publish/view';
 
 const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
 
@@ -12,7 +13,8 @@ const HELP = `Restores an earlier release in S3 and on the replicas. The rollbac
   RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
                              (default: the previous release; after a rollback, the one before the restored release)
   --models A,B               restore only these models; the others stay as they are
-  --repair                   write head.json again after it was lost, for the release that it named; change nothing else
+  --repair                   write head.json again if it is lost, damaged or older than what replicas have read; and
+                             complete the files for servers without an agent
 ${TARGET_HELP}${PUBLISH_HELP}
 Examples:
   npm run rollback -- --stack prod                            # to the previous release
@@ -42,8 +44,10 @@ async function rollback(argv: readonly string[]): Promise<number> {
   try {
     if (flags.repair) {
       const { commitStore, store, location, replicas: agents, name } = target;
-      const repaired = await repairHead(new HeadFile(commitStore, location), { store, location, agents });
-      process.stdout.write(`${name} is at release ${repaired.release} again, generation ${repaired.generation}.\n`);
+      const head = new HeadFile(commitStore, location);
+      const { release: id, generation } = await repairHead(head, { store, location, agents });
+      await repairView(head, store, location);
+      process.stdout.write(`${name} is at release ${id}, generation ${generation}.\n`);
       return EXIT.ok;
     }
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;

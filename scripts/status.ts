@@ -67,7 +67,6 @@ export function describeStatus(
     ...firstLines(missing.map((key) => `In the bucket, ${key} is missing`)),
     ...(source === undefined ? [`No replica was checked: ${NAME_SERVERS}.`] : []),
     ...(replicas.length === 0 ? [] : ['', table(replicas)]),
-    ...(replicas.some(({ agent }) => agent !== undefined) ? ['', agentsTable(replicas)] : []),
     ...restOfCells(replicas),
     ...(replicas.some(({ answers }) => answers !== undefined) ? ['', answersTable(replicas)] : []),
     ...(differences(replicas).length === 0 ? [] : ['', differencesTable(replicas), '', ABOUT_TF32]),
@@ -102,43 +101,23 @@ const ABOUT_TF32 =
   'GPUs since Ampere compute convolutions in TF32, with 10 bits of precision. To measure the difference without TF32, start\n' +
   'the replicas with NVIDIA_TF32_OVERRIDE=0 in their environment and run this command again. See docs/guides/gpu.md.';
 
-const table = (replicas: readonly ReplicaStatus[]): string =>
-  formatTable(
-    ['replica', 'model', 'version', 'state', 'against the release'],
-    replicas.flatMap(({ replica, problem, versions }) =>
-      problem === undefined
-        ? versions.map(({ model, version, state, verdict }) => [
-            ...[replica, model, String(version), state],
-            firstLine(verdict),
-          ])
-        : [[replica, '-', '-', '-', firstLine(problem)]],
-    ),
-  );
-
 /** `resnet 1 2 (GPU)` */
 const describeModel = ({ name, versions, device }: ServedModelState): string =>
   `${name} ${versions.join(' ')}${device === null ? '' : ` (${device})`}`;
 
-/** What the agents report: the release, and the phases of the start with their times. */
-const agentsTable = (replicas: readonly ReplicaStatus[]): string =>
+/** What each replica serves, as its agent reports it, and the phases of the start with their times. */
+const table = (replicas: readonly ReplicaStatus[]): string =>
   formatTable(
-    ['replica', 'release', 'trial', 'models', 'on disk', 'start'],
-    replicas.flatMap(({ replica, agent }) =>
-      agent === undefined
-        ? []
-        : [
-            [
-              replica,
-              agent.release ?? '-',
-              agent.trial === null ? '-' : `${agent.trial.release} of ${agent.trial.by}, ${agent.trial.phase}`,
-              agent.models.map(describeModel).join(', '),
-              formatBytes(agent.bytesOnDisk),
-              Object.entries(agent.startMs)
-                .map(([phase, ms]) => `${phase} ${formatDuration(ms)}`)
-                .join(', '),
-            ],
-          ],
-    ),
+    ['replica', 'state', 'models', 'on disk', 'start'],
+    replicas.map(({ replica, problem, agent }) => [
+      replica,
+      problem === undefined ? `as released, ${agent?.ready === true ? 'READY' : 'NOT READY'}` : firstLine(problem),
+      agent?.models.map(describeModel).join(', ') ?? '-',
+      agent === undefined ? '-' : formatBytes(agent.bytesOnDisk),
+      Object.entries(agent?.startMs ?? {})
+        .map(([phase, ms]) => `${phase} ${formatDuration(ms)}`)
+        .join(', '),
+    ]),
   );
 
 /** A table has room only for the first line of an error. */
@@ -146,9 +125,8 @@ const firstLine = (text: string): string => text.split('\n', 1)[0] ?? '';
 
 /** Full text of errors that the tables cut. */
 function restOfCells(replicas: readonly ReplicaStatus[]): string[] {
-  const texts = replicas.flatMap(({ replica, problem = '', versions, answers = [] }) => [
+  const texts = replicas.flatMap(({ replica, problem = '', answers = [] }) => [
     [replica, problem],
-    ...versions.map(({ model, version, verdict }) => [`${replica}, ${model} version ${version}`, verdict]),
     ...answers.map(({ model, result }) => [`${replica}, ${model}`, result]),
   ]);
   return texts.flatMap(([where, text = '']) =>

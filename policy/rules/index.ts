@@ -1,25 +1,7 @@
-import type { Rule } from '../rule';
-import { bucketPolicyRules } from './bucket-policies';
-import { bucketRules } from './buckets';
-import { clusterRules } from './clusters';
-import { gpuRules } from './gpu-pods';
-import { iamRules } from './iam';
-import { machineRules } from './machines';
-import { networkRules } from './networks';
-import { podRules } from './pods';
-import { stackRules } from './stacks';
-import { workloadRules } from './workloads';
+import type { Rule } from '../pack';
+import { gpuRules } from './gpu';
+import { modelRules } from './models';
+import { servingRules } from './serving';
 
-/** All rules for stacks. */
-export const rules: readonly Rule[] = [
-  ...bucketRules,
-  ...bucketPolicyRules,
-  ...iamRules,
-  ...machineRules,
-  ...clusterRules,
-  ...networkRules,
-  ...podRules,
-  ...gpuRules,
-  ...workloadRules,
-  ...stackRules,
-];
+/** Rules about serving models, which general scanners do not know. */
+export const rules: readonly Rule[] = [...servingRules, ...gpuRules, ...modelRules];

@@ -14,11 +14,12 @@ import {
 import { FORMAT } from '../release/format';
 import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
+import { readGoldenRequests } from '../release/golden';
 import type { Manifest } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
-import { askModels, getModelsToAsk, readGoldenRequests, type AskedModels } from './ask-models';
+import { askModels, getModelsToAsk, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
 import { Deadline } from './deadline';
 import { requireGpus } from './devices';
@@ -364,10 +365,15 @@ export class Agent {
 
   /** Serves the release of a trial, and asks its models. */
   private async tryRelease(release: Manifest, trial: Trial, signal: AbortSignal): Promise<void> {
-    const { store, location, triton, gpus = 0 } = this.options;
+    const { store, triton, gpus = 0 } = this.options;
     const before = this.noteFile.notes.asked;
     const names = trial.ask ? getModelsToAsk(release, this.getHome()) : [];
-    const golden = await readGoldenRequests(release, names, store, location);
+    // Before models are loaded, so that a missing object changes nothing.
+    const golden = new Map(
+      await Promise.all(
+        names.map(async (name) => [name, await readGoldenRequests(release.models[name]?.golden, store)] as const),
+      ),
+    );
     trial.phase = 'loading';
     await this.switchTo(release, signal, trial);
     requireGpus(release, this.serving.devices, gpus);

@@ -1,10 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { UserError } from '../core/errors';
-import { decodeGolden, type GoldenRequest, type ReleasedGolden } from '../model/golden';
+import type { GoldenRequest } from '../model/golden';
 import { askModel, type Asked } from '../release/ask';
-import { goldenKey, type RepositoryLocation } from '../release/location';
 import type { Manifest, ManifestModel } from '../release/manifest';
-import type { S3Reader } from '../s3/reader';
 import type { InferenceClient } from '../triton/client';
 import { getUnits } from './content-store';
 import type { Report } from './events';
@@ -34,30 +31,7 @@ export function getModelsToAsk(to: Manifest, from: Manifest | undefined): string
 /** Returns what determines the answers of a model, except its composing models. */
 function getDeterminants(name: string, model: ManifestModel | undefined): unknown {
   if (model === undefined) return undefined;
-  return [model.config, model.golden?.sha256, ...getUnits(name, model).map(({ content }) => content)].sort();
-}
-
-/** The golden requests of these models, from S3. Read before models are loaded, so that a missing object changes nothing. */
-export async function readGoldenRequests(
-  { models }: Manifest,
-  names: readonly string[],
-  store: S3Reader,
-  location: RepositoryLocation,
-): Promise<Map<string, GoldenRequest[]>> {
-  const read = async (golden: ReleasedGolden): Promise<GoldenRequest[]> => {
-    const key = goldenKey(location, golden.sha256);
-    const where = `s3://${store.bucket}/${key}`;
-    const found = await store.get(key);
-    if (found !== undefined) return decodeGolden(found.body, golden, where);
-    throw new UserError(`cannot read the golden requests of the release: ${where} is missing`, {
-      hint: 'publish the model again, or skip the verification of answers with --no-ask',
-    });
-  };
-  const found = names.map(async (name) => {
-    const golden = models[name]?.golden;
-    return [name, golden === undefined ? [] : await read(golden)] as const;
-  });
-  return new Map(await Promise.all(found));
+  return [model.config, model.golden?.checksum, ...getUnits(name, model).map(({ content }) => content)].sort();
 }
 
 export interface AskModelsOptions {

@@ -43,7 +43,7 @@ export class Releases {
     const release = await this.store.firstKey(releaseKey(this.location, '').replace(/[^/]*$/, ''));
     if (release === undefined) return NO_HEAD;
     throw new UserError(`${this.name(key)} is missing, although there is ${this.name(release)}`, {
-      hint: 'restore an earlier version of head.json, or publish again',
+      hint: 'write it again: npm run rollback -- --repair',
     });
   }
 

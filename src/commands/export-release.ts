@@ -1,5 +1,5 @@
-import { rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { ContentStore, getUnits } from '../agent/content-store';
 import { UserError } from '../core/errors';
 import { exportModels, type Exported, type ExportedModel } from '../model/export';
@@ -25,7 +25,8 @@ export async function exportRelease(
     throw new UserError(`${formatLocation(bucket.location)} has no release yet`, { hint: 'npm run sync-models' });
   }
   // On the disk of `out`, so that its files need not be copied.
-  const aside = `${out}.download`;
+  mkdirSync(dirname(out), { recursive: true });
+  const aside = mkdtempSync(`${out}.download-`);
   try {
     const content = new ContentStore(aside);
     const { store } = bucket;

@@ -26,7 +26,7 @@ export async function pruneReleases(flags: PruneFlags, target: CommandTarget): P
   if (releases.current === undefined) {
     throw new UserError(`${name} has no release yet, so there is nothing to delete`, { hint: 'npm run sync-models' });
   }
-  const plan = await planPrune(releases, await releases.readAll(), store, location);
+  const plan = await planPrune(releases, await releases.requireAll(), store, location);
   const forgotten = (releases.base.head?.retained ?? []).filter((id) => !plan.retained.includes(id));
   const deleted = plan.orphans.map(({ key }) => key);
   const bytes = plan.orphans.reduce((sum, orphan) => sum + orphan.bytes, 0);

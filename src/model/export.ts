@@ -1,5 +1,5 @@
 import { constants, promises as fs } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { UserError } from '../core/errors';
 import type { RepositoryModel } from './index';
 import { CONFIG_FILE, exists, getReason } from './paths';
@@ -38,9 +38,10 @@ export async function exportModels(models: readonly ExportedModel[], out: string
   await requireNoForeignModel(out, names, before);
   const removed = before.filter((name) => !names.includes(name));
   // Beside `out`, because Triton takes every folder inside `out` for a model.
-  const aside = `${out}.partial`;
+  let aside = '';
   try {
-    await fs.rm(aside, { recursive: true, force: true });
+    await fs.mkdir(dirname(out), { recursive: true });
+    aside = await fs.mkdtemp(`${out}.partial-`);
     let files = 0;
     for (const model of models) files += await writeModel(model, join(aside, 'new', model.name));
     await makeFolder(out);
@@ -53,7 +54,7 @@ export async function exportModels(models: readonly ExportedModel[], out: string
   } catch (error) {
     throw new UserError(`cannot export to ${out}: ${getReason(error)}`, { cause: error });
   } finally {
-    await fs.rm(aside, { recursive: true, force: true });
+    if (aside !== '') await fs.rm(aside, { recursive: true, force: true });
   }
 }
 

@@ -36,8 +36,8 @@ export class AgentError extends UserError {
 /** Another publisher is trying a release, or has made another one the current one. */
 export class AnotherPublisherError extends UserError {
   override readonly name = 'AnotherPublisherError';
-  constructor(message: string, cause?: unknown) {
-    super(message, { hint: 'run the command again', cause });
+  constructor(message: string, { cause, hint = '' }: { cause?: unknown; hint?: string } = {}) {
+    super(message, { hint: `run the command again${hint}`, cause });
   }
 }
 

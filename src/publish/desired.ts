@@ -5,7 +5,6 @@ import { isTraceRecord } from '../model/paths';
 import { topologicalOrder } from '../release/load-order';
 import type { WeightKind } from '../release/released';
 import { checksumOfBytes, checksumOfFile, type StoredObject } from '../s3/store';
-import type { DesiredGolden } from './golden-object';
 
 /** A file that a release should hold. */
 export interface DesiredFile {
@@ -33,14 +32,17 @@ export interface DesiredModel {
   weights: Record<string, string>;
   /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind> | undefined;
-  /** Undefined if the model has no golden requests. */
-  golden?: DesiredGolden | undefined;
+  /** Its golden requests. Undefined if the model has none. */
+  golden?: DesiredFile | undefined;
 }
 
 /**
  * File for an empty version folder, because S3 has no empty folders. It has content because some tools omit empty objects.
  */
 const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
+
+/** How a plan calls the file with the golden requests of a model. */
+const GOLDEN_FILE = 'golden.json';
 
 /** The desired state of the models of a folder, in load order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
@@ -54,13 +56,7 @@ async function toDesired(model: RepositoryModel): Promise<DesiredModel> {
   const files: DesiredFile[] = [];
   for (const { version, files: inVersion } of model.versions.filter((one) => model.served.includes(one.version))) {
     if (inVersion.length === 0) {
-      const body = VERSION_PLACEHOLDER;
-      files.push({
-        path: `${version}/.keep`,
-        bytes: body.byteLength,
-        checksum: checksumOfBytes(body),
-        source: { body },
-      });
+      files.push(fromBody(`${version}/.keep`, VERSION_PLACEHOLDER));
     }
     for (const file of inVersion.filter(({ key }) => !isTraceRecord(key))) files.push(await fromFile(file));
   }
@@ -75,7 +71,7 @@ async function toDesired(model: RepositoryModel): Promise<DesiredModel> {
     files: files.sort((a, b) => (a.path < b.path ? -1 : 1)),
     newest: Math.max(0, ...model.versions.map(({ version }) => version)),
     ...(await describeWeights(model)),
-    golden: desiredGolden(model),
+    golden: model.golden.length === 0 ? undefined : fromBody(GOLDEN_FILE, encodeGolden(model.golden)),
   };
 }
 
@@ -86,11 +82,12 @@ const fromFile = async (file: { key: string; bytes: number; path: string }): Pro
   source: { file: file.path },
 });
 
-function desiredGolden({ golden: requests }: RepositoryModel): DesiredGolden | undefined {
-  if (requests.length === 0) return undefined;
-  const { body, golden } = encodeGolden(requests);
-  return { ...golden, body: () => Promise.resolve(body) };
-}
+const fromBody = (path: string, body: Buffer): DesiredFile => ({
+  path,
+  bytes: body.byteLength,
+  checksum: checksumOfBytes(body),
+  source: { body },
+});
 
 /** Reads origin and kind of the weights from the trace records beside the artifacts. */
 async function describeWeights(

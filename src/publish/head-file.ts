@@ -1,8 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PartialFailureError, UserError } from '../core/errors';
+import { FormatError, OtherFormatError } from '../release/format';
 import { encodeHead, parseHead, type Head } from '../release/head';
-import { parseManifest, type Manifest } from '../release/manifest';
+import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { PutCondition, S3Store } from '../s3/store';
 import { AnotherPublisherError } from './agent-client';
 import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
@@ -49,6 +50,21 @@ export class HeadFile {
     return { head, condition: { ifEtag: found.etag }, generation: head.generation };
   }
 
+  /** The same, without what is in head.json if this cannot be read, so that it can be replaced. */
+  async readDamaged(): Promise<Base> {
+    try {
+      return await this.read();
+    } catch (error) {
+      if (!(error instanceof FormatError) || error instanceof OtherFormatError) throw error;
+      const found = await this.store.get(headKey(this.location));
+      return {
+        head: undefined,
+        condition: found === undefined ? { ifAbsent: true } : { ifEtag: found.etag },
+        generation: 0,
+      };
+    }
+  }
+
   /**
    * Replaces the base with the next generation. Returns if the release is, or was, the current one; otherwise it never
    * will be, unless the error says that this is unknown. test/spec/Publish.tla specifies this (Commit, Check, Fence).
@@ -77,7 +93,7 @@ export class HeadFile {
       try {
         const now = await this.read();
         if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
-        if (now.generation !== base.generation) throw new AnotherPublisherError(overtaken(now.head), reason);
+        if (now.generation !== base.generation) throw new AnotherPublisherError(overtaken(now.head), { cause: reason });
         if (base.head === undefined) {
           // Before the first release there is nothing else to write: the same request, sent again, settles it.
           await this.put({ ...next, generation: base.generation + 1 }, base.condition);
@@ -106,13 +122,20 @@ export class HeadFile {
     return false;
   }
 
-  async readManifest(id: string): Promise<Manifest | undefined> {
+  /** @throws UserError if the manifest is not the one with this SHA-256 */
+  async readManifest(id: string, manifestSha256?: string): Promise<Manifest | undefined> {
     const known = this.manifests.get(id);
     if (known !== undefined) return known;
     const key = releaseKey(this.location, id);
     const found = await this.store.get(key);
     if (found === undefined) return undefined;
-    const manifest = parseManifest(found.body, `s3://${this.store.bucket}/${key}`);
+    const where = `s3://${this.store.bucket}/${key}`;
+    if (manifestSha256 !== undefined && sha256Hex(found.body) !== manifestSha256) {
+      throw new UserError(`${where} is not the manifest that was published`, {
+        hint: 'restore the first version of that object',
+      });
+    }
+    const manifest = parseManifest(found.body, where);
     this.manifests.set(id, manifest);
     return manifest;
   }

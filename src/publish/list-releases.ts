@@ -71,7 +71,7 @@ export function changesBetween(before: Manifest | undefined, after: Manifest): s
     }
     const changes = [
       ...changedFiles(old, now),
-      ...(old.golden?.sha256 === now.golden?.sha256 ? [] : ['golden requests']),
+      ...(old.golden?.checksum === now.golden?.checksum ? [] : ['golden requests']),
     ];
     return changes.length === 0 ? [] : [`${name}: ${changes.join(' and ')}`];
   });

@@ -16,7 +16,7 @@ import { requireNoReleases } from './repair-head';
 import { requireConditions } from './require-conditions';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
-import { repairView } from './view';
+import { REPAIR_VIEW, repairView } from './view';
 
 /** A trial ends after this time if its publisher is gone. */
 const TTL_SECONDS = 60;
@@ -68,13 +68,13 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   await requireReaders(options, isNew);
   if (options.dryRun === true) return { plan, release: current, isNew: false };
   const isAsked = agents !== undefined && untried !== true;
-  const { release, replicas } = isNew
-    ? await commit(plan, target, releases, head, options)
-    : { release: current, replicas: isAsked ? await untilServed(current, options) : [] };
+  if (!isNew)
+    return { plan, release: current, isNew, replicas: isAsked ? await untilServed(current, options) : undefined };
+  const { release, replicas } = await commit(plan, target, releases, head, options);
   // The release is current now. A failure below does not change that.
   await repairView(head, store, location).catch((error: unknown) => {
     const message = `the release is in service on all replicas, but the bucket shows older files to people and other servers: ${(error as Error).message}`;
-    const hint = (error instanceof UserError ? error.hint : undefined) ?? 'the next publish repairs them';
+    const hint = (error instanceof UserError ? error.hint : undefined) ?? REPAIR_VIEW;
     options.onWarning?.({ file: formatLocation(location), message, hint });
   });
   return { plan, release, isNew, replicas: isAsked ? replicas : undefined };

@@ -1,5 +1,5 @@
 import type { RepositoryLocation } from '../release/location';
-import type { Manifest, ManifestModel, ReleasedFile } from '../release/manifest';
+import { filesOf, type Manifest, type ManifestModel, type ReleasedFile } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { DesiredFile, DesiredModel } from './desired';
 import { getVersion } from './keys';
@@ -80,7 +80,7 @@ export async function makePlan(
       return {
         model,
         before: before?.served,
-        files: model.files.map((file) => planFile(model.name, file)),
+        files: filesOf(model).map((file) => planFile(model.name, file)),
         missing: missingFiles(model, before?.files ?? []),
         isChanged: before === undefined || !isSame(model, before),
       };
@@ -101,8 +101,8 @@ export const needsRelease = ({ models, remove }: Plan, current: Manifest | undef
 function getFiles(releases: readonly Manifest[]): Map<string, ReleasedFile[]> {
   const known = new Map<string, ReleasedFile[]>();
   for (const { models } of releases) {
-    for (const [name, { files }] of Object.entries(models)) {
-      for (const file of files) {
+    for (const [name, model] of Object.entries(models)) {
+      for (const file of filesOf(model)) {
         const key = getVersion(file.path) === undefined ? file.checksum : `${name}/${file.path}`;
         const same = known.get(key);
         if (same === undefined) known.set(key, [file]);
@@ -116,7 +116,7 @@ function getFiles(releases: readonly Manifest[]): Map<string, ReleasedFile[]> {
 const isSame = (model: DesiredModel, before: ManifestModel): boolean =>
   before.config === model.config &&
   before.served.join() === model.served.join() &&
-  before.golden?.sha256 === model.golden?.sha256 &&
+  before.golden?.checksum === model.golden?.checksum &&
   listFiles(before.files) === listFiles(model.files);
 
 const listFiles = (files: readonly Pick<ReleasedFile, 'path' | 'checksum'>[]): string =>

@@ -1,7 +1,7 @@
 import { headKey, keptPrefix, type RepositoryLocation } from '../release/location';
 import { forEachLimited } from '../core/concurrency';
 import type { Head } from '../release/head';
-import type { Manifest } from '../release/manifest';
+import { filesOf, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import { AnotherPublisherError } from './agent-client';
 import type { HeadFile } from './head-file';
@@ -27,8 +27,7 @@ export interface PrunePlan {
 /**
  * Chooses the releases to retain: the current one, the newest ones, and those of the last week. Objects that none of
  * them names are deleted if they are older than a day, by S3's clock, so that another publisher can go on that has
- * uploaded them for its release. Golden requests are small, and stay: their keys are by content, so a publisher could not
- * write them under another key.
+ * uploaded them for its release.
  * @param retained the releases that head.json retains, newest first
  */
 export async function planPrune(
@@ -70,8 +69,8 @@ async function serverTime(store: S3Store, location: RepositoryLocation): Promise
 
 /** The files of a release, each with its place in the view for servers without an agent. */
 const namedFiles = ({ models }: Manifest, { prefix }: RepositoryLocation) =>
-  Object.entries(models).flatMap(([name, { files }]) =>
-    files.map(({ key, path, checksum }) => ({ key, checksum, place: `${prefix}/${name}/${path}` })),
+  Object.entries(models).flatMap(([name, model]) =>
+    filesOf(model).map(({ key, path, checksum }) => ({ key, checksum, place: `${prefix}/${name}/${path}` })),
   );
 
 /** The objects that are copies of files stored under another key. Other bytes in such a place are not. */

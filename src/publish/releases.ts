@@ -1,11 +1,10 @@
 import { UserError } from '../core/errors';
 import { topologicalOrder } from '../release/load-order';
 import { formatLocation, type RepositoryLocation } from '../release/location';
-import type { Manifest } from '../release/manifest';
+import type { Manifest, ReleasedFile } from '../release/manifest';
 import type { Provenance } from '../release/released';
 import type { S3Store } from '../s3/store';
-import type { DesiredModel } from './desired';
-import { storedGolden } from './golden-object';
+import type { DesiredFile, DesiredModel } from './desired';
 import { HeadFile, type Base } from './head-file';
 import { getVersion } from './keys';
 
@@ -26,7 +25,7 @@ export class Releases {
   /** @throws UserError if the manifest of the current release is missing */
   static async read(bucket: Bucket, head = new HeadFile(bucket.store, bucket.location)): Promise<Releases> {
     const base = await head.read();
-    const current = base.head && (await requireRelease(head, base.head.release, bucket));
+    const current = base.head && (await requireRelease(head, base.head.release, bucket, base.head.manifestSha256));
     return new Releases(base, current, head, bucket);
   }
 
@@ -36,8 +35,13 @@ export class Releases {
   }
 
   /** @throws UserError if a manifest is missing */
-  readAll(ids: readonly string[] = this.ids): Promise<Manifest[]> {
-    return Promise.all(ids.map((id) => requireRelease(this.head, id, this.bucket)));
+  requireAll(): Promise<Manifest[]> {
+    return Promise.all(this.ids.map((id) => requireRelease(this.head, id, this.bucket)));
+  }
+
+  /** Without those whose manifests are missing. */
+  async readAll(ids: readonly string[] = this.ids): Promise<Manifest[]> {
+    return (await Promise.all(ids.map((id) => this.head.readManifest(id)))).filter((one) => one !== undefined);
   }
 
   /**
@@ -61,8 +65,13 @@ export class Releases {
   }
 }
 
-async function requireRelease(head: HeadFile, id: string, { location }: Bucket): Promise<Manifest> {
-  const manifest = await head.readManifest(id);
+async function requireRelease(
+  head: HeadFile,
+  id: string,
+  { location }: Bucket,
+  manifestSha256?: string,
+): Promise<Manifest> {
+  const manifest = await head.readManifest(id, manifestSha256);
   if (manifest !== undefined) return manifest;
   throw new UserError(`cannot read release ${id} of ${formatLocation(location)}: its manifest is missing`, {
     hint: 'restore the first version of that object',
@@ -70,21 +79,22 @@ async function requireRelease(head: HeadFile, id: string, { location }: Bucket):
 }
 
 /** The models of a release as the desired state of another one, or of another repository. */
-export function getModels(release: Manifest, { store, location }: Bucket): DesiredModel[] {
+export function getModels(release: Manifest, { store }: Pick<Bucket, 'store'>): DesiredModel[] {
+  const fromStore = ({ path, bytes, checksum, key, versionId }: ReleasedFile): DesiredFile => ({
+    ...{ path, bytes, checksum },
+    source: { stored: { store, key, versionId } },
+  });
   return topologicalOrder(
     Object.entries(release.models).map(([name, model]): DesiredModel => ({
       name,
       served: model.served,
       composedOf: model.composedOf,
       config: model.config,
-      files: model.files.map(({ path, bytes, checksum, key, versionId }) => ({
-        ...{ path, bytes, checksum },
-        source: { stored: { store, key, versionId } },
-      })),
+      files: model.files.map(fromStore),
       newest: Math.max(0, ...model.files.map(({ path }) => getVersion(path) ?? 0)),
       weights: model.weights ?? {},
       weightKinds: model.weightKinds,
-      golden: model.golden && storedGolden(store, location, model.golden),
+      golden: model.golden && fromStore(model.golden),
     })),
   );
 }

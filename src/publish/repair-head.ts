@@ -11,10 +11,7 @@ import { newId, RETAINED, type HeadFile } from './head-file';
 const NEWEST = 50;
 
 /** The newest manifests, newest first. */
-async function readNewest(
-  store: S3Store,
-  location: RepositoryLocation,
-): Promise<{ manifest: Manifest; manifestSha256: string }[]> {
+async function readNewest(store: S3Store, location: RepositoryLocation): Promise<Manifest[]> {
   const prefix = `${releasesPrefix(location)}/`;
   const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
   const newest = ids
@@ -23,11 +20,7 @@ async function readNewest(
     .reverse()
     .slice(0, NEWEST);
   const found = await Promise.all(newest.map((id) => store.get(releaseKey(location, id))));
-  return found.flatMap((object) =>
-    object === undefined
-      ? []
-      : [{ manifest: parseManifest(object.body, headKey(location)), manifestSha256: sha256Hex(object.body) }],
-  );
+  return found.flatMap((object) => (object === undefined ? [] : [parseManifest(object.body, headKey(location))]));
 }
 
 /**
@@ -37,7 +30,7 @@ async function readNewest(
 export async function requireNoReleases(store: S3Store, location: RepositoryLocation): Promise<void> {
   const newest = await readNewest(store, location);
   // Manifests of a first publish that was refused are built on nothing.
-  if (newest.every(({ manifest }) => manifest.base === 0)) return;
+  if (newest.every(({ base }) => base === 0)) return;
   throw lostHead(location);
 }
 
@@ -47,45 +40,55 @@ export const lostHead = (location: RepositoryLocation): UserError =>
   });
 
 /**
- * Writes head.json again: for the newest release that an agent has read in it, else for the newest one on which another
- * release is built, because the newest manifest may be that of a release that was refused. Its generation is higher than
- * every one that an agent may have read.
+ * Writes head.json again if it is missing or damaged, or older than what an agent has read in it: for the release that
+ * the agents have read last, else for the newest one on which another release is built, because every newer one may have
+ * been refused. Its generation is higher than every one that an agent may have read.
  */
 export async function repairHead(
   head: HeadFile,
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
-  const base = await head.read();
-  if (base.head !== undefined) {
-    throw new UserError(`${headKey(location)} exists, and names release ${base.head.release}`, {
-      hint: 'there is nothing to repair; "npm run status" compares the replicas with the release',
-    });
-  }
-  const newest = await readNewest(store, location);
+  const base = await head.readDamaged();
   const states = await Promise.all(
     ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
   );
-  const heads = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation);
-  const before = new Set(newest.map(({ manifest }) => manifest.previous));
-  const found =
-    newest.find(({ manifest }) => manifest.id === heads[0]?.release) ??
-    newest.find(({ manifest }) => before.has(manifest.id)) ??
-    newest[0];
+  const seen = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation)[0];
+  const isOlder = seen !== undefined && seen.generation >= base.generation && seen.release !== base.head?.release;
+  const named = base.head && (await findFirst([base.head.release], store, location));
+  if (base.head !== undefined && named !== undefined && !isOlder) return base.head;
+  const newest = await readNewest(store, location);
+  const [last] = [...newest].sort((a, b) => b.base - a.base);
+  // Without a previous one, it may be the first release, or one that was refused: then no replica serves anything.
+  const wanted = [seen?.release, base.head?.release, last?.previous, last?.id].filter((id) => id !== undefined);
+  const found = await findFirst(wanted, store, location);
   if (found === undefined) {
     throw new UserError(`${formatLocation(location)} has no release`, { hint: 'publish one: npm run sync-models' });
   }
   const retained: string[] = [];
-  for (let id: string | undefined = found.manifest.id; id !== undefined && retained.length < RETAINED;) {
+  for (let id: string | undefined = found.id; id !== undefined && retained.length < RETAINED;) {
     const manifest = await head.readManifest(id);
     if (manifest === undefined) break;
     retained.unshift(id);
     id = manifest.previous;
   }
-  const generation = Math.max(heads[0]?.generation ?? 0, ...newest.map(({ manifest }) => manifest.base + 1)) + 1;
-  const { manifestSha256 } = found;
-  const release = found.manifest.id;
+  const known = [seen?.generation ?? 0, base.generation, ...newest.map((manifest) => manifest.base + 1)];
+  const generation = Math.max(...known) + 1;
   // Objects that no retained release names may be about to be deleted.
   const sweptBefore = new Date().toISOString();
+  const { id: release, manifestSha256 } = found;
   await head.replaceOnce(base, { generation, release, manifestSha256, retained, sweptBefore, writer: newId() });
   return { release, generation };
+}
+
+/** The first of these releases whose manifest is there. */
+async function findFirst(
+  ids: readonly string[],
+  store: S3Store,
+  location: RepositoryLocation,
+): Promise<{ id: string; manifestSha256: string } | undefined> {
+  for (const id of ids) {
+    const object = await store.get(releaseKey(location, id));
+    if (object !== undefined) return { id, manifestSha256: sha256Hex(object.body) };
+  }
+  return undefined;
 }

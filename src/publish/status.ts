@@ -2,24 +2,14 @@ import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
+import { readGoldenRequests } from '../release/golden';
 import { NO_RELEASE } from '../release/head';
 import { keptPrefix } from '../release/location';
-import type { Manifest } from '../release/manifest';
+import { filesOf, type Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { AgentClient } from './agent-client';
-import { readRequests, storedGolden } from './golden-object';
 import { Releases, type Bucket } from './releases';
 import { requireNoReleases } from './repair-head';
-
-/** One version on one replica, compared with the release. */
-export interface ReplicaVersion {
-  model: string;
-  version: number;
-  state: 'READY' | 'NOT READY';
-  ok: boolean;
-  /** `as released`, `of release ID`, `not all of a release`. */
-  verdict: string;
-}
 
 /** How a model on a replica answered its requests. */
 export interface ModelAnswer {
@@ -43,7 +33,6 @@ export interface ReplicaStatus {
   replica: string;
   /** Why the replica does not serve the release, or why its state is unknown. */
   problem?: string | undefined;
-  versions: ReplicaVersion[];
   /** Undefined if the agent does not answer. */
   agent?: ReportedState;
   /** With `ask`: one entry for each model that the replica serves as released. */
@@ -84,13 +73,10 @@ export async function repositoryStatus(
 /** Whether the repository and all replicas match the release. */
 export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =>
   missing.length === 0 &&
-  replicas.every(
-    ({ problem, versions, answers = [] }) =>
-      problem === undefined && versions.every(({ ok }) => ok) && answers.every(({ ok }) => ok),
-  );
+  replicas.every(({ problem, answers = [] }) => problem === undefined && answers.every(({ ok }) => ok));
 
 async function findMissing(current: Manifest | undefined, { store, location }: Bucket): Promise<string[]> {
-  const keys = Object.values(current?.models ?? {}).flatMap(({ files }) => files.map(({ key }) => key));
+  const keys = Object.values(current?.models ?? {}).flatMap((model) => filesOf(model).map(({ key }) => key));
   const prefixes = [`${location.prefix}/`, keptPrefix(location)].filter((prefix) =>
     keys.some((key) => key.startsWith(prefix)),
   );
@@ -107,17 +93,13 @@ async function readReplica(replica: Replica, current: Manifest | undefined): Pro
       replica,
     ).getState();
     const ok = release !== null && release === (current?.id ?? NO_RELEASE);
-    const verdict = ok ? 'as released' : release === null ? 'not all of a release' : `of release ${release}`;
     return {
       replica: name,
       problem: ok ? undefined : (problem ?? describeServed(release, trial)),
-      versions: models.flatMap(({ name: model, versions }) =>
-        versions.map((version) => ({ model, version, state: ready ? 'READY' : 'NOT READY', ok, verdict })),
-      ),
       agent: { ready, release, home, trial, problem, models, bytesOnDisk, startMs },
     };
   } catch (error) {
-    return { replica: name, problem: (error as Error).message, versions: [] };
+    return { replica: name, problem: (error as Error).message };
   }
 }
 
@@ -129,12 +111,10 @@ const describeServed = (release: string | null, trial: AgentState['trial']): str
 type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 
 /** Reads the golden requests of each model once, for all replicas. */
-function goldenReader({ models }: Manifest, { store, location }: Bucket): ReadGolden {
+function goldenReader({ models }: Manifest, { store }: Bucket): ReadGolden {
   const read = new Map<string, Promise<GoldenRequest[]>>();
   return (model) => {
-    const golden = models[model]?.golden;
-    const reading =
-      read.get(model) ?? readRequests(golden === undefined ? undefined : storedGolden(store, location, golden));
+    const reading = read.get(model) ?? readGoldenRequests(models[model]?.golden, store);
     read.set(model, reading);
     return reading;
   };

@@ -170,10 +170,13 @@ export class Trials {
     const client = new AgentClient(address);
     let deadline = Date.now() + firstMs;
     let asked: Asked | undefined;
+    let doing = 'not started';
     for (;;) {
       signal.throwIfAborted();
       try {
         const state = await client.getState();
+        const { phase = doing, asking = '' } = state.trial ?? {};
+        doing = `${phase} ${asking}`.trim();
         if (asked === undefined) {
           this.announce(`${client.name} loads the release`);
           asked = await this.begin(address, client, state, place);
@@ -197,7 +200,8 @@ export class Trials {
         this.announce(error.message);
       }
       if (Date.now() > deadline) {
-        throw new UserError(`${client.name} did not load the release within ${formatDuration(Date.now() - started)}`, {
+        const time = formatDuration(Date.now() - started);
+        throw new UserError(`${client.name} did not load and answer the release within ${time}: it is ${doing}`, {
           hint: 'allow more time with --load-timeout, or read the log of its agent',
         });
       }
@@ -231,9 +235,11 @@ export class Trials {
         hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}`,
       });
     }
-    if (status === 410 || (status === 409 && String(body['id']) < this.options.runId)) {
-      throw new AnotherPublisherError(message);
+    if (status === 410) {
+      const hint = `; if no other publisher is active, head.json is older than what the replicas have read: ${nextCommand('rollback', '--repair')}`;
+      throw new AnotherPublisherError(message, { hint });
     }
+    if (status === 409 && String(body['id']) < this.options.runId) throw new AnotherPublisherError(message);
     return [0, 409, 412, 503].includes(status);
   }
 
@@ -302,7 +308,10 @@ export class Trials {
     await this.renew(true);
     const late = await this.waitFor(
       [...this.asked.keys()],
-      (state) => (state.head?.generation ?? 0) >= generation && state.release === this.release.id,
+      // Another publisher may have made a later release.
+      ({ head, home, release }) =>
+        (head?.generation ?? 0) > generation ||
+        (head?.generation === generation && [home, release].includes(this.release.id)),
       { signal: this.options.signal },
     );
     if (late.length > 0) throw new UserError(`this is not confirmed by ${late.join(', ')}`);

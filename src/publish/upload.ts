@@ -4,7 +4,6 @@ import { keptKey, type RepositoryLocation } from '../release/location';
 import type { ManifestModel, ReleasedFile } from '../release/manifest';
 import { PART_BYTES, PreconditionFailedError, type S3Store, type UploadOptions, type Written } from '../s3/store';
 import type { DesiredFile } from './desired';
-import { putGolden } from './golden-object';
 import { getVersion } from './keys';
 import type { Plan } from './plan';
 
@@ -27,16 +26,18 @@ type Place = Pick<ReleasedFile, 'key' | 'versionId'>;
  * @returns the planned models as a manifest names them
  */
 export async function uploadModels({ models }: Plan, target: UploadTarget): Promise<Record<string, ManifestModel>> {
-  const { store, location, signal } = target;
+  const { store, signal } = target;
   const places = new Map<DesiredFile, Place>();
   const files = models.flatMap(({ model, files }) => files.map((planned) => ({ ...planned, name: model.name })));
   await forEachLimited(files, store.concurrency, async ({ file, released, name }) => {
     signal?.throwIfAborted();
     places.set(file, released ?? (await putNew(target, name, file)));
   });
-  await forEachLimited(models, store.concurrency, async ({ model }) => {
-    if (model.golden !== undefined) await putGolden(store, location, model.golden);
-  });
+  const release = (file: DesiredFile): ReleasedFile => {
+    const { path, bytes, checksum } = file;
+    const { key, versionId } = places.get(file) as Place;
+    return { path, key, versionId, bytes, checksum };
+  };
   return Object.fromEntries(
     models.map(({ model }): [string, ManifestModel] => {
       const { name, served, composedOf, config, weights, weightKinds, golden } = model;
@@ -44,12 +45,8 @@ export async function uploadModels({ models }: Plan, target: UploadTarget): Prom
         name,
         {
           ...{ served, composedOf, weights, weightKinds, config },
-          files: model.files.map((file) => {
-            const { path, bytes, checksum } = file;
-            const { key, versionId } = places.get(file) as Place;
-            return { path, key, versionId, bytes, checksum };
-          }),
-          golden: golden && { sha256: golden.sha256, bytes: golden.bytes, requests: golden.requests },
+          files: model.files.map(release),
+          golden: golden && release(golden),
         },
       ];
     }),

@@ -1,5 +1,6 @@
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
+import { nextCommand } from '../core/next-command';
 import { CONFIG_FILE } from '../model/paths';
 import type { RepositoryLocation } from '../release/location';
 import { configWithVersions, type Manifest } from '../release/manifest';
@@ -7,6 +8,9 @@ import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Sto
 import type { HeadFile } from './head-file';
 import { getVersion } from './keys';
 import { Releases } from './releases';
+
+/** How the view is completed. */
+export const REPAIR_VIEW = `complete them: ${nextCommand('rollback', '--repair')}`;
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
@@ -21,8 +25,8 @@ interface Desired {
 /**
  * Writes the view of the current release: config.pbtxt, the files beside the versions, and files of versions that are
  * stored under other keys. So the prefix is an ordinary model repository for people and for servers without an agent;
- * agents never read the view. If a publisher is interrupted here, the next one repairs the view. Objects that are neither
- * in the view of this release nor in that of the one before stay.
+ * agents never read the view. If a publisher is interrupted here, the next release or "rollback --repair" completes the
+ * view. Objects that are neither in the view of this release nor in that of the one before stay.
  * @throws UserError if the place of a version has other bytes, of a release that was refused: no publisher may replace
  * the file of a version. The view of this model stays as it is.
  */
@@ -32,7 +36,7 @@ export async function repairView(head: HeadFile, store: S3Store, location: Repos
     if (!isDone) continue;
     if (occupied.length === 0) return;
     throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
-      hint: 'no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old, and publish again',
+      hint: `no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old; then ${REPAIR_VIEW}`,
     });
   }
 }

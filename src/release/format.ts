@@ -11,6 +11,15 @@ export class FormatError extends UserError {
   override readonly name = 'FormatError';
 }
 
+/** Another version of this tool wrote the object. */
+export class OtherFormatError extends FormatError {}
+
+/** An earlier version of head.json would not help: agents never follow an older one. */
+const hintFor = (where: string): string =>
+  where.endsWith('/head.json')
+    ? 'write it again: npm run rollback -- --repair'
+    : 'restore the first version of that object';
+
 type Fields = Readonly<Record<string, unknown>>;
 
 /**
@@ -31,16 +40,19 @@ export class FieldReader {
       content = JSON.parse(body.toString('utf8'));
     } catch (cause) {
       throw new FormatError(`cannot read ${where}: it is not JSON, so this tool did not write it`, {
-        hint: 'restore an earlier version of that object',
+        hint: hintFor(where),
         cause,
       });
     }
     const reader = FieldReader.of(content, where, '');
     const format = reader.fields['format'];
     if (format === FORMAT) return reader;
-    throw new FormatError(`cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`, {
-      hint: 'use the version of this tool that wrote the object',
-    });
+    throw new OtherFormatError(
+      `cannot read ${where}: its format is ${String(format)}, and this version reads ${FORMAT}`,
+      {
+        hint: 'use the version of this tool that wrote the object',
+      },
+    );
   }
 
   private static of(value: unknown, where: string, path: string): FieldReader {
@@ -128,7 +140,7 @@ export class FieldReader {
   refuse(name: string, allowed: string): never {
     throw new FormatError(
       `cannot read ${this.where}: ${this.path}${name} is ${describe(this.fields[name])}; allowed: ${allowed}`,
-      { hint: 'restore an earlier version of that object' },
+      { hint: hintFor(this.where) },
     );
   }
 

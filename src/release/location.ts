@@ -95,10 +95,6 @@ export const headKey = (location: RepositoryLocation): string => `${releasesPref
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 
-/** The golden requests of a model, by content. */
-export const goldenKey = (location: RepositoryLocation, sha256: string): string =>
-  `${releasesPrefix(location)}/golden/${sha256}.json`;
-
 /** Files of releases that are not at their place in the model repository. */
 export const keptPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/kept/`;
 

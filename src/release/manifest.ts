@@ -22,6 +22,8 @@ export interface ManifestModel extends ReleasedModelInfo {
   config: string;
   /** Every file that Triton needs to serve the model, but config.pbtxt. */
   files: ReleasedFile[];
+  /** Its golden requests, if it has any. Replicas do not download this file. */
+  golden?: ReleasedFile | undefined;
 }
 
 /** `PREFIX.releases/ID.json`: the models of a release. Written once. */
@@ -75,22 +77,24 @@ export function parseManifest(body: Buffer, where: string): Manifest {
         weights: model.optionalTextMap('weights'),
         weightKinds: model.optionalTextMap('weightKinds') as Record<string, WeightKind> | undefined,
         config: model.text('config'),
-        files: model.list('files', (file) => ({
-          path: file.text('path', PATH),
-          key: file.text('key'),
-          versionId: file.text('versionId'),
-          bytes: file.count('bytes'),
-          checksum: file.text('checksum', CHECKSUM),
-        })),
-        golden: model.optional('golden', (golden) => ({
-          sha256: golden.text('sha256', SHA256_HEX),
-          bytes: golden.count('bytes'),
-          requests: golden.count('requests'),
-        })),
+        files: model.list('files', readFile),
+        golden: model.optional('golden', readFile),
       };
     }),
   };
 }
+
+const readFile = (file: FieldReader): ReleasedFile => ({
+  path: file.text('path', PATH),
+  key: file.text('key'),
+  versionId: file.text('versionId'),
+  bytes: file.count('bytes'),
+  checksum: file.text('checksum', CHECKSUM),
+});
+
+/** The files of models in the bucket, golden requests included. */
+export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>
+  golden === undefined ? files : [...files, golden];
 
 const isServable = (versions: readonly number[]): boolean =>
   versions.length > 0 && versions.every((version) => version > 0);

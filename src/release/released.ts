@@ -1,5 +1,3 @@
-import type { ReleasedGolden } from '../model/golden';
-
 /** Whether weights were trained or drawn at random. */
 export type WeightKind = 'pretrained' | 'random';
 
@@ -36,6 +34,4 @@ export interface ReleasedModelInfo {
   composedOf: string[];
   /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind> | undefined;
-  /** The object with the model's golden requests (goldenKey in location.ts). */
-  golden?: ReleasedGolden | undefined;
 }

@@ -66,7 +66,7 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
     asReleased: true,
     replicas: names.map((replica) => ({
       replica,
-      versions: [{ model: 'adds', state: 'READY', verdict: 'as released' }],
+      agent: { ready: true, models: [{ name: 'adds' }] },
     })),
   });
 

@@ -98,7 +98,7 @@ test('releases, rollback, status and rollback --repair report what they did, and
     1,
     expect.stringMatching(/-> write it again: npm run rollback -- --repair/),
   ]);
-  expect((await run('rollback', '--repair')).stdout).toMatch(/ is at release \S+ again, generation \d+\.\n$/);
+  expect((await run('rollback', '--repair')).stdout).toMatch(/ is at release \S+, generation \d+\.\n$/);
   expect((await run('status')).code).toBe(0);
 });
 

@@ -131,6 +131,8 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   async function expectCompleted({ place, command, what, after }: Awaited<ReturnType<typeof prepared>>): Promise<void> {
     const { code, stderr } = await run(command, place);
     expect({ what, code, stderr: code === 0 ? '' : stderr }).toEqual({ what, code: 0, stderr: '' });
+    // The view of a publisher that was killed after its commit.
+    expect(await run(['rollback', '--repair'], place)).toMatchObject({ code: 0 });
     expect({ what, found: await place.snapshot() }).toEqual({ what, found: after });
     expect({ what, wrong: await place.wrongBytes() }).toEqual({ what, wrong: [] });
     await place.clear();
@@ -161,7 +163,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   if (server === 'SeaweedFS' && !IS_LONG) return;
 
   test(
-    'the next run completes a change whose publisher was killed at any request',
+    'the next run and rollback --repair complete a change whose publisher was killed at any request',
     async () => {
       let kills = 0;
       for (let i = 0; i < repetitions(6); i += 1) {

@@ -249,7 +249,7 @@ test('replicas serve on while head.json is lost, and rollback --repair writes it
   }
   expect(await run('rollback', '--repair')).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining(`is at release ${before.id} again`) as string,
+    stdout: expect.stringContaining(`is at release ${before.id}, `) as string,
   });
   expect((await place.head())?.id).toBe(before.id);
   await towards(newest, () => publish());

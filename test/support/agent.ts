@@ -7,7 +7,7 @@ import type { AgentEvent } from '../../src/agent/events';
 import type { AgentState } from '../../src/release/agent-api';
 import { encodeHead, parseHead, type Head } from '../../src/release/head';
 import { encodeGolden, type GoldenRequest } from '../../src/model/golden';
-import { goldenKey, releasesPrefix } from '../../src/release/location';
+import { releasesPrefix } from '../../src/release/location';
 import {
   encodeManifest,
   sha256Hex,
@@ -84,26 +84,23 @@ export class ReleaseWriter {
     { served, files, composedOf = [], config, golden }: TestModel,
     change: (file: ReleasedFile) => ReleasedFile,
   ): Promise<ManifestModel> {
-    const written = Object.entries(files).map(async ([path, text]) => {
-      const key = `models/${name}/${path}`;
-      const body = Buffer.from(text);
-      const { checksum, versionId = '' } = await this.store.putBytes(key, body);
-      return change({ path, key, versionId, bytes: body.byteLength, checksum });
-    });
+    const written = Object.entries(files).map(async ([path, text]) =>
+      change(await this.putFile(`models/${name}`, path, Buffer.from(text))),
+    );
     const tensors = ['input', 'output'].map((kind) => `${kind} [{ name: "${kind}" data_type: TYPE_FP32 dims: [1] }]`);
     return {
       served,
       composedOf,
       config: config ?? `name: "${name}" backend: "empty" ${tensors.join(' ')} instance_group [{ kind: KIND_CPU }]\n`,
       files: await Promise.all(written),
-      golden: golden && (await this.uploadGolden(golden)),
+      golden: golden && change(await this.putFile(`${RELEASES}/kept/${name}`, 'golden.json', encodeGolden(golden))),
     };
   }
 
-  private async uploadGolden(requests: GoldenRequest[]): Promise<ManifestModel['golden']> {
-    const { body, golden } = encodeGolden(requests);
-    await this.store.putBytes(goldenKey(LOCATION, golden.sha256), body);
-    return golden;
+  private async putFile(folder: string, path: string, body: Buffer): Promise<ReleasedFile> {
+    const key = `${folder}/${path}`;
+    const { checksum, versionId = '' } = await this.store.putBytes(key, body);
+    return { path, key, versionId, bytes: body.byteLength, checksum };
   }
 
   /** Makes the release the current one. */

@@ -7,7 +7,7 @@ import { rollBack } from '../../src/publish/rollback';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 
 /** Keys that the publisher stores beside the repository. */
-const KEPT = /^(head\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w-]+|golden\/[0-9a-f]{64}\.json)$/;
+const KEPT = /^(head\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w.-]+)$/;
 
 /** A repository in a bucket of a test server, with its own prefix. */
 export class TestRepository {

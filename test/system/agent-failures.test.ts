@@ -132,13 +132,16 @@ test.each([
   );
 });
 
-test('golden requests that are missing in the bucket end the trial before a model is loaded', async () => {
-  const release = await releases.write({ a: model(1), b: model(2, { golden: [golden(2)] }) }, undefined);
-  const { body } = (await store.get(`models.releases/${release.id}.json`)) as { body: Buffer };
-  const { models } = JSON.parse(body.toString()) as { models: { b: { golden: { sha256: string } } } };
-  await store.putBytes(`models.releases/golden/${models.b.golden.sha256}.json`, Buffer.from('other'));
+test.each([
+  ['other bytes', { checksum: `${'A'.repeat(43)}=` }, /b\/golden.json has other bytes than the release names$/],
+  ['no object', { key: 'models.releases/kept/gone' }, /gone is missing$/],
+])('golden requests with %s end the trial before a model is loaded', async (_, wrong, reason) => {
+  const b = model(2, { golden: [golden(2)] });
+  const release = await releases.write({ a: model(1), b }, (file) =>
+    file.path === 'golden.json' ? { ...file, ...wrong } : file,
+  );
   agent.events = [];
-  expect((await refusal(release)).reason).toMatch(/has SHA-256 .* but the release records/);
+  expect((await refusal(release)).reason).toMatch(reason);
   expect(agent.loads()).toEqual([]);
 });
 

@@ -5,7 +5,6 @@ import type { PublishOptions } from '../../src/publish/publish';
 import { Releases } from '../../src/publish/releases';
 import { listReleases } from '../../src/publish/list-releases';
 import { rollBack } from '../../src/publish/rollback';
-import { goldenKey } from '../../src/release/location';
 import type { Manifest } from '../../src/release/manifest';
 import type { S3Store } from '../../src/s3/store';
 import { podPublisher, TestPod } from '../support/pods';
@@ -93,8 +92,8 @@ test('publish, status, rollback and promote send the golden requests of a releas
     ['adds', 'golden'],
     ['through', 'golden'],
   ]);
-  const { sha256 = '', bytes } = release?.models['adds']?.golden ?? {};
-  expect((await store.get(goldenKey(LOCATION, sha256)))?.body.byteLength).toBe(bytes);
+  const stored = release?.models['adds']?.golden;
+  expect(stored?.key).toMatch(/^models\.releases\/kept\//);
   expect((await store.list('models/')).filter(({ key }) => key.includes('golden'))).toEqual([]);
   expect(await command('status', '--ask')).toMatchObject({
     code: 0,
@@ -110,7 +109,7 @@ test('publish, status, rollback and promote send the golden requests of a releas
   expect(await publish()).toEqual([]);
 
   expect(await answered(() => rollBack(undefined, bucket().options()))).toContain(ADDS_ANSWERED);
-  expect((await head())?.models['adds']?.golden?.sha256).toBe(sha256);
+  expect((await head())?.models['adds']?.golden).toEqual(stored);
 
   const other = await openBucket(scratch, endpoint, 'golden-promoted');
   await other.enableVersioning();
@@ -120,7 +119,9 @@ test('publish, status, rollback and promote send the golden requests of a releas
     from: { store, location: LOCATION },
   });
   expect(promoted.release).toMatchObject({ message: 'two versions' });
-  expect((await other.get(goldenKey(to, sha256)))?.body.byteLength).toBe(bytes);
+  const { key = '', bytes, checksum } = promoted.release?.models['adds']?.golden ?? {};
+  expect(checksum).toBe(stored?.checksum);
+  expect((await other.get(key))?.body.byteLength).toBe(bytes);
 });
 
 test('publish keeps the release if an answer is wrong, also if only golden requests changed', async () => {

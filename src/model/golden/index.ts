@@ -7,7 +7,7 @@ export {
   type Difference,
   type Mismatch,
 } from './compare';
-export { decodeGolden, encodeGolden, verifyGolden, type ReleasedGolden } from './object';
+export { decodeGolden, encodeGolden } from './object';
 export { readGolden, type ReadGolden } from './read';
 export {
   comparesOnlyShapes,

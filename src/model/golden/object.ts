@@ -1,16 +1,6 @@
-import { createHash } from 'node:crypto';
 import { UserError } from '../../core/errors';
 import { decodeTensor, encodeTensor, type DataType, type Tensor } from '../../triton/tensor';
 import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
-
-/** The entry of a release for the golden requests of a model. */
-export interface ReleasedGolden {
-  /** SHA-256 of the object in hexadecimal, which is also the object's name. */
-  sha256: string;
-  bytes: number;
-  /** Number of requests in the object. */
-  requests: number;
-}
 
 const FORMAT = 1;
 
@@ -32,7 +22,7 @@ interface StoredRequest extends Pick<GoldenRequest, 'name' | 'version' | 'parame
 }
 
 /** Encodes all golden requests of a model as one object. */
-export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer; golden: ReleasedGolden } {
+export function encodeGolden(requests: readonly GoldenRequest[]): Buffer {
   const stored = requests.map(({ name, version, inputs, outputs, parameters }): StoredRequest => ({
     name,
     version,
@@ -42,28 +32,14 @@ export function encodeGolden(requests: readonly GoldenRequest[]): { body: Buffer
     ),
     parameters,
   }));
-  const body = Buffer.from(JSON.stringify({ format: FORMAT, requests: stored }));
-  return { body, golden: { sha256: sha256(body), bytes: body.byteLength, requests: requests.length } };
+  return Buffer.from(JSON.stringify({ format: FORMAT, requests: stored }));
 }
 
 /**
- * @param where source of the bytes, for the error
- * @throws UserError if the SHA-256 of the bytes is not the one that the release names
- */
-export function verifyGolden(body: Buffer, golden: ReleasedGolden, where: string): void {
-  const found = sha256(body);
-  if (found === golden.sha256) return;
-  throw new UserError(`${where} has SHA-256 ${found}, but the release records ${golden.sha256}`, {
-    hint: 'publish the model again with npm run sync-models, or skip golden requests with --no-ask',
-  });
-}
-
-/**
- * Verifies the bytes of such an object and returns its requests.
+ * The requests of such an object.
  * @param where source of the bytes, for the error
  */
-export function decodeGolden(body: Buffer, golden: ReleasedGolden, where: string): GoldenRequest[] {
-  verifyGolden(body, golden, where);
+export function decodeGolden(body: Buffer, where: string): GoldenRequest[] {
   const { format, requests } = JSON.parse(body.toString('utf8')) as { format: number; requests: StoredRequest[] };
   if (format !== FORMAT) {
     throw new UserError(`${where} has format ${format}, but this version of the tool reads format ${FORMAT}`, {
@@ -94,5 +70,3 @@ function readTensor({ name, datatype, shape, data }: StoredTensor): Tensor {
   if (typeof data === 'string') return decodeTensor(name, datatype, shape, Buffer.from(data, 'base64'));
   return { name, datatype: 'BYTES', shape, data: data.map((element) => Buffer.from(element)) };
 }
-
-const sha256 = (body: Buffer): string => createHash('sha256').update(body).digest('hex');

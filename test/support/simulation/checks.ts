@@ -1,7 +1,7 @@
 import type { AgentEvent } from '../../../src/agent/events';
 import { getUnits } from '../../../src/agent/content-store';
 import type { AgentState } from '../../../src/release/agent-api';
-import { parseHead, type Head } from '../../../src/release/head';
+import { NO_RELEASE, parseHead, type Head } from '../../../src/release/head';
 import { headKey, releasesPrefix, type RepositoryLocation } from '../../../src/release/location';
 import { parseManifest, type Manifest } from '../../../src/release/manifest';
 import type { RuleTriton } from '../rule-triton';
@@ -251,7 +251,7 @@ export class Checks {
     this.recorder?.look(pod);
     this.checkHome(pod, state);
     this.checkRuns(pod, state);
-    if (state.release !== null) this.checkBytes(pod, state.release);
+    if (state.release !== null && state.release !== NO_RELEASE) this.checkBytes(pod, state.release);
   }
 
   private checkHome(pod: Pod, { home, trial }: AgentState): void {

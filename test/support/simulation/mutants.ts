@@ -82,13 +82,13 @@ export const MUTANTS: Record<string, Mutant> = {
     replace: [
       [
         'const trial = this.find(id, secret);',
-        'const trial = this.find(id, secret) ?? (this.ended?.id === id ? (this.current = this.ended) : undefined);',
+        'const trial = this.find(id, secret) ?? (this.former?.id === id ? (this.current = this.former) : undefined);',
       ],
       [
         '    this.current = undefined;\n    const { id',
-        '    this.ended = current;\n    this.current = undefined;\n    const { id',
+        '    this.former = current;\n    this.current = undefined;\n    const { id',
       ],
-      ['current: Trial | undefined;', 'current: Trial | undefined;\n  private ended: Trial | undefined;'],
+      ['current: Trial | undefined;', 'current: Trial | undefined;\n  private former: Trial | undefined;'],
     ],
   },
 };

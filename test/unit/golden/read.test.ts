@@ -43,20 +43,7 @@ test('every data type is read from JSON, and is the same after the object of a r
   expect(request?.inputs.map(({ name, shape }) => `${name} ${shape.join()}`)).toEqual(
     tensors.map(({ name, data }) => `${name} ${data.length}`),
   );
-  const { body, golden } = encodeGolden(requests);
-  expect(golden).toEqual({
-    sha256: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
-    bytes: body.length,
-    requests: 1,
-  });
-  expect(decodeGolden(body, golden, 'x')).toEqual(requests);
-});
-
-test('an object with other bytes than the release names is refused', () => {
-  const { body, golden } = encodeGolden([]);
-  expect(() => decodeGolden(Buffer.concat([body, Buffer.from(' ')]), golden, 's3://b/k')).toThrow(
-    /^s3:\/\/b\/k has SHA-256 [0-9a-f]{64}, but the release records [0-9a-f]{64}$/,
-  );
+  expect(decodeGolden(encodeGolden(requests), 'x')).toEqual(requests);
 });
 
 test('values of FP16 are those that the wire can hold', async () => {

@@ -1,9 +1,7 @@
 import { bootstrap, type BootstrapSettings } from '../../../infra/bootstrap/bootstrap';
-import { findings } from '../../../policy/rule';
-import { iamRules } from '../../../policy/rules/iam';
 import { decide, type PolicyDocument } from '../../support/iam';
+import { violations } from '../../support/policy-violations';
 import { ACCOUNT, registered, type RegisteredStack } from '../../support/registered-stack';
-import { resource } from '../policy/cases/case';
 
 const SETTINGS: BootstrapSettings = {
   stack: 'staging',
@@ -42,9 +40,7 @@ test('each role of CI trusts exactly one subject, and has the boundary', async (
   for (const { inputs } of made.all(ROLE)) {
     expect(inputs).toMatchObject({ permissionsBoundary: boundary, maxSessionDuration: 14400 });
   }
-  const trusts = made.all(ROLE).map(({ name, inputs }) => resource(ROLE, name, inputs));
-  const rule = iamRules.filter(({ name }) => name === 'iam-trust-narrow');
-  expect(rule.flatMap((one) => findings(one, trusts))).toEqual([]);
+  expect(violations('role-trust-narrow', made.resources)).toEqual([]);
   expect(made.outputs['publisherSubject']).toBe('repo:acme@1234/serving@5678:environment:staging-publish');
 });
 

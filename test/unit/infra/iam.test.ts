@@ -127,7 +127,6 @@ describe('roles of publishers', () => {
     },
     { of: 'an object by content', key: 'models.releases/kept/abc', allowed: ALWAYS, toPruner: ['delete'] },
     { of: 'a manifest', key: 'models.releases/20261125T100000000Z-1a2b3c4d.json', allowed: ALWAYS },
-    { of: 'golden requests', key: 'models.releases/golden/abc.json', allowed: ALWAYS },
     { of: 'head.json', key: 'models.releases/head.json', allowed: [...ALWAYS, 'replace'] },
     { of: 'a configuration', key: 'models/bert/config.pbtxt', allowed: [...ALWAYS, 'replace', 'delete'] },
     { of: 'an object elsewhere', key: 'other/1/model.pt', allowed: [] },

@@ -30,10 +30,11 @@ test('changesBetween describes new, removed and changed models', () => {
   const release = (models: Record<string, ManifestModel>): Manifest => ({
     ...{ id: 'r', createdAt: '', origin: 't', by: '', base: 0, trialKey: '', models },
   });
+  const file = (path: string, checksum: string) => ({ path, checksum, key: '', versionId: '', bytes: 1 });
   /** @param contents by path */
   const model = (served: number[], { 'config.pbtxt': config = '', ...contents }: Record<string, string> = {}) => ({
     ...{ served, composedOf: [], config },
-    files: Object.entries(contents).map(([path, checksum]) => ({ path, checksum, key: '', versionId: '', bytes: 1 })),
+    files: Object.entries(contents).map((entry) => file(...entry)),
   });
   const before = release({ a: model([1]), b: model([1]), c: model([1], { 'config.pbtxt': 'x' }) });
   const after = release({ a: model([2]), c: model([1], { 'config.pbtxt': 'y' }), d: model([1, 2]) });
@@ -51,7 +52,7 @@ test('changesBetween describes new, removed and changed models', () => {
   for (const [contents, changes, golden] of changed) {
     const now = {
       ...model([1], contents),
-      golden: golden === undefined ? undefined : { sha256: golden, bytes: 1, requests: 1 },
+      golden: golden === undefined ? undefined : file('golden.json', golden),
     };
     expect(changesBetween(release({ m: model([1], old) }), release({ m: now }))).toEqual(changes);
   }

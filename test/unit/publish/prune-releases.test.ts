@@ -14,9 +14,10 @@ function getSnapshot(ages: readonly number[], current = ages.length): Releases &
   const retained = ages.map((days, i): Manifest => {
     const number = ages.length - i;
     const file = { path: `${number}/weights`, key: `m/a/${number}/weights`, versionId: 'v', bytes: 1, checksum: '' };
+    const golden = { ...file, path: 'golden.json', key: 'm.releases/kept/golden' };
     return {
       ...{ id: `r${number}`, createdAt: daysAgo(days), base: 0, origin: '', by: '', trialKey: '' },
-      models: { a: { served: [number], composedOf: [], config: 'backend: "x"', files: [file] } },
+      models: { a: { served: [number], composedOf: [], config: 'backend: "x"', files: [file], golden } },
     };
   });
   const release = `r${current}`;
@@ -63,7 +64,7 @@ test('a prune deletes objects of versions that no retained release names and tha
     'm/a/9/weights': 9,
     'm/a/config.pbtxt': 9,
     'm.releases/kept/x': 9,
-    'm.releases/golden/y.json': 9,
+    'm.releases/kept/golden': 9,
     'm.releases/r1.json': 9,
   };
   const snapshot = getSnapshot(OLD);

@@ -1,15 +1,14 @@
 import { describeStatus } from '../../../scripts/status';
 
 test('describeStatus prints the first line of an error in the table, and the whole error below', () => {
-  const wrong = { model: 'm', version: 1, state: 'READY' as const, ok: false, verdict: 'first line\nsecond line' };
   const text = describeStatus(
     { name: 's3://b/p', replicas: undefined },
     {
       release: undefined,
       missing: ['p/m/1/weights'],
       replicas: [
-        { replica: 'one', versions: [wrong], answers: [{ model: 'm', ok: false, result: 'wrong\nby far' }] },
-        { replica: 'two', versions: [], problem: 'cannot be read\nat all' },
+        { replica: 'one', answers: [{ model: 'm', ok: false, result: 'wrong\nby far' }] },
+        { replica: 'two', problem: 'cannot be read\nat all' },
       ],
     },
   );
@@ -18,13 +17,10 @@ test('describeStatus prints the first line of an error in the table, and the who
     'In the bucket, p/m/1/weights is missing',
     expect.stringMatching(/^No replica was checked: add --triton URL and --agent URL, /),
     '',
-    'replica  model  version  state  against the release',
-    '-------  -----  -------  -----  -------------------',
-    'one      m            1  READY  first line',
-    'two      -            -  -      cannot be read',
-    '',
-    'one, m version 1: first line',
-    'second line',
+    'replica  state                   models  on disk  start',
+    '-------  ----------------------  ------  -------  -----',
+    'one      as released, NOT READY       -        -',
+    'two      cannot be read               -        -',
     '',
     'one, m: wrong',
     'by far',

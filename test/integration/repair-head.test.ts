@@ -1,0 +1,110 @@
+import { mkdtempSync } from 'node:fs';
+import { join } from 'node:path';
+import { AgentClient } from '../../src/publish/agent-client';
+import { HeadFile } from '../../src/publish/head-file';
+import { publish } from '../../src/publish/publish';
+import { repairHead } from '../../src/publish/repair-head';
+import { repositoryStatus } from '../../src/publish/status';
+import { headKey, releaseKey } from '../../src/release/location';
+import type { S3Store } from '../../src/s3/store';
+import { writeRepository } from '../support/repository';
+import { podSource, RulePod } from '../support/rule-pod';
+import { openBucket, testS3 } from '../support/s3';
+import { Scratch } from '../support/temp-dir';
+import { until } from '../support/wait-for';
+
+const scratch = new Scratch();
+afterAll(() => scratch.clean());
+
+const CONFIG = 'backend: "anything"\ninstance_group [{ kind: KIND_CPU }]\nversion_policy { all {} }\n';
+let store: S3Store;
+beforeAll(async () => {
+  const { endpoint } = await testS3(scratch);
+  store = await openBucket(scratch, endpoint, 'bucket');
+  await store.enableVersioning();
+}, 120_000);
+
+/** A repository with one replica. */
+async function start(prefix: string) {
+  const location = { bucket: 'bucket', prefix };
+  const pod = await RulePod.start(scratch, prefix, store, location);
+  const agents = podSource(() => [pod]);
+  const head = headKey(location);
+  const put = (text: string | Buffer) => store.putBytes(head, Buffer.from(text));
+  return {
+    ...{ location, pod, agents, head, put },
+    publish: async (version: number, more: { agents?: typeof agents } = {}): Promise<string> => {
+      const repository = writeRepository(mkdtempSync(join(scratch.directory, 'r')), {
+        'a/config.pbtxt': CONFIG,
+        [`a/${version}/weights`]: 'A',
+      });
+      const options = { store, location, agents, repository, loadTimeoutMs: 20_000, waitMs: 20_000 };
+      const { release } = await publish({ ...options, trials: { timeoutMs: 10_000 }, ...more });
+      return release?.id as string;
+    },
+    repair: () => repairHead(new HeadFile(store, location), { store, location, agents }),
+    status: () => repositoryStatus({ store, location }, agents),
+    read: async () => (await store.get(head))?.body as Buffer,
+  };
+}
+type Started = Awaited<ReturnType<typeof start>>;
+
+test.each<{ title: string; lose: (at: Started, before: Buffer) => Promise<unknown> }>([
+  { title: 'is missing', lose: ({ head }) => store.delete([{ key: head }]) },
+  { title: 'is no JSON', lose: ({ put }) => put('garbage') },
+  { title: 'lacks its fields', lose: ({ put }) => put('{"format":3}') },
+  { title: 'is an earlier version', lose: ({ put }, before) => put(before) },
+])('--repair writes head.json again if it $title, and the replica follows', async ({ title, lose }) => {
+  const at = await start(title.replace(/\W/g, '-'));
+  await at.publish(1);
+  const before = await at.read();
+  const second = await at.publish(2);
+  await until('the agent has read it', () => at.pod.state.head?.generation === 2);
+  await lose(at, before);
+  expect(await at.repair()).toEqual({ release: second, generation: 3 });
+  await until('the agent has read it', () => at.pod.state.head?.generation === 3);
+  const third = await at.publish(3);
+  expect(at.pod.state.release).toBe(third);
+  expect(await at.repair()).toMatchObject({ release: third, generation: 4 });
+});
+
+test('--repair chooses what the replicas have read, although many newer releases were refused', async () => {
+  const at = await start('refused');
+  await at.publish(1);
+  const second = await at.publish(2);
+  const body = (await store.get(releaseKey(at.location, second)))?.body.toString() as string;
+  for (let i = 0; i < 60; i += 1) {
+    const id = `29991231T235959${String(i).padStart(3, '0')}Z-00000000`;
+    await store.putBytes(releaseKey(at.location, id), Buffer.from(body.replaceAll(second, id)));
+  }
+  await store.delete([{ key: at.head }]);
+  expect(await at.repair()).toMatchObject({ release: second });
+});
+
+test('status reports a manifest that is not the published one, which a new replica would refuse', async () => {
+  const at = await start('altered');
+  const key = releaseKey(at.location, await at.publish(1));
+  const body = (await store.get(key))?.body.toString() as string;
+  await store.putBytes(key, Buffer.from(body.replace('"createdAt":"2', '"createdAt":"3')));
+  await expect(at.status()).rejects.toThrow(/is not the manifest that was published/);
+});
+
+test('a publisher that was paused after its commit ends when another one has committed meanwhile', async () => {
+  const at = await start('paused');
+  await at.publish(1);
+  let isPaused = false;
+  const agents = {
+    ...at.agents,
+    list: async () => {
+      if (!isPaused && (await at.read()).includes('"generation":2')) {
+        isPaused = true;
+        await at.publish(3);
+      }
+      return at.agents.list();
+    },
+  };
+  await at.publish(2, { agents });
+  expect(isPaused).toBe(true);
+  const [replica] = await at.agents.list();
+  expect((await new AgentClient(replica as NonNullable<typeof replica>).getState()).head?.generation).toBe(3);
+}, 60_000);
