@@ -24,7 +24,7 @@ describe('readSettings of the stacks in this repository', () => {
     const prod = readSettings(getConfig('prod'));
     expect(staging).toMatchObject({
       protect: false,
-      cluster: { kind: 'create', name: 'triton-staging', version: '1.35', network: { natGateways: 'one' } },
+      cluster: { kind: 'create', name: 'triton-staging', version: '1.36', network: { natGateways: 'one' } },
       modelRepository: { kind: 'create', prefix: 'models', forceDestroy: true },
     });
     // Before the first "pulumi up" the cluster has no CRDs of KEDA or the Prometheus operator.
@@ -33,7 +33,7 @@ describe('readSettings of the stacks in this repository', () => {
     }
     expect(prod).toMatchObject({
       protect: true,
-      cluster: { kind: 'create', name: 'triton-prod', version: '1.35', network: { natGateways: 'per-zone' } },
+      cluster: { kind: 'create', name: 'triton-prod', version: '1.36', network: { natGateways: 'per-zone' } },
       modelRepository: { kind: 'create', prefix: 'models', forceDestroy: false },
       triton: { replicas: 3 },
     });

@@ -80,7 +80,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const { inputs } = made.only('aws:eks/cluster:Cluster');
     expect(inputs).toEqual({
       name: `triton-${stack}`,
-      version: '1.35',
+      version: '1.36',
       upgradePolicy: { supportType: 'STANDARD' },
       deletionProtection: stack === 'prod',
       roleArn: roleArn(`cluster-control-plane`),
