@@ -2,7 +2,7 @@ import { AssumeRoleCommand, STSClient } from '@aws-sdk/client-sts';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
 import { openAgent } from '../src/s3/agent';
 import { CredentialsError, CredentialSource } from '../src/s3/credentials';
-import { readSettings } from '../src/s3/settings';
+import { readSettings } from '../src/s3/endpoint';
 import type { Credentials } from '../src/s3/store';
 import { getHomeRegion } from './iam/policy-document';
 import type { AwsIdentity } from './settings/aws-identity';
@@ -46,7 +46,7 @@ export async function openAwsSession(
   if (profile !== undefined) process.env['AWS_PROFILE'] = profile;
   const home = getHomeRegion(region);
   const { caFile } = await readSettings({ region }, process.env);
-  const agent = await openAgent({
+  const agent = openAgent({
     secure: true,
     connections: CONNECTIONS,
     idleTimeoutMs: IDLE_TIMEOUT_MS,
@@ -54,7 +54,7 @@ export async function openAwsSession(
     env: process.env,
   });
   const requestHandler = new NodeHttpHandler({ ...TIMEOUTS, httpsAgent: agent as never });
-  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent, ofAws: true }));
+  const source = new CredentialSource(undefined, () => Promise.resolve({ region, agent }));
   const shellCredentials = async (): Promise<Credentials> => source.get();
   const credentials = once(
     roleArn === undefined

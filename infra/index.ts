@@ -1,49 +1,16 @@
 import { join } from 'node:path';
-import { getImages } from '@pulumi/aws/ecr/getImages';
 import * as pulumi from '@pulumi/pulumi';
-import { readOwnState, refuseToRenderLiveObjects } from './cluster/live-objects';
-import { useMirror, type ImageId } from './images/use-mirror';
-import { asRunError, toRunError } from './run-error';
+import { toRunError } from './run-error';
 import { readSettings } from './settings';
-import {
-  getServedChanges,
-  isLoadBalancerClassChanged,
-  keepPublisher,
-  liveClusterName,
-  refuseToDropNamespace,
-} from './served-changes';
 import { program } from './stack';
 import { getSpotNotes, getWarnings } from './warnings';
 
 // Pulumi calls this function and uses its result as the outputs of the stack.
 export = async (): Promise<object> => {
   const settings = toRunError(() => readSettings());
-  const state = await readOwnState();
-  if (settings.renderManifestsTo !== undefined) toRunError(() => refuseToRenderLiveObjects(state));
-  toRunError(() => refuseToDropNamespace(state, settings));
-  for (const change of toRunError(() => getServedChanges(state, settings))) void pulumi.log.warn(change);
-  const { cluster, publisher } = settings;
-  if (cluster.kind === 'create' && cluster.hasDefaultName) cluster.liveName = liveClusterName(state);
-  if (publisher !== undefined) Object.assign(publisher, keepPublisher(state, publisher));
-  const { exposure } = settings.triton;
-  // A load balancer that moves to another namespace or cluster serves until its replacement does.
-  if (exposure.kind === 'internal-load-balancer') {
-    exposure.deleteBeforeReplace = isLoadBalancerClassChanged(state, settings);
-  }
-  const listImages = async (repositoryName: string): Promise<ImageId[]> => {
-    // Undefined for an empty repository, other than the type says.
-    const { imageIds } = (await getImages({ repositoryName })) as { imageIds?: ImageId[] };
-    return imageIds ?? [];
-  };
-  const mirror = await useMirror(settings, state, listImages).catch((error: unknown) => {
-    throw asRunError(error);
-  });
-  // The settings name the releases of the images; the names of copies do not.
-  const warnings = toRunError(() => getWarnings(settings, new Date()));
-  if (mirror.warning !== undefined) warnings.push(mirror.warning);
-  for (const warning of warnings) void pulumi.log.warn(warning);
+  for (const warning of toRunError(() => getWarnings(settings, new Date()))) void pulumi.log.warn(warning);
   for (const note of getSpotNotes(settings)) void pulumi.log.info(note);
-  const outputs = toRunError(() => program(mirror.settings));
+  const outputs = toRunError(() => program(settings));
   // The engine processes the resources while this loads the code for models and reads them.
   const { modelWarnings } = await import('./model-warnings');
   const repository = join(pulumi.getRootDirectory(), 'model-repo');

@@ -5,15 +5,12 @@ import { formatLocation } from '../src/release/location';
 import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
-import { formerNames } from './former-names';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
 import { ModelRepository } from './storage/model-repository';
 import { Network } from './network/network';
-import { ImageMirror } from './images/image-mirror';
-import { mirroredImages } from './images/mirrored-image';
 import { getPartition } from './iam/policy-document';
 import { PublisherRole } from './iam/publisher-role';
 import type { RepositoryRef } from './iam/repository-policies';
@@ -36,19 +33,14 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
 
 /** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
-  const names = getNames(settings);
-  const cluster = getCluster(names, settings);
-  const repository = getRepository(names, settings);
-  if (settings.mirrorImages) {
-    const repositories = mirroredImages(settings).map((image) => image.repository);
-    new ImageMirror('images', { repositories, protect: settings.protect }, names.options);
-  }
-  const kubernetes = kubernetesProvider(cluster.access, settings.renderManifestsTo, names.options);
+  const cluster = getCluster(settings);
+  const repository = getRepository(settings);
+  const kubernetes = kubernetesProvider(cluster.access);
   const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
     {
-      title: names.title('gpu'),
+      title: getTitle(settings, 'gpu'),
       pools: settings.gpuNodePools,
       drainSeconds: drainSeconds(options),
       monitoring: monitoring?.serviceMonitor === true ? monitoring : undefined,
@@ -56,15 +48,14 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       tags: settings.tags,
       ...cluster.nodes,
     },
-    { ...names.options, providers: { kubernetes }, dependsOn: cluster.ready },
+    { providers: { kubernetes }, dependsOn: cluster.ready },
   );
-  const credentials = getCredentials(names, settings, cluster, repository);
+  const credentials = getCredentials(settings, cluster, repository);
   const triton = new TritonServer(
     COMPONENT_NAME,
     {
       ...settings.triton,
       ...onGpuNodes(settings),
-      omitReplicas: settings.renderManifestsTo !== undefined,
       // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
       loadBalancerTags: settings.cluster.kind === 'create' ? settings.tags : {},
       modelRepository: repository.url,
@@ -81,19 +72,15 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   // all its objects.
   const { namespace } = settings.triton;
   if (!namespace.create) Namespace.get(COMPONENT_NAME, namespace.name, { parent: triton });
-  const publisher = getPublisher(names, settings, cluster, repository);
-  // Publishing needs either all three of these outputs or none.
-  const publishing = cluster.access && {
-    kubeconfig: cluster.access.kubeconfigText,
-    namespace: triton.namespace,
-    podSelector: triton.podSelector,
-  };
+  const publisher = getPublisher(settings, cluster, repository);
   // Without undefined outputs, because Pulumi warns about each of them.
   return defined({
     modelRepository: repository.url,
     region: settings.modelRepository.region,
     endpointUrl: repository.endpointUrl,
-    ...publishing,
+    kubeconfig: cluster.access.kubeconfigText,
+    namespace: triton.namespace,
+    podSelector: triton.podSelector,
     clusterName: cluster.nodes?.cluster.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
@@ -103,24 +90,13 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
 }
 
 /**
- * Names of a stack's resources. In the program they do not contain the name of the stack, so "pulumi stack rename"
- * replaces nothing. In AWS they do, because stacks share an account: in tags and descriptions (`title`), and in the names
- * that Pulumi generates ("pulumi:autonaming" in Pulumi.yaml).
+ * A name for tags and descriptions. Only names in AWS contain the name of the stack, because stacks share an account:
+ * "pulumi stack rename" then replaces nothing.
  */
-interface Names {
-  title: (name: string) => string;
-  /** For each resource and component whose name had the name of the stack. */
-  options: pulumi.ResourceOptions;
-}
-
-function getNames({ stack }: Settings): Names {
-  const prefix = `triton-${stack}-`;
-  return { title: (name) => `${prefix}${name}`, options: { transformations: [formerNames(prefix)] } };
-}
+const getTitle = ({ stack }: Settings, name: string): string => `triton-${stack}-${name}`;
 
 interface PlacedCluster {
-  /** Undefined for an existing cluster to which nothing is applied. */
-  access: ClusterAccess | undefined;
+  access: ClusterAccess;
   /** If undefined, pods cannot assume IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;
   /** Only for a cluster that this program creates. */
@@ -128,53 +104,45 @@ interface PlacedCluster {
   ready: pulumi.Resource[];
 }
 
-function getCluster(names: Names, settings: Settings): PlacedCluster {
+function getCluster(settings: Settings): PlacedCluster {
   if (settings.cluster.kind === 'existing') {
     const { kubeconfig, context, identifier, oidcProviderArn } = settings.cluster;
-    // Rendering manifests needs no cluster. A kubeconfig that is set nevertheless is for publishing.
-    const isNeeded = settings.renderManifestsTo === undefined || kubeconfig !== undefined;
-    const access = isNeeded ? existingAccess(kubeconfig, context, identifier) : undefined;
-    return { access, oidcProviderArn, ready: [] };
+    return { access: existingAccess(kubeconfig, context, identifier), oidcProviderArn, ready: [] };
   }
-  return newCluster(names, settings, settings.cluster);
+  return newCluster(settings, settings.cluster);
 }
 
-function newCluster(
-  { title, options }: Names,
-  { stack, protect, gpuNodePools, region, tags }: Settings,
-  settings: ClusterSettings & { kind: 'create' },
-): PlacedCluster {
+function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' }): PlacedCluster {
+  const { stack, protect, gpuNodePools, region, tags } = all;
   const accountId = getCallerIdentityOutput().accountId;
-  const logKey = new EncryptionKey(
-    'logs',
-    {
-      description: `Logs of triton-${stack}`,
-      accountId,
-      region,
-      statements: [cloudWatchLogsStatement(region, accountId)],
-      protect,
-    },
-    options,
-  );
-  const secretsKey = new EncryptionKey(
-    'secrets',
-    { description: `Kubernetes secrets of triton-${stack}`, accountId, region, protect },
-    options,
-  );
+  const logKey = new EncryptionKey('logs', {
+    description: `Logs of triton-${stack}`,
+    accountId,
+    region,
+    statements: [cloudWatchLogsStatement(region, accountId)],
+    protect,
+  });
+  const secretsKey = new EncryptionKey('secrets', {
+    description: `Kubernetes secrets of triton-${stack}`,
+    accountId,
+    region,
+    protect,
+  });
   const network =
     settings.network.kind === 'existing'
       ? { privateSubnetIds: settings.network.privateSubnetIds, routes: [], zones: [] }
-      : new Network(
-          'network',
-          { title: title('network'), ...settings.network, region, logKeyArn: logKey.arn, protect },
-          options,
-        );
+      : new Network('network', {
+          title: getTitle(all, 'network'),
+          ...settings.network,
+          region,
+          logKeyArn: logKey.arn,
+          protect,
+        });
   const cluster = new Cluster(
     'cluster',
     {
-      title: title('cluster'),
+      title: getTitle(all, 'cluster'),
       clusterName: settings.name,
-      keepName: settings.hasDefaultName,
       region,
       version: settings.version,
       support: settings.support,
@@ -192,14 +160,14 @@ function newCluster(
       secretsKeyArn: secretsKey.arn,
       protect,
     },
-    { ...options, dependsOn: network.routes },
+    { dependsOn: network.routes },
   );
   return {
     access: {
       kubeconfigText: pulumi.secret(cluster.kubeconfig),
       providerKubeconfigText: pulumi.secret(cluster.providerKubeconfig),
       clusterIdentifier: cluster.arn,
-      names: [settings.liveName ?? settings.name],
+      names: [settings.name],
     },
     oidcProviderArn: cluster.oidcProviderArn,
     nodes: { cluster, subnetIds: network.privateSubnetIds, zones: network.zones },
@@ -216,14 +184,16 @@ interface PlacedRepository {
   ready: pulumi.Resource[];
 }
 
-function getRepository(names: Names, { modelRepository: settings, protect }: Settings): PlacedRepository {
+function getRepository(all: Settings): PlacedRepository {
+  const { modelRepository: settings, protect } = all;
   const { prefix, region } = settings;
   if (settings.kind === 'create') {
-    const made = new ModelRepository(
-      'models',
-      { title: names.title('models'), ...settings, accountId: getCallerIdentityOutput().accountId, protect },
-      names.options,
-    );
+    const made = new ModelRepository('models', {
+      title: getTitle(all, 'models'),
+      ...settings,
+      accountId: getCallerIdentityOutput().accountId,
+      protect,
+    });
     const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix }));
     const place = { bucketArn: made.bucketArn, prefix, keyArn: made.keyArn };
     return { url, endpointUrl: undefined, place, ready: made.ready };
@@ -236,50 +206,41 @@ function getRepository(names: Names, { modelRepository: settings, protect }: Set
 }
 
 function getCredentials(
-  { title, options }: Names,
-  { modelRepository, triton }: Settings,
+  settings: Settings,
   { oidcProviderArn }: PlacedCluster,
   { place }: PlacedRepository,
 ): { value: RepositoryCredentials; ready: pulumi.Resource[] } {
+  const { modelRepository, triton } = settings;
   if (modelRepository.kind === 'elsewhere') {
     const { accessKeyId, secretAccessKey } = modelRepository;
     return { value: { kind: 'static-keys', accessKeyId, secretAccessKey }, ready: [] };
   }
   if (oidcProviderArn === undefined || place === undefined)
     throw new Error('oidcProviderArn is missing, although the settings were validated');
-  const access = new TritonAccess(
-    'server',
-    {
-      title: title('server'),
-      repository: place,
-      oidcProviderArn,
-      namespace: triton.namespace.name,
-      serviceAccount: COMPONENT_NAME,
-    },
-    options,
-  );
+  const access = new TritonAccess('server', {
+    title: getTitle(settings, 'server'),
+    repository: place,
+    oidcProviderArn,
+    namespace: triton.namespace.name,
+    serviceAccount: COMPONENT_NAME,
+  });
   return { value: { kind: 'role', roleArn: access.roleArn }, ready: access.ready };
 }
 
 function getPublisher(
-  { title, options }: Names,
-  { protect, publisher, triton }: Settings,
+  settings: Settings,
   { nodes }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
-  if (publisher === undefined || place === undefined) return undefined;
-  if (publisher.subjects.every(isExampleSubject) && publisher.isLive !== true) return undefined;
-  return new PublisherRole(
-    'publisher',
-    {
-      title: title('publisher'),
-      repository: place,
-      publisher,
-      cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
-      protect,
-    },
-    options,
-  );
+  const { protect, publisher, triton } = settings;
+  if (publisher === undefined || place === undefined || publisher.subjects.every(isExampleSubject)) return undefined;
+  return new PublisherRole('publisher', {
+    title: getTitle(settings, 'publisher'),
+    repository: place,
+    publisher,
+    cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
+    protect,
+  });
 }
 
 /** Schedules replicas that need GPUs onto the nodes of our pools, even if the cluster has other GPU nodes. */

@@ -23,7 +23,6 @@ export function getWarnings(settings: Settings, today: Date): string[] {
     ...spotWarning(settings),
     ...gpuNodePools.flatMap(storageWarning),
     ...driverWarnings(settings),
-    ...protectWarning(settings),
     ...publisherWarnings(settings),
   ];
   if (cluster.kind === 'existing') return always;
@@ -70,19 +69,6 @@ function publisherWarnings({ publisher }: Settings): string[] {
   if (old.length === 0) return [];
   return [
     `${old.join(', ')} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... "gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. Set publisherSubjects and prunerSubjects to it, or list both forms`,
-  ];
-}
-
-/** What protect is about exists already in a stack of existing parts. */
-function protectWarning({ protect, cluster, modelRepository, publisher, triton }: Settings): string[] {
-  const ownsNothing =
-    cluster.kind === 'existing' &&
-    modelRepository.kind !== 'create' &&
-    publisher === undefined &&
-    !triton.namespace.create;
-  if (!protect || !ownsNothing) return [];
-  return [
-    'protect is true, but this stack creates nothing that it protects: cluster, bucket and namespace exist already. Pulumi will not refuse "pulumi destroy" or a change of namespace, which delete the replicas',
   ];
 }
 

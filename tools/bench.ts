@@ -28,8 +28,8 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     coldstart: start of a replica with the release agent, with Triton's own S3 loader, and s5cmd
                     Default: all
   --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        measures only these rows. sync: cold-1000, cold-10000, large, no-op, changed, start;
-                    distance: cold-1000, cold-10000, large, no-op, changed, download-1000, download-large;
+  --rows A,B        measures only these rows. sync: cold-1000, large, start;
+                    distance: cold-1000, large, download-1000, download-large;
                     coldstart: one, twenty, small, changes, publish
   --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
   --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or

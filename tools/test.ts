@@ -23,7 +23,7 @@ const SOAK_FACTOR = 25;
 const REPEATED: Partial<Record<Suite, string>> = {
   system: 'test/system/(s3-faults|agreement)',
   soak: 'test/soak/',
-  e2e: 'test/(e2e/(autoscaling-loop|disruption|interrupted)|aws/setting-changes)',
+  e2e: 'test/e2e/(autoscaling-loop|disruption|interrupted)',
 };
 
 const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.

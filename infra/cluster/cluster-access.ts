@@ -11,18 +11,15 @@ export interface ClusterAccessArgs {
   policy: string;
   /** EC2 for nodes. Default: STANDARD, for people and programs. */
   type?: string;
-  /** Name of the resources in earlier versions of the program. Default: none. */
-  formerName?: string;
 }
 
 /** Admits a role or user to an EKS cluster. */
 export function createAccessEntry(
   name: string,
-  { clusterName, principalArn, region, policy, type, formerName }: ClusterAccessArgs,
+  { clusterName, principalArn, region, policy, type }: ClusterAccessArgs,
   parent: pulumi.Resource,
 ): eks.AccessPolicyAssociation {
-  const aliases = formerName === undefined ? [] : [{ name: formerName }];
-  const entry = new eks.AccessEntry(name, { clusterName, principalArn, type }, { parent, aliases });
+  const entry = new eks.AccessEntry(name, { clusterName, principalArn, type }, { parent });
   return new eks.AccessPolicyAssociation(
     name,
     {
@@ -33,6 +30,6 @@ export function createAccessEntry(
     },
     // A changed scope would need "deleteBeforeReplace", because an entry has one association with each policy. The scope
     // never changes here, and nodes of a cluster that is replaced need their association until the new cluster serves.
-    { parent: entry, aliases },
+    { parent: entry },
   );
 }

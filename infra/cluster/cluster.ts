@@ -15,8 +15,6 @@ export interface ClusterArgs {
   title?: string;
   /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
   clusterName: string;
-  /** Whether a cluster that exists keeps its name when `clusterName` changes. Default: false. */
-  keepName?: boolean;
   region: string;
   /** Version of Kubernetes, "1.35". */
   version: string;
@@ -143,7 +141,7 @@ export class Cluster extends pulumi.ComponentResource {
     return new LogGroup(
       `${name}-control-plane`,
       { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: logDays, kmsKeyId: logKeyArn },
-      { parent: this, protect, ignoreChanges: args.keepName === true ? ['name'] : [], ...CREATE_FIRST },
+      { parent: this, protect, ...CREATE_FIRST },
     );
   }
 
@@ -208,7 +206,7 @@ export class Cluster extends pulumi.ComponentResource {
         parent: this,
         dependsOn,
         // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
-        ignoreChanges: ['bootstrapSelfManagedAddons', ...(args.keepName === true ? ['name'] : [])],
+        ignoreChanges: ['bootstrapSelfManagedAddons'],
         protect: args.protect,
         ...CREATE_FIRST,
       },
@@ -229,22 +227,13 @@ export class Cluster extends pulumi.ComponentResource {
     { region, admins = [] }: ClusterArgs,
     cluster: eks.Cluster,
   ): eks.AccessPolicyAssociation[] {
-    const formerNames = admins.map((arn) => `${name}-admin-${arn.split(/[:/]/).at(-1)}`);
-    return admins.map((principalArn, index) => {
-      const formerName = formerNames[index] as string;
-      return createAccessEntry(
-        withHash(formerName, principalArn),
-        {
-          clusterName: cluster.name,
-          principalArn,
-          region,
-          policy: 'AmazonEKSClusterAdminPolicy',
-          // Two resources cannot have the same former name.
-          formerName: formerNames.indexOf(formerName) === index ? formerName : undefined,
-        },
+    return admins.map((principalArn) =>
+      createAccessEntry(
+        withHash(`${name}-admin-${principalArn.split(/[:/]/).at(-1)}`, principalArn),
+        { clusterName: cluster.name, principalArn, region, policy: 'AmazonEKSClusterAdminPolicy' },
         this,
-      );
-    });
+      ),
+    );
   }
 
   private viewerEntries(

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import { resolve } from 'node:path';
 import { Provider } from '@pulumi/kubernetes/provider';
 import * as pulumi from '@pulumi/pulumi';
-import { paths } from '../../src/core/paths';
 import { getServer, readKubeconfig } from './kubeconfig';
 
 /** How to connect to a cluster. */
@@ -32,30 +30,17 @@ export function existingAccess(
   };
 }
 
-/** Name of the provider in earlier versions of this package, for every cluster. */
-const FORMER_NAME = 'kubernetes';
-
 /**
  * The provider for Kubernetes objects. Each cluster has a provider of its own: Pulumi replaces the objects of a provider
  * only in the update that replaces the provider. If that update fails half way, the next one would take the objects that
  * are left for objects of the new cluster, and delete the old cluster with them.
- * @param access may be undefined only with `renderTo`
- * @param renderTo folder to write the objects to as YAML, instead of applying them to a cluster
  */
-export function kubernetesProvider(
-  access: ClusterAccess | undefined,
-  renderTo: string | undefined,
-  options: pulumi.ResourceOptions,
-): Provider {
-  if (renderTo !== undefined) {
-    return new Provider('manifests', { renderYamlToDirectory: resolve(paths.project, renderTo) }, options);
-  }
-  if (access === undefined) throw new Error('the stack has neither a cluster nor a folder for its Kubernetes objects');
-  const [name, ...formerNames] = access.names.map(providerName) as [string, ...string[]];
+export function kubernetesProvider(access: ClusterAccess): Provider {
+  const [name, ...otherNames] = access.names.map(providerName) as [string, ...string[]];
   return new Provider(
     name,
     { kubeconfig: access.providerKubeconfigText ?? access.kubeconfigText, clusterIdentifier: access.clusterIdentifier },
-    { ...options, aliases: [...formerNames, FORMER_NAME].map((former) => ({ name: former })) },
+    { aliases: otherNames.map((other) => ({ name: other })) },
   );
 }
 

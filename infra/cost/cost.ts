@@ -46,7 +46,7 @@ export function estimateCost(settings: Settings, modelsGiB = GIB_OF_MODELS): Cos
   const { autoscaling, replicas } = settings.triton;
   const fewest = autoscaling?.minReplicas ?? replicas;
   const most = autoscaling?.maxReplicas ?? replicas;
-  const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB), ...imageItems(settings)];
+  const fixed = [...clusterItems(settings), ...repositoryItems(settings, modelsGiB)];
   const groups = { ...settings, gpuNodePools: settings.gpuNodePools.flatMap(getGroups) };
   const items = [...fixed, ...nodeItems(groups, fewest)];
   const withoutSpot = { ...groups, gpuNodePools: groups.gpuNodePools.map(withoutSpotInstances) };
@@ -99,12 +99,6 @@ function repositoryItems({ modelRepository }: Settings, modelsGiB: number): Cost
     { item: 'model repository', basis: `${modelsGiB} GiB in S3`, usdPerMonth: modelsGiB * USD.s3GiBMonth },
     { item: 'KMS key of the models', basis: '1 key', usdPerMonth: USD.keyMonth },
   ];
-}
-
-/** The copy of Triton's image. That of the agent is a hundredth of it. */
-function imageItems({ mirrorImages }: Settings): CostItem[] {
-  if (!mirrorImages) return [];
-  return [{ item: "copy of Triton's image", basis: `${IMAGE_GB} GB in ECR`, usdPerMonth: IMAGE_GB * USD.ecrGBMonth }];
 }
 
 /**
@@ -205,7 +199,7 @@ function notes(settings: Settings): string[] {
       : [
           `Assumption: spot instances cost ${percent(SPOT_SHARE)} of the on-demand price, and these pools use spot instances only: ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have no spot instances.`,
         ]),
-    ...(cluster.kind === 'create' && cluster.network.kind === 'create' && !settings.mirrorImages
+    ...(cluster.kind === 'create' && cluster.network.kind === 'create'
       ? [
           `Each new node pulls Triton's image through a NAT gateway, for about ${(IMAGE_GB * USD.natGB).toFixed(2)} dollars.`,
         ]

@@ -71,8 +71,6 @@ export const USD = {
   diskThroughputMonth: 0.04,
   /** S3 Standard, per GiB and month: https://aws.amazon.com/s3/pricing */
   s3GiBMonth: 0.023,
-  /** Private repository of ECR, per GB and month: https://aws.amazon.com/ecr/pricing */
-  ecrGBMonth: 0.1,
   /** KMS key, per month: https://aws.amazon.com/kms/pricing */
   keyMonth: 1,
 } as const;

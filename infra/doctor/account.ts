@@ -113,8 +113,6 @@ export interface AwsAccount {
   roleArn(name: string): Promise<string | undefined>;
   /** Undefined if the certificate does not exist. */
   certificate(arn: string): Promise<Certificate | undefined>;
-  /** Digests of the images of an ECR repository, by tag; undefined if the repository does not exist. */
-  imageDigests(repository: string): Promise<ReadonlyMap<string, string> | undefined>;
   /** The targets of the load balancer with this host name; undefined if it does not exist. */
   balancerTargets(host: string): Promise<BalancerTarget[] | undefined>;
   /**

@@ -13,7 +13,6 @@ import {
   type _InstanceType,
   type Route,
 } from '@aws-sdk/client-ec2';
-import { ECRClient, paginateListImages } from '@aws-sdk/client-ecr';
 import {
   DescribeClusterCommand,
   EKSClient,
@@ -83,7 +82,6 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
   const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
   const ec2AtHome = new EC2Client(homeConfig);
-  const ecr = new ECRClient(config);
   const eks = new EKSClient(config);
   const elb = new ElasticLoadBalancingV2Client(config);
   const iam = new IAMClient(homeConfig);
@@ -256,16 +254,6 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
           };
         }),
       ),
-    imageDigests: (repositoryName) =>
-      ask('ecr:ListImages', () =>
-        unlessMissing('RepositoryNotFoundException', async () => {
-          const found = new Map<string, string>();
-          for await (const { imageIds = [] } of paginateListImages({ client: ecr }, { repositoryName }, options)) {
-            for (const { imageTag = '', imageDigest = '' } of imageIds) found.set(imageTag, imageDigest);
-          }
-          return found;
-        }),
-      ),
     balancerTargets: async (host) => {
       const arn = await ask('elasticloadbalancing:DescribeLoadBalancers', async () => {
         for await (const { LoadBalancers = [] } of paginateDescribeLoadBalancers({ client: elb }, {}, options)) {
@@ -321,7 +309,7 @@ export async function openAwsAccount(region: string, awsIdentity: AwsIdentity): 
       ),
     close: () => {
       closing.abort();
-      for (const client of [acm, sts, ec2, ec2AtHome, ecr, eks, elb, iam, logs, quotas]) client.destroy();
+      for (const client of [acm, sts, ec2, ec2AtHome, eks, elb, iam, logs, quotas]) client.destroy();
       close();
     },
   };

@@ -1,31 +1,22 @@
-import { copyDigest, mirrorCommand, mirroredImages, missingCopy, type MirroredImage } from '../images/mirrored-image';
+import { COMPONENT_NAME } from '../settings/triton';
+import { completeOptions } from '../triton/settings';
 import { error, ok, warning, type Check, type Finding } from './check';
 import { askRegistry } from './registry';
 import { WebError, type Web } from './web';
 
 /**
- * The copies in ECR, or the images in the registries that pods pull from. The nodes may reach another registry than this
- * machine, which only they know.
+ * The images in the registries that pods pull from. The nodes may reach another registry than this machine, which only they
+ * know.
  */
 export const imagesCheck: Check = {
   name: 'images',
-  run: async ({ settings, account, web }) => {
-    const images = mirroredImages(settings);
-    if (!settings.mirrorImages) return Promise.all(images.map((image) => judgeSource(web, image)));
-    return Promise.all(
-      images.map(async (image): Promise<Finding> => {
-        const { source, repository, tag } = image;
-        const tags = await account.imageDigests(repository);
-        if (tags === undefined) return ok(`the stack creates the ECR repository ${repository}`);
-        const found = copyDigest(image, tags.get(tag));
-        if (found !== undefined) return ok(`${repository}@${found} is a copy of ${source}`);
-        return error(missingCopy(image), mirrorCommand(settings.stack));
-      }),
-    );
+  run: ({ settings, web }) => {
+    const { image, agentImage } = completeOptions(COMPONENT_NAME, settings.triton);
+    return Promise.all([judgeSource(web, 'image', image), judgeSource(web, 'agentImage', agentImage)]);
   },
 };
 
-async function judgeSource(web: Web, { source, setting }: MirroredImage): Promise<Finding> {
+async function judgeSource(web: Web, setting: string, source: string): Promise<Finding> {
   const unchecked = (reason: string): Finding =>
     warning(
       `${source} is not checked: ${reason}`,

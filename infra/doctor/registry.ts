@@ -1,4 +1,3 @@
-import { getRegistry } from '../images/crane';
 import { isLoopback, type Web, type WebAnswer } from './web';
 
 /**
@@ -91,4 +90,10 @@ function parseObject(text: string): Record<string, unknown> {
   } catch {
     return {};
   }
+}
+
+/** Host of an image: `nvcr.io`. An image without a host is of Docker Hub. */
+function getRegistry(image: string): string {
+  const [host = ''] = image.split('/');
+  return image.includes('/') && /[.:]|^localhost$/.test(host) ? host : 'index.docker.io';
 }

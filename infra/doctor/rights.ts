@@ -8,7 +8,6 @@ export const RIGHTS = [
   'ec2:DescribeRouteTables',
   'ec2:DescribeSubnets',
   'ec2:DescribeVpcs',
-  'ecr:ListImages',
   'eks:DescribeCluster',
   'eks:DescribeClusterVersions',
   'eks:ListAccessEntries',

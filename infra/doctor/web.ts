@@ -2,7 +2,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { UserError } from '../../src/core/errors';
 import { openAgent, ProxyError } from '../../src/s3/agent';
-import { readSettings } from '../../src/s3/settings';
+import { readSettings } from '../../src/s3/endpoint';
 
 /** Time for one request, in ms. Shorter than the time for one check, which may need several. */
 const TIMEOUT_MS = 5000;
@@ -44,8 +44,8 @@ export const isLoopback = (hostname: string): boolean => /^(127(\.\d{1,3}){3}|lo
 export async function openWeb(region: string): Promise<Web> {
   const { caFile } = await readSettings({ region }, process.env);
   const options = { connections: CONNECTIONS, idleTimeoutMs: IDLE_TIMEOUT_MS, caFile, env: process.env };
-  const secure = await openAgent({ ...options, secure: true });
-  const plain = await openAgent({ ...options, secure: false });
+  const secure = openAgent({ ...options, secure: true });
+  const plain = openAgent({ ...options, secure: false });
   return {
     ask: async (url, { method = 'GET', headers = {} } = {}) => {
       let target = parseUrl(url);

@@ -81,7 +81,6 @@ export class GpuNodes extends pulumi.ComponentResource {
         parent: this,
         dependsOn: cluster.ready,
         retainOnDelete: true,
-        aliases: [{ type: 'kubernetes:core/v1:ConfigMap' }],
       },
     );
   }

@@ -61,11 +61,6 @@ export function containsRange(outer: string, inner: string): boolean {
   return large.prefix <= small.prefix && getFirst(small.base, large.prefix) === large.base;
 }
 
-/** How zones get their ranges: by their position in the list of zones, or by their letter. */
-export const RANGE_ORDERS = ['by-position', 'by-zone'] as const;
-
-export type RangeOrder = (typeof RANGE_ORDERS)[number];
-
 /** Places for private ranges in a VPC. */
 const PLACES = 'abcdefg';
 
@@ -75,19 +70,19 @@ export const zonesWithoutRange = (zones: readonly string[]): string[] =>
 
 /**
  * Divides the range of a VPC: an eighth for the private subnet of each zone, where pods get their addresses, and an
- * eighth of the last eighth for each public subnet, which contains only NAT gateways and load balancers. Appending a
- * zone does not change the ranges of the other zones; with `by-zone`, removing any zone does not either.
+ * eighth of the last eighth for each public subnet, which contains only NAT gateways and load balancers. The letter of a
+ * zone decides its place, so adding or removing a zone does not change the ranges of the others.
  * @param cidr for example `10.0.0.0/16`
  * @param zones at most 6, such as `us-east-1a`
  */
-export function subnetRanges(cidr: string, zones: readonly string[], order: RangeOrder): SubnetRanges {
+export function subnetRanges(cidr: string, zones: readonly string[]): SubnetRanges {
   const { base, prefix } = parse(cidr) ?? {};
   if (base === undefined || prefix === undefined) throw new Error('not an IPv4 range');
   if (!(prefix >= SMALLEST_PREFIX && prefix <= LARGEST_PREFIX)) throw new Error('not a size that a VPC can have');
   const first = getFirst(base, prefix);
   if (first !== base) throw new Error(`not the first address of its range, ${format(first)}/${prefix}`);
   const size = 2 ** (32 - prefix);
-  const each = zones.map((zone, index) => (order === 'by-zone' ? PLACES.indexOf(zone.slice(-1)) : index));
+  const each = zones.map((zone) => PLACES.indexOf(zone.slice(-1)));
   return {
     private: each.map((index) => `${format(base + (index * size) / 8)}/${prefix + 3}`),
     public: each.map((index) => `${format(base + (7 * size) / 8 + (index * size) / 64)}/${prefix + 6}`),

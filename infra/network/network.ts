@@ -2,7 +2,7 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as ec2 from '@pulumi/aws/ec2';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { subnetRanges, type RangeOrder } from './cidr';
+import { subnetRanges } from './cidr';
 import { policyDocument, serviceTrust } from '../iam/policy-document';
 
 export interface NetworkArgs {
@@ -11,10 +11,8 @@ export interface NetworkArgs {
   region: string;
   /** Address range of the VPC, /16 to /20: "10.0.0.0/16". A change replaces the network. */
   cidr: string;
-  /** Availability zones, 2 to 6. Appending a zone does not change the subnets of the others. */
+  /** Availability zones, 2 to 6. Adding or removing a zone does not change the subnets of the others. */
   zones: string[];
-  /** With `by-zone`, removing any zone does not change the subnets of the others either. Default: by-position. */
-  subnetRanges?: RangeOrder;
   /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
@@ -75,7 +73,7 @@ export class Network extends pulumi.ComponentResource {
     return vpc;
   }
 
-  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, title = name, subnetRanges: order }: NetworkArgs) {
+  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, title = name }: NetworkArgs) {
     const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: title } }, { parent: vpc });
     const table = new ec2.RouteTable(
       `${name}-public`,
@@ -87,7 +85,7 @@ export class Network extends pulumi.ComponentResource {
       { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', gatewayId: gateway.id },
       { parent: table },
     );
-    const ranges = subnetRanges(cidr, zones, order ?? 'by-position').public;
+    const ranges = subnetRanges(cidr, zones).public;
     const placed = zones.map((zone, index) => {
       const subnet = new ec2.Subnet(
         `${name}-public-${zone}`,
@@ -138,9 +136,9 @@ export class Network extends pulumi.ComponentResource {
     name: string,
     vpc: ec2.Vpc,
     gateways: readonly ec2.NatGateway[],
-    { cidr, zones, title = name, subnetRanges: order }: NetworkArgs,
+    { cidr, zones, title = name }: NetworkArgs,
   ) {
-    const ranges = subnetRanges(cidr, zones, order ?? 'by-position').private;
+    const ranges = subnetRanges(cidr, zones).private;
     const placed = zones.map((zone, index) => {
       const label = `${name}-private-${zone}`;
       const tags = { Name: `${title}-private-${zone}` };

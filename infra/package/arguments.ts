@@ -17,9 +17,6 @@ const PREFIX = { modelRepositoryPrefix: STACK_FIELDS.modelRepositoryPrefix } as 
 
 const LIKE_COMPONENT = "Default: Pulumi's option protect of the component.";
 
-/** Settings of a stack file that only a whole stack can have: their objects are of other components. */
-const OF_STACKS = ['mirrorImages'] as const;
-
 /** Arguments of TritonServer. Those of the replicas are the settings of a stack file, with its names. */
 export const TRITON_SERVER_FIELDS = {
   modelRepository: {
@@ -43,7 +40,7 @@ export const TRITON_SERVER_FIELDS = {
   },
   s3AccessKeyId: STACK_FIELDS.s3AccessKeyId,
   s3SecretAccessKey: STACK_FIELDS.s3SecretAccessKey,
-  ...without(TRITON_FIELDS, ...OF_STACKS),
+  ...TRITON_FIELDS,
   namespace: {
     kind: 'string',
     optional: true,

@@ -22,8 +22,7 @@ export function clusterSettings(
     if (values.vpcId !== undefined) {
       problems.add('vpcId', 'is set, but the cluster exists already', { hint: 'remove it' });
     }
-    const isApplied = values.renderManifestsTo === undefined;
-    if (isApplied && values.kubeconfig === undefined && values.kubeContext === undefined) {
+    if (values.kubeconfig === undefined && values.kubeContext === undefined) {
       problems.add('kubeContext', 'is missing, and kubeconfig too', {
         allowed: 'a context of your kubeconfig, or the setting kubeconfig',
         hint: 'the current context is never used by default, because it may belong to another cluster',
@@ -62,7 +61,6 @@ export function clusterSettings(
   return {
     kind: 'create',
     name: values.clusterName ?? `triton-${stack}`,
-    hasDefaultName: values.clusterName === undefined,
     version: values.kubernetesVersion,
     support: values.kubernetesSupport,
     autoMode: values.autoMode,
@@ -77,7 +75,7 @@ export function clusterSettings(
 }
 
 function networkSettings(values: ConfigValues, region: string | undefined, problems: ProblemList): NetworkSettings {
-  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones, subnetRanges: order } = values;
+  const { vpcId, privateSubnetIds, vpcCidr: cidr, availabilityZones: zones } = values;
   if (vpcId !== undefined) {
     if (privateSubnetIds.length < FEWEST_ZONES) {
       problems.add('privateSubnetIds', `has ${privateSubnetIds.length} subnets`, {
@@ -99,17 +97,17 @@ function networkSettings(values: ConfigValues, region: string | undefined, probl
     });
   } else {
     try {
-      subnetRanges(cidr, zones, order);
+      subnetRanges(cidr, zones);
     } catch (error) {
       problems.add('vpcCidr', `is ${cidr}: ${(error as Error).message}`, { allowed: 'from /16 to /20, "10.0.0.0/16"' });
     }
   }
-  const unplaced = order === 'by-zone' ? zonesWithoutRange(zones) : [];
+  const unplaced = zonesWithoutRange(zones);
   if (unplaced.length > 0) {
-    problems.add('subnetRanges', `is by-zone, but there is no range for ${unplaced.join(', ')}`, {
-      allowed: 'zones whose letter is from a to g, or by-position',
+    problems.add('availabilityZones', `has ${unplaced.join(', ')}, for which the VPC has no range`, {
+      allowed: 'zones whose letter is from a to g',
     });
   }
   const { natGateways, flowLogDays } = values;
-  return { kind: 'create', cidr, zones, subnetRanges: order, natGateways, flowLogDays };
+  return { kind: 'create', cidr, zones, natGateways, flowLogDays };
 }

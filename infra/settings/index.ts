@@ -43,12 +43,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     modelRepository: modelRepositorySettings(values, region, problems),
     publisher: publisherSettings(values, problems),
     triton: tritonSettings(values, source.encrypted, problems),
-    mirrorImages: values.mirrorImages,
-    renderManifestsTo: values.renderManifestsTo,
   };
-  if (values.mirrorImages && source.region === undefined) {
-    problems.add('mirrorImages', 'is true, but aws:region is missing', { hint: 'set the region of the nodes' });
-  }
   // The checks of pools rely on these facts.
   if (checkGivenFacts(values.instanceTypeFacts, problems)) checkPools(settings, values.modelGpus, problems);
   refuse();

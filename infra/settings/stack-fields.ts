@@ -1,4 +1,4 @@
-import { cidrFault, RANGE_ORDERS } from '../network/cidr';
+import { cidrFault } from '../network/cidr';
 import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
@@ -27,9 +27,9 @@ const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
 const CLUSTER_FIELDS = {
   protect: {
     kind: 'boolean',
-    default: false,
+    default: true,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. Set it in production; to delete one of these resources, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. To delete one of these resources, or for a stack of experiments, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
   },
   vpcId: {
     kind: 'string',
@@ -61,14 +61,7 @@ const CLUSTER_FIELDS = {
     allowed: 'a zone, "us-east-1a"',
     default: [],
     description:
-      'Availability zones of the created VPC: 2 to 6, usually 3. Append a new zone at the end of the list, so that existing subnets keep their ranges; only with subnetRanges by-zone may a zone be removed that is not the last.',
-  },
-  subnetRanges: {
-    kind: 'choice',
-    choices: RANGE_ORDERS,
-    default: 'by-position',
-    description:
-      'How the zones of the created VPC get their ranges. by-zone: by the letter of the zone (a to g), so that any zone can be removed; use it for new stacks. by-position: by the position in availabilityZones, as in existing stacks. If these zones begin with a and leave out no letter, a change to by-zone changes no resource.',
+      'Availability zones of the created VPC: 2 to 6, usually 3. A zone can be added or removed later; the subnets of the others stay.',
   },
   natGateways: {
     kind: 'choice',
@@ -196,12 +189,6 @@ const CLUSTER_FIELDS = {
     allowed: 'an ARN, "arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
     description:
       'ARN of the IAM provider for the service accounts of the existing EKS cluster. The replicas need it to assume a role; with s3Endpoint they use keys instead.',
-  },
-  renderManifestsTo: {
-    kind: 'string',
-    optional: true,
-    description:
-      'Folder to which the Kubernetes objects are written as YAML, so that another tool applies them. Refused in a stack that applied its objects to a cluster, because Pulumi would delete them there. Empty: Pulumi applies them.',
   },
   gpuNodePools: {
     kind: 'objectArray',

@@ -44,12 +44,6 @@ export const TRITON_FIELDS = {
   agentImage: text(
     `Image of the release agent beside each Triton, with Node.js 20 or newer and a shell, and a version or digest. Empty: the official image of Node.js, from AWS's public registry.`,
   ),
-  mirrorImages: {
-    kind: 'boolean',
-    default: false,
-    description:
-      'Whether pods pull image and agentImage from ECR repositories of this stack. The first update creates the repositories, "npm run mirror-image -- --stack NAME" copies the images, and the next update replaces every replica. From then on, an update is refused until the images that it needs are copied.',
-  },
   replicas: {
     kind: 'integer',
     ...LIMITS.replicas,

@@ -88,14 +88,9 @@ function checkOptions(name: string, settings: TritonSettings, problems: ProblemL
  * Ranges of the subnets in which AWS's controllers place the load balancer: the public ones, which have no pods, if it faces
  * the internet, otherwise the private ones. Another controller is a pod in the private ones.
  */
-function loadBalancerSubnets({
-  vpcCidr,
-  availabilityZones,
-  subnetRanges: order,
-  ingress: asked,
-}: TritonValues): string[] {
+function loadBalancerSubnets({ vpcCidr, availabilityZones, ingress: asked }: TritonValues): string[] {
   try {
-    const ranges = subnetRanges(vpcCidr, availabilityZones, order);
+    const ranges = subnetRanges(vpcCidr, availabilityZones);
     return asked?.scheme === 'internet-facing' && asked.tlsSecretName === undefined ? ranges.public : ranges.private;
   } catch {
     // Reported for vpcCidr.

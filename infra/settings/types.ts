@@ -1,7 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { SupportType } from '../cluster/eks-versions';
 import type { PoolOfTypes } from '../gpu/gpu-instance-types';
-import type { RangeOrder } from '../network/cidr';
 import type { TritonOptions } from '../triton/args';
 import type { CompleteOptions } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
@@ -15,7 +14,6 @@ export type NetworkSettings =
       /** Address range, "10.0.0.0/16". */
       cidr: string;
       zones: string[];
-      subnetRanges: RangeOrder;
       natGateways: 'one' | 'per-zone';
       flowLogDays: number;
     }
@@ -26,10 +24,6 @@ export type ClusterSettings =
   | {
       kind: 'create';
       name: string;
-      /** Whether the stack file omits the name, so that an existing cluster keeps the name that it has. */
-      hasDefaultName: boolean;
-      /** The name that a live cluster has and keeps; undefined if the stack file sets the name. */
-      liveName?: string | undefined;
       /** "1.35" */
       version: string;
       support: SupportType;
@@ -95,8 +89,6 @@ export interface PublisherSettings {
   providerArn: string | undefined;
   /** Whether to create the IAM provider of the issuer. Default: false. */
   createProvider?: boolean;
-  /** Whether the stack has the role already, so that it also keeps a role for example subjects. Default: false. */
-  isLive?: boolean;
 }
 
 /**
@@ -126,8 +118,4 @@ export interface Settings {
   /** If undefined, no publisher role is created. */
   publisher: PublisherSettings | undefined;
   triton: TritonSettings;
-  /** Whether pods pull their images from ECR repositories of this stack. */
-  mirrorImages: boolean;
-  /** If undefined, Pulumi applies the Kubernetes objects. */
-  renderManifestsTo: string | undefined;
 }

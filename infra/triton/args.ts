@@ -111,12 +111,6 @@ export type Exposure =
       loadBalancerCidrs: pulumi.Input<pulumi.Input<string>[]>;
       /** Default: eks.amazonaws.com/nlb of EKS Auto Mode. The AWS Load Balancer Controller has service.k8s.aws/nlb. */
       loadBalancerClass?: string;
-      /**
-       * Whether the old Service is deleted before its replacement is created. Another class needs this, because Kubernetes
-       * rejects a second Service of the same name. With another namespace or cluster, `false` keeps the old load balancer
-       * until the new replicas are ready. Default: true.
-       */
-      deleteBeforeReplace?: boolean;
     }
   | {
       /** HTTP with TLS. Only inference, metadata and health, not the model control API. */

@@ -5,7 +5,7 @@ import { DEFAULTS } from './limits';
 import { tagsAnnotation } from './load-balancer-tags';
 import { labels, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import { servicePorts, SET_BY_KUBERNETES } from './service';
+import { servicePorts } from './service';
 import { rolloutTimeouts } from './timeouts';
 
 type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
@@ -23,12 +23,10 @@ export function createLoadBalancer(
   { settings, namespace, options }: ComponentContext,
   exposure: LoadBalancer,
 ): pulumi.Output<string | undefined> {
-  const name = `${settings.name}-internal`;
   const service = new Service(
-    name,
+    `${settings.name}-internal`,
     {
       metadata: {
-        name,
         namespace,
         labels: labels(settings.name),
         annotations: {
@@ -61,10 +59,8 @@ export function createLoadBalancer(
       ...options,
       // Pulumi waits until the health checks of the pods succeed.
       customTimeouts: rolloutTimeouts(settings),
-      ignoreChanges: SET_BY_KUBERNETES,
-      // Kubernetes rejects another class.
+      // Kubernetes rejects another class. The name is generated, so the old load balancer serves until the new one does.
       replaceOnChanges: ['spec.loadBalancerClass'],
-      deleteBeforeReplace: exposure.deleteBeforeReplace ?? true,
     },
   );
   return service.status.apply((status: unknown) => {

@@ -4,9 +4,6 @@ import type { SecretNames } from './server-container';
 import { labels } from './names';
 import type { ComponentContext } from './names';
 
-/** An imported Secret has this field, but the program omits it, for which Pulumi would replace the Secret. */
-const SET_BY_KUBERNETES = ['type'];
-
 /**
  * Creates the Secrets of the pods. Pulumi gives a changed Secret a new name, which makes the Deployment roll out new
  * pods.
@@ -35,6 +32,6 @@ export function createSecret(
   return new Secret(
     `${settings.name}-${what}`,
     { metadata: { namespace, labels: labels(settings.name) }, stringData: pulumi.secret(data) },
-    { ...options, ignoreChanges: SET_BY_KUBERNETES },
+    options,
   ).metadata.name;
 }

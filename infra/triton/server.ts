@@ -122,7 +122,9 @@ function createNamespace(settings: ResolvedTritonArgs, options: pulumi.CustomRes
     name: namespace.name,
     labels: { ...labels(name), ...RESTRICTED, ...readinessGate(settings.exposure) },
   };
-  return new Namespace(name, { metadata }, { ...options, protect: namespace.protect }).metadata.name;
+  // Protection ends when a program only reads the namespace, or reads another one: what others have in it then stays.
+  const { protect } = namespace;
+  return new Namespace(name, { metadata }, { ...options, protect, retainOnDelete: protect }).metadata.name;
 }
 
 /**

@@ -9,9 +9,6 @@ type ServicePort = input.core.v1.ServicePort;
 /** Tells proxies that gRPC is HTTP/2 without TLS. */
 const APP_PROTOCOLS = { http: 'http', grpc: 'kubernetes.io/h2c', metrics: 'http' } as const;
 
-/** An imported Service has these fields, but the program omits them, for which Pulumi would replace the Service. */
-export const SET_BY_KUBERNETES = ['spec.clusterIP', 'spec.clusterIPs'];
-
 /** @param names of the ports */
 export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
   return names.map((name) => ({ name, port: PORTS[name], targetPort: name, appProtocol: APP_PROTOCOLS[name] }));
@@ -27,7 +24,7 @@ export function createService({ settings, namespace, options }: ComponentContext
       metadata: { name, namespace, labels: labels(name), annotations: { 'pulumi.com/skipAwait': 'true' } },
       spec: { type: 'ClusterIP', selector: selectorLabels(name), ports: servicePorts('http', 'grpc', 'metrics') },
     },
-    { ...options, ignoreChanges: SET_BY_KUBERNETES },
+    options,
   );
 }
 
@@ -54,7 +51,7 @@ export function createHeadlessService({ settings, namespace, options }: Componen
         ports: servicePorts('grpc'),
       },
     },
-    { ...options, ignoreChanges: SET_BY_KUBERNETES },
+    options,
   );
 }
 

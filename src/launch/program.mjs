@@ -21,7 +21,6 @@ const COMMANDS = {
   cost: 'estimate the monthly cost of a stack',
   doctor: 'check whether an AWS account fits a stack, or whether a stack works',
   export: 'write the models to a folder that any Triton can read',
-  'mirror-image': 'copy the images of a stack to ECR repositories',
   clean: 'delete downloads and buckets of this machine that are not in use',
 };
 

@@ -1,37 +1,48 @@
 import { PART_BYTES } from './checksum';
-import { Limiter } from './limiter';
 
 /** Buffers of at least this size are reused, because discarded ones would stay in memory until garbage collection. */
 const KEEP_FROM_BYTES = 1024 * 1024;
 
 /** Lends buffers within a fixed memory budget, however large the objects are. */
 export class BufferPool {
-  private readonly budget: Limiter;
   private readonly kept: Buffer[] = [];
-  /** Parts of the smallest size that fit into the budget. */
-  readonly parts: number;
+  private readonly waiting: { cost: number; go: () => void }[] = [];
+  private left: number;
 
   /** @param keptBytes size of the buffers that are reused, and of the largest that are */
   constructor(
-    budgetBytes = 8 * PART_BYTES,
+    private readonly budgetBytes = 8 * PART_BYTES,
     private readonly keptBytes = PART_BYTES,
   ) {
-    this.budget = new Limiter(budgetBytes);
-    this.parts = Math.max(1, Math.floor(budgetBytes / PART_BYTES));
+    this.left = budgetBytes;
   }
 
-  /** Runs `work` with a buffer of `bytes` bytes. The buffer is reused after `work` has settled. */
+  /**
+   * Runs `work` with a buffer of `bytes` bytes, which is reused after `work` has settled. Callers beyond the budget wait,
+   * in the order of the calls.
+   */
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
-    const cost = bytes >= KEEP_FROM_BYTES ? Math.max(bytes, this.keptBytes) : bytes;
-    const turn = this.budget.acquire(cost);
-    if (turn !== undefined) await turn;
-    const keep = bytes >= KEEP_FROM_BYTES && bytes <= this.keptBytes;
-    const buffer = keep ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(this.keptBytes)) : Buffer.allocUnsafe(bytes);
+    const isKept = bytes >= KEEP_FROM_BYTES && bytes <= this.keptBytes;
+    const cost = Math.min(isKept ? this.keptBytes : bytes, this.budgetBytes);
+    await new Promise<void>((go) => {
+      this.waiting.push({ cost, go });
+      this.serve();
+    });
+    const buffer = isKept ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(this.keptBytes)) : Buffer.allocUnsafe(bytes);
     try {
-      return await work(keep ? buffer.subarray(0, bytes) : buffer);
+      return await work(buffer.subarray(0, bytes));
     } finally {
-      if (keep) this.kept.push(buffer);
-      this.budget.release(cost);
+      if (isKept) this.kept.push(buffer);
+      this.left += cost;
+      this.serve();
+    }
+  }
+
+  private serve(): void {
+    for (let [next] = this.waiting; next !== undefined && next.cost <= this.left; [next] = this.waiting) {
+      this.left -= next.cost;
+      this.waiting.shift();
+      next.go();
     }
   }
 }

@@ -1,12 +1,9 @@
 import type { Agent } from 'node:http';
-import type { defaultProvider } from '@aws-sdk/credential-provider-node';
 import { UserError } from '../core/errors';
 import { ProxyError } from './agent';
+import { nonEmpty } from './endpoint';
 import { NOT_TRUSTED } from './errors';
-import { nonEmpty } from './settings';
 import type { Credentials } from './types';
-
-type Provider = ReturnType<typeof defaultProvider>;
 
 interface Expiring extends Credentials {
   expiration?: Date;
@@ -23,165 +20,135 @@ export interface SignInOptions {
   region: string;
   /** Agent for https, which uses the proxy. */
   agent: Agent;
-  /** Whether the credentials are for AWS, not for another S3 API. */
-  ofAws: boolean;
 }
 
-/** The provider is asked at most once in this time, in ms. It renews credentials that expire soon each time it is asked. */
+/** A provider is asked at most once in this time, in ms. */
 const ASK_EVERY_MS = 10_000;
+/** Credentials are renewed this long before they expire, in ms. */
+const RENEW_BEFORE_MS = 300_000;
 /** Limits for requests to STS and SSO, in ms. */
 const SIGN_IN_TIMEOUTS = { connectionTimeout: 4000, requestTimeout: 5000 };
 const SIGN_IN_ATTEMPTS = 2;
 
 /**
- * Provides the credentials for signing: the given ones, else those in the environment. Loads the AWS credential chain
- * only if both are missing, because loading it takes time and memory. The chain renews credentials in the background
- * while the present ones are still valid.
+ * Provides the credentials for signing: the given ones, else those in the environment, else those of AWS's providers,
+ * which take time and memory to load.
  */
 export class CredentialSource {
   private readonly fixed: Credentials | undefined;
   private current: Expiring | undefined;
-  private provider: Promise<Provider> | undefined;
-  private askAt = 0;
-  private renewedAt = -Infinity;
-  /** Texts that the chain logged. */
-  private readonly notes: string[] = [];
+  private asking: Promise<Expiring> | undefined;
+  private askedAt = -Infinity;
 
-  /** @param signIn opens the connections of the AWS credential chain, if the chain is needed */
+  /** @param signIn opens the connections of AWS's providers, if they are needed */
   constructor(
     given: Credentials | undefined,
     private readonly signIn: () => Promise<SignInOptions>,
     private readonly env: NodeJS.ProcessEnv = process.env,
   ) {
-    this.fixed = given ?? fromEnvironment(env);
+    this.fixed = given ?? readEnvironment(env);
   }
 
   /** @throws CredentialsError */
   get(): Credentials | Promise<Credentials> {
     if (this.fixed !== undefined) return this.fixed;
-    return this.current !== undefined && Date.now() < this.askAt ? this.current : this.ask();
+    const expiresIn = (this.current?.expiration?.getTime() ?? Infinity) - Date.now();
+    const mayAsk = Date.now() - this.askedAt >= ASK_EVERY_MS;
+    if (this.current !== undefined && expiresIn > (mayAsk ? RENEW_BEFORE_MS : 0)) return this.current;
+    const { current } = this;
+    return this.ask().catch((error: unknown) => {
+      if (current !== undefined && expiresIn > 0) return current;
+      throw error;
+    });
   }
 
   /**
-   * Replaces credentials that S3 rejected as expired. Concurrent callers share one renewal.
+   * Replaces credentials that S3 rejected as expired.
    * @returns false if there are no other credentials
    * @throws CredentialsError
    */
-  async renew(): Promise<boolean> {
+  async renew(rejected: Credentials): Promise<boolean> {
     if (this.fixed !== undefined) return false;
-    if (performance.now() - this.renewedAt < ASK_EVERY_MS) return true;
-    const before = this.current;
-    const now = await this.ask(true);
-    if (now.accessKeyId === before?.accessKeyId && now.sessionToken === before.sessionToken) return false;
-    this.renewedAt = performance.now();
-    return true;
+    const now = this.current === rejected ? await this.ask() : this.current;
+    return now?.accessKeyId !== rejected.accessKeyId || now.sessionToken !== rejected.sessionToken;
   }
 
-  private async ask(forceRefresh = false): Promise<Expiring> {
-    try {
-      this.notes.length = 0;
-      this.provider ??= this.open();
-      const provider = await this.provider;
-      const current: Expiring = await provider(forceRefresh ? { forceRefresh } : {});
-      this.current = current;
-      this.askAt = Math.min(Date.now() + ASK_EVERY_MS, current.expiration?.getTime() ?? Infinity);
-      return current;
-    } catch (error) {
-      throw error instanceof UserError ? error : await this.explain(error as NodeJS.ErrnoException);
-    }
+  private ask(): Promise<Expiring> {
+    this.askedAt = Date.now();
+    this.asking ??= this.askProvider()
+      .then((credentials) => (this.current = credentials))
+      .catch((error: unknown) => {
+        throw error instanceof UserError ? error : this.explain(error as NodeJS.ErrnoException);
+      })
+      .finally(() => (this.asking = undefined));
+    return this.asking;
   }
 
-  private async open(): Promise<Provider> {
+  private async askProvider(): Promise<Expiring> {
     // The warning about the version of Node is for those who use the SDK in their own code.
     process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
-    const [aws, { NodeHttpHandler }, { region, agent }] = await Promise.all([
-      import('@aws-sdk/credential-provider-node'),
+    const [{ NodeHttpHandler }, { region, agent }] = await Promise.all([
       import('@smithy/node-http-handler'),
       this.signIn(),
     ]);
     const requestHandler = new NodeHttpHandler({ ...SIGN_IN_TIMEOUTS, httpsAgent: agent as never });
-    return aws.defaultProvider({
-      // Without a logger, warnings would be printed to the user's terminal.
-      logger: { trace() {}, debug: (text: string) => this.notes.push(text), info() {}, warn() {}, error() {} },
+    const options = {
       clientConfig: { requestHandler, maxAttempts: SIGN_IN_ATTEMPTS },
       parentClientConfig: { region, requestHandler },
-    });
+    };
+    // With a profile, the chain would replace the reason of a failure by that of its last provider.
+    if (nonEmpty(this.env['AWS_PROFILE']) !== undefined)
+      return (await import('@aws-sdk/credential-provider-ini')).fromIni(options)();
+    return (await import('@aws-sdk/credential-provider-node')).defaultProvider(options)();
   }
 
-  private async explain(error: NodeJS.ErrnoException): Promise<CredentialsError> {
-    const profile = this.env['AWS_PROFILE'] ?? '';
-    const from = profile === '' ? '' : ` of profile ${profile}`;
-    const name = error.code ?? error.name;
-    const isNamed = name === 'CredentialsProviderError' || error.message.includes(name);
-    const text = isNamed ? (this.getReason(profile) ?? error.message) : `${name}: ${error.message}`;
-    return new CredentialsError(`cannot obtain the AWS credentials${from}: ${text}`, {
-      hint: error instanceof ProxyError ? error.hint : await this.adviceFor(`${error.name} ${text}`),
-      cause: error,
-    });
-  }
-
-  /** Why there are no credentials. The chain tries other providers then, and reports only that all of them failed. */
-  private getReason(profile: string): string | undefined {
+  private explain(error: NodeJS.ErrnoException): CredentialsError {
+    const profile = nonEmpty(this.env['AWS_PROFILE']);
     const container = CONTAINER_VARIABLES.find((variable) => nonEmpty(this.env[variable]) !== undefined);
-    if (profile === '') return container && `the service in ${container} provided none`;
-    const notes = this.notes.flatMap((note) => /^@smithy\/property-provider (?:->|\(!\)) (.*)$/s.exec(note)?.[1] ?? []);
-    const reason = notes.find((note) => !NOT_APPLICABLE.test(note));
+    const name = error.code ?? error.name;
+    let text = `${name}: ${error.message}`;
+    if (name === 'CredentialsProviderError' || error.message.includes(name)) text = error.message;
+    if (profile === undefined && container !== undefined) text = `the service in ${container} provided none`;
     // The command may contain a secret.
-    return reason?.replace(/^Command failed: .*\n?/, 'credential_process failed: ').trim();
-  }
-
-  private async adviceFor(text: string): Promise<string> {
-    const [, advice] = ADVICE.find(([pattern]) => pattern.test(text)) ?? [];
-    if (advice !== undefined) return advice;
-    // AWS's sign-in does not work for other S3 APIs.
-    return (await this.signIn()).ofAws
-      ? `set AWS_PROFILE, or sign in with "aws sso login", or set ${KEYS}, or use a machine or pod that has a role`
-      : `set ${KEYS} (or AWS_PROFILE) to those of this server; for "npm run local" use --local`;
+    text = text.replace(/^Command failed: .*\n?/, 'credential_process failed: ').trim();
+    const [, advice = OTHERWISE] = ADVICE.find(([pattern]) => pattern.test(`${error.name} ${text}`)) ?? [];
+    return new CredentialsError(
+      `cannot obtain the AWS credentials${profile === undefined ? '' : ` of profile ${profile}`}: ${text}`,
+      { hint: error instanceof ProxyError ? error.hint : advice, cause: error },
+    );
   }
 }
 
 const CONTAINER_VARIABLES = ['AWS_CONTAINER_CREDENTIALS_FULL_URI', 'AWS_CONTAINER_CREDENTIALS_RELATIVE_URI'];
 
+/** Next step if no provider has credentials. */
+const OTHERWISE =
+  'set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or sign in ("aws sso login"), or use a machine or pod that has a role; for "npm run local" use --local';
+
 /** Next step, by the name and text of an error of a provider, STS, SSO or the connection to them. */
 const ADVICE: [pattern: RegExp, advice: string][] = [
   [/the service in AWS_CONTAINER/, 'check the role of the pod or task, and its service account'],
-  [
-    /credential_process/,
-    'run the credential_process of the profile by hand: it must print the JSON that the AWS tools expect',
-  ],
+  [/credential_process/, 'run the credential_process of the profile by hand: it must print the JSON of the AWS tools'],
   [/using profile|could not be found/, 'correct AWS_PROFILE, or add the profile to ~/.aws/config ("aws configure")'],
   [/ENOENT/, 'correct AWS_WEB_IDENTITY_TOKEN_FILE (or web_identity_token_file of the profile)'],
-  [/ SSO /, 'sign in again ("aws sso login")'],
-  [
-    /AccessDenied/,
-    'this identity may not assume the role: check the trust policy of the role, and role_arn of the profile',
-  ],
-  [/ExpiredToken|RequestExpired|UnauthorizedException/, 'the sign-in has expired: sign in again ("aws sso login")'],
+  [/ SSO |ExpiredToken|RequestExpired|Unauthorized/, 'the sign-in has expired: sign in again ("aws sso login")'],
+  [/AccessDenied/, 'this identity may not assume the role: check its trust policy, and role_arn of the profile'],
   [/ForbiddenException|ResourceNotFound/, 'this user has no access to the account and role: check the profile'],
   [/InvalidClientTokenId|UnrecognizedClient/, 'the access key is unknown to AWS: check the keys of the source profile'],
   [/SignatureDoesNotMatch/, 'the secret key of the source profile, or the clock of this machine, is wrong'],
-  [
-    /InvalidIdentityToken|IDPRejectedClaim/,
-    'the identity token is rejected: check AWS_WEB_IDENTITY_TOKEN_FILE and the OIDC provider',
-  ],
+  [/InvalidIdentityToken|IDPRejected/, 'check AWS_WEB_IDENTITY_TOKEN_FILE and the OIDC provider of the account'],
   [/CERT|SIGNATURE|UNABLE_TO/, NOT_TRUSTED],
   [
-    /E(CONNREFUSED|NOTFOUND|AI_AGAIN|TIMEDOUT|HOSTUNREACH|NETUNREACH|CONNRESET)|TimeoutError/,
+    /\bE[A-Z_]{6,}|TimeoutError/,
     'the sign-in of AWS cannot be reached: check the network, the region, and HTTPS_PROXY',
   ],
 ];
 
-const KEYS = 'AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY';
-
-/** What the AWS credential chain notes about providers that do not apply. */
-const NOT_APPLICABLE = /skipping|did not contain|could not be parsed|not present|disabled|Could not load/i;
-
-function fromEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
+function readEnvironment(env: NodeJS.ProcessEnv): Credentials | undefined {
   const accessKeyId = nonEmpty(env['AWS_ACCESS_KEY_ID']);
   const secretAccessKey = nonEmpty(env['AWS_SECRET_ACCESS_KEY']);
   // AWS_PROFILE takes precedence over access keys, as in the AWS SDK for JavaScript.
-  if (nonEmpty(env['AWS_PROFILE']) !== undefined || accessKeyId === undefined || secretAccessKey === undefined) {
+  if (nonEmpty(env['AWS_PROFILE']) !== undefined || accessKeyId === undefined || secretAccessKey === undefined)
     return undefined;
-  }
   return { accessKeyId, secretAccessKey, sessionToken: nonEmpty(env['AWS_SESSION_TOKEN']) };
 }

@@ -1,12 +1,21 @@
 import { UserError } from '../core/errors';
-import type { Settings } from './settings';
+import type { StoreOptions } from './types';
+
+/** Settings that the AWS tools read from flags, variables and profiles. */
+export interface Settings {
+  region: string;
+  /** URL of an S3 API; undefined for that of AWS in `region`. */
+  endpointUrl: string | undefined;
+  fips: boolean;
+  dualStack: boolean;
+  /** File of certificate authorities. */
+  caFile: string | undefined;
+}
 
 /** Address to which requests for a bucket are sent. */
 export interface Endpoint {
   /** URL for messages. */
   url: string;
-  /** Whether the server is AWS, not another S3 API. */
-  ofAws: boolean;
   secure: boolean;
   hostname: string;
   port: number;
@@ -16,52 +25,83 @@ export interface Endpoint {
   bucketPath: string;
 }
 
+/** An empty text counts as missing, because workflows set variables without a value to "". */
+export const nonEmpty = (text: string | undefined): string | undefined => (text === '' ? undefined : text);
+
+/**
+ * Reads the settings: options take precedence over variables, variables over the profile.
+ * @throws UserError if a value is not allowed
+ */
+export async function readSettings(
+  options: Pick<StoreOptions, 'region' | 'endpointUrl'>,
+  env: NodeJS.ProcessEnv,
+): Promise<Settings> {
+  const { loadSharedConfigFiles } = await import('@smithy/core/config');
+  const { configFile, credentialsFile } = await loadSharedConfigFiles();
+  const name = nonEmpty(env['AWS_PROFILE']) ?? 'default';
+  const profile = { ...configFile[name], ...credentialsFile[name] };
+  const service = configFile[`services.${profile['services']}`] ?? {};
+  const isTrue = (variable: string, text = nonEmpty(env[variable])): boolean => {
+    if (text === undefined || /^(true|false)$/i.test(text)) return text?.toLowerCase() === 'true';
+    throw new UserError(`${variable} is "${text}"; allowed: true, false`, {
+      hint: `correct ${variable}, or the same setting of the AWS profile`,
+    });
+  };
+  const flag = (variable: string, field: string): boolean =>
+    isTrue(variable, nonEmpty(env[variable]) ?? nonEmpty(profile[field]));
+  const urls = [
+    env['AWS_ENDPOINT_URL_S3'],
+    env['AWS_ENDPOINT_URL'],
+    service['s3.endpoint_url'],
+    profile['endpoint_url'],
+  ].filter(() => !isTrue('AWS_IGNORE_CONFIGURED_ENDPOINT_URLS'));
+  const endpointUrl = [options.endpointUrl, ...urls].find((url) => nonEmpty(url) !== undefined);
+  const regions = [
+    options.region,
+    getRegion(endpointUrl ?? ''),
+    env['AWS_REGION'],
+    env['AWS_DEFAULT_REGION'],
+    profile['region'],
+  ];
+  return {
+    region: regions.find((region) => nonEmpty(region) !== undefined) ?? 'us-east-1',
+    endpointUrl,
+    fips: flag('AWS_USE_FIPS_ENDPOINT', 'use_fips_endpoint'),
+    dualStack: flag('AWS_USE_DUALSTACK_ENDPOINT', 'use_dualstack_endpoint'),
+    caFile: nonEmpty(env['AWS_CA_BUNDLE']) ?? nonEmpty(profile['ca_bundle']),
+  };
+}
+
+/** The region in the host name of an S3 endpoint of AWS or of a VPC. */
+export function getRegion(url: string): string | undefined {
+  const host = URL.canParse(url) ? new URL(url).hostname : url;
+  return /(?:^|\.)s3(?:-fips)?(?:\.dualstack)?[.-]([a-z]{2,}(?:-[a-z]+)+-\d+)\.(?:vpce\.)?[a-z0-9-]+\./.exec(host)?.[1];
+}
+
 /**
  * The endpoint of AWS, or of the S3 API at `endpointUrl`, which is addressed in path style.
  * @throws UserError if the address is wrong, or contradicts the settings for FIPS
  */
 export async function resolveEndpoint(bucket: string, settings: Omit<Settings, 'caFile'>): Promise<Endpoint> {
   const { region, endpointUrl, fips, dualStack } = settings;
-  if (endpointUrl !== undefined) return customEndpoint(bucket, endpointUrl, fips);
+  if (endpointUrl !== undefined) return parseEndpoint(bucket, endpointUrl, fips);
   if (!/^[a-z0-9-]+$/.test(region)) {
     throw new UserError(`"${region}" is not the name of a region`, {
       hint: 'set --region, AWS_REGION or the region of the profile to a name such as eu-central-1',
     });
   }
-  const labels = [fips ? 's3-fips' : 's3', ...(dualStack ? ['dualstack'] : []), region, await dnsSuffix(region)];
-  const host = labels.join('.');
-  // AWS's wildcard certificate covers one label, so a bucket with dots in its name is addressed in path style.
-  const inHost = !bucket.includes('.');
-  const hostname = inHost ? `${bucket}.${host}` : host;
-  return {
-    url: `https://${hostname}`,
-    ofAws: true,
-    secure: true,
-    hostname,
-    port: 443,
-    host: hostname,
-    bucketPath: inHost ? '' : `/${encodeText(bucket)}`,
-  };
-}
-
-/** The domain of a region's partition. Asks AWS's own table for all regions but those of the commercial partition. */
-async function dnsSuffix(region: string): Promise<string> {
-  if (
-    /^(af|ap|ca|eu|il|me|mx|sa|us)-(central|north|south|east|west|northeast|northwest|southeast|southwest)-\d$/.test(
-      region,
-    )
-  ) {
-    return 'amazonaws.com';
-  }
   const { partition } = await import('@aws-sdk/core/client');
-  return partition(region).dnsSuffix;
+  const labels = [fips ? 's3-fips' : 's3', ...(dualStack ? ['dualstack'] : []), region, partition(region).dnsSuffix];
+  // AWS's wildcard certificate covers one label, so a bucket with dots in its name is addressed in path style.
+  const inPath = bucket.includes('.');
+  return parseEndpoint(inPath ? bucket : '', `https://${inPath ? '' : `${bucket}.`}${labels.join('.')}`);
 }
 
 /** The domains of all partitions of AWS. */
 const OF_AWS = /\.(amazonaws\.(com|com\.cn|eu)|c2s\.ic\.gov|sc2s\.sgov\.gov|cloud\.adc-e\.uk|csp\.hci\.ic\.gov)$/;
 
-/** The S3 API at `endpointUrl`, addressed in path style. */
-export function customEndpoint(bucket: string, endpointUrl: string, fips = false): Endpoint {
+/** @param bucket empty if it is part of the host name */
+function parseEndpoint(bucket: string, endpointUrl: string, fips = false): Endpoint {
   const url = URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined;
   const extra = url === undefined ? '' : url.username + url.password + url.search + url.hash;
   if (url === undefined || !['http:', 'https:'].includes(url.protocol) || extra !== '') {
@@ -70,21 +110,17 @@ export function customEndpoint(bucket: string, endpointUrl: string, fips = false
       hint: 'write --endpoint-url http://HOST:PORT or https://HOST[:PORT]',
     });
   }
-  const ofAws = OF_AWS.test(url.hostname);
-  if (ofAws && fips && !url.hostname.includes('fips')) {
+  if (fips && OF_AWS.test(url.hostname) && !url.hostname.includes('fips')) {
     throw new UserError(`AWS_USE_FIPS_ENDPOINT is true, and the S3 endpoint ${endpointUrl} is no FIPS endpoint`, {
       hint: 'remove --endpoint-url (AWS_ENDPOINT_URL), or set it to an endpoint with "fips" in its name',
     });
   }
   const secure = url.protocol === 'https:';
   return {
-    url: endpointUrl,
-    ofAws,
-    secure,
+    ...{ url: endpointUrl, secure, host: url.host },
     hostname: url.hostname.replace(/^\[|\]$/g, ''),
-    port: url.port === '' ? (secure ? 443 : 80) : Number(url.port),
-    host: url.host,
-    bucketPath: `${url.pathname.replace(/\/+$/, '')}/${encodeText(bucket)}`,
+    port: Number(url.port || (secure ? 443 : 80)),
+    bucketPath: url.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${encodeText(bucket)}`),
   };
 }
 
@@ -94,14 +130,10 @@ export function encodeText(text: string): string {
 }
 
 /** Encodes a key as a path: like encodeText, but keeps slashes. */
-export function encodeKey(key: string): string {
-  return encodeText(key).replaceAll('%2F', '/');
-}
+export const encodeKey = (key: string): string => encodeText(key).replaceAll('%2F', '/');
 
 /** Encodes a query for sending and signing: percent-encoded, sorted by name. */
 export function encodeQuery(query: Readonly<Record<string, string>>): string {
-  return Object.keys(query)
-    .sort()
-    .map((name) => `${encodeText(name)}=${encodeText(query[name] as string)}`)
-    .join('&');
+  const entries = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
+  return entries.map(([name, value]) => `${encodeText(name)}=${encodeText(value)}`).join('&');
 }

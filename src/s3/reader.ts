@@ -1,8 +1,7 @@
 import { UserError } from '../core/errors';
 import { sha256, splitIntoParts } from './checksum';
 import { S3Error } from './errors';
-import { quoted, Requester, S3RequestError, type WireResponse } from './requester';
-import { SinkError } from './send-request';
+import { quoted, Requester, RequestError, SinkError, type Answer, type Sink } from './requester';
 import type { StoreOptions, TakeBytes } from './types';
 
 /** Parts of an object that `read` requests ahead. */
@@ -12,17 +11,6 @@ export interface GotObject {
   body: Buffer;
   etag: string;
   ageMs: number;
-}
-
-/** A part of an object. */
-export interface RangeToRead {
-  start: number;
-  /** At least 1. */
-  bytes: number;
-  /** ETag that the object must have. */
-  etag?: string | undefined;
-  /** Version to read. */
-  versionId?: string | undefined;
 }
 
 /** Metadata of an object, from HEAD. */
@@ -35,6 +23,8 @@ export interface ObjectHead {
   /** Last-Modified. */
   modified: Date;
 }
+
+const CHECKSUM_MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
 /**
  * Reads objects of a bucket. It is all that the agent needs; S3Store also writes. Every error is a UserError that names
@@ -71,21 +61,19 @@ export class S3Reader {
    */
   async get(
     key: string,
-    { bytes = 0, versionId }: { bytes?: number; versionId?: string } = {},
+    { bytes = 0, versionId }: { bytes?: number; versionId?: string | undefined } = {},
   ): Promise<GotObject | undefined> {
-    const reading = this.requester.send({
-      what: `read ${this.name(key)}`,
-      method: 'GET',
-      key,
-      query: getVersionQuery(versionId),
-      headers: { 'x-amz-checksum-mode': 'ENABLED' },
-      answerBytes: bytes,
-      read: (answer) => {
-        checkBody(answer);
-        return { body: answer.body, etag: quoted(answer.headers['etag']), ageMs: getAge(answer) };
-      },
-    });
-    return unlessMissing(reading);
+    const query = getVersionQuery(versionId);
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, query, headers: CHECKSUM_MODE };
+    const read = ({ headers, body }: Answer): GotObject => {
+      const stored = headers['x-amz-checksum-sha256'];
+      if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
+        throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
+      const age = Date.parse(headers['date'] ?? '') - Date.parse(headers['last-modified'] ?? '');
+      // An object without these dates counts as new.
+      return { body, etag: quoted(headers['etag']), ageMs: Math.max(0, age || 0) };
+    };
+    return this.requester.send({ ...request, answerBytes: bytes, read }).catch(ignoreMissing);
   }
 
   /** The first key that begins with the prefix; undefined if there is none. */
@@ -105,9 +93,13 @@ export class S3Reader {
    * @returns how many bytes were read, fewer than requested only at the end of the object
    * @throws UserError if the version does not exist; the error of `take`
    */
-  async stream(key: string, range: RangeToRead & { versionId: string }, take: TakeBytes): Promise<number> {
-    const count = await this.streamRange(key, range, take);
-    if (count === undefined) throw new UserError(`version ${range.versionId} of ${this.name(key)} does not exist`);
+  async stream(
+    key: string,
+    { start, bytes, versionId }: { start: number; bytes: number; versionId: string },
+    take: TakeBytes,
+  ): Promise<number> {
+    const count = await this.readInto(key, { start, bytes, count: 0, take }, { versionId });
+    if (count === undefined) throw new UserError(`version ${versionId} of ${this.name(key)} does not exist`);
     return count;
   }
 
@@ -124,135 +116,88 @@ export class S3Reader {
     }
     const queue = head.bytes === 0 ? [] : splitIntoParts(head.bytes);
     const pending: Promise<Buffer>[] = [];
-    const ask = (): void => {
-      const part = queue.shift();
-      if (part === undefined) return;
-      const buffer = Buffer.allocUnsafeSlow(part.bytes);
-      const reading = this.readRange(key, part.start, buffer, head).then((count) => {
-        if (count === part.bytes) return buffer;
-        throw new UserError(`cannot read ${this.name(key)}: it changed while it was read`, {
-          hint: 'run the command again',
-        });
-      });
-      // The promise is awaited below, unless an earlier part fails.
-      reading.catch(() => undefined);
-      pending.push(reading);
-    };
-    for (let n = 0; n < PARTS_AHEAD; n++) ask();
-    for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    for (;;) {
+      for (const { start, bytes } of queue.splice(0, PARTS_AHEAD - pending.length)) {
+        const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), { etag: head.etag });
+        // The promise is awaited below, unless an earlier part fails.
+        reading.catch(() => undefined);
+        pending.push(reading);
+      }
+      const next = pending.shift();
+      if (next === undefined) return;
       yield await next;
-      ask();
     }
   }
 
   /** @returns undefined if the object does not exist */
   protected async head(key: string): Promise<ObjectHead | undefined> {
-    try {
-      return await this.requester.send({
-        what: `read the metadata of ${this.name(key)}`,
-        method: 'HEAD',
-        key,
-        headers: { 'x-amz-checksum-mode': 'ENABLED' },
-        read: ({ headers }) => ({
-          bytes: Number(headers['content-length']),
-          etag: quoted(headers['etag']),
-          sha256: headers['x-amz-checksum-sha256'],
-          versionId: getVersionId(headers),
-          modified: new Date(headers['last-modified'] ?? 0),
-        }),
+    const what = `read the metadata of ${this.name(key)}`;
+    const read = ({ headers }: Answer): ObjectHead => ({
+      bytes: Number(headers['content-length']),
+      etag: quoted(headers['etag']),
+      sha256: headers['x-amz-checksum-sha256'],
+      versionId: getVersionId(headers),
+      modified: new Date(headers['last-modified'] ?? 0),
+    });
+    return this.requester
+      .send({ what, method: 'HEAD', key, headers: CHECKSUM_MODE, read })
+      .catch(async (error: unknown) => {
+        if (!(error instanceof S3Error) || error.status !== 404) throw error;
+        // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
+        await this.readInto(key, { start: 0, bytes: 1, count: 0, take: () => undefined });
+        return undefined;
       });
-    } catch (error) {
-      if (!(error instanceof S3Error) || error.status !== 404) throw error;
-      // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
-      await this.readRange(key, 0, Buffer.alloc(1));
-      return undefined;
-    }
   }
 
-  /** Reads a range into memory; see streamRange. */
-  protected readRange(
+  /**
+   * Reads a range into memory.
+   * @throws UserError if the object does not have the whole range
+   */
+  protected async readRange(
     key: string,
     start: number,
     buffer: Buffer,
-    of: Pick<RangeToRead, 'etag' | 'versionId'> = {},
-  ): Promise<number | undefined> {
+    of: { etag?: string | undefined; versionId?: string | undefined },
+  ): Promise<Buffer> {
     let at = 0;
-    return this.streamRange(key, { ...of, start, bytes: buffer.byteLength }, (chunk) => {
-      at += chunk.copy(buffer, at);
-      return undefined;
+    const take = (chunk: Buffer): undefined => void (at += chunk.copy(buffer, at));
+    const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, of);
+    if (count === buffer.byteLength) return buffer;
+    throw new UserError(`cannot read ${this.name(key)}: it changed while it was read`, {
+      hint: 'run the command again',
     });
   }
 
   /** @returns how many bytes were read; undefined if the object does not exist */
-  private async streamRange(
+  private async readInto(
     key: string,
-    { start, bytes, etag, versionId }: RangeToRead,
-    take: TakeBytes,
+    sink: Sink,
+    { etag, versionId }: { etag?: string | undefined; versionId?: string | undefined } = {},
   ): Promise<number | undefined> {
-    let count = 0;
-    const reading = this.requester.send({
-      what: `read ${this.name(key)}`,
-      method: 'GET',
-      key,
-      query: getVersionQuery(versionId),
-      get headers(): Readonly<Record<string, string>> {
-        const range = `bytes=${start + count}-${start + bytes - 1}`;
-        return etag === undefined ? { range } : { range, 'if-match': etag };
-      },
-      answerBytes: bytes,
-      sink: {
-        get at() {
-          return start + count;
-        },
-        get leftBytes() {
-          return bytes - count;
-        },
-        take: (chunk) => {
-          count += chunk.byteLength;
-          return take(chunk);
-        },
-      },
-      read: () => count,
-    });
-    return unlessMissing(reading).catch((error: unknown) => {
+    const headers: Record<string, string> = etag === undefined ? {} : { 'if-match': etag };
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, query: getVersionQuery(versionId), headers };
+    try {
+      return await this.requester.send({ ...request, answerBytes: sink.bytes, sink, read: () => sink.count });
+    } catch (error) {
       if (error instanceof SinkError) throw error.cause;
       // The object ends before the range, or the connection failed after the last byte.
-      const isWhole = error instanceof S3Error && count === bytes && error.code !== 'RangeIgnored';
-      if (isWhole || (error instanceof S3Error && error.status === 416)) return count;
-      throw error;
-    });
+      const isWhole = error instanceof S3Error && sink.count === sink.bytes && error.code !== 'RangeIgnored';
+      if (isWhole || (error instanceof S3Error && error.status === 416)) return sink.count;
+      ignoreMissing(error);
+      return undefined;
+    }
   }
 }
 
-const getVersionQuery = (versionId: string | undefined): Record<string, string> | undefined =>
-  versionId === undefined ? undefined : { versionId };
+const getVersionQuery = (versionId: string | undefined): Record<string, string> =>
+  versionId === undefined ? {} : { versionId };
 
-async function unlessMissing<T>(reading: Promise<T>): Promise<T | undefined> {
-  try {
-    return await reading;
-  } catch (error) {
-    if (error instanceof S3Error && (error.code === 'NoSuchKey' || error.code === 'NoSuchVersion')) return undefined;
-    throw error;
-  }
-}
-
-function checkBody({ headers, body }: WireResponse): void {
-  const stored = headers['x-amz-checksum-sha256'];
-  if (stored === undefined || stored.includes('-') || stored === sha256(body).toString('base64')) return;
-  throw new S3RequestError({
-    code: 'BadDigest',
-    text: 'the received bytes do not match the checksum that S3 stores',
-  });
-}
-
-/** Age by the server's clock only. An object without these dates counts as new. */
-function getAge({ headers }: WireResponse): number {
-  const age = Date.parse(headers['date'] ?? '') - Date.parse(headers['last-modified'] ?? '');
-  return Number.isNaN(age) ? 0 : Math.max(0, age);
+function ignoreMissing(error: unknown): undefined {
+  if (!(error instanceof S3Error && /^NoSuch(Key|Version)$/.test(error.code))) throw error;
 }
 
 /** Version id in an answer. S3 sends "null" for buckets without versioning. */
-export function getVersionId(headers: WireResponse['headers']): string | undefined {
+export function getVersionId(headers: Answer['headers']): string | undefined {
   const version = headers['x-amz-version-id'];
   return version === 'null' || version === '' ? undefined : version;
 }

@@ -1,5 +1,5 @@
 import { statSync, type Stats } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { UserError } from '../core/errors';
 import { checksumOfParts, sha256, splitIntoParts } from './checksum';
 import { FileChangedError } from './errors';
@@ -10,22 +10,13 @@ export interface UploadSource {
   /** SHA-256 of each part, if they are known. */
   readonly digests?: readonly Buffer[] | undefined;
   /** Reads `buffer.byteLength` bytes from `start` on. The result may share the memory of `buffer`. */
-  read(start: number, buffer: Buffer): Promise<Uint8Array>;
+  read: (start: number, buffer: Buffer) => Promise<Uint8Array>;
   /** @throws FileChangedError if the file may have changed while it was read */
-  verify(): Promise<void>;
+  verify?: () => Promise<void>;
 }
 
 /** Hint if a file changed while it was read. */
 export const WAIT_FOR_WRITER = 'run the command again when no program writes to the file';
-
-/** Bytes in memory. */
-export function memorySource(body: Uint8Array): UploadSource {
-  return {
-    bytes: body.byteLength,
-    read: (start, buffer) => Promise.resolve(body.subarray(start, start + buffer.byteLength)),
-    verify: () => Promise.resolve(),
-  };
-}
 
 /** Path -> the digests of its parts, and the state of the file that they belong to. An upload needs them again. */
 const hashed = new Map<string, { state: Stats; digests: readonly Buffer[] }>();
@@ -43,7 +34,7 @@ export async function checksumOfFile(path: string, bytes: number): Promise<strin
     for (const { start, bytes: length } of parts) {
       digests.push(sha256(await source.read(start, buffer.subarray(0, length))));
     }
-    await source.verify();
+    await source.verify?.();
     hashed.set(path, { state, digests });
     return checksumOfParts(digests);
   });
@@ -61,20 +52,28 @@ export async function withFile<T>(
   const handle = await open(path, 'r').catch((cause: unknown) => {
     throw new UserError(`cannot read ${path}: ${(cause as Error).message}`, { cause });
   });
+  const changed = (how: string): FileChangedError => new FileChangedError(`${path} ${how}`, { hint: WAIT_FOR_WRITER });
   try {
     const before = await handle.stat();
-    checkSize(path, before, bytes);
+    if (!before.isFile()) throw new UserError(`${path} is not a file`);
+    if (before.size !== bytes)
+      throw changed(`has ${before.size} bytes instead of ${bytes}: it changed in the meantime`);
     const known = hashed.get(path);
     const source: UploadSource = {
       bytes,
       digests: known !== undefined && isSame(known.state, before) ? known.digests : undefined,
       read: async (start, buffer) => {
-        await readFully(handle, path, start, buffer);
+        for (let at = 0; at < buffer.byteLength;) {
+          const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
+          if (bytesRead === 0) throw changed('became shorter while it was read');
+          at += bytesRead;
+        }
         return buffer;
       },
       verify: async () => {
-        checkSame(path, before, await handle.stat());
-        checkSame(path, before, statSync(path, { throwIfNoEntry: false }));
+        const now = statSync(path, { throwIfNoEntry: false });
+        if (now === undefined || !isSame(before, now) || !isSame(before, await handle.stat()))
+          throw changed('changed while it was read');
       },
     };
     return await work(source, before);
@@ -83,33 +82,5 @@ export async function withFile<T>(
   }
 }
 
-async function readFully(handle: FileHandle, path: string, start: number, buffer: Buffer): Promise<void> {
-  for (let at = 0; at < buffer.byteLength;) {
-    const { bytesRead } = await handle.read(buffer, at, buffer.byteLength - at, start + at);
-    if (bytesRead === 0)
-      throw new FileChangedError(`${path} became shorter while it was read`, { hint: WAIT_FOR_WRITER });
-    at += bytesRead;
-  }
-}
-
-function checkSize(path: string, stats: Stats, bytes: number): void {
-  if (!stats.isFile()) throw new UserError(`${path} is not a file`);
-  if (stats.size !== bytes) {
-    throw new FileChangedError(`${path} has ${stats.size} bytes instead of ${bytes}: it changed in the meantime`, {
-      hint: WAIT_FOR_WRITER,
-    });
-  }
-}
-
-function checkSame(path: string, before: Stats, after: Stats | undefined): void {
-  if (after === undefined || !isSame(before, after)) {
-    throw new FileChangedError(`${path} changed while it was read`, { hint: WAIT_FOR_WRITER });
-  }
-}
-
-const isSame = (before: Stats, after: Stats): boolean =>
-  after.size === before.size &&
-  after.mtimeMs === before.mtimeMs &&
-  after.ctimeMs === before.ctimeMs &&
-  after.ino === before.ino &&
-  after.dev === before.dev;
+const isSame = (a: Stats, b: Stats): boolean =>
+  (['size', 'mtimeMs', 'ctimeMs', 'ino', 'dev'] as const).every((field) => a[field] === b[field]);

@@ -1,28 +1,20 @@
+import type { CompleteMultipartUploadOutput } from '@aws-sdk/client-s3';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
-import { encodeKey, encodeText } from './endpoint';
+import { encodeKey } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { getVersionId, S3Reader, type ObjectHead } from './reader';
-import { checkStored, CONCURRENCY, quoted } from './requester';
-import type { Upload } from './sdk';
-import { memorySource, WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
-import type { Encryption, ListedObject, PutCondition, SeenObject, StoredPart, UploadOptions, Written } from './types';
+import { getVersionId, S3Reader } from './reader';
+import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
+import { WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
+import type { Run } from './sdk';
+import type { ListedObject, PutCondition, UploadOptions, Written } from './types';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 export { checksumOfFile } from './source';
-export type {
-  Credentials,
-  Encryption,
-  ListedObject,
-  PutCondition,
-  SeenObject,
-  StoreOptions,
-  UploadOptions,
-  Written,
-} from './types';
+export type * from './types';
 
 /** Location of an object, in this bucket or in that of another store. */
 export interface StoredObject {
@@ -39,11 +31,33 @@ export interface CopyOptions extends UploadOptions {
   checksum: string;
 }
 
+/** A part that S3 has. */
+interface StoredPart {
+  PartNumber: number;
+  ETag: string;
+  /** Base64. */
+  ChecksumSHA256: string;
+}
+
+interface PartsToSend {
+  bytes: number;
+  /** Parts that are sent at a time. */
+  atATime: number;
+  send: (part: PartRange, uploadId: string) => Promise<StoredPart>;
+  /** @throws FileChangedError if what was sent may have changed meanwhile */
+  verify?: () => Promise<void>;
+}
+
+/** S3's limit per request. */
+const KEYS_AT_A_TIME = 1000;
+
 /** Parts that S3 copies at a time. */
 const COPIES_AT_A_TIME = 16;
 
-/** Loaded on demand: the SDK takes 0.1 s to load, and many runs only read and write small objects. */
-const loadSdk = (): Promise<typeof import('./sdk')> => import('./sdk');
+/** Parts that this process uploads at a time, of each object. */
+const UPLOADS_AT_A_TIME = 8;
+
+const ignore = (): void => undefined;
 
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
@@ -52,22 +66,32 @@ const loadSdk = (): Promise<typeof import('./sdk')> => import('./sdk');
 export class S3Store extends S3Reader {
   private readonly buffers = new BufferPool();
 
-  /** Most requests in flight. Further requests wait. */
+  /** Most requests that callers should have in flight. */
   readonly concurrency = CONCURRENCY;
+
+  /** Sends a rare request with AWS's SDK, which takes 0.1 s to load, so many runs never load it. */
+  private readonly run: Run = async (...request) => (await import('./sdk')).runWith(this.requester)(...request);
 
   /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
-    await (await loadSdk()).createBucket(this, this.options.region ?? 'us-east-1');
+    const { region: LocationConstraint = 'us-east-1' } = this.options;
+    const elsewhere = { CreateBucketConfiguration: { LocationConstraint: LocationConstraint as never } };
+    const input = LocationConstraint === 'us-east-1' ? {} : elsewhere;
+    await this.run(`create bucket ${this.bucket}`, 'CreateBucket', input, ignore).catch((error: unknown) => {
+      if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
+    });
   }
 
   /** Keeps earlier versions of objects. For local servers; in the cloud `pulumi up` does this. */
   async enableVersioning(): Promise<void> {
-    await (await loadSdk()).enableVersioning(this);
+    const input = { VersioningConfiguration: { Status: 'Enabled' } } as const;
+    await this.run(`turn on versioning of bucket ${this.bucket}`, 'PutBucketVersioning', input, ignore);
   }
 
   /** Whether the bucket keeps earlier versions of objects. */
-  async isVersioned(): Promise<boolean> {
-    return (await loadSdk()).isVersioned(this);
+  isVersioned(): Promise<boolean> {
+    const what = `read the versioning of bucket ${this.bucket}`;
+    return this.run(what, 'GetBucketVersioning', {}, ({ Status }) => Status === 'Enabled');
   }
 
   /**
@@ -75,7 +99,57 @@ export class S3Store extends S3Reader {
    * folder ends in a slash.
    */
   async list(prefix: string): Promise<ListedObject[]> {
-    return (await loadSdk()).list(this, prefix);
+    const objects = new Map<string, ListedObject>();
+    for (let ContinuationToken: string | undefined; ;) {
+      const before = ContinuationToken;
+      const input = { Prefix: prefix, EncodingType: 'url', ContinuationToken } as const;
+      ContinuationToken = await this.run(`list ${this.name(prefix)}`, 'ListObjectsV2', input, (page) => {
+        const { Contents = [], IsTruncated, KeyCount = Contents.length, NextContinuationToken: next } = page;
+        for (const { Key = '', Size: bytes = NaN, ETag, LastModified: modified } of Contents) {
+          const key = page.EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
+          if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
+          if (!Number.isSafeInteger(bytes) || ETag === undefined || modified === undefined)
+            throw new Error(`the answer has no size, ETag or time of "${key}"`);
+          objects.set(key, { key, bytes, etag: quoted(ETag), modified });
+        }
+        if (KeyCount !== Contents.length) throw new Error(`the page should have ${KeyCount} keys`);
+        if (IsTruncated === undefined || (IsTruncated && !next)) throw new Error('the answer names no next page');
+        if (IsTruncated && next === before) throw new Error('the same page came twice');
+        return IsTruncated ? next : undefined;
+      });
+      if (ContinuationToken === undefined) return [...objects.values()];
+    }
+  }
+
+  /**
+   * Deletes exactly these objects; those with an ETag only if they still have it. Missing objects are ignored.
+   * @throws PreconditionFailedError
+   */
+  async delete(objects: readonly { key: string; etag?: string | undefined }[]): Promise<void> {
+    for (let i = 0; i < objects.length; i += KEYS_AT_A_TIME) {
+      const Objects = objects.slice(i, i + KEYS_AT_A_TIME).map(({ key, etag }) => ({ Key: key, ETag: etag }));
+      const input = { Delete: { Objects }, ChecksumAlgorithm: 'SHA256' } as const;
+      const what = `delete from s3://${this.bucket}`;
+      const changed = await this.run(what, 'DeleteObjects', input, ({ Deleted = [], Errors = [] }) => {
+        const reported = new Set([...Deleted, ...Errors].map(({ Key }) => Key));
+        const missing = Objects.find(({ Key }) => !reported.has(Key));
+        if (missing !== undefined) throw new Error(`the answer does not report whether "${missing.Key}" was deleted`);
+        const refused = Errors.filter(({ Code = '' }) => !/^(NoSuchKey|NoSuchVersion|NotFound)$/.test(Code));
+        const other = refused.find(({ Code }) => Code !== 'PreconditionFailed');
+        if (other === undefined) return refused;
+        const details = { code: other.Code ?? '', status: 200, text: other.Message ?? '' };
+        // All are sent again, because those that were deleted are ignored.
+        if (isTransient(details, true)) throw new RequestError(details);
+        throw new S3Error(`delete ${this.name(other.Key ?? '')}`, this.url, details);
+      });
+      for (const { Key = '' } of changed) {
+        // Some servers refuse to delete a missing object because of its ETag.
+        if ((await this.head(Key)) === undefined) continue;
+        throw new PreconditionFailedError(`cannot delete ${this.name(Key)}: another program wrote it in the meantime`, {
+          hint: 'run the command again; it then starts from the new content of the bucket',
+        });
+      }
+    }
   }
 
   /**
@@ -96,14 +170,11 @@ export class S3Store extends S3Reader {
     // The content differs, so its bytes are not read.
     if (head.bytes !== bytes) return { ...found, checksum: `${head.bytes} bytes` };
     const parts = splitIntoParts(bytes).length;
-    const isOurs = stored !== '' && stored.split('-')[1] === (parts === 1 ? undefined : String(parts));
-    return { ...found, checksum: isOurs ? stored : await this.computeChecksum(key, bytes) };
-  }
-
-  private async computeChecksum(key: string, bytes: number): Promise<string> {
+    if (stored !== '' && stored.split('-')[1] === (parts === 1 ? undefined : String(parts)))
+      return { ...found, checksum: stored };
     const digests: Buffer[] = bytes === 0 ? [sha256(Buffer.alloc(0))] : [];
     for await (const part of this.read(key)) digests.push(sha256(part));
-    return checksumOfParts(digests);
+    return { ...found, checksum: checksumOfParts(digests) };
   }
 
   /**
@@ -112,7 +183,9 @@ export class S3Store extends S3Reader {
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
-    return this.putParts(key, memorySource(body), { condition });
+    const read = (start: number, { byteLength }: Buffer): Promise<Uint8Array> =>
+      Promise.resolve(body.subarray(start, start + byteLength));
+    return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
   /**
@@ -125,7 +198,7 @@ export class S3Store extends S3Reader {
       if (bytes > PART_BYTES) return this.putParts(key, source, options);
       return this.buffers.lend(bytes, async (buffer) => {
         const body = await source.read(0, buffer);
-        await source.verify();
+        await source.verify?.();
         return this.putObject(key, body, options);
       });
     });
@@ -137,14 +210,18 @@ export class S3Store extends S3Reader {
     const digest = sha256(body);
     const checksum = digest.toString('base64');
     this.requireContent(key, checksum, options);
+    const { algorithm, key: kmsKey } = this.options.encryption ?? {};
+    const headers = {
+      ...(algorithm && { 'x-amz-server-side-encryption': algorithm }),
+      ...(kmsKey && { 'x-amz-server-side-encryption-aws-kms-key-id': kmsKey }),
+      ...(condition && ('ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag })),
+    };
     try {
-      const headers = { ...getEncryptionHeaders(this.options.encryption), ...getConditionHeaders(condition) };
       const written = await this.put(key, `write ${this.name(key)}`, body, digest, { headers });
       onBytes?.(body.byteLength);
       return { ...written, checksum };
     } catch (error) {
-      if (!isRefused(error, condition)) throw error;
-      return this.acceptOurs(key, body.byteLength, checksum, error);
+      return this.acceptOurs(key, body.byteLength, checksum, condition, error);
     }
   }
 
@@ -153,19 +230,14 @@ export class S3Store extends S3Reader {
     what: string,
     body: Uint8Array,
     digest: Buffer,
-    { headers = {}, query }: { headers?: Record<string, string>; query?: Record<string, string> },
+    { headers = {}, query = {} }: { headers?: Record<string, string>; query?: Record<string, string> },
   ): Promise<{ etag: string; versionId: string | undefined }> {
     const checksum = digest.toString('base64');
     return this.requester.send({
-      what,
-      method: 'PUT',
-      key,
-      query,
+      ...{ what, method: 'PUT', key, query, body, bodySha256: digest },
       headers: { 'x-amz-checksum-sha256': checksum, ...headers },
-      body,
-      bodySha256: digest,
       read: ({ headers: answer }) => {
-        checkStored(answer['x-amz-checksum-sha256'], checksum);
+        requireStored(answer['x-amz-checksum-sha256'], checksum);
         return { etag: quoted(answer['etag']), versionId: getVersionId(answer) };
       },
     });
@@ -173,80 +245,91 @@ export class S3Store extends S3Reader {
 
   /** Writes an object in parts, each of which S3 verifies. */
   private putParts(key: string, source: UploadSource, options: UploadOptions): Promise<Written> {
-    const send = (upload: Upload, part: PartRange): Promise<StoredPart> =>
-      this.buffers.lend(part.bytes, async (buffer) => {
-        const { number } = part;
-        const body = await source.read(part.start, buffer);
+    const send = ({ number, start, bytes }: PartRange, uploadId: string): Promise<StoredPart> =>
+      this.buffers.lend(bytes, async (buffer) => {
+        const body = await source.read(start, buffer);
         const digest = source.digests?.[number - 1] ?? sha256(body);
-        const query = { partNumber: String(number), uploadId: upload.id };
+        const query = { partNumber: String(number), uploadId };
         const { etag } = await this.put(key, `write part ${number} of ${this.name(key)}`, body, digest, { query });
-        return { number, etag, sha256: digest.toString('base64') };
+        return { PartNumber: number, ETag: etag, ChecksumSHA256: digest.toString('base64') };
       });
-    return this.multipart(key, source.bytes, options, this.buffers.parts, send, () => source.verify());
+    return this.multipart(key, { ...source, send, atATime: UPLOADS_AT_A_TIME }, options);
   }
 
   /** Runs a multipart upload; aborts it if it fails. */
   private async multipart(
     key: string,
-    bytes: number,
+    { bytes, atATime, send, verify = () => Promise.resolve() }: PartsToSend,
     options: UploadOptions,
-    atATime: number,
-    send: (upload: Upload, part: PartRange) => Promise<StoredPart>,
-    verify: () => Promise<void>,
   ): Promise<Written> {
-    const sdk = await loadSdk();
-    const upload = await sdk.beginUpload(this, key, this.options.encryption);
-    const stored: StoredPart[] = [];
+    const what = `write ${this.name(key)}`;
+    const { algorithm: ServerSideEncryption, key: SSEKMSKeyId } = this.options.encryption ?? {};
+    const content = { ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE' } as const;
+    const begin = { Key: key, ...content, ServerSideEncryption, SSEKMSKeyId };
+    const UploadId = await this.run(what, 'CreateMultipartUpload', begin, ({ UploadId: id }) => {
+      if (!id) throw new Error('the answer has no id of the upload');
+      return id;
+    });
+    const Parts: StoredPart[] = [];
     let sent = 0;
+    let checksum = '';
+    const { condition } = options;
     try {
       await forEachLimited(splitIntoParts(bytes), atATime, async (part) => {
-        stored[part.number - 1] = await send(upload, part);
+        Parts[part.number - 1] = await send(part, UploadId);
         options.onBytes?.((sent += part.bytes));
       });
       await verify();
-      const checksum = checksumOfParts(stored.map((part) => Buffer.from(part.sha256, 'base64')));
+      checksum = checksumOfParts(Parts.map((part) => Buffer.from(part.ChecksumSHA256, 'base64')));
       this.requireContent(key, checksum, options);
-      return await this.complete(sdk, upload, stored, { bytes, checksum, condition: options.condition });
+      // Not every server supports conditions on requests other than PUT.
+      await this.requireCondition(key, condition);
+      const content = { Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes };
+      const met = condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag });
+      const read = ({ ETag, VersionId: versionId, ChecksumSHA256: stored }: CompleteMultipartUploadOutput): Written => {
+        requireStored(stored, checksum);
+        return { etag: quoted(ETag), versionId, checksum };
+      };
+      // Some servers join all bytes before they answer, so allow time for them.
+      return await this.run(what, 'CompleteMultipartUpload', { ...content, ...met }, read, bytes);
     } catch (failure) {
       // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
-      await sdk.abortUpload(upload).catch(() => undefined);
+      await this.run(what, 'AbortMultipartUpload', { Key: key, UploadId }, ignore).catch(ignore);
       // S3 refuses a part that no longer has its digest.
       await verify();
-      throw failure;
+      return this.acceptOurs(key, bytes, checksum, condition, failure);
     }
   }
 
-  private async complete(
-    sdk: typeof import('./sdk'),
-    upload: Upload,
-    parts: readonly StoredPart[],
-    options: { bytes: number; checksum: string; condition: PutCondition },
+  /** @throws S3Error */
+  private async requireCondition(key: string, condition: PutCondition): Promise<void> {
+    const present = condition === undefined ? undefined : await this.head(key);
+    if (condition === undefined || ('ifAbsent' in condition ? !present : present?.etag === condition.ifEtag)) return;
+    throw new S3Error(`write ${this.name(key)}`, this.url, { code: 'PreconditionFailed', status: 412 });
+  }
+
+  /**
+   * Handles the failure of a write. If it was refused, perhaps because an earlier try had succeeded whose answer was lost,
+   * it counts as successful if the present object has our content.
+   */
+  private async acceptOurs(
+    key: string,
+    bytes: number,
+    checksum: string,
+    condition: PutCondition,
+    failure: unknown,
   ): Promise<Written> {
-    const { key } = upload;
-    const { bytes, checksum, condition } = options;
-    try {
-      // Not every server supports conditions on requests other than PUT.
-      if (condition !== undefined && !isMet(condition, await this.head(key)))
-        throw new S3Error(`write ${this.name(key)}`, this.url, { code: 'PreconditionFailed', status: 412 });
-      return { ...(await sdk.completeUpload(upload, parts, options)), checksum };
-    } catch (error) {
-      // An earlier try may have completed the upload, although its answer was lost.
-      const isLost = error instanceof S3Error && error.code === 'NoSuchUpload';
-      if (!isLost && !isRefused(error, condition)) throw error;
-      const written = await this.acceptOurs(key, bytes, checksum, error);
-      await sdk.abortUpload(upload);
-      return written;
-    }
-  }
-
-  /** Handles a write that was refused or whose answer was lost. Succeeds if the existing object has our content. */
-  private async acceptOurs(key: string, bytes: number, checksum: string, error: S3Error): Promise<Written> {
+    const { status, code = '' } = failure instanceof S3Error ? failure : {};
+    const isLost = code === 'NoSuchUpload';
+    const isGone = code === 'NoSuchKey' && condition !== undefined && 'ifEtag' in condition;
+    const isRefused = condition !== undefined && (status === 412 || code === 'ConditionalRequestConflict');
+    if (!isLost && !isGone && !isRefused) throw failure;
     const found = await this.lookUp(key, bytes);
     if (found?.checksum === checksum) return found;
-    if (error.code === 'NoSuchUpload') throw error;
+    if (isLost) throw failure;
     throw new PreconditionFailedError(`cannot write ${this.name(key)}: another program wrote it in the meantime`, {
       hint: 'check its present content, then run the command again',
-      cause: error,
+      cause: failure,
     });
   }
 
@@ -264,93 +347,59 @@ export class S3Store extends S3Reader {
    */
   async copy({ store = this, ...source }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
     const { bytes, checksum, condition } = options;
-    if (condition !== undefined && !isMet(condition, await this.head(key)))
-      return this.acceptOurs(key, bytes, checksum, new S3Error(`write ${this.name(key)}`, this.url, { code: '412' }));
-    const otherContent = (): UserError =>
-      new UserError(`cannot copy ${store.name(source.key)}: its content does not match its recorded checksum`, {
-        hint: 'publish the model again from its files',
-      });
-    const of = { versionId: source.versionId };
+    const { key: from, versionId } = source;
     try {
+      await this.requireCondition(key, condition);
       if (bytes <= PART_BYTES) {
-        const got = await store.get(source.key, { bytes, ...of });
-        if (got === undefined) throw new S3Error(`copy ${store.name(source.key)}`, store.url, { code: 'NoSuchKey' });
+        const got = await store.get(from, { bytes, versionId });
+        if (got === undefined) throw new S3Error(`copy ${store.name(from)}`, store.url, { code: 'NoSuchKey' });
         return await this.putObject(key, got.body, options);
       }
-      if (store.options.endpointUrl === this.options.endpointUrl) {
-        const copied = await this.copyParts(store, source, key, options);
-        if (copied !== undefined) return copied;
-      }
-      const read = async (start: number, buffer: Buffer): Promise<Buffer> => {
-        if ((await store.readRange(source.key, start, buffer, of)) !== buffer.byteLength) throw otherContent();
-        return buffer;
-      };
-      return await this.putParts(key, { bytes, read, verify: () => Promise.resolve() }, options);
+      const copied = await this.copyParts(store, source, key, options);
+      if (copied !== undefined) return copied;
+      const read = (start: number, buffer: Buffer): Promise<Buffer> =>
+        store.readRange(from, start, buffer, { versionId });
+      return await this.putParts(key, { bytes, read }, options);
     } catch (error) {
-      throw error instanceof FileChangedError ? otherContent() : error;
+      if (!(error instanceof FileChangedError)) return this.acceptOurs(key, bytes, checksum, condition, error);
+      throw new UserError(`cannot copy ${store.name(from)}: its content does not match its recorded checksum`, {
+        hint: 'publish the model again from its files',
+      });
     }
   }
 
   /** @returns undefined if S3 cannot copy the object, or reports no SHA-256 of its parts */
   private async copyParts(
     store: S3Store,
-    { key: sourceKey, versionId }: Omit<StoredObject, 'store'>,
+    { key: from, versionId }: Omit<StoredObject, 'store'>,
     key: string,
     options: CopyOptions,
   ): Promise<Written | undefined> {
-    const version = versionId === undefined ? '' : `?versionId=${encodeText(versionId)}`;
-    const source = `${encodeText(store.bucket)}/${encodeKey(sourceKey)}${version}`;
-    const { copyPart } = await loadSdk();
-    const cannot = new Error();
-    const copy = async (upload: Upload, part: PartRange): Promise<StoredPart> => {
-      const copied = await copyPart(upload, { ...part, source }).catch((error: unknown) => {
-        // Our credentials may lack access to the source; those of the other store may have it.
-        const isDenied = store !== this && error instanceof S3Error && error.status === 403;
-        if (!isDenied && !(error instanceof S3Error && error.status === 501)) throw error;
-      });
-      if (copied === undefined) throw cannot;
-      return copied;
+    if (store.options.endpointUrl !== this.options.endpointUrl) return undefined;
+    const version = versionId === undefined ? '' : `?versionId=${encodeURIComponent(versionId)}`;
+    const CopySource = `${encodeKey(`${store.bucket}/${from}`)}${version}`;
+    const send = async ({ number: PartNumber, start, bytes }: PartRange, UploadId: string): Promise<StoredPart> => {
+      const CopySourceRange = `bytes=${start}-${start + bytes - 1}`;
+      const input = { Key: key, UploadId, PartNumber, CopySource, CopySourceRange };
+      const what = `copy part ${PartNumber} of ${this.name(key)}`;
+      const result = await this.run(what, 'UploadPartCopy', input, (answer) => answer.CopyPartResult, bytes);
+      const { ETag, ChecksumSHA256 = '' } = result ?? {};
+      // If the source was uploaded in parts, versitygw returns the checksum of the whole source.
+      if (ChecksumSHA256 !== '' && !ChecksumSHA256.includes('-'))
+        return { PartNumber, ETag: quoted(ETag), ChecksumSHA256 };
+      throw new S3Error(what, this.url, { code: 'NotImplemented', text: 'the answer has no SHA-256 of the part' });
     };
     try {
-      return await this.multipart(key, options.bytes, options, COPIES_AT_A_TIME, copy, () => Promise.resolve());
+      return await this.multipart(key, { bytes: options.bytes, send, atATime: COPIES_AT_A_TIME }, options);
     } catch (error) {
-      if (error === cannot) return undefined;
+      // Our credentials may also lack access to the source; those of the other store may have it.
+      if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
       throw error;
     }
   }
-
-  /**
-   * Deletes exactly these objects; those with an ETag only if they still have it. Missing objects are ignored.
-   * @throws PreconditionFailedError
-   */
-  async delete(objects: readonly SeenObject[]): Promise<void> {
-    if (objects.length === 0) return;
-    const { deleteObjects } = await loadSdk();
-    await deleteObjects(this, objects, async (key) => (await this.head(key)) === undefined);
-  }
 }
 
-function getEncryptionHeaders(encryption: Encryption | undefined): Record<string, string> {
-  if (encryption === undefined) return {};
-  const { algorithm, key } = encryption;
-  return {
-    'x-amz-server-side-encryption': algorithm,
-    ...(key === undefined ? {} : { 'x-amz-server-side-encryption-aws-kms-key-id': key }),
-  };
-}
-
-function getConditionHeaders(condition: PutCondition): Record<string, string> {
-  if (condition === undefined) return {};
-  return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
-}
-
-const isMet = (condition: NonNullable<PutCondition>, present: ObjectHead | undefined): boolean =>
-  'ifAbsent' in condition ? present === undefined : present?.etag === condition.ifEtag;
-
-/** Whether S3 refused a write because of its condition. */
-function isRefused(error: unknown, condition: PutCondition): error is S3Error {
-  if (condition === undefined || !(error instanceof S3Error)) return false;
-  if (error.status === 412 || error.code === 'ConditionalRequestConflict') return true;
-  // The object to replace no longer exists.
-  return 'ifEtag' in condition && error.code === 'NoSuchKey';
+function requireStored(stored: string | undefined, checksum: string): void {
+  if (stored === undefined || stored === '' || stored === checksum) return;
+  throw new RequestError({ code: 'BadDigest', status: 200, text: `S3 stored the checksum ${stored}` });
 }

@@ -42,12 +42,6 @@ export interface ListedObject {
   modified: Date;
 }
 
-/** An object to delete. With an ETag, only the object that has this ETag. */
-export interface SeenObject {
-  key: string;
-  etag?: string | undefined;
-}
-
 /** Condition of a write: the object does not exist yet, or has this ETag. */
 export type PutCondition = { ifAbsent: true } | { ifEtag: string } | undefined;
 
@@ -68,12 +62,4 @@ export interface UploadOptions {
   checksum?: string;
   /** Receives the number of bytes of this object that S3 has so far. */
   onBytes?: (sent: number) => void;
-}
-
-/** An uploaded part. */
-export interface StoredPart {
-  number: number;
-  etag: string;
-  /** Base64. */
-  sha256: string;
 }

@@ -213,7 +213,7 @@ const CHANGES: readonly Change[] = [
 ];
 
 describeUnless(
-  whyNoAwsStack() ?? whyMissing('aws', 'jq', 'kubectl'),
+  whyNoAwsStack() ?? whyMissing('kubectl'),
   'drift of a stack with the real AWS provider on a mock of AWS',
   () => {
     const scratch = new Scratch();
@@ -267,59 +267,6 @@ describeUnless(
         for (let i = 0; i < repetitions(1); i += 1) expect(await made.stack.drift()).toEqual([]);
       },
       25 * STEP_MS,
-    );
-
-    test(
-      'what someone added beside the resources is found, except what is accepted',
-      async () => {
-        const { env, directory, name } = made.stack;
-        const added = async (accepted = ''): Promise<string[]> => {
-          const options = { cwd: directory, env: { ...env, ACCEPTED_ADDITIONS: accepted } };
-          const { stdout } = await exec('bash', ['infra/iam/added-by-others.sh', name], options);
-          return stdout.split('\n').filter((line) => line !== '');
-        };
-        // EKS itself admits the creator of a cluster, who is none of its resources.
-        const creator = 'arn:aws:iam::123456789012:role/creator';
-        const admit = (principalArn: string) => target.eks('/access-entries', 'POST', { principalArn });
-        await admit(creator);
-        await admit('arn:aws:iam::123456789012:role/aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS');
-        const expected = `cluster triton-staging: access entry ${creator}`;
-        expect(await added()).toEqual([expected]);
-        expect(await added(`${expected}\r\nanother line`)).toEqual([]);
-
-        const server = target.id('aws:iam/role:Role::server');
-        await target.query('iam', 'PutRolePolicy', {
-          RoleName: server,
-          PolicyName: 'by-hand',
-          PolicyDocument: ALLOW_ALL,
-        });
-        const PolicyArn = 'arn:aws:iam::aws:policy/AdministratorAccess';
-        await target.query('iam', 'AttachRolePolicy', { RoleName: server, PolicyArn });
-        await admit('arn:aws:iam::123456789012:user/someone');
-        // Names that look like those of the stack.
-        await admit(`arn:aws:iam::123456789012:user/${server}`);
-        await admit(`arn:aws:iam::123456789012:role/${server}`);
-        const publisher = target.id('aws:eks/accessEntry:AccessEntry::publisher').replace(/^[^:]*:/, '');
-        const admin = 'arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy';
-        const policies = `/access-entries/${encodeURIComponent(publisher)}/access-policies`;
-        await target.eks(policies, 'POST', { policyArn: admin, accessScope: { type: 'cluster' } });
-        expect(await made.stack.drift()).toEqual([]);
-        const found = (await added(expected)).sort();
-        expect(found).toEqual(
-          [
-            `cluster triton-staging: access entry arn:aws:iam::123456789012:role/${server}`,
-            `cluster triton-staging: access entry ${publisher} with ${admin}`,
-            'cluster triton-staging: access entry arn:aws:iam::123456789012:user/someone',
-            `cluster triton-staging: access entry arn:aws:iam::123456789012:user/${server}`,
-            `role ${server}: policy ${PolicyArn}`,
-            `role ${server}: policy by-hand`,
-          ].sort(),
-        );
-        await target.query('iam', 'DeleteRolePolicy', { RoleName: server, PolicyName: 'by-hand' });
-        await target.query('iam', 'DetachRolePolicy', { RoleName: server, PolicyArn });
-        await target.eks(`${policies}/${encodeURIComponent(admin)}`, 'DELETE');
-      },
-      STEP_MS,
     );
 
     test(

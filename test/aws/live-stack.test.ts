@@ -9,16 +9,12 @@ import {
 } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto } from '../support/moto';
-import { SETTING_CHANGES } from '../support/setting-changes';
-import { readTable, tryChange } from '../support/settings-table';
+import type { StackConfig } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 /** The AWS provider waits where AWS takes long: a minute for a lifecycle rule, another one for a cluster that goes. */
 const STEP_MS = 20 * 60_000;
-
-/** Settings whose rows are the same for every stack. */
-const SHORT = ['image', 'natGateways', 'namespace', 'bucketReaders'];
 
 /** Changes of a stack file that could delete what a live stack serves. */
 describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a mock of AWS', () => {
@@ -27,7 +23,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
 
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
-      config: { publicAccessCidrs: [HERE], bucketForceDestroy: false },
+      config: { publicAccessCidrs: [HERE], protect: true, bucketForceDestroy: false, clusterName: 'triton-staging' },
       nodeLabels: { 'triton-serving/gpu-pool': 'fixed' },
     });
     await made.stack.up();
@@ -43,43 +39,18 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       .sort(),
   });
 
-  // setting-changes.test.ts checks all rows.
-  test.each(SETTING_CHANGES.filter(({ setting }) => SHORT.includes(setting)))(
-    'a change of $setting does what docs/infrastructure.md says',
-    async (change) => {
-      const row = await tryChange(made.stack, change);
-      expect(row).toEqual(readTable().find(({ setting }) => setting === change.setting));
-    },
-    STEP_MS,
-  );
-
-  test(
-    'another clusterName creates the new cluster before anything of the old one is deleted',
-    async () => {
-      const before = made.stack.configure({ clusterName: 'triton-second' });
-      const steps = await made.stack.plan();
+  test.each<[setting: string, config: StackConfig, protectedResource: RegExp]>([
+    ['clusterName', { clusterName: 'triton-second' }, /eks\/cluster:Cluster::cluster/],
+    ['namespace', { namespace: 'vision' }, /core\/v1:Namespace::triton/],
+    ['bucketName', { bucketName: 'another-bucket' }, /s3\/bucket:Bucket.*::models/],
+  ])(
+    'protect refuses another %s, and names what would be deleted',
+    async (_, config, resource) => {
+      const before = made.stack.configure(config);
+      const refusal = await made.stack.preview().catch((error: unknown) => String(error));
       made.stack.configure(before);
-      const created = steps.indexOf('create-replacement aws:eks/cluster:Cluster');
-      expect(created).toBeGreaterThan(-1);
-      expect(steps.slice(0, created).filter((step) => step.startsWith('delete'))).toEqual([]);
-      const [newPods, oldPods] = ['create-replacement', 'delete-replaced'].map((op) =>
-        steps.indexOf(`${op} kubernetes:apps/v1:Deployment`),
-      ) as [number, number];
-      expect(newPods).toBeGreaterThan(created);
-      expect(oldPods).toBeGreaterThan(newPods);
-    },
-    STEP_MS,
-  );
-
-  test(
-    'renderManifestsTo is refused, and a preview without it changes nothing',
-    async () => {
-      const { stack } = made;
-      const before = stack.configure({ renderManifestsTo: 'manifests' });
-      const refusal = await stack.preview().catch((error: unknown) => String(error));
-      stack.configure(before);
-      expect(refusal).toMatch(/renderManifestsTo is set, but this stack applied \d+ objects to a cluster/);
-      expect(await stack.plan()).toEqual([]);
+      expect(refusal).toMatch(resource);
+      expect(refusal).toMatch(/protect/);
     },
     STEP_MS,
   );
@@ -98,7 +69,27 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   );
 
   test(
-    'stack rename replaces nothing',
+    'without protection, another clusterName creates the new cluster before anything of the old one is deleted',
+    async () => {
+      made.stack.configure({ protect: false });
+      await made.stack.up();
+      const before = made.stack.configure({ clusterName: 'triton-second' });
+      const steps = await made.stack.plan();
+      made.stack.configure(before);
+      const created = steps.indexOf('create-replacement aws:eks/cluster:Cluster');
+      expect(created).toBeGreaterThan(-1);
+      expect(steps.slice(0, created).filter((step) => step.startsWith('delete'))).toEqual([]);
+      const [newPods, oldPods] = ['create-replacement', 'delete-replaced'].map((op) =>
+        steps.indexOf(`${op} kubernetes:apps/v1:Deployment`),
+      ) as [number, number];
+      expect(newPods).toBeGreaterThan(created);
+      expect(oldPods).toBeGreaterThan(newPods);
+    },
+    STEP_MS,
+  );
+
+  test(
+    'stack rename replaces nothing if the stack file names the cluster',
     async () => {
       const { stack } = made;
       const before = await served();

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
-import { runBlock } from '../support/doc-commands';
+import { runBlock, whyMissing } from '../support/doc-commands';
 import { askMoto, testMoto, type Moto } from '../support/moto';
 import { TestStack } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
@@ -11,6 +11,7 @@ const BUILD_MS = 60 * 60_000;
 const STEP_MS = 5 * 60_000;
 const PAGE = 'infrastructure.md';
 const PROJECT = 'vision-serving';
+const VERSIONED = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
 
 /** One resource is enough: the commands do not depend on what a stack has. Its tag is a secret of the stack file. */
 const PROGRAM = `const pulumi = require('@pulumi/pulumi');
@@ -20,7 +21,7 @@ new Role('pods', { assumeRolePolicy: '{}', tags: { key: config.requireSecret('s3
 `;
 
 /** The commands of docs/infrastructure.md, with a backend in S3 and a KMS key on a mock of AWS. */
-describeUnless(whyNoAwsStack(), 'a stack that moves', () => {
+describeUnless(whyNoAwsStack() ?? whyMissing('aws'), 'a stack that moves', () => {
   const scratch = new Scratch();
   let moto: Moto;
   let stack: TestStack;
@@ -53,6 +54,7 @@ describeUnless(whyNoAwsStack(), 'a stack that moves', () => {
         return askMoto(moto, 'kms', '/', headers, JSON.stringify(body));
       };
       await askMoto(moto, 's3', '/state-bucket', {}, '', 'PUT');
+      await askMoto(moto, 's3', '/state-bucket?versioning', {}, VERSIONED, 'PUT');
       const { KeyMetadata } = JSON.parse(await kms('CreateKey', {})) as { KeyMetadata: { KeyId: string } };
       await kms('CreateAlias', { AliasName: 'alias/state', TargetKeyId: KeyMetadata.KeyId });
       await stack.pulumi('login', stack.env['PULUMI_BACKEND_URL'] ?? '');
@@ -68,6 +70,19 @@ describeUnless(whyNoAwsStack(), 'a stack that moves', () => {
       await stack.up('--expect-no-changes');
       expect(await roleId()).toBe(id);
       expect(await askMoto(moto, 's3', '/state-bucket?list-type=2')).toContain('stacks/triton-serving/prod.json');
+    },
+    STEP_MS,
+  );
+
+  test(
+    'and whose state is deleted is restored from a version of the state',
+    async () => {
+      const state = { '/PROJECT/': '/triton-serving/', 'STATE-BUCKET': 'state-bucket' };
+      await askMoto(moto, 's3', '/state-bucket/.pulumi/stacks/triton-serving/prod.json', {}, '', 'DELETE');
+      await expect(stack.resources()).rejects.toThrow(/no stack named/);
+      await runBlock('operations.md', stack, 'STATE=', { replace: state });
+      await stack.up('--expect-no-changes');
+      expect(await roleId()).toBe(id);
     },
     STEP_MS,
   );

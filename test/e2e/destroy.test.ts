@@ -1,4 +1,4 @@
-import type { KubernetesObject } from '@kubernetes/client-node';
+import type { KubernetesObject, V1Service } from '@kubernetes/client-node';
 import { deletions } from '../support/aws-stack';
 import { untilIn } from '../support/cluster-state';
 import { ControlPlane } from '../support/control-plane';
@@ -18,7 +18,6 @@ const STEP_MS = 10 * 60_000;
 const DRAIN_SECONDS = 3600;
 /** A pod that another team runs on a node of the pool, whose budget permits no eviction. */
 const OTHER = { name: 'batch', namespace: 'default' };
-const SERVICE = { name: 'triton-internal', namespace: NAMESPACE };
 
 /** What a destroy waits for, and how it goes on; docs/infrastructure.md, "Deleting a stack". */
 describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', () => {
@@ -58,13 +57,20 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
     untilIn(plane, what, check, NODES_GONE_MS);
   const isDeleted = ({ metadata }: KubernetesObject): boolean => metadata?.deletionTimestamp !== undefined;
 
+  /** The load balancer. Its name is generated. */
+  const balancer = async (): Promise<V1Service> => {
+    const { items } = await plane.client.core.listNamespacedService({ namespace: NAMESPACE });
+    return items.find(({ spec }) => spec?.type === 'LoadBalancer') ?? {};
+  };
+
   /** What a controller sets and removes: the one of load balancers, or the kubelet of a pod with open requests. */
   const hold = {
     service: (finalizers: string[]): Promise<unknown> =>
       retriedOnConflict(async () => {
-        const body = await plane.client.core.readNamespacedService(SERVICE);
+        const body = await balancer();
         Object.assign((body.metadata ??= {}), { finalizers });
-        await plane.client.core.replaceNamespacedService({ ...SERVICE, body });
+        const service = { name: body.metadata.name ?? '', namespace: NAMESPACE };
+        await plane.client.core.replaceNamespacedService({ ...service, body });
       }),
     replicas: async (finalizers: string[]): Promise<void> => {
       const selector = (await stack.outputs())['podSelector'] as string;
@@ -103,10 +109,8 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
 
       const second = start();
       await hold.replicas([]);
-      await expectSoon('the load balancer is in use', async () =>
-        isDeleted(await plane.client.core.readNamespacedService(SERVICE)),
-      );
-      expect(second.printed()).toMatch(/kubernetes:core\/v1:Service triton-internal deleting/);
+      await expectSoon('the load balancer is in use', async () => isDeleted(await balancer()));
+      expect(second.printed()).toMatch(/kubernetes:core\/v1:Service triton-internal\S* deleting/);
       await hold.service([]);
       expect(await second.ended).toMatchObject({ exitCode: 0 });
       expect(await stack.resources()).toEqual([]);

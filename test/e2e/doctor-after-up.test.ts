@@ -167,7 +167,7 @@ const STATES: State[] = [
     name: 'a slow pull',
     pulled: PULLED.replace('41.2s', '7m10.813s'),
     finds: ['warning image pull'],
-    says: [/triton-\d+: 7 min 11 s, longer than the 300 s/, /npm run mirror-image/],
+    says: [/triton-\d+: 7 min 11 s, longer than the 300 s/, /docs.operations.md#images-from-another-registry/],
   },
   {
     name: 'a Triton that sees no GPU',

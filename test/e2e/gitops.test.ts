@@ -1,16 +1,19 @@
-import { readFileSync, mkdirSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { transformSync } from 'esbuild';
 import { load } from 'js-yaml';
+import * as components from '../../infra/components';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
-import { whyNoGo } from '../../tools/toolchain/go';
+import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import { ClusterProcesses, startApiServer } from '../support/api-server';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing } from '../support/doc-commands';
-import { getManifests, writeManifests } from '../support/manifests';
+import { whyNoEngines } from '../support/local-stack';
 import { fences } from '../support/markdown';
-import { registeredStack } from '../support/registered-stack';
+import { programEnvironment } from '../support/pulumi';
+import { registered } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
@@ -23,32 +26,45 @@ const block = (name: string): string => {
   return found.text;
 };
 
-/** The settings of a block, as keys of this project. */
-const settings = (name: string): Record<string, unknown> => {
-  const { config } = load(block(name)) as { config: Record<string, unknown> };
-  return Object.fromEntries(Object.entries(config).map(([key, value]) => [key.replace('triton-serving:', ''), value]));
-};
+/** The CommonJS form of a program in the guide. */
+const compile = (name: string): string => transformSync(block(name), { loader: 'ts', format: 'cjs' }).code;
 
-/** What Pulumi renders is what it would apply (test/e2e/policy.test.ts), so the objects come from the program here. */
-describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl'), 'docs/guides/gitops.md', () => {
+/** Runs the program with a real Pulumi, in a folder of its own. Returns the files that it writes. */
+async function writeFiles(scratch: Scratch): Promise<string[]> {
+  const { program, env } = await programEnvironment(scratch, { plugins: [await ensureKubernetesPlugin()] });
+  const cwd = join(scratch.directory, 'gitops');
+  mkdirSync(join(cwd, 'node_modules'), { recursive: true });
+  symlinkSync(join(paths.root, 'node_modules', '@pulumi'), join(cwd, 'node_modules', '@pulumi'));
+  symlinkSync(paths.root, join(cwd, 'node_modules', 'triton-serving'));
+  writeFileSync(join(cwd, 'Pulumi.yaml'), 'name: gitops\nruntime: nodejs\n');
+  writeFileSync(join(cwd, 'package.json'), '{ "name": "gitops", "version": "0.0.1", "main": "index.js" }');
+  writeFileSync(join(cwd, 'index.js'), compile('program'));
+  for (const args of [
+    ['stack', 'init', 'prod'],
+    ['up', '--yes', '--skip-preview'],
+  ])
+    await exec(program, [...args, '--non-interactive'], { cwd, env });
+  const folder = join(cwd, 'manifests');
+  return (readdirSync(folder, { recursive: true }) as string[])
+    .filter((file) => file.endsWith('.yaml'))
+    .map((file) => join(folder, file));
+}
+
+const getKind = (file: string): string => (load(readFileSync(file, 'utf8')) as { kind: string }).kind;
+
+describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md', () => {
   const scratch = new Scratch();
   let kubectl: (...args: string[]) => Promise<string>;
   let run: (script: string) => Promise<string>;
   let files: string[];
 
   beforeAll(async () => {
-    const autoscaling = { kind: 'keda', minReplicas: 3, maxReplicas: 9 };
-    const stack = await registeredStack('staging', { ...settings('stack'), ...settings('publisher'), autoscaling });
-    const manifests = getManifests(stack.resources);
-    expect(manifests.map(({ kind }) => kind)).toEqual(expect.arrayContaining(['Deployment', 'ConfigMap', 'Service']));
-    expect(manifests.filter(({ kind }) => kind === 'Secret')).toEqual([]);
-    const folder = join(scratch.directory, 'manifests');
-    mkdirSync(folder);
-    // Karpenter, EKS and KEDA define these kinds.
-    files = writeManifests(
-      manifests.filter(({ kind }) => !['NodePool', 'NodeClass', 'ScaledObject'].includes(kind)),
-      folder,
-    );
+    const all = await writeFiles(scratch);
+    const kinds = all.map(getKind);
+    expect(kinds).toEqual(expect.arrayContaining(['Deployment', 'ConfigMap', 'Service', 'ScaledObject']));
+    expect(kinds).not.toContain('Secret');
+    // KEDA defines this kind.
+    files = all.filter((file) => getKind(file) !== 'ScaledObject');
     const access = await startApiServer(await ClusterProcesses.in(scratch), { programs: await ensureKubernetes() });
     const env = { ...process.env, KUBECONFIG: access.kubeconfigFile() };
     run = async (script) => (await exec('bash', ['-euo', 'pipefail', '-c', script], { env })).stdout;
@@ -59,7 +75,7 @@ describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl'), 'docs/guides/gi
   test('the files are applied on the server, and again without a change of what the autoscaler chose', async () => {
     // The namespace first, as Argo CD and Flux order the kinds.
     const [namespaces, others] = [true, false].map((isFirst) =>
-      files.filter((file) => file.includes('/namespace-') === isFirst),
+      files.filter((file) => (getKind(file) === 'Namespace') === isFirst),
     ) as [string[], string[]];
     for (const group of [namespaces, others]) {
       await kubectl('apply', '--server-side', ...group.flatMap((file) => ['--filename', file]));
@@ -100,8 +116,26 @@ describeUnless(whyNoGo(['kubernetes']) ?? whyMissing('kubectl'), 'docs/guides/gi
     expect(await may('delete', 'pods')).toBe('no');
   });
 
-  test.each(['argo', 'flux'])('%s: the object names the folder that the settings name', (name) => {
+  test('the role of the Job trusts its service account', async () => {
+    const made = await registered(() => {
+      // eslint-disable-next-line @typescript-eslint/no-implied-eval
+      const program = new Function('require', 'module', compile('publisher')) as (...args: unknown[]) => void;
+      const module = { exports: {} };
+      program(() => components, module);
+      return module.exports;
+    }, 'gitops');
+    const { subjects } = load(block('account').split('---').at(-1) ?? '') as {
+      subjects: { name: string; namespace: string }[];
+    };
+    const [account] = subjects;
+    expect(JSON.stringify(made.only('aws:iam/role:Role').inputs['assumeRolePolicy'])).toContain(
+      `system:serviceaccount:${account?.namespace}:${account?.name}`,
+    );
+  });
+
+  test.each(['argo', 'flux'])('%s: the object names the folder to which the program writes', (name) => {
     const { spec } = load(block(name)) as { spec: { path?: string; source?: { path: string } } };
-    expect((spec.path ?? spec.source?.path)?.replace(/^\.\//, '')).toBe(settings('stack')['renderManifestsTo']);
+    const path = (spec.path ?? spec.source?.path)?.replace(/^\.\//, '');
+    expect(block('program')).toContain(`renderYamlToDirectory: '${path}'`);
   });
 });

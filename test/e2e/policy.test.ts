@@ -13,7 +13,7 @@ import { TestStack } from '../support/stack';
 const BUILD_MS = 60 * 60_000;
 const PACK = ['--policy-pack', join(paths.root, 'policy')];
 
-/** A cluster that is never contacted, because the objects are written to a folder. */
+/** A cluster that no one can reach, which a preview does not need. */
 const KUBECONFIG = JSON.stringify({
   apiVersion: 'v1',
   kind: 'Config',
@@ -60,7 +60,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
     async () => {
       const stack = await TestStack.create(scratch, 'local', {
         plugins: [await ensureKubernetesPlugin()],
-        config: { kubeContext: 'none', renderManifestsTo: join(scratch.directory, 'manifests'), gpusPerPod: 1 },
+        config: { kubeContext: 'none', gpusPerPod: 1 },
         secrets: { ...LOCAL_KEYS, kubeconfig: KUBECONFIG },
       });
       rmSync(join(stack.directory, 'model-repo'));

@@ -52,10 +52,9 @@ const STACKS: Readonly<Record<string, Scanned>> = {
       publisherGroup: 'publishers',
     },
   },
-  'prod with agents and copied images': {
+  'prod with a pruner': {
     of: 'prod',
     changes: {
-      mirrorImages: true,
       prunerSubjects: ['repo:acme/serving:environment:prune'],
       gpuNodePools: [
         {

@@ -1,15 +1,12 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { deployLocalStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { runRunbook, whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 
-describeUnless(whyNoEngines() ?? whyMissing('jq'), 'an existing cluster that several stacks share', () => {
+describeUnless(whyNoEngines(), 'an existing cluster that several stacks share', () => {
   const scratch = new Scratch();
   const otherScratch = new Scratch();
   let plane: ControlPlane;
@@ -71,19 +68,6 @@ describeUnless(whyNoEngines() ?? whyMissing('jq'), 'an existing cluster that sev
     await setKubeconfig(otherAddress());
     expect(await stack.plan()).toEqual(['update pulumi:providers:kubernetes']);
     await stack.up();
-    expect(await served()).toEqual(before);
-  });
-
-  test('renderManifestsTo is refused until the commands of the runbook released the objects', async () => {
-    const before = await served();
-    const previous = stack.configure({ renderManifestsTo: join(scratch.directory, 'manifests') });
-    const refusal = await stack.up().catch((error: unknown) => String(error));
-    expect(refusal).toMatch(/renderManifestsTo is set, but this stack applied \d+ objects to a cluster/);
-    stack.configure(previous);
-
-    const directory = `renderManifestsTo ${join(scratch.directory, 'manifests')}`;
-    await runRunbook(stack, 'STACK=prod # to GitOps', {}, ['renderManifestsTo manifests', directory]);
-    expect(existsSync(join(scratch.directory, 'manifests', '1-manifest'))).toBe(true);
     expect(await served()).toEqual(before);
   });
 });

@@ -7,7 +7,6 @@ const LONG = [
   'aws/stack-staging',
   'aws/live-stack',
   'aws/node-groups',
-  'aws/image-mirror',
   'aws/drift',
   'e2e/package',
   'aws/package',

@@ -40,7 +40,6 @@ export interface RegisteredResource {
   ignoreChanges: string[];
   replaceOnChanges: string[];
   /** Names of the resource in earlier versions of the program. */
-  formerNames: string[];
   /** Undefined if the provider decides. */
   deleteBeforeReplace: boolean | undefined;
   retainOnDelete: boolean;
@@ -143,7 +142,6 @@ export async function registered(run: () => object, stack: string, isPreview = f
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
       replaceOnChanges: request.getReplaceonchangesList(),
-      formerNames: request.getAliasesList().flatMap((alias) => alias.getSpec()?.getName() ?? []),
       deleteBeforeReplace: request.getDeletebeforereplacedefined() ? request.getDeletebeforereplace() : undefined,
       retainOnDelete: request.getRetainondelete() ?? false,
       deletedWith: request.getDeletedwith(),
@@ -189,7 +187,6 @@ interface RegisterRequest {
   getProtect(): boolean;
   getIgnorechangesList(): string[];
   getReplaceonchangesList(): string[];
-  getAliasesList(): { getSpec(): { getName(): string } | undefined }[];
   getDeletebeforereplace(): boolean;
   getDeletebeforereplacedefined(): boolean;
   getRetainondelete(): boolean | undefined;

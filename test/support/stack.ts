@@ -48,15 +48,6 @@ export interface Step {
   changed: string[];
 }
 
-/** What a preview reports. */
-export interface Changes {
-  steps: Step[];
-  warnings: string[];
-}
-
-/** Number of changed copies of stack files. */
-let changed = 0;
-
 /**
  * A stack of this project, run by a real Pulumi with real providers. The project is a separate folder with links to the
  * sources, so that tests change neither the stack files nor the state of the developer.
@@ -135,53 +126,33 @@ export class TestStack {
 
   /** The steps of the next `up`. A replacement has several steps. */
   async changes(): Promise<{ op: string; urn: string }[]> {
-    return (await this.changesOf([])).steps.map(({ op, urn }) => ({ op, urn }));
-  }
-
-  /**
-   * The steps of an `up` with other settings. The stack file stays as it is, so several calls can run at the same time.
-   * @param secrets keys whose values are encrypted
-   */
-  async changesWith(values: StackConfig, secrets: Readonly<Record<string, string>> = {}): Promise<Changes> {
-    const file = join(this.directory, `changed-${(changed += 1)}.yaml`);
-    copyFileSync(this.file, file);
-    this.configure(values, file);
-    for (const [key, value] of Object.entries(secrets)) {
-      await this.pulumi('config', 'set', '--stack', this.name, '--config-file', file, '--secret', key, '--', value);
-    }
-    return this.changesOf(['--config-file', file]);
+    return (await this.changesOf([])).map(({ op, urn }) => ({ op, urn }));
   }
 
   /** Changes that were made without Pulumi, as steps that would undo them. */
   async drift(): Promise<Step[]> {
     // A preview also names each resource that it has only read.
-    return (await this.changesOf(['--refresh'])).steps.filter(({ op }) => op !== 'refresh');
+    return (await this.changesOf(['--refresh'])).filter(({ op }) => op !== 'refresh');
   }
 
-  private async changesOf(flags: readonly string[]): Promise<Changes> {
+  private async changesOf(flags: readonly string[]): Promise<Step[]> {
     const text = await this.pulumi('preview', '--stack', this.name, '--json', '--show-replacement-steps', ...flags);
-    const { steps = [], diagnostics = [] } = JSON.parse(text) as {
+    const { steps = [] } = JSON.parse(text) as {
       steps?: {
         op: string;
         urn: string;
         oldState?: { retainOnDelete?: boolean };
         detailedDiff?: Record<string, unknown> | null;
       }[];
-      diagnostics?: { message: string; severity: string }[];
     };
-    return {
-      steps: steps
-        .filter(({ op }) => op !== 'same' && op !== 'read')
-        .map(({ op, urn, oldState, detailedDiff }) => ({
-          // What is retained remains, without the stack.
-          op: op === 'delete' && oldState?.retainOnDelete === true ? 'discard' : op,
-          urn,
-          changed: Object.keys(detailedDiff ?? {}),
-        })),
-      warnings: diagnostics
-        .filter(({ severity }) => severity === 'warning')
-        .map(({ message }) => message.replace(/^warning: /, '').trim()),
-    };
+    return steps
+      .filter(({ op }) => op !== 'same' && op !== 'read')
+      .map(({ op, urn, oldState, detailedDiff }) => ({
+        // What is retained remains, without the stack.
+        op: op === 'delete' && oldState?.retainOnDelete === true ? 'discard' : op,
+        urn,
+        changed: Object.keys(detailedDiff ?? {}),
+      }));
   }
 
   /** The steps of the next `up`, as "OP TYPE". */

@@ -13,7 +13,6 @@ import {
   DescribeVpcsCommand,
   EC2Client,
 } from '@aws-sdk/client-ec2';
-import { CreateRepositoryCommand, ECRClient, PutImageCommand } from '@aws-sdk/client-ecr';
 import { CreateAccessEntryCommand, CreateClusterCommand, EKSClient } from '@aws-sdk/client-eks';
 import {
   CreateAccessKeyCommand,
@@ -165,7 +164,6 @@ async function tellMoto(path: string, body: string): Promise<void> {
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] = 'true';
 const acm = new ACMClient({ region: REGION });
 const ec2 = new EC2Client({ region: REGION });
-const ecr = new ECRClient({ region: REGION });
 const eks = new EKSClient({ region: REGION });
 const iam = new IAMClient({ region: REGION });
 const kms = new KMSClient({ region: REGION });
@@ -273,19 +271,6 @@ async function createKey(change?: 'disable' | 'delete'): Promise<void> {
   await kms.send(new CreateAliasCommand({ AliasName: 'alias/state', TargetKeyId: KeyId }));
   if (change === 'disable') await kms.send(new DisableKeyCommand({ KeyId }));
   if (change === 'delete') await kms.send(new ScheduleKeyDeletionCommand({ KeyId }));
-}
-
-/** Puts an image with the tag into the ECR repository of the stack. */
-async function createImage(imageTag: string): Promise<void> {
-  const repositoryName = 'triton-staging/tritonserver';
-  const imageManifest = JSON.stringify({
-    schemaVersion: 2,
-    mediaType: 'application/vnd.oci.image.manifest.v1+json',
-    config: { digest: `sha256:${'1'.repeat(64)}`, size: 1, mediaType: 'application/vnd.oci.image.config.v1+json' },
-    layers: [],
-  });
-  await ecr.send(new CreateRepositoryCommand({ repositoryName }));
-  await ecr.send(new PutImageCommand({ repositoryName, imageTag, imageManifest }));
 }
 
 async function createLogGroup(): Promise<void> {
@@ -927,35 +912,6 @@ const STATES: State[] = [
       /pool a10g: diskGiB \(300\) is at least as large as the local NVMe storage of g5.xlarge \(232 GiB\), so these nodes/,
     ],
   },
-  { name: 'a stack whose ECR repositories are not created yet', settings: { mirrorImages: true } },
-  {
-    name: 'a copy of the image',
-    settings: { mirrorImages: true, image: 'nvcr.io/nvidia/tritonserver:1' },
-    make: () => createImage('1-afb46f27c3a1'),
-  },
-  {
-    name: 'a copy of an image of another registry with the same tag',
-    settings: { mirrorImages: true, image: 'registry.example/tritonserver:1' },
-    make: () => createImage('1-afb46f27c3a1'),
-    finds: ['error images'],
-    says: [/triton-staging\/tritonserver has no copy of registry.example\/tritonserver:1/],
-  },
-  {
-    name: 'no copy of the image',
-    settings: { mirrorImages: true, image: 'nvcr.io/nvidia/tritonserver:2' },
-    make: () => createImage('1'),
-    finds: ['error images'],
-    says: [
-      /triton-staging\/tritonserver has no copy of nvcr.io\/nvidia\/tritonserver:2/,
-      /npm run mirror-image -- --stack staging/,
-    ],
-  },
-  {
-    name: 'another image under the tag of the copy',
-    settings: { mirrorImages: true, image: `nvcr.io/nvidia/tritonserver:1@sha256:${'0'.repeat(64)}` },
-    make: () => createImage(`1-${'0'.repeat(12)}`),
-    finds: ['error images'],
-  },
 ];
 
 test.each(STATES)('names $name', async ({ settings, env, make, makeNetwork, finds = [], says = [], ...stack }) => {
@@ -991,7 +947,7 @@ describe('the rights of the doctor', () => {
     await admit(`arn:aws:iam::${ACCOUNT}:user/${USER}`);
     const admins = { clusterAdmins: [`arn:aws:iam::${ACCOUNT}:role/admin`] };
     const { settings: ingress } = await requestCertificate(HOST, true);
-    before = { settings: { ...ingress, ...admins, mirrorImages: true, clusterName: 'new', bucketName: BUCKET } };
+    before = { settings: { ...ingress, ...admins, clusterName: 'new', bucketName: BUCKET } };
     after = {
       ...(await createNetwork(['us-east-1a', 'us-east-1b'])),
       file: KEY,

@@ -163,13 +163,6 @@ test('prod gets no random weights, unless a variable permits them', () => {
   expect(promote('true')).toBe('promote -- --from s3://b/models --to prod');
 });
 
-/** The result of a step of drift.yml that runs a script, with another script in its place. */
-function runDrift(step: string, script: string): string {
-  const replaced = step.replace(/bash infra\/\S+ "\$STACK"/, `bash -c '${script}'`);
-  expect(replaced).not.toBe(step);
-  return spawnSync('bash', ['--norc', '-ec', replaced]).status === 0 ? 'passed' : 'failed';
-}
-
 test('drift of each stack is looked for once a week, in an environment of its own, and nothing is changed', () => {
   const { on, jobs } = WORKFLOWS['drift.yml'] as (typeof WORKFLOWS)[string];
   expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/ \d$/) as string }] });
@@ -178,22 +171,7 @@ test('drift of each stack is looked for once a week, in an environment of its ow
     strategy: { matrix: { stack: ['staging', 'prod'] } },
   });
   const commands = steps(jobs['drift'] ?? {}).flatMap(({ run }) => run ?? []);
-  expect(commands).toHaveLength(3);
-  const [preview, beside = '', added = ''] = commands;
-  expect(preview).toMatch(/^pulumi preview --refresh --expect-no-changes /);
-  // test/aws/drift.test.ts runs the script on a mock of AWS.
-  expect(runDrift(beside, '')).toBe('passed');
-  expect(runDrift(beside, 'echo "role r: policy p"')).toBe('failed');
-  expect(runDrift(beside, 'exit 1')).toBe('failed');
-  // The pipeline that test/e2e/stack-changes.test.ts runs on a real API server.
-  const block = read('docs/ci.md').split('# what others changed')[1] ?? '';
-  for (const part of [/kubectl get \S+ .*/, /jq .*changed-by-others\.jq/]) {
-    expect(part.exec(block)?.[0]).toBeDefined();
-    expect(part.exec(added)?.[0]).toBe(part.exec(block)?.[0]);
-  }
-  expect(added.match(/(kubectl|pulumi) \w+( \w+)?/g)).toEqual([
-    ...['pulumi stack output', 'pulumi stack output', 'kubectl get networkpolicy'],
-  ]);
+  expect(commands).toEqual([expect.stringMatching(/^pulumi preview --refresh --expect-no-changes /)]);
 });
 
 test('a bucket is checked each night if a variable names one', () => {

@@ -7,16 +7,7 @@ import type { Distance } from '../network/relay';
 import { chooseRows, rounds } from './compare';
 import { BUCKET, withSyncTools, type Context } from './sync-environment';
 import { evaluate, getBest, measurementJson, measurementText, ratioTo, type Goal, type Sample } from './sync-report';
-import {
-  ANY_OTHER,
-  cold,
-  largeFiles,
-  manyFiles,
-  publishFirst,
-  thousandFiles,
-  timeRatio,
-  type Measured,
-} from './sync-scenarios';
+import { ANY_OTHER, cold, largeFiles, thousandFiles, timeRatio, type Measured } from './sync-scenarios';
 import type { SyncTool } from './tools';
 
 export interface DistanceBenchOptions {
@@ -42,7 +33,7 @@ const GOALS: readonly Goal[] = [
   },
 ];
 
-type FarContext = Omit<Context, 'counting'> & { distance: Distance };
+type FarContext = Context & { distance: Distance };
 
 interface FarScenario {
   name: string;
@@ -52,11 +43,6 @@ interface FarScenario {
 
 const SCENARIOS: readonly FarScenario[] = [
   {
-    name: 'cold-10000',
-    title: '10,000 files of 1 KiB to an empty prefix',
-    run: (context, name) => cold(name, context, context.source('many', manyFiles(context))),
-  },
-  {
     name: 'cold-1000',
     title: '1,000 files of 64 KiB to an empty prefix',
     run: (context, name) => cold(name, context, context.source('thousand', thousandFiles(context))),
@@ -65,12 +51,6 @@ const SCENARIOS: readonly FarScenario[] = [
     name: 'large',
     title: '4 files of 500 MB to an empty prefix',
     run: (context, name) => cold(name, context, context.source('large', largeFiles(context))),
-  },
-  { name: 'no-op', title: '10,000 files that are already in the bucket', run: (context) => again(context, 'no-op') },
-  {
-    name: 'changed',
-    title: '1 of 10,000 files changed: same size, older time',
-    run: (context) => again(context, 'changed'),
   },
   {
     name: 'download-1000',
@@ -132,18 +112,6 @@ async function listFiles(source: string, prefix: string): Promise<DownloadList['
       };
     }),
   );
-}
-
-/** Publishes a repository that is in the bucket already, without or with a change before each run. */
-async function again(context: FarContext, what: 'no-op' | 'changed'): Promise<Measured> {
-  const { environment, repetitions, onRun } = context;
-  const changes = what === 'changed';
-  const source = context.source(changes ? 'many-changing' : 'many', manyFiles(context));
-  environment.relay?.setDistance({});
-  const { entries, detected } = await publishFirst(context, what, source, { changes });
-  environment.relay?.setDistance(context.distance);
-  const samples = await rounds(entries, repetitions, onRun);
-  return changes ? { samples, detected } : { samples };
 }
 
 /** Compares sync-models with other tools over TLS, with the round-trip times of far servers. */

@@ -1,6 +1,5 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Progress } from '../../src/cli/progress';
 import type { Cleanup } from '../../src/core/cleanup';
 import { UserError } from '../../src/core/errors';
@@ -14,7 +13,7 @@ import { createCertificate } from '../../src/local/certificate';
 import { startRelay, type Relay } from '../network/relay';
 import { ensureVersitygw, startVersitygw } from '../toolchain/versitygw';
 import { inScratch } from './scratch';
-import type { RequestCounts, Sample } from './sync-report';
+import type { Sample } from './sync-report';
 import { makeRepository, type RepositoryShape } from './sync-repository';
 import {
   baseEnvironment,
@@ -48,14 +47,13 @@ export class Environment {
   ) {}
 
   /**
-   * @param options `accessLog`: file to which each request is logged, default: no log; `far`: the server has TLS and is
-   *   reached through `relay`
+   * @param options `far`: the server has TLS and is reached through `relay`
    */
   static async open(
     directory: string,
     python: string,
     programs: SyncPrograms,
-    { accessLog, far = false }: { accessLog?: string | undefined; far?: boolean } = {},
+    { far = false }: { far?: boolean } = {},
   ): Promise<Environment> {
     const home = join(directory, 'home');
     mkdirSync(home, { recursive: true });
@@ -67,7 +65,6 @@ export class Environment {
       directory: join(directory, 'data'),
       logFile: join(directory, 'versitygw.log'),
       port,
-      accessLog,
       tls,
     });
     const relay = far ? await startRelay(port) : undefined;
@@ -164,8 +161,6 @@ function writeCertificates(directory: string): Record<'authority' | 'certificate
 /** What the measurement of a scenario needs. */
 export interface Context {
   environment: Environment;
-  /** A second server that logs each request. Nothing is timed on it. */
-  counting: () => Promise<{ environment: Environment; accessLog: string }>;
   /** Returns the folder of a source repository, which measurements with the same name share. */
   source: (name: string, shape: RepositoryShape) => string;
   repetitions: number;
@@ -207,33 +202,9 @@ export async function measure(python: string, command: Command, logFile: string)
   return { seconds, cpuSeconds: userSeconds + systemSeconds, peakBytes };
 }
 
-/** The server may log a request after it answered. */
-const SETTLE_MS = 200;
-
-/** Returns what an S3 server logs while `work` runs. */
-export async function readRequests(accessLog: string, work: () => Promise<unknown>): Promise<string> {
-  const { size } = statSync(accessLog);
-  await work();
-  await sleep(SETTLE_MS);
-  return readFileSync(accessLog).subarray(size).toString('utf8');
-}
-
-/**
- * Counts operations in the format of S3's access logs, where the operation follows the request id: `... ID s3_PutObject
- * KEY ...`.
- */
-export function countRequests(lines: string): RequestCounts {
-  const counts: RequestCounts = {};
-  for (const [, operation] of lines.matchAll(/ \S+ \S+ s3_(\w+) /g)) {
-    if (operation !== undefined) counts[operation] = (counts[operation] ?? 0) + 1;
-  }
-  return counts;
-}
-
 /** What every comparison of sync-models with other tools needs. */
 export interface SyncSetup extends Pick<Context, 'source' | 'reduction'> {
   progress: Progress;
-  scratch: string;
   /** Opens an environment in a folder of the scratch folder, until the end of the comparison. */
   open: (name: string, options?: Parameters<typeof Environment.open>[3]) => Promise<Environment>;
 }
@@ -259,6 +230,6 @@ export function withSyncTools<T>(quick: boolean, work: (setup: SyncSetup) => Pro
       undo.defer(() => environment.close());
       return environment;
     };
-    return work({ progress, scratch, reduction, open, source: sourcesIn(join(scratch, 'sources')) });
+    return work({ progress, reduction, open, source: sourcesIn(join(scratch, 'sources')) });
   });
 }

@@ -11,19 +11,12 @@ export interface Sample {
   peakBytes: number;
 }
 
-/** Requests by operation: `PutObject`, `ListObjectsV2`, ... */
-export type RequestCounts = Record<string, number>;
-
 /** The measured samples of a scenario. */
 export interface Measurement {
   name: string;
   title: string;
   /** One sample for each round, by tool; our tool is the first one. */
   samples: Map<string, Sample[]>;
-  /** Requests of one run, by tool. */
-  requests?: Record<string, RequestCounts>;
-  /** Whether the bucket contained the change after every run, by tool. */
-  detected?: Record<string, boolean>;
   /** Other figures that goals use. */
   figures?: Record<string, number>;
 }
@@ -71,13 +64,6 @@ export function ratioTo(measurement: Measurement, what: keyof Sample, tool: stri
   return medianRatio(getValues(measurement, getOurs(measurement), what), getValues(measurement, tool, what));
 }
 
-/** Number of requests with operations that start with `beginning`. */
-export function getCount(counts: RequestCounts, beginning: string): number {
-  return Object.entries(counts)
-    .filter(([operation]) => operation.startsWith(beginning))
-    .reduce((sum, [, count]) => sum + count, 0);
-}
-
 const getOurs = ({ samples }: Measurement): string => [...samples.keys()][0] ?? '';
 
 function getValues(measurement: Measurement, tool: string, what: keyof Sample): number[] {
@@ -98,20 +84,13 @@ export function measurementText(measurement: EvaluatedMeasurement): string {
 function toolTable(measurement: EvaluatedMeasurement): string {
   const ours = getOurs(measurement);
   const headings = ['program', 'time', 'processor time', 'peak memory', `${ours} takes`];
-  if (measurement.requests !== undefined) headings.push('requests');
-  if (measurement.detected !== undefined) headings.push('detected the change');
-  const rows = [...measurement.samples.keys()].map((name) => {
-    const values = [
-      name,
-      formatSeconds(getMedian(measurement, name, 'seconds')),
-      formatSeconds(getMedian(measurement, name, 'cpuSeconds')),
-      formatBytes(getPeak(measurement, name)),
-      name === ours ? '' : `${ratioTo(measurement, 'seconds', name).toFixed(2)} x`,
-    ];
-    if (measurement.requests !== undefined) values.push(formatCounts(measurement.requests[name]));
-    if (measurement.detected !== undefined) values.push(formatDetected(measurement.detected[name]));
-    return values;
-  });
+  const rows = [...measurement.samples.keys()].map((name) => [
+    name,
+    formatSeconds(getMedian(measurement, name, 'seconds')),
+    formatSeconds(getMedian(measurement, name, 'cpuSeconds')),
+    formatBytes(getPeak(measurement, name)),
+    name === ours ? '' : `${ratioTo(measurement, 'seconds', name).toFixed(2)} x`,
+  ]);
   return formatTable(headings, rows);
 }
 
@@ -134,16 +113,6 @@ function formatSeconds(seconds: number): string {
 
 function formatNumber(value: number): string {
   return Number.isInteger(value) ? String(value) : value.toFixed(2);
-}
-
-/** `10 ListObjectsV2, 2 GetObject`, the most frequent first. */
-function formatCounts(counts: Record<string, number> | undefined): string {
-  const entries = Object.entries(counts ?? {}).sort(([, a], [, b]) => b - a);
-  return entries.map(([operation, count]) => `${count} ${operation}`).join(', ');
-}
-
-function formatDetected(detected: boolean | undefined): string {
-  return detected === undefined ? '' : detected ? 'yes' : 'no';
 }
 
 /** The measurement in the format of the results file: the values of each round, by tool. */

@@ -5,13 +5,10 @@ import { join } from 'node:path';
 /** A model repository whose large files are incompressible and all different. */
 export interface RepositoryShape {
   models: number;
-  /** Number of files of `partBytes` in the whole repository. Each model has SMALL_FILES more. */
+  /** Number of files of `partBytes` in the whole repository. Each model has three small ones more. */
   parts: number;
   partBytes: number;
 }
-
-/** config.pbtxt, labels.txt and model.py. */
-export const SMALL_FILES = 3;
 
 const CHUNK_BYTES = 1 << 20;
 /** Modification time of all files, older than any upload. */
@@ -25,7 +22,7 @@ export function makeRepository(directory: string, { models, parts, partBytes }: 
     const version = join(directory, model, '1');
     mkdirSync(version, { recursive: true });
     write(join(directory, model, 'config.pbtxt'), configText(model));
-    write(labelsFile(directory, model), labelsText(0));
+    write(join(directory, model, 'labels.txt'), 'label\n');
     write(join(version, 'model.py'), '# Is stored, never loaded.\n');
     for (let part = i; part < parts; part += models) {
       writePart(join(version, `part-${String(part).padStart(5, '0')}.bin`), partBytes, chunk);
@@ -33,7 +30,7 @@ export function makeRepository(directory: string, { models, parts, partBytes }: 
   }
 }
 
-export const modelName = (index: number): string => `model-${String(index).padStart(2, '0')}`;
+const modelName = (index: number): string => `model-${String(index).padStart(2, '0')}`;
 
 /** Writes chunks that differ only in their first bytes. */
 function writePart(path: string, bytes: number, chunk: Buffer): void {
@@ -46,9 +43,9 @@ function writePart(path: string, bytes: number, chunk: Buffer): void {
   utimesSync(path, MADE, MADE);
 }
 
-function write(path: string, text: string, time = MADE): void {
+function write(path: string, text: string): void {
   writeFileSync(path, text);
-  utimesSync(path, time, time);
+  utimesSync(path, MADE, MADE);
 }
 
 function configText(name: string): string {
@@ -58,19 +55,4 @@ input { name: "INPUT" data_type: TYPE_FP32 dims: [ 1 ] }
 output { name: "OUTPUT" data_type: TYPE_FP32 dims: [ 1 ] label_filename: "labels.txt" }
 version_policy { specific { versions: [ 1 ] } }
 `;
-}
-
-/** The file of a model that may change in place, unlike the files of a version. */
-export function labelsFile(directory: string, model: string): string {
-  return join(directory, model, 'labels.txt');
-}
-
-/** Text of the same length for every number of up to nine digits. */
-function labelsText(change: number): string {
-  return `change ${String(change).padStart(9, '0')}\n`;
-}
-
-/** Changes one file of one model: other bytes, the same size, and each time an older modification time. */
-export function changeLabels(directory: string, model: string, change: number): void {
-  write(labelsFile(directory, model), labelsText(change), new Date(MADE.getTime() - change * 60_000));
 }

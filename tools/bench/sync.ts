@@ -1,5 +1,4 @@
 import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { chooseRows } from './compare';
 import { withSyncTools, type Context } from './sync-environment';
 import { evaluate, measurementJson, measurementText, syncChart, type EvaluatedMeasurement } from './sync-report';
@@ -21,17 +20,8 @@ export interface SyncBenchOptions {
 /** Compares sync-models with common tools for the same task, on one local S3 server. */
 export async function benchSync({ repetitions, rows, quick, machine, chart }: SyncBenchOptions): Promise<object> {
   const scenarios = chooseRows(SCENARIOS, rows);
-  return withSyncTools(quick, async ({ progress, scratch, open, source, reduction }) => {
-    const accessLog = join(scratch, 'access.log');
-    let counting: ReturnType<Context['counting']> | undefined;
-    const context = {
-      environment: await open('environment'),
-      counting: () =>
-        (counting ??= open('counting', { accessLog }).then((environment) => ({ environment, accessLog }))),
-      source,
-      repetitions,
-      reduction,
-    };
+  return withSyncTools(quick, async ({ progress, open, source, reduction }) => {
+    const context = { environment: await open('environment'), source, repetitions, reduction };
     const measurements: EvaluatedMeasurement[] = [];
     for (const scenario of scenarios) {
       const measurement = await progress.run(scenario.title, (step) =>

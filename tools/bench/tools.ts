@@ -111,7 +111,6 @@ export function syncTools(options: SyncOptions): SyncTool[] {
     },
     rcloneTool(options, 'rclone', []),
     rcloneTool(options, 'rclone, tuned', RCLONE_TUNING),
-    rcloneTool(options, 'rclone, tuned, by content', [...RCLONE_TUNING, '--checksum']),
     {
       name: 'aws s3 sync',
       sync: (source, bucket, prefix) => ({

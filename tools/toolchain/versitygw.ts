@@ -32,8 +32,6 @@ export interface VersitygwOptions {
   directory: string;
   logFile: string;
   port: number;
-  /** File to which each request is logged. Default: no log. */
-  accessLog?: string;
   /** Files with a certificate and its key, in PEM. Default: HTTP. */
   tls?: { certificate: string; key: string } | undefined;
   /**
@@ -76,7 +74,7 @@ function isOpen(port: number): Promise<boolean> {
 const versions = ({ directory }: VersitygwOptions): string => `${directory}.versions`;
 
 function serverArguments(options: VersitygwOptions): string[] {
-  const { port, accessLog, tls, directory } = options;
+  const { port, tls, directory } = options;
   return [
     `--port=127.0.0.1:${port}`,
     `--access=${LOCAL_CREDENTIALS.accessKeyId}`,
@@ -87,7 +85,6 @@ function serverArguments(options: VersitygwOptions): string[] {
     '--keep-alive',
     '--quiet',
     ...(tls === undefined ? [] : [`--cert=${tls.certificate}`, `--key=${tls.key}`]),
-    ...(accessLog === undefined ? [] : [`--access-log=${accessLog}`]),
     'posix',
     `--versioning-dir=${versions(options)}`,
     directory,

@@ -43,7 +43,7 @@ export function judgePulls(pulls: readonly ImagePull[]): Finding[] {
     if (seconds <= IMAGE_PULL_SECONDS) return ok(found);
     return warning(
       `${found}, longer than the ${IMAGE_PULL_SECONDS} s in the time limits of the stack`,
-      'copy the image with npm run mirror-image, and lower diskGiB so that it is pulled to local NVMe storage (docs/infrastructure.md#local-storage)',
+      'copy the image to a registry near the nodes (docs/operations.md#images-from-another-registry), and lower diskGiB so that it is pulled to local NVMe storage (docs/infrastructure.md#local-storage)',
     );
   });
 }

@@ -150,13 +150,6 @@ test('estimateCost notes what each new node costs at a NAT gateway of this stack
   ).not.toMatch(nat);
 });
 
-test('estimateCost counts the copy of the image in ECR, which nodes pull without a NAT gateway', () => {
-  const source = getConfig('staging', { mirrorImages: true });
-  const found = estimateCost(readSettings({ ...source, region: 'us-east-1' }));
-  expect(items(found)["copy of Triton's image"]).toBe('0.90 (9 GB in ECR)');
-  expect(found.notes.join()).not.toContain('NAT gateway');
-});
-
 test('estimateCost notes that the region has other prices', () => {
   const source = getConfig('staging', { availabilityZones: ['eu-central-1a', 'eu-central-1b'] });
   const { notes } = estimateCost(readSettings({ ...source, region: 'eu-central-1' }));

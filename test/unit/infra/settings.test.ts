@@ -260,8 +260,7 @@ describe('readSettings reports', () => {
     [
       'a zone without a range by its letter',
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
-      'subnetRanges: is by-zone, but there is no range for us-east-1h; ' +
-        'allowed: zones whose letter is from a to g, or by-position',
+      'availabilityZones: has us-east-1h, for which the VPC has no range; allowed: zones whose letter is from a to g',
     ],
     [
       'a network of an invalid size',

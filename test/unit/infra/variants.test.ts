@@ -6,6 +6,13 @@ import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
   registeredStack(stack, values);
 
+const KUBECONFIG = JSON.stringify({
+  'current-context': 'kind-kind',
+  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
+  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
+  users: [{ name: 'me', user: { token: 'secret-token' } }],
+});
+
 /** Names of the resources that the first one waits for. */
 const getDependencies = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
   dependencies.map((urn) => urn.split('::').at(-1));
@@ -249,7 +256,7 @@ test.each<[string, string, Record<string, unknown>, string | undefined]>([
   [
     'an existing cluster, whose role may not set tags',
     'local',
-    { renderManifestsTo: 'out', s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' },
+    { kubeconfig: KUBECONFIG, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' },
     undefined,
   ],
 ])('the tags of a load balancer in %s', async (_, stack, values, tags) => {
@@ -407,11 +414,6 @@ test('clusterAdmins creates access entries, also for two administrators of the s
     })),
   );
   expect(new Set(associations.map(({ name }) => name)).size).toBe(2);
-  // The names of earlier versions, with which existing entries are kept.
-  expect(associations.map(({ formerNames }) => formerNames.includes('triton-staging-cluster-admin-ops'))).toEqual([
-    true,
-    false,
-  ]);
   // An administrator is admitted until everything in the cluster is deleted.
   for (const component of ['TritonServer', 'GpuNodes']) {
     const { dependencies } = made.only(`triton-serving:infra:${component}`);
@@ -499,13 +501,7 @@ test('replicas without GPUs are not scheduled onto GPU nodes', async () => {
 });
 
 describe('an existing cluster', () => {
-  const kubeconfig = JSON.stringify({
-    'current-context': 'kind-kind',
-    contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
-    clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
-    users: [{ name: 'me', user: { token: 'secret-token' } }],
-  });
-  const local = { kubeconfig, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' };
+  const local = { kubeconfig: KUBECONFIG, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' };
 
   test('needs no AWS resources for the stack local', async () => {
     const made = await variant(local, 'local');
@@ -543,7 +539,7 @@ describe('an existing cluster', () => {
   test('gives the pods on EKS a role that reads an existing bucket', async () => {
     const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
     const values = {
-      kubeconfig,
+      kubeconfig: KUBECONFIG,
       oidcProviderArn,
       bucketName: 'models-bucket',
       s3Endpoint: '',
@@ -556,28 +552,6 @@ describe('an existing cluster', () => {
       'arn:aws:s3:::models-bucket/models/*',
     );
     expect(made.outputs['modelRepository']).toBe('s3://models-bucket/models');
-  });
-
-  test('renders manifests into a folder', async () => {
-    const made = await variant({ ...local, renderManifestsTo: 'out' }, 'local');
-    expect(made.only('pulumi:providers:kubernetes').inputs).toEqual({
-      renderYamlToDirectory: expect.stringMatching(/^\/.*\/out$/) as string,
-    });
-    expect(Object.keys(made.outputs)).toEqual(expect.arrayContaining(['kubeconfig', 'namespace', 'podSelector']));
-  });
-
-  test('renders manifests without a kubeconfig, and then exports no outputs about the cluster', async () => {
-    const before = process.env['KUBECONFIG'];
-    process.env['KUBECONFIG'] = '/no/such/kubeconfig';
-    try {
-      const without = { ...local, kubeconfig: '', kubeContext: '', renderManifestsTo: 'out' };
-      const made = await variant(without, 'local');
-      expect(made.only('kubernetes:apps/v1:Deployment').name).toBe('triton');
-      for (const name of ['kubeconfig', 'namespace', 'podSelector']) expect(made.outputs).not.toHaveProperty(name);
-    } finally {
-      if (before === undefined) delete process.env['KUBECONFIG'];
-      else process.env['KUBECONFIG'] = before;
-    }
   });
 });
 

@@ -106,17 +106,6 @@ test.each(['staging', 'prod'])(
   },
 );
 
-test.each<[string, Record<string, unknown>, boolean]>([
-  ['with nothing of its own', {}, true],
-  ['that is not protected', { protect: false }, false],
-  ['that creates its namespace', { createNamespace: true }, false],
-])('getWarnings reports that protect has no effect in a stack %s', (_, values, expected) => {
-  const existing = { protect: true, createNamespace: false, kubeContext: 'admin', bucketName: 'models' };
-  const keys = { s3Endpoint: 'http://127.0.0.1:9', s3AccessKeyId: 'key', s3SecretAccessKey: 'key' };
-  const found = of({ ...existing, ...keys, ...values }, 'local').filter((text) => text.startsWith('protect is true'));
-  expect(found).toHaveLength(expected ? 1 : 0);
-});
-
 describe('getWarnings compares subjects of GitHub with the forms that repositories have', () => {
   const OLD = 'repo:acme/serving:environment:staging';
   const NEW = 'repo:acme@1/serving@2:environment:staging';

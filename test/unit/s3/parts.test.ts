@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Limiter } from '../../../src/s3/limiter';
+import { BufferPool } from '../../../src/s3/buffer-pool';
 import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
-import { customEndpoint, encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
+import { encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
 import { checksumOfFile } from '../../../src/s3/store';
 import { Scratch } from '../../support/temp-dir';
 
@@ -56,23 +56,22 @@ test.each([
   expect(outcome).toBe(rejected ? 'FileChangedError' : checksumOfBytes(Buffer.alloc(4)));
 });
 
-test('Limiter.acquire serves requests in order, and gives the whole budget to a larger request', async () => {
-  const budget = new Limiter(10);
+test('BufferPool.lend serves requests in order, and gives the whole budget to a larger request', async () => {
+  const pool = new BufferPool(10);
   const order: string[] = [];
-  const take = async (name: string, bytes: number): Promise<void> => {
-    await budget.acquire(bytes);
-    order.push(name);
-  };
-  await take('a', 6);
-  const waiting = [take('huge', 100), take('b', 1)];
-  await Promise.resolve();
-  expect(order).toEqual(['a']);
-  budget.release(6);
-  await waiting[0];
-  expect(order).toEqual(['a', 'huge']);
-  budget.release(100);
-  await waiting[1];
-  expect(order).toEqual(['a', 'huge', 'b']);
+  const end: (() => void)[] = [];
+  const take = (name: string, bytes: number): Promise<void> =>
+    pool.lend(bytes, async (buffer) => {
+      order.push(`${name} ${buffer.byteLength}`);
+      await new Promise<void>((resolve) => end.push(resolve));
+    });
+  const all = [take('a', 6), take('huge', 100), take('b', 1)];
+  for (const expected of [['a 6'], ['a 6', 'huge 100'], ['a 6', 'huge 100', 'b 1']]) {
+    await new Promise(setImmediate);
+    expect(order).toEqual(expected);
+    end.shift()?.();
+  }
+  await Promise.all(all);
 });
 
 describe('endpoints', () => {
@@ -91,7 +90,7 @@ describe('endpoints', () => {
     [{ region: 'eu-west-1', dualStack: true }, 'bucket.s3.dualstack.eu-west-1.amazonaws.com'],
     [{ region: 'us-gov-west-1', fips: true, dualStack: true }, 'bucket.s3-fips.dualstack.us-gov-west-1.amazonaws.com'],
   ])('resolveEndpoint names the host for %j', async (settings, host) => {
-    const expected = { url: `https://${host}`, host, hostname: host, ofAws: true, bucketPath: '' };
+    const expected = { url: `https://${host}`, host, hostname: host, bucketPath: '' };
     expect(await resolveEndpoint('bucket', { region: '', ...aws, ...settings })).toMatchObject(expected);
   });
 
@@ -106,31 +105,32 @@ describe('endpoints', () => {
     );
   });
 
-  test('customEndpoint rejects an endpoint of AWS without FIPS if FIPS is required', () => {
+  const custom = (endpointUrl: string, fips = false): ReturnType<typeof resolveEndpoint> =>
+    resolveEndpoint('bucket', { ...aws, region: '', endpointUrl, fips });
+
+  test('resolveEndpoint rejects an endpoint of AWS without FIPS if FIPS is required', async () => {
     const message = /AWS_USE_FIPS_ENDPOINT is true, and the S3 endpoint .* is no FIPS endpoint/;
-    expect(() => customEndpoint('b', 'https://s3.us-east-1.amazonaws.com', true)).toThrow(message);
-    expect(customEndpoint('b', 'https://s3-fips.us-east-1.amazonaws.com', true).ofAws).toBe(true);
-    expect(customEndpoint('b', 'http://127.0.0.1:1', true).ofAws).toBe(false);
+    await expect(custom('https://s3.us-east-1.amazonaws.com', true)).rejects.toThrow(message);
+    for (const url of ['https://s3-fips.us-east-1.amazonaws.com', 'http://127.0.0.1:1'])
+      expect((await custom(url, true)).url).toBe(url);
   });
 
   test.each([
-    { url: 'http://127.0.0.1:9000', bucketPath: '/bucket' },
-    { url: 'https://host/base/', bucketPath: '/base/bucket' },
-  ])('customEndpoint addresses a bucket of $url in path style', (expected) => {
-    expect(customEndpoint('bucket', expected.url)).toMatchObject({ ...expected, ofAws: false });
-  });
-
-  test('customEndpoint omits the default port from the Host header', () => {
-    expect(customEndpoint('b', 'https://host:443')).toMatchObject({ host: 'host', port: 443, secure: true });
-    expect(customEndpoint('b', 'http://[::1]:80')).toMatchObject({ host: '[::1]', hostname: '::1', port: 80 });
-    expect(customEndpoint('b', 'http://host:81')).toMatchObject({ host: 'host:81', port: 81, secure: false });
+    { url: 'http://127.0.0.1:9000', bucketPath: '/bucket', port: 9000 },
+    { url: 'https://host/base/', bucketPath: '/base/bucket', secure: true },
+    { url: 'https://host:443', host: 'host', port: 443, secure: true },
+    { url: 'http://[::1]:80', host: '[::1]', hostname: '::1', port: 80 },
+    { url: 'http://host:81', host: 'host:81', port: 81, secure: false },
+  ])('resolveEndpoint addresses a bucket of $url in path style', async (expected) => {
+    expect(await custom(expected.url)).toMatchObject(expected);
   });
 
   test.each(['', 'host:9000', 'ftp://host', 'http://user:word@host', 'http://host/?a=b'])(
-    'customEndpoint rejects "%s"',
-    (url) => {
-      expect(() => customEndpoint('b', url)).toThrow(/is not the address of a server/);
-      expect(() => customEndpoint('b', url)).not.toThrow(/word/);
+    'resolveEndpoint rejects "%s"',
+    async (url) => {
+      const { message } = (await custom(url).catch((error: unknown) => error as Error)) as Error;
+      expect(message).toMatch(/is not the address of a server/);
+      expect(message).not.toMatch(/word/);
     },
   );
 

@@ -1,8 +1,9 @@
 import { writeFileSync } from 'node:fs';
+import type http from 'node:http';
 import { join } from 'node:path';
 import type { UserError } from '../../../src/core/errors';
 import { openAgent, proxyFor } from '../../../src/s3/agent';
-import { readSettings } from '../../../src/s3/settings';
+import { readSettings } from '../../../src/s3/endpoint';
 import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
@@ -105,8 +106,16 @@ describe('readSettings', () => {
   });
 });
 
+function getThrown(work: () => unknown): UserError {
+  try {
+    throw new Error(`returned ${String(work())}`);
+  } catch (error) {
+    return error as UserError;
+  }
+}
+
 describe('openAgent', () => {
-  const open = (env: NodeJS.ProcessEnv, caFile?: string): ReturnType<typeof openAgent> =>
+  const open = (env: NodeJS.ProcessEnv, caFile?: string): http.Agent =>
     openAgent({ secure: true, connections: 1, idleTimeoutMs: 1000, caFile, env });
 
   test.each([
@@ -115,8 +124,8 @@ describe('openAgent', () => {
     ['https_proxy', 'user:hunter2@', /not the address of a proxy/],
     ['HTTPS_PROXY', 'http://user:hunter/2@proxy:8080', /not the address of a proxy/],
     ['https_proxy', 'socks5://user:hunter2@proxy:1080', /has the scheme socks5; allowed: http, https/],
-  ])('rejects %s=%s and does not show the password', async (variable, value, message) => {
-    const error = (await open({ [variable]: value }).catch((error: unknown) => error)) as UserError;
+  ])('rejects %s=%s and does not show the password', (variable, value, message) => {
+    const error = getThrown(() => open({ [variable]: value }));
     const text = `${error.message}\n${error.hint}`;
     expect(text).toMatch(message);
     expect(text).toMatch(new RegExp(`^${variable} `));
@@ -124,8 +133,8 @@ describe('openAgent', () => {
     expect(error.cause).toBeUndefined();
   });
 
-  test.each([join(scratch.directory, 'missing.pem'), config])('rejects the certificates in %s', async (file) => {
-    await expect(open({}, file)).rejects.toThrow(`cannot read the certificates in ${file}`);
+  test.each([join(scratch.directory, 'missing.pem'), config])('rejects the certificates in %s', (file) => {
+    expect(() => open({}, file)).toThrow(`cannot read the certificates in ${file}`);
   });
 
   test('proxyFor accepts the addresses of a proxy', () => {
@@ -134,7 +143,7 @@ describe('openAgent', () => {
       ['proxy:3128', 'http://proxy:3128/'],
       ['http://u:p%23@[::1]:3128/', 'http://u:p%23@[::1]:3128/'],
     ]) {
-      expect(proxyFor('host', 443, { HTTPS_PROXY: text })?.href).toBe(href);
+      expect(proxyFor('host', 443, { HTTPS_PROXY: text })?.url.href).toBe(href);
     }
   });
 });

@@ -179,7 +179,6 @@ describe('an internal load balancer', () => {
       apiVersion: 'v1',
       kind: 'Service',
       metadata: {
-        name: 'triton-internal',
         namespace: 'triton',
         labels: LABELS,
         annotations: {
