@@ -70,7 +70,11 @@ function clusterItems({ cluster }: Settings): CostItem[] {
   ].filter(({ usdPerMonth }) => usdPerMonth > 0);
 }
 
-/** Replicas fill the pools in their order. Replicas that no pool has room for stay pending, and cost nothing. */
+/**
+ * Replicas fill the pools in their order. Karpenter treats the preference of the replicas for different nodes as a
+ * requirement until the pool is at its limit (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), so
+ * it starts one node for each replica. Replicas that no pool has room for stay pending, and cost nothing.
+ */
 function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod, autoscaling, replicas } }: Settings): CostItem[] {
   if (gpusPerPod === 0) return [];
   let waiting = autoscaling?.minReplicas ?? replicas;
@@ -81,8 +85,9 @@ function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod, autoscaling, rep
       .sort((a, b) => price(a) - price(b));
     if (type === undefined) return [];
     const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
+    const started = pool.mechanism === 'managed-node-group' ? Math.ceil(waiting / podsPerNode) : waiting;
     const { fewest, most } = getNodes(pool, type);
-    const nodes = Math.min(Math.max(Math.ceil(waiting / podsPerNode), fewest), most);
+    const nodes = Math.min(Math.max(started, fewest), most);
     waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
   });

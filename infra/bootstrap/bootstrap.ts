@@ -47,6 +47,8 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
     description: `State of triton-${stack}, and the secrets in it`,
     accountId,
     region,
+    // The roles of CI may change keys with the tag of their stack, and give this tag only to keys without a tag `stack`.
+    tags: { stack: `${stack}-state` },
     protect: true,
   });
   const bucket = createStateBucket(key);

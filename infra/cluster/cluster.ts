@@ -306,6 +306,17 @@ function allowTags(name: string, region: string, role: iam.Role): pulumi.Resourc
       },
     },
   };
+  // Nodes add network interfaces when their pods need more addresses than the first one has.
+  const interfaces: PolicyStatement = {
+    Sid: 'TagNetworkInterfaces',
+    Effect: 'Allow',
+    Action: 'ec2:CreateNetworkInterface',
+    Resource: arn('ec2', 'network-interface/*'),
+    Condition: {
+      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
+      StringLike: { 'aws:RequestTag/eks:kubernetes-cni-node-name': '*' },
+    },
+  };
   const parts = [
     arn('ec2', 'security-group/*'),
     ...LOAD_BALANCER_PARTS.map((kind) => arn('elasticloadbalancing', `${kind}/*`)),
@@ -333,7 +344,7 @@ function allowTags(name: string, region: string, role: iam.Role): pulumi.Resourc
   const ofRole = { parent: role };
   const make = (what: string, statements: PolicyStatement[]): iam.RolePolicy =>
     new iam.RolePolicy(`${name}-${what}-tags`, { role: role.id, policy: policyDocument(statements) }, ofRole);
-  return [make('node', [nodes]), make('load-balancer', loadBalancers)];
+  return [make('node', [nodes, interfaces]), make('load-balancer', loadBalancers)];
 }
 
 /**

@@ -159,7 +159,6 @@ export const EXAMPLES: Readonly<Record<string, unknown>> = {
   gpusPerPod: 2,
   image: 'nvcr.io/nvidia/tritonserver:26.10-py3',
   ingress: { host: 'triton.example.com', tlsSecretName: 'triton-tls', annotations: { 'example.com/auth': 'basic' } },
-  ingressOidcClientSecret: 'a-secret-of-the-provider',
   instanceTypeFacts: [],
   instanceTypes: ['g6.xlarge'],
   keyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0123abcd',

@@ -59,16 +59,7 @@ const tritonServer = component({
   description:
     'A Triton Deployment that serves a model repository in S3, with its Service, probes, policies and monitoring.',
   fields: TRITON_SERVER_FIELDS,
-  late: [
-    'modelRepository',
-    'region',
-    'roleArn',
-    's3Endpoint',
-    's3AccessKeyId',
-    's3SecretAccessKey',
-    'environment',
-    'ingressOidcClientSecret',
-  ],
+  late: ['modelRepository', 'region', 'roleArn', 's3Endpoint', 's3AccessKeyId', 's3SecretAccessKey', 'environment'],
   outputs: {
     namespace: output('Namespace of the replicas.'),
     podSelector: output('Label selector of the pods, in the format of kubectl.'),
@@ -78,11 +69,9 @@ const tritonServer = component({
   prepare: ({ name, values, late, secret }, problems) => {
     const credentials = getCredentials(late, problems);
     const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
-    const { ingressOidcClientSecret } = late;
     const { namespace = name, protect } = values;
-    const secrets = { environment, ingressOidcClientSecret };
     const settings = tritonSettings(
-      { ...DEFAULTS, ...values, ...secrets, namespace, protect, cluster: 'existing' },
+      { ...DEFAULTS, ...values, environment, namespace, protect, cluster: 'existing' },
       secret,
       problems,
       name,

@@ -97,7 +97,7 @@ const CLUSTER_FIELDS = {
     kind: 'string',
     check: versionFault,
     allowed: ALLOWED_VERSIONS,
-    default: '1.35',
+    default: '1.36',
     description:
       'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible. The preview warns of a version that this package does not know.',
   },

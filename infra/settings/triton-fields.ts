@@ -1,7 +1,5 @@
 import { TAINT_EFFECTS } from '../gpu/gpu-labels';
-import { ALERT_NAMES } from '../triton/monitoring/alert-names';
 import {
-  ALERT_SHARE_LIMITS,
   DEFAULTS,
   DRAIN_SECONDS,
   ERROR_RATE_LIMITS,
@@ -21,8 +19,6 @@ const describeDefaults = (defaults: Readonly<Record<string, string | number>>): 
 
 const integer = (limits: Limits, description: string) =>
   ({ kind: 'integer', ...limits, optional: true, description }) as const;
-const share = (description: string) =>
-  ({ kind: 'number', ...ALERT_SHARE_LIMITS, optional: true, description }) as const;
 const text = (description: string) => ({ kind: 'string', optional: true, description }) as const;
 const texts = (description: string) => ({ kind: 'stringArray', default: [], description }) as const;
 
@@ -144,7 +140,7 @@ export const TRITON_FIELDS = {
     choices: KINDS.exposure,
     default: 'cluster',
     description:
-      'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS and authentication. A change deletes the present load balancer or ingress, with its address.',
+      'Clients that can reach the replicas: those in the cluster, those in the VPC through a load balancer, or those of other networks through an ingress with TLS. A change deletes the present load balancer or ingress, with its address.',
   },
   clientCidrs: texts(
     'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
@@ -171,48 +167,14 @@ export const TRITON_FIELDS = {
       tlsSecretName: text(
         'Name of a Secret of type kubernetes.io/tls with the certificate, for other ingress controllers.',
       ),
-      trustStoreArn: text('ARN of the trust store that verifies the certificates of clients.'),
       annotations: {
         kind: 'stringMap',
         optional: true,
-        description: 'Annotations with which another ingress controller authenticates clients.',
-      },
-      jwt: {
-        kind: 'object',
-        optional: true,
-        fields: {
-          issuer: { kind: 'string', description: 'URL of the issuer.' },
-          jwksEndpoint: { kind: 'string', description: "URL of the issuer's public keys." },
-          audience: {
-            kind: 'string',
-            pattern: /^.{1,256}$/,
-            allowed: 'a text of at most 256 characters',
-            description: 'Claim aud of the tokens, which must be a text, not a list.',
-          },
-        },
-        description: 'Programs authenticate with a JSON web token of this issuer and audience.',
-      },
-      oidc: {
-        kind: 'object',
-        optional: true,
-        fields: {
-          issuer: { kind: 'string', description: 'URL of the issuer.' },
-          authorizationEndpoint: { kind: 'string', description: 'URL of the authorization endpoint.' },
-          tokenEndpoint: { kind: 'string', description: 'URL of the token endpoint.' },
-          userInfoEndpoint: { kind: 'string', description: 'URL of the user info endpoint.' },
-          clientId: { kind: 'string', description: 'Client id; ingressOidcClientSecret is its secret.' },
-        },
-        description: 'People authenticate by OpenID Connect.',
+        description: 'Further annotations, such as those with which the controller authenticates clients.',
       },
     },
     description:
-      'Ingress for the exposure ingress. Requires host, one of certificateArn and tlsSecretName, and one of trustStoreArn, jwt, oidc and annotations.',
-  },
-  ingressOidcClientSecret: {
-    kind: 'string',
-    optional: true,
-    secret: true,
-    description: 'Client secret for ingress.oidc.',
+      'Ingress for the exposure ingress. Requires host, one of certificateArn and tlsSecretName, and annotations that authenticate clients with tlsSecretName or the scheme internet-facing.',
   },
   clientNamespaces: texts('Namespaces whose pods may send requests, in addition to the namespace of the replicas.'),
   monitoringNamespace: {
@@ -282,37 +244,6 @@ export const TRITON_FIELDS = {
       runbookUrl: text(
         'Address of docs/runbook.md where on-call people can read it. Each alert links to its section. Empty: the path docs/runbook.md, which is no link.',
       ),
-      disabledAlerts: {
-        kind: 'stringArray',
-        choices: ALERT_NAMES,
-        optional: true,
-        description: 'Names of alerts that are not created.',
-      },
-      alertThresholds: {
-        kind: 'object',
-        optional: true,
-        fields: {
-          failureShare: share('TritonRequestsFailing, TritonRequestsCanceled: share of the requests to a model.'),
-          memoryShare: share('TritonMemoryHigh: share of the memory limit of a container.'),
-          capacityShare: share('TritonCapacityLow: share of the desired replicas that are available.'),
-          queueMilliseconds: integer(
-            LIMITS.monitoring.alertThresholds.queueMilliseconds,
-            'TritonQueueLong: mean time in the queue of a model, in milliseconds.',
-          ),
-        },
-        description: `Limits that alerts compare with. Defaults: ${describeDefaults(DEFAULTS.alertThresholds)}, queueMilliseconds four times that of autoscaling.`,
-      },
-      alertForSeconds: {
-        kind: 'object',
-        optional: true,
-        fields: Object.fromEntries(
-          Object.entries(LIMITS.monitoring.alertForSeconds).map(([name, limits]) => [
-            name,
-            integer(limits, `Seconds for which the condition of ${name} must hold before it fires.`),
-          ]),
-        ),
-        description: 'Alerts that must hold for another time than their default before they fire, in seconds.',
-      },
     },
     description: `Objects for the Prometheus operator and Grafana. If one member is set, serviceMonitor, alerts and dashboard are true by default, and scrapeSeconds is ${DEFAULTS.scrapeSeconds}. Empty: none of these objects.`,
   },

@@ -1,6 +1,6 @@
 import * as pulumi from '@pulumi/pulumi';
 import { ProblemList } from '../../src/core/problems';
-import type { Exposure, IngressAuthentication, IngressTls } from '../triton/args';
+import type { Exposure, IngressTls } from '../triton/args';
 import { addProblems } from '../triton/validate';
 import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
@@ -12,9 +12,8 @@ import type { TritonSettings } from './types';
 export const COMPONENT_NAME = 'triton';
 
 /** What decides about TritonServer in a stack file, or in a program, whose values may be outputs. */
-type TritonValues = Omit<ConfigValues, 'environment' | 'protect' | 'ingressOidcClientSecret'> & {
+type TritonValues = Omit<ConfigValues, 'environment' | 'protect'> & {
   environment: Record<string, pulumi.Input<string>>;
-  ingressOidcClientSecret?: pulumi.Input<string>;
   protect?: boolean;
 };
 
@@ -73,7 +72,7 @@ const KEYS: Readonly<Record<string, string>> = {
   'exposure.controllerCidrs': 'loadBalancerCidrs',
   'exposure.host': 'ingress.host',
   'exposure.tls': 'ingress',
-  'exposure.authentication.annotations': 'ingress.annotations',
+  'exposure.annotations': 'ingress.annotations',
 };
 
 /** Applies TritonServer's own rules, so that their problems are reported together with all others. */
@@ -92,7 +91,7 @@ function checkOptions(name: string, settings: TritonSettings, problems: ProblemL
 function loadBalancerSubnets({ vpcCidr, availabilityZones, ingress: asked }: TritonValues): string[] {
   try {
     const ranges = subnetRanges(vpcCidr, availabilityZones);
-    return asked?.scheme === 'internet-facing' && asked.annotations === undefined ? ranges.public : ranges.private;
+    return asked?.scheme === 'internet-facing' && asked.tlsSecretName === undefined ? ranges.public : ranges.private;
   } catch {
     // Reported for vpcCidr.
     return [vpcCidr];
@@ -138,7 +137,7 @@ function ingress(values: TritonValues, controllerCidrs: string[], problems: Prob
   const { ingress: asked, clientCidrs } = values;
   if (asked === undefined) {
     problems.add('ingress', 'is missing, but exposure is ingress', {
-      hint: 'set at least host, a certificate and one way to authenticate',
+      hint: 'set at least host and a certificate',
     });
     return { kind: 'cluster' };
   }
@@ -146,23 +145,16 @@ function ingress(values: TritonValues, controllerCidrs: string[], problems: Prob
     ...(asked.certificateArn === undefined ? [] : [{ kind: 'acm', certificateArn: asked.certificateArn } as const]),
     ...(asked.tlsSecretName === undefined ? [] : [{ kind: 'secret', secretName: asked.tlsSecretName } as const]),
   ];
-  const ways = waysToAuthenticate(values, problems);
   if (tls.length !== 1) {
     problems.add('ingress', `has ${tls.length} certificates`, { allowed: 'one of certificateArn, tlsSecretName' });
   }
-  if (ways.length !== 1) {
-    problems.add('ingress', `has ${ways.length} ways to authenticate`, {
-      allowed: 'one of trustStoreArn, jwt, oidc, annotations',
-    });
-  }
   const [certificate] = tls;
-  const [authentication] = ways;
-  if (certificate === undefined || authentication === undefined) return { kind: 'cluster' };
+  if (certificate === undefined) return { kind: 'cluster' };
   return {
     kind: 'ingress',
     host: asked.host,
     tls: certificate,
-    authentication,
+    annotations: asked.annotations,
     controllerCidrs,
     // Auto Mode includes the ingress controller, but no IngressClass for it.
     createAutoModeClass:
@@ -173,20 +165,4 @@ function ingress(values: TritonValues, controllerCidrs: string[], problems: Prob
     scheme: asked.scheme,
     clientCidrs: orUndefined(clientCidrs),
   };
-}
-
-function waysToAuthenticate(values: TritonValues, problems: ProblemList): IngressAuthentication[] {
-  const { trustStoreArn, jwt, oidc, annotations } = values.ingress ?? {};
-  const secret = values.ingressOidcClientSecret;
-  if ((oidc === undefined) !== (secret === undefined)) {
-    problems.add(oidc === undefined ? 'ingress.oidc' : 'ingressOidcClientSecret', 'is missing', {
-      allowed: 'ingress.oidc and ingressOidcClientSecret together, or neither',
-    });
-  }
-  return [
-    ...(trustStoreArn === undefined ? [] : [{ kind: 'mutual-tls', trustStoreArn } as const]),
-    ...(jwt === undefined ? [] : [{ kind: 'jwt', ...jwt } as const]),
-    ...(oidc === undefined ? [] : [{ kind: 'oidc', ...oidc, clientSecret: pulumi.secret(secret ?? '') } as const]),
-    ...(annotations === undefined ? [] : [{ kind: 'annotations', annotations } as const]),
-  ];
 }

@@ -10,6 +10,8 @@ export interface EncryptionKeyArgs {
   region: string;
   /** Further statements of the key policy, for AWS services that use the key themselves. Default: none. */
   statements?: PolicyStatement[];
+  /** Additional tags of the key. Default: none. */
+  tags?: Record<string, string>;
   /** Pulumi refuses to delete the key, because the data that it encrypted would be lost. Default: the option of the component. */
   protect?: boolean;
 }
@@ -30,6 +32,7 @@ export class EncryptionKey extends pulumi.ComponentResource {
         description: args.description,
         enableKeyRotation: true,
         deletionWindowInDays: DELETION_DAYS,
+        ...(args.tags === undefined ? {} : { tags: args.tags }),
         policy: policyDocument([
           {
             // Delegates access control to the account's IAM policies. Without this statement the key could never be

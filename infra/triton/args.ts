@@ -1,6 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { TaintEffect } from '../gpu/gpu-labels';
-import type { AlertName } from './monitoring/alert-names';
 
 /** How the agents authenticate to the bucket. */
 export type RepositoryCredentials =
@@ -114,11 +113,15 @@ export type Exposure =
       loadBalancerClass?: string;
     }
   | {
-      /** HTTP with TLS and authentication. Only inference, metadata and health, not the model control API. */
+      /** HTTP with TLS. Only inference, metadata and health, not the model control API. */
       kind: 'ingress';
       host: string;
       tls: IngressTls;
-      authentication: IngressAuthentication;
+      /**
+       * Further annotations for the controller, such as those with which it authenticates clients. Required with a Secret
+       * and with an address on the internet.
+       */
+      annotations?: Record<string, pulumi.Input<string>>;
       /** CIDRs of the ingress controller: the subnets of its load balancer, or the VPC. */
       controllerCidrs: pulumi.Input<pulumi.Input<string>[]>;
       /** IngressClass. Default: alb. */
@@ -143,39 +146,6 @@ export type IngressTls =
       /** A Secret of type kubernetes.io/tls in the namespace. */
       kind: 'secret';
       secretName: pulumi.Input<string>;
-    };
-
-export type IngressAuthentication =
-  | {
-      /** Clients present a certificate. For programs, with a controller of AWS. */
-      kind: 'mutual-tls';
-      /** Trust store of the load balancer with the certificate authority of the clients. */
-      trustStoreArn: pulumi.Input<string>;
-    }
-  | {
-      /** Clients send a token (`Authorization: Bearer ...`). For programs, with AWS Load Balancer Controller 2.16 or newer. */
-      kind: 'jwt';
-      issuer: string;
-      /** Address of the issuer's public keys. */
-      jwksEndpoint: string;
-      /** Claim `aud` of the tokens. Without it, a token for any other service of the issuer would be accepted. */
-      audience: string;
-    }
-  | {
-      /** People sign in with an OpenID Connect provider. With a controller of AWS. */
-      kind: 'oidc';
-      issuer: string;
-      authorizationEndpoint: string;
-      tokenEndpoint: string;
-      userInfoEndpoint: string;
-      clientId: pulumi.Input<string>;
-      /** Kept in a Secret. */
-      clientSecret: pulumi.Input<string>;
-    }
-  | {
-      /** Annotations with which another controller authenticates clients. */
-      kind: 'annotations';
-      annotations: Record<string, pulumi.Input<string>>;
     };
 
 /** Peers that may open connections to the pods. All others are rejected. */
@@ -245,24 +215,6 @@ export interface MonitoringArgs {
    * docs/runbook.md, which is no link.
    */
   runbookUrl?: string;
-  /** Alerts that are not created. Default: none. */
-  disabledAlerts?: AlertName[];
-  /** Limits that alerts compare with. */
-  alertThresholds?: AlertThresholds;
-  /** Seconds for which the condition of an alert must hold before it fires. Default: that of each alert. */
-  alertForSeconds?: Partial<Record<AlertName, number>>;
-}
-
-/** Limits that alerts compare with. */
-export interface AlertThresholds {
-  /** TritonRequestsFailing, TritonRequestsCanceled: share of the requests to a model. Default: 0.01. */
-  failureShare?: number;
-  /** TritonMemoryHigh: share of the memory limit of a container. Default: 0.9. */
-  memoryShare?: number;
-  /** TritonCapacityLow: share of the desired replicas that are available. Default: 0.5. */
-  capacityShare?: number;
-  /** TritonQueueLong: mean time in the queue of a model. Default: four times queueMilliseconds of autoscaling. */
-  queueMilliseconds?: number;
 }
 
 /**

@@ -1,13 +1,11 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { createRoleBinding } from './publisher-access';
-import type { Exposure, IngressAuthentication } from './args';
-import { DEFAULTS } from './limits';
+import type { Exposure } from './args';
+import { ALB, DEFAULTS } from './limits';
 import { tagsAnnotation, type Tags } from './load-balancer-tags';
 import { labels } from './names';
 import type { ComponentContext } from './names';
-import { createSecret } from './secrets';
 import { rolloutTimeouts } from './timeouts';
 
 type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
@@ -24,8 +22,6 @@ const PATHS = [
   { path: '/v2/models', pathType: 'Prefix' },
 ];
 
-const ALB = 'alb.ingress.kubernetes.io';
-
 /** TLS 1.3 and 1.2, as AWS recommends. */
 const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
 
@@ -35,7 +31,7 @@ const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
  */
 const IDLE_SECONDS = 300;
 
-/** Creates an Ingress with TLS and authentication, for HTTP clients outside the cluster. Returns its address. */
+/** Creates an Ingress with TLS, for HTTP clients outside the cluster. Returns its address. */
 export function createIngress(part: ComponentContext, exposure: IngressExposure): pulumi.Output<string> {
   const { settings, namespace, options } = part;
   const { name } = settings;
@@ -101,76 +97,21 @@ function classTags(tags: Tags): { tags?: { key: string; value: string }[] } {
 }
 
 function annotations(part: ComponentContext, exposure: IngressExposure): Annotations {
-  const { authentication, tls } = exposure;
-  if (authentication.kind === 'annotations') return authentication.annotations;
+  const { annotations: given = {}, tls } = exposure;
+  if (tls.kind === 'secret') return given;
   return {
-    [`${ALB}/scheme`]: exposure.scheme ?? DEFAULTS.ingress.scheme,
     [`${ALB}/target-type`]: 'ip',
     [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
     [`${ALB}/ssl-policy`]: TLS_POLICY,
-    ...(tls.kind === 'acm' ? { [`${ALB}/certificate-arn`]: tls.certificateArn } : {}),
+    [`${ALB}/certificate-arn`]: tls.certificateArn,
     ...(exposure.clientCidrs === undefined ? {} : { [`${ALB}/inbound-cidrs`]: exposure.clientCidrs.join(',') }),
     [`${ALB}/healthcheck-path`]: '/v2/health/ready',
     [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${part.settings.shutdown.drainSeconds}`,
     [`${ALB}/load-balancer-attributes`]: `idle_timeout.timeout_seconds=${IDLE_SECONDS}`,
     // A class of Auto Mode has the tags in its parameters.
     ...(exposure.createAutoModeClass === true ? {} : tagsAnnotation(`${ALB}/tags`, part.settings.loadBalancerTags)),
-    ...authenticationAnnotations(part, authentication),
+    ...given,
+    // Last, because validate.ts requires authentication according to the scheme.
+    [`${ALB}/scheme`]: exposure.scheme ?? DEFAULTS.ingress.scheme,
   };
-}
-
-function authenticationAnnotations(
-  part: ComponentContext,
-  authentication: Exclude<IngressAuthentication, { kind: 'annotations' }>,
-): Annotations {
-  switch (authentication.kind) {
-    case 'mutual-tls':
-      return {
-        [`${ALB}/mutual-authentication`]: pulumi.jsonStringify([
-          { port: 443, mode: 'verify', trustStore: authentication.trustStoreArn },
-        ]),
-      };
-    case 'jwt':
-      return {
-        [`${ALB}/jwt-validation`]: JSON.stringify({
-          jwksEndpoint: authentication.jwksEndpoint,
-          issuer: authentication.issuer,
-          // https://docs.aws.amazon.com/elasticloadbalancing/latest/APIReference/API_JwtValidationActionAdditionalClaim.html
-          // (read 2026-11-26).
-          additionalClaims: [{ name: 'aud', format: 'single-string', values: [authentication.audience] }],
-        }),
-      };
-    case 'oidc': {
-      const { issuer, authorizationEndpoint, tokenEndpoint, userInfoEndpoint } = authentication;
-      const secretName = createOidcSecret(part, authentication);
-      return {
-        [`${ALB}/auth-type`]: 'oidc',
-        [`${ALB}/auth-on-unauthenticated-request`]: 'authenticate',
-        [`${ALB}/auth-idp-oidc`]: pulumi.jsonStringify({
-          issuer,
-          authorizationEndpoint,
-          tokenEndpoint,
-          userInfoEndpoint,
-          secretName,
-        }),
-      };
-    }
-    default:
-      return authentication satisfies never;
-  }
-}
-
-/**
- * Creates the Secret with the client's credentials and lets the controller read it: EKS Auto Mode's controller may not
- * read Secrets by default.
- */
-function createOidcSecret(
-  part: ComponentContext,
-  { clientId, clientSecret }: Extract<IngressAuthentication, { kind: 'oidc' }>,
-): pulumi.Output<string> {
-  const secretName = createSecret(part, 'oidc', { clientID: clientId, clientSecret });
-  createRoleBinding(part, 'oidc', 'eks:managed', [
-    { apiGroups: [''], resources: ['secrets'], resourceNames: [secretName], verbs: ['get'] },
-  ]);
-  return secretName;
 }

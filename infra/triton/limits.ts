@@ -1,5 +1,4 @@
 import type { TritonOptions, TritonServerArgs } from './args';
-import { ALERT_NAMES } from './monitoring/alert-names';
 
 /** The range of a whole number, in the unit of the setting. */
 export interface Limits {
@@ -44,17 +43,12 @@ export const LIMITS = {
   monitoring: {
     // A scrape may take 10 s.
     scrapeSeconds: limits(10, 300),
-    alertThresholds: { queueMilliseconds: limits(1, 600_000) },
-    alertForSeconds: Object.fromEntries(ALERT_NAMES.map((name) => [name, limits(0, DAY_SECONDS)])),
   },
   slo: { p99Milliseconds: limits(1, 600_000) },
 } as const satisfies LimitsOf<TritonOptions>;
 
 /** Limits of slo.errorRate. A page needs 14.4 times this share of the requests, so it must be less than 1/14.4. */
 export const ERROR_RATE_LIMITS = limits(0.00001, 0.05);
-
-/** Limits of the shares in monitoring.alertThresholds. */
-export const ALERT_SHARE_LIMITS = limits(0.0001, 1);
 
 /** Limits of tracing.sampleRate. */
 export const SAMPLE_RATE_LIMITS = limits(0, 1);
@@ -79,6 +73,14 @@ export const DRAIN_SECONDS = { cluster: 15, ingress: 30, 'internal-load-balancer
   number
 >;
 
+/** Prefix of the annotations of AWS's ingress controllers. */
+export const ALB = 'alb.ingress.kubernetes.io';
+
+/** Annotations with which these controllers authenticate clients. */
+export const ALB_AUTHENTICATION = ['mutual-authentication', 'jwt-validation', 'auth-type'].map(
+  (name) => `${ALB}/${name}`,
+);
+
 /** Limits of the number of a TCP port. */
 export const PORT_LIMITS = limits(1, 65_535);
 
@@ -100,15 +102,6 @@ export const DEFAULTS = {
     scaleDownAfterSeconds: 600,
   },
   tracing: { sampleRate: 0 },
-  /** Without queueMilliseconds, which is four times that of autoscaling. */
-  alertThresholds: {
-    /** Share of failed requests above which an operator must investigate. */
-    failureShare: 0.01,
-    /** Share of its memory limit above which the kernel may soon kill a process of a container. */
-    memoryShare: 0.9,
-    /** Share of the desired replicas below which requests are about to fail. */
-    capacityShare: 0.5,
-  },
   /** Also used without monitoring, for other scrapers. */
   scrapeSeconds: 15,
   /** A path, because this package does not know where its repository is hosted. */

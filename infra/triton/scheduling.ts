@@ -26,6 +26,7 @@ export function scheduling(
     affinity: {
       podAntiAffinity: {
         // Preferred, not required: if the only node has several GPUs, two pods on this node are better than one pod.
+        // Karpenter starts a node for each pod nevertheless, until the pool is at its limit.
         preferredDuringSchedulingIgnoredDuringExecution: [
           { weight: 100, podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: ofThisServer } },
         ],

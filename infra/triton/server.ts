@@ -108,7 +108,7 @@ function gateGroup(exposure: ResolvedTritonArgs['exposure']): string | undefined
     case 'ingress':
       if (exposure.createAutoModeClass === true) return autoMode;
       // With annotations of its user, it may be an ingress of any controller.
-      return exposure.authentication.kind === 'annotations' ? undefined : controller;
+      return exposure.tls.kind === 'secret' ? undefined : controller;
     default:
       return exposure satisfies never;
   }

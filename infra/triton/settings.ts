@@ -101,9 +101,6 @@ export function completeOptions(name: string, options: TritonOptions): CompleteO
       selectorLabels: { release: 'kube-prometheus-stack' },
       scrapeSeconds: DEFAULTS.scrapeSeconds,
       runbookUrl: DEFAULTS.runbookUrl,
-      disabledAlerts: [],
-      alertThresholds: {},
-      alertForSeconds: {},
       ...defined(monitoring),
     },
   };

@@ -7,7 +7,7 @@ import { isPinned } from './image';
 import { findTagProblem } from './load-balancer-tags';
 import { SLOWEST_SCRAPE_SECONDS } from './monitoring/latency';
 import {
-  ALERT_SHARE_LIMITS,
+  ALB_AUTHENTICATION,
   DEFAULTS,
   ERROR_RATE_LIMITS,
   KINDS,
@@ -218,34 +218,26 @@ function addresses({ network, exposure: exposed }: CompleteOptions, problems: Pr
   }
 }
 
-const CERTIFICATES = {
-  acm: 'a certificate of AWS Certificate Manager',
-  secret: 'the name of a Secret of type kubernetes.io/tls',
-} as const;
-
-/**
- * AWS's controllers need an ACM certificate and authenticate by themselves; other controllers need Secrets and
- * annotations.
- */
+/** Every client that reaches an ingress on the internet may use the GPUs, unless the controller authenticates clients. */
 function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList): void {
   if (exposed.kind !== 'ingress') return;
-  const { authentication, tls, host } = exposed;
+  const { annotations = {}, tls, host, scheme } = exposed;
   if (!host.split('.').every((label) => DNS_LABEL.test(label))) {
     problems.add('exposure.host', `is ${describe(host)}`, { allowed: 'a name such as triton.example.com' });
   }
-  const wanted = authentication.kind === 'annotations' ? 'secret' : 'acm';
-  if (tls.kind !== wanted) {
-    problems.add('exposure.tls', `has ${CERTIFICATES[tls.kind]}, but authentication is "${authentication.kind}"`, {
-      allowed: CERTIFICATES[wanted],
-    });
-  }
-  if (authentication.kind === 'annotations' && Object.keys(authentication.annotations).length === 0) {
-    problems.add('exposure.authentication.annotations', 'is empty, so every client would be admitted', {
+  if (tls.kind === 'secret' && Object.keys(annotations).length === 0) {
+    problems.add('exposure.annotations', 'is empty, so every client would be admitted', {
       hint: 'set the annotations with which the ingress controller authenticates clients',
     });
   }
-  if (authentication.kind === 'annotations' && exposed.clientCidrs !== undefined) {
-    problems.add('exposure.clientCidrs', 'has no effect with authentication "annotations"', {
+  if (tls.kind === 'acm' && scheme === 'internet-facing' && !ALB_AUTHENTICATION.some((key) => key in annotations)) {
+    problems.add('exposure.annotations', 'has no authentication, but the ingress is internet-facing', {
+      allowed: `one of ${ALB_AUTHENTICATION.join(', ')}`,
+      hint: 'add the annotation, or set scheme to internal',
+    });
+  }
+  if (tls.kind === 'secret' && exposed.clientCidrs !== undefined) {
+    problems.add('exposure.clientCidrs', 'has no effect on a controller other than that of AWS', {
       hint: 'remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
     });
   }
@@ -254,7 +246,7 @@ function exposure({ exposure: exposed }: CompleteOptions, problems: ProblemList)
 /** Without a load balancer, or with one of another controller, no tags are set. */
 function loadBalancerTags({ exposure: exposed, loadBalancerTags: tags }: CompleteOptions, problems: ProblemList): void {
   if (exposed.kind === 'cluster') return;
-  if (exposed.kind === 'ingress' && exposed.authentication.kind === 'annotations') return;
+  if (exposed.kind === 'ingress' && exposed.tls.kind === 'secret') return;
   for (const [key, value] of Object.entries(tags)) {
     const problem = findTagProblem(key, value);
     if (problem === undefined) continue;
@@ -276,10 +268,6 @@ function monitoring({ monitoring: watched }: CompleteOptions, problems: ProblemL
     problems.add('monitoring.runbookUrl', `is ${describe(watched.runbookUrl)}`, {
       allowed: 'a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md',
     });
-  }
-  const { failureShare, memoryShare, capacityShare } = watched.alertThresholds;
-  for (const [name, share] of Object.entries({ failureShare, memoryShare, capacityShare })) {
-    checkFraction(`monitoring.alertThresholds.${name}`, share, ALERT_SHARE_LIMITS, problems);
   }
 }
 

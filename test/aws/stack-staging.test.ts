@@ -1,4 +1,4 @@
-import { deletions, expectInOrder, expectPolicyPackPassed } from '../support/aws-stack';
+import { deletions, expectInOrder, expectPolicyPackPassed, refusedRequests } from '../support/aws-stack';
 import { describeAwsStack, PACK, STEP_MS } from '../support/aws-stack-tests';
 import { leftovers } from '../support/moto';
 
@@ -28,6 +28,7 @@ describeAwsStack('staging', MUTANT, (made) => {
     'destroy deletes Triton, nodes, cluster and network in this order, and leaves only the provider of publishers',
     async () => {
       const { stack, moto } = made();
+      refusedRequests(made(), 'deploy', 'old');
       expectInOrder(deletions(await stack.destroy()), [
         /:Deployment /,
         /:NodePool /,
@@ -37,6 +38,7 @@ describeAwsStack('staging', MUTANT, (made) => {
         /:Vpc /,
       ]);
       expect(await stack.resources()).toEqual([]);
+      expect(refusedRequests(made(), 'deploy', 'old')).toEqual([]);
       // Other stacks and repositories of the account use it.
       expect(await leftovers(moto)).toEqual([expect.stringContaining('/token.actions.githubusercontent.com')]);
     },

@@ -5,18 +5,11 @@ import { gpuOf, ofModel, ofObject, OTHER, POD, requests, type Series, settingsOf
 const deployment = (of: Record<string, string> = {}): Series[] =>
   ofObject('deployment', 'triton', {
     status_replicas_available: '2x400',
-    status_replicas_updated: '2x400',
     spec_replicas: '2x400',
     created: '-1000000x400',
     metadata_generation: '3x400',
     ...of,
   });
-
-/** Whether a condition of the Deployment has a status. */
-const condition = (name: 'Progressing' | 'ReplicaFailure', status: boolean, values: string): Series => ({
-  series: `kube_deployment_status_condition{namespace="triton",deployment="triton",condition="${name}",status="${status}"}`,
-  values,
-});
 
 /** A model whose series end after 30 minutes. */
 const gone = (pod: string, model: string): Series[] => [
@@ -41,25 +34,6 @@ const memory = (used: string, id = 'a'): Series[] => [
   ofPod('container_resource_limits', POD, '8e9x400', ',container="triton",resource="memory"'),
   ofPod('container_resource_limits', POD, '4x400', ',container="triton",resource="cpu"'),
 ];
-
-const autoscaler = (current: string, maximum: string): Series[] =>
-  ofObject('horizontalpodautoscaler', 'keda-hpa-triton', {
-    status_current_replicas: current,
-    spec_max_replicas: maximum,
-  });
-
-/** Whether the HorizontalPodAutoscaler can compute a number of replicas. */
-const scalingInactive = (values: string): Series => ({
-  series:
-    'kube_horizontalpodautoscaler_status_condition{namespace="triton",horizontalpodautoscaler="keda-hpa-triton",condition="ScalingActive",status="false"}',
-  values,
-});
-
-/** Failed queries of KEDA, which Prometheus scrapes in the namespace keda. */
-const kedaErrors = (values: string, labels = 'namespace="keda",exported_namespace="triton"'): Series => ({
-  series: `keda_scaled_object_errors_total{${labels},scaledObject="triton"}`,
-  values,
-});
 
 const serving = (pod: string): Series[] => [up(pod), ...requests(pod, 100, 5)];
 
@@ -173,33 +147,6 @@ const STORIES: Story[] = [
 
   // Missing replicas.
   {
-    story: 'a roll-out replaces twelve pods in place, one after the other',
-    alert: 'TritonReplicasMissing',
-    input: deployment({
-      spec_replicas: '12x400',
-      status_replicas_available: '11x288 12x400',
-      status_replicas_updated: '1x24 2x24 3x24 4x24 5x24 6x24 7x24 8x24 9x24 10x24 11x24 12x400',
-    }),
-    silent: [45, 60, 71, 90],
-  },
-  {
-    story: 'one of two pods is lost',
-    alert: 'TritonReplicasMissing',
-    input: [...deployment({ status_replicas_available: '1x400' }), condition('Progressing', false, '0x400')],
-    silent: [35],
-    fires: [45],
-  },
-  {
-    story: 'a roll-out is stuck',
-    alert: 'TritonReplicasMissing',
-    input: [
-      ...deployment({ status_replicas_available: '1x400', status_replicas_updated: '1x400' }),
-      condition('Progressing', false, '0x100 1x400'),
-    ],
-    silent: [20],
-    fires: [80],
-  },
-  {
     story: 'seven of eight pods are lost',
     alert: 'TritonCapacityLow',
     input: deployment({ spec_replicas: '8x400', status_replicas_available: '8x40 1x400' }),
@@ -226,19 +173,6 @@ const STORIES: Story[] = [
     silent: [35, 90],
   },
 
-  // Restarts.
-  {
-    story: 'a container is restarted twice within an hour',
-    alert: 'TritonRestarting',
-    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x400')],
-    silent: [25, 30, 60, 62, 65],
-  },
-  {
-    story: 'a container is restarted three times within an hour',
-    alert: 'TritonRestarting',
-    input: [ofPod('container_status_restarts_total', POD, '5x40 6x40 7x40 8x400')],
-    fires: [40],
-  },
   {
     story: 'a pod is evicted, because it filled its disk',
     alert: 'TritonReplicaEvicted',
@@ -340,15 +274,6 @@ const STORIES: Story[] = [
     fires: [60],
   },
   {
-    story: 'Kubernetes cannot create one of four pods',
-    alert: 'TritonReplicasMissing',
-    input: [
-      ...deployment({ spec_replicas: '4x400', status_replicas_available: '3x400', status_replicas_updated: '3x400' }),
-      condition('ReplicaFailure', true, '1x400'),
-    ],
-    fires: [60, 90],
-  },
-  {
     story: 'three requests to a quiet model fail',
     alert: 'TritonRequestsFailing',
     input: [successes('0x400'), failures('0x10 1x6 2x6 3x400', 'BACKEND')],
@@ -387,24 +312,6 @@ const STORIES: Story[] = [
     fires: [22, 60],
   },
 
-  // The maximum number of replicas.
-  {
-    story: 'both limits of the autoscaler are equal, and the load is low',
-    alert: 'TritonAtMaximumReplicas',
-    input: [...serving(POD), ...autoscaler('8x400', '8x400')],
-    silent: [20, 90],
-  },
-  {
-    story: 'the autoscaler keeps its maximum after a peak of six minutes',
-    alert: 'TritonAtMaximumReplicas',
-    input: [
-      up(POD),
-      ofModel('nv_inference_request_success', POD, '0+100x400'),
-      ofModel('nv_inference_queue_duration_us', POD, '0+20000000x24 480000000+500000x400'),
-      ...autoscaler('8x64 3x400', '8x400'),
-    ],
-    silent: [8, 15.5, 17, 30],
-  },
   {
     story: 'one replica sees no GPU',
     alert: 'TritonGpuMissing',
@@ -418,111 +325,6 @@ const STORIES: Story[] = [
     input: [up(POD), gpuOf(POD), up(OTHER, '0x400')],
     silent: [6, 60],
   },
-  {
-    story: 'the load exceeds the maximum',
-    alert: 'TritonAtMaximumReplicas',
-    input: [up(POD), ...requests(POD, 100, 80), ...autoscaler('8x400', '8x400')],
-    fires: [20],
-  },
-
-  // The autoscaler gets no answer.
-  {
-    story: 'the adapter of custom metrics stops',
-    alert: 'TritonAutoscalerFailing',
-    input: [...deployment(), scalingInactive('0x40 1x400')],
-    silent: [9, 15],
-    fires: [21, 60],
-  },
-  {
-    story: 'Prometheus gives KEDA no answer, and the fallback keeps the autoscaler active',
-    alert: 'TritonAutoscalerFailing',
-    input: [...deployment(), scalingInactive('0x400'), kedaErrors('0x40 1+2x400')],
-    silent: [9, 15],
-    fires: [21, 60],
-  },
-  {
-    story: 'Prometheus gives KEDA 2.20 no answer, which counts only requests during the fallback',
-    alert: 'TritonAutoscalerFailing',
-    input: [
-      ...deployment(),
-      kedaErrors('0x40 4x400'),
-      {
-        series:
-          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
-        values: '0+2x40 80x400',
-      },
-      {
-        series:
-          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="error"}',
-        values: '_x41 1+2x400',
-      },
-    ],
-    silent: [9, 15],
-    fires: [22, 60],
-  },
-  {
-    story: 'KEDA 2.20 queries a Prometheus that does not scrape the replicas, so answers are empty',
-    alert: 'TritonAutoscalerFailing',
-    input: [
-      ...deployment(),
-      ...serving(POD),
-      {
-        series:
-          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
-        values: '0+2x400',
-      },
-      {
-        series:
-          'keda_scaler_empty_upstream_responses_total{namespace="keda",exported_namespace="triton",scaledResource="triton",ignoreNullValues="false"}',
-        values: '0x40 1+2x400',
-      },
-    ],
-    silent: [9, 15],
-    fires: [21, 60],
-  },
-  {
-    story: 'Prometheus answers KEDA 2.20',
-    alert: 'TritonAutoscalerFailing',
-    input: [
-      ...deployment(),
-      {
-        series:
-          'keda_scaler_http_requests_total{namespace="keda",exported_namespace="triton",scaled_resource="triton",status_code="200"}',
-        values: '0+2x400',
-      },
-    ],
-    silent: [21, 60],
-  },
-  {
-    story: 'Prometheus keeps the namespace that KEDA reports',
-    alert: 'TritonAutoscalerFailing',
-    input: [...deployment(), kedaErrors('0+2x400', 'namespace="triton"')],
-    fires: [21],
-  },
-  {
-    story: 'one query of KEDA fails every hour, and queries of another server fail all the time',
-    alert: 'TritonAutoscalerFailing',
-    input: [
-      ...deployment(),
-      scalingInactive('0x400'),
-      kedaErrors('0x40 2x240 4x400'),
-      kedaErrors('0+2x400', 'namespace="keda",exported_namespace="vision"'),
-    ],
-    silent: [11, 21, 72, 85],
-  },
-  {
-    story: 'the stack has no replicas on purpose',
-    alert: 'TritonAutoscalerFailing',
-    input: [...deployment({ spec_replicas: '0x400' }), scalingInactive('1x400'), kedaErrors('0+2x400')],
-    silent: [21, 60],
-  },
-  {
-    story: 'a new server starts its first pods',
-    alert: 'TritonAutoscalerFailing',
-    input: [...deployment({ created: '0x400' }), kedaErrors('0+2x400')],
-    silent: [21, 30],
-    fires: [60],
-  },
 ];
 
-testStories('stories of alerts', { settings: settingsOf({ slo: undefined }) }, STORIES);
+testStories('stories of alerts', settingsOf({ slo: undefined }), '15s', STORIES);

@@ -7,7 +7,6 @@ import { SUMMARY_FLAGS } from '../../infra/triton/monitoring/latency';
 import { TritonServer } from '../../infra/triton/server';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { freePorts } from '../../src/local/process/ports';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { Authority } from '../support/authority';
 import { launchBrowser, openFile } from '../support/browser';
@@ -23,7 +22,6 @@ import { TestPrometheus, type RangeSeries } from '../support/prometheus';
 import { registered } from '../support/registered-stack';
 import { ARGS } from '../support/render';
 import { answeringProgram, writeRepository } from '../support/repository';
-import { firstCommands } from '../support/runbook';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
 import { until } from '../support/wait-for';
@@ -93,11 +91,10 @@ describeUnless(WHY_NOT, 'the autoscaling loop', () => {
     return found[0] as Manifest;
   };
 
-  /** What the commands of the runbook print, except the log of KEDA's pod, which is a process here. */
+  /** What the command in docs/operations.md prints. */
   const describeAutoscaler = async (): Promise<string> => {
-    const commands = firstCommands('TritonAutoscalerFailing').filter((command) => command.includes(' describe '));
-    expect(commands).toHaveLength(2);
-    const script = commands.join('\n').replaceAll('--context prod ', '');
+    const script = 'kubectl --namespace triton describe horizontalpodautoscaler,scaledobject';
+    expect(readFileSync(join(paths.root, 'docs', 'operations.md'), 'utf8')).toContain(`\n${script}\n`);
     const env = { ...process.env, KUBECONFIG: plane.access.kubeconfigFile() };
     return (await exec('bash', ['-euc', script], { env })).stdout;
   };
@@ -234,28 +231,9 @@ describeUnless(WHY_NOT, 'the autoscaling loop', () => {
   );
 
   test(
-    'TritonAutoscalerFailing is pending while Prometheus has another address than KEDA was given',
+    'without load and with Prometheus again, the pods go one by one, down to the minimum',
     async () => {
-      const [port] = await freePorts(1);
-      await prometheus.start(port);
-      await until(
-        'the alert is pending',
-        async () =>
-          (await prometheus.rules()).some(
-            ({ name, state }) => name === 'TritonAutoscalerFailing' && state === 'pending',
-          ),
-        LONG_MS,
-      );
-      expect(fleet.desired).toEqual([1, 2, 3]);
-      await prometheus.stop();
       await prometheus.start();
-    },
-    LONG_MS,
-  );
-
-  test(
-    'without load the pods go one by one, down to the minimum',
-    async () => {
       await until('one pod serves', () => fleet.serving.length === 1, LONG_MS);
       expect(fleet.desired).toEqual([1, 2, 3, 2, 1]);
     },

@@ -57,30 +57,13 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   'a load balancer': {
     exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.1.0.0/16'], loadBalancerCidrs: ['10.0.0.0/16'] },
   },
-  'an ingress, certificates': {
-    exposure: { ...INGRESS, authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:truststore' } },
-  },
-  'an ingress, people': {
-    exposure: {
-      ...INGRESS,
-      createAutoModeClass: true,
-      authentication: {
-        kind: 'oidc',
-        issuer: 'https://id.example.com',
-        authorizationEndpoint: 'https://id.example.com/authorize',
-        tokenEndpoint: 'https://id.example.com/token',
-        userInfoEndpoint: 'https://id.example.com/me',
-        clientId: 'id',
-        clientSecret: 'secret',
-      },
-    },
-  },
+  'an ingress': { exposure: { ...INGRESS, createAutoModeClass: true } },
   'an ingress of another controller': {
     exposure: {
       ...INGRESS,
       className: 'traefik',
       tls: { kind: 'secret', secretName: 'tls' },
-      authentication: { kind: 'annotations', annotations: { 'traefik.io/middleware': 'auth' } },
+      annotations: { 'traefik.io/middleware': 'auth' },
     },
   },
 };

@@ -99,7 +99,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('promtool accepts all rules in strict mode', async () => {
     const { stdout } = await tester.run('check', 'rules', '--lint=all', '--lint-fatal', tester.rules);
-    expect(stdout).toMatch(/SUCCESS: 29 rules found/);
+    expect(stdout).toMatch(/SUCCESS: 24 rules found/);
   });
 
   test('every query of the dashboard returns data', async () => {
@@ -113,7 +113,7 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
 
   test('no alert fires while two replicas answer quickly', async () => {
     const names = ruleGroups(settingsOf()).flatMap(({ rules: all }) => all.flatMap(({ alert }) => alert ?? []));
-    expect(names).toHaveLength(25);
+    expect(names).toHaveLength(20);
     const none = names.map((name) => alertTest(name as string, 90, []));
     expect(await check({ input_series: quiet, alert_rule_test: none })).toBe('');
   });
@@ -198,27 +198,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       expect(await fires('TritonDown', 3, [], expected)).toBe('');
     });
 
-    test('TritonReplicasMissing fires if a replica is missing longer than a pod takes to start', async () => {
-      const missing = replicas('2x400', '3x400');
-      const summary = 'triton has 2 available replicas, fewer than desired.';
-      expect(await fires('TritonReplicasMissing', 34, missing, [])).toBe('');
-      expect(await fires('TritonReplicasMissing', 37, missing, [{ summary }])).toBe('');
-    });
-
-    test.each(['container', 'init_container'])(
-      'TritonRestarting fires after more than two restarts per hour, only for Triton pods (%s)',
-      async (kind) => {
-        const restarts = (pod: string): Series => ({
-          series: `kube_pod_${kind}_status_restarts_total{namespace="triton",pod="${pod}"}`,
-          values: '0x40 1x40 2x40 3x40 4x400',
-        });
-        const summary = `The replica ${POD} was restarted 4 times within 60 minutes.`;
-        const input = [restarts(POD), restarts('triton-other-1')];
-        expect(await fires('TritonRestarting', 60, input, [{ pod: POD, summary }])).toBe('');
-        expect(await fires('TritonRestarting', 20, input, [])).toBe('');
-      },
-    );
-
     test('TritonMemoryHigh names the container', async () => {
       const memory = (bytes: string): Series[] => [
         ofContainer('container_memory_working_set_bytes', bytes),
@@ -228,16 +207,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       const expected = [{ pod: POD, container: 'triton', summary }];
       expect(await fires('TritonMemoryHigh', 6, memory('7.6e9x400'), expected)).toBe('');
       expect(await fires('TritonMemoryHigh', 6, memory('7.1e9x400'), [])).toBe('');
-    });
-
-    test('TritonUnschedulable fires for a pod that cannot be scheduled', async () => {
-      const input = [
-        { series: `kube_pod_status_unschedulable{namespace="triton",pod="${POD}"}`, values: '1x400' },
-        { series: `kube_pod_status_unschedulable{namespace="triton",pod="${OTHER}"}`, values: '0x400' },
-      ];
-      const summary = `No node has room for the pod ${POD}.`;
-      expect(await fires('TritonUnschedulable', 10, input, [])).toBe('');
-      expect(await fires('TritonUnschedulable', 16, input, [{ pod: POD, summary }])).toBe('');
     });
 
     test('TritonRequestsFailing fires if more than 1% of the requests fail', async () => {
@@ -268,15 +237,6 @@ describeUnless(whyNoGo(['promtool']), 'the rules', () => {
       const expected = [{ severity: 'critical', model: 'bert', pod: POD, summary }];
       expect(await fires('TritonRequestsStuck', 15, stuck, expected)).toBe('');
       expect(await fires('TritonRequestsStuck', 15, busy, [])).toBe('');
-    });
-
-    // The name that KEDA chooses, and the name of custom-metrics.
-    test.each(['keda-hpa-triton', 'triton'])('TritonAtMaximumReplicas fires at the maximum of %s', async (name) => {
-      const full = { status_current_replicas: '8x400', spec_max_replicas: '8x400' };
-      const input = [...requests(POD, 100, 80), ...ofObject('horizontalpodautoscaler', name, full)];
-      const summary = 'triton has had 8 replicas, its maximum, for 15 minutes, and needs more.';
-      const expected = [{ horizontalpodautoscaler: name, summary }];
-      expect(await fires('TritonAtMaximumReplicas', 16, input, expected)).toBe('');
     });
   });
 });

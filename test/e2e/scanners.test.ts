@@ -48,11 +48,6 @@ const STACKS: Readonly<Record<string, Scanned>> = {
       ingress: {
         host: 'triton.example.com',
         certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/1',
-        jwt: {
-          issuer: 'https://login.example.com',
-          jwksEndpoint: 'https://login.example.com/keys',
-          audience: 'triton',
-        },
       },
       publisherGroup: 'publishers',
     },

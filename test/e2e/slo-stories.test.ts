@@ -1,4 +1,3 @@
-import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
 import { failures, successes, testStories, type Story } from '../support/alert-stories';
 import { labels, ofModel, OTHER, POD, type Series, settingsOf } from '../support/series';
 
@@ -160,11 +159,9 @@ const STORIES: Story[] = [
   },
 ];
 
-const others = ALERT_NAMES.filter((name) => !name.includes('BudgetBurn'));
-
 testStories(
   'stories of objectives',
-  // Without the other alerts, promtool evaluates hours of these in seconds.
-  { settings: settingsOf({ monitoring: { disabledAlerts: others } }), interval: '30s' },
+  settingsOf(),
+  '30s',
   STORIES.map((story) => ({ ...story, input: story.input.map(everyHalfMinute) })),
 );

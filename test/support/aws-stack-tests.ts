@@ -1,4 +1,12 @@
-import { awsStack, expectNoChanges, expectPolicyPackPassed, HERE, whyNoAwsStack, type AwsStack } from './aws-stack';
+import {
+  awsStack,
+  expectNoChanges,
+  expectPolicyPackPassed,
+  HERE,
+  refusedRequests,
+  whyNoAwsStack,
+  type AwsStack,
+} from './aws-stack';
 import { describeUnless } from './describe-unless';
 import { PUBLISHER } from './publisher-settings';
 import { Scratch } from './temp-dir';
@@ -67,7 +75,24 @@ export function describeAwsStack(name: 'staging' | 'prod', mutant: Mutant, more:
       STEP_MS,
     );
 
-    test('a second up changes nothing, and refresh finds no drift', () => expectNoChanges(made.stack), STEP_MS);
+    test(
+      'the role deploy of CI may send each request of up, and a second up changes nothing, and refresh finds no drift',
+      async () => {
+        expect(refusedRequests(made, 'deploy', 'new')).toEqual([]);
+        await expectNoChanges(made.stack);
+        expect(refusedRequests(made, 'deploy', 'old')).toEqual([]);
+      },
+      STEP_MS,
+    );
+
+    test(
+      'the role preview of CI may send each request of the drift check',
+      async () => {
+        await made.stack.pulumi('preview', '--stack', made.stack.name, '--refresh', '--expect-no-changes');
+        expect(refusedRequests(made, 'preview', 'old')).toEqual([]);
+      },
+      STEP_MS,
+    );
 
     test(
       'the policy pack rejects a setting that violates a rule',

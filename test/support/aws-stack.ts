@@ -8,8 +8,12 @@ import { ControlPlane } from './control-plane';
 import { defineStubCrds } from './stub-crds';
 import { startConditionalProxy } from './conditional-proxy';
 import { defineKarpenterKinds, keepPoolsReady } from './karpenter';
+import { awsPermissionsFor } from './aws-requests';
+import { readCiPolicy } from './ci-policies';
+import { decide } from './iam';
 import { whyNoEngines } from './local-stack';
 import { askMoto, testMoto, type Moto } from './moto';
+import { startRecordingProxy, type RecordingProxy } from './recording-proxy';
 import type { Scratch } from './temp-dir';
 import { TestStack, type StackConfig } from './stack';
 
@@ -17,6 +21,8 @@ export interface AwsStack {
   plane: ControlPlane;
   moto: Moto;
   stack: TestStack;
+  /** Between the providers and the mock. */
+  tap: RecordingProxy;
 }
 
 const awsPlugin = () => findInstalledPlugin('aws', packageVersion('@pulumi/aws'));
@@ -80,8 +86,23 @@ export async function awsStack(
   };
   const gate = await startConditionalProxy(scratch, Number(new URL(plane.access.server).port), isPublic);
   const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
-  const options = { plugins: await awsPlugins(), config, env: moto.env };
-  return { plane, moto, stack: await TestStack.create(scratch, name, options) };
+  const tap = await startRecordingProxy(moto.endpoint);
+  scratch.defer(() => tap.stop());
+  const options = { plugins: await awsPlugins(), config, env: { ...moto.env, AWS_ENDPOINT_URL: tap.endpoint } };
+  return { plane, moto, tap, stack: await TestStack.create(scratch, name, options) };
+}
+
+/**
+ * The requests since the last call that a role of CI may not send. `new`: its keys were created a moment ago, so IAM does
+ * not know their tags yet.
+ */
+export function refusedRequests({ tap, stack }: AwsStack, role: 'deploy' | 'preview', age: 'new' | 'old'): string[] {
+  const at = { account: '123456789012', region: 'us-east-1', stack: stack.name, tagged: age === 'old' };
+  const policy = readCiPolicy(role, at);
+  const calls = tap.requests.splice(0).flatMap((request) => awsPermissionsFor(request, at));
+  if (calls.length === 0) throw new Error('no request of the provider was recorded');
+  const refused = calls.filter((call) => decide([policy], call) !== 'allowed');
+  return [...new Set(refused.map(({ action, resource }) => `${action} ${resource}`))].sort();
 }
 
 /** Expects that the output of a preview or an update reports a policy pack without violations. */

@@ -65,7 +65,7 @@ export interface RegisteredStack {
 export const MISSING_ISSUER = 'https://missing.example.com';
 
 const PROJECT = 'triton-serving';
-const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey', 'ingressOidcClientSecret'];
+const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey'];
 
 /** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
 export function getConfig(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {

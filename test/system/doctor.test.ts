@@ -303,23 +303,23 @@ const STATES: State[] = [
     finds: ['warning EKS version'],
     says: [
       /Kubernetes 1.34 is in extended support/,
-      /set kubernetesVersion to a version in standard support: 1.35, 1.33/,
+      /set kubernetesVersion to a version in standard support: 1.36, 1.35/,
     ],
   },
   {
     name: 'a Kubernetes version whose standard support ends soon',
     make: () => {
       const endOfStandardSupportDate = new Date(Date.now() + 10 * 86_400_000).toISOString().replace('Z', '+00:00');
-      return tellMoto('kubernetes-versions', JSON.stringify({ '1.35': { endOfStandardSupportDate } }));
+      return tellMoto('kubernetes-versions', JSON.stringify({ '1.36': { endOfStandardSupportDate } }));
     },
     finds: ['warning EKS version'],
-    says: [/standard support of Kubernetes 1.35 ends on \d{4}-\d\d-\d\d/],
+    says: [/standard support of Kubernetes 1.36 ends on \d{4}-\d\d-\d\d/],
   },
   {
     name: 'a Kubernetes version that EKS does not offer',
-    make: () => tellMoto('kubernetes-versions', '{"1.35": null}'),
+    make: () => tellMoto('kubernetes-versions', '{"1.36": null}'),
     finds: ['error EKS version'],
-    says: [/EKS does not offer Kubernetes 1.35/],
+    says: [/EKS does not offer Kubernetes 1.36/],
   },
   {
     name: 'a Kubernetes API that admits only the VPC that the stack creates',

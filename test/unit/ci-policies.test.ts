@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
+import { getCalls, PUBLISHER_PERMISSIONS } from '../support/aws-permissions';
+import { readCiPolicy } from '../support/ci-policies';
+import { decide } from '../support/iam';
 import { registeredStack } from '../support/registered-stack';
 import { PUBLISHER } from '../support/publisher-settings';
 
@@ -18,58 +21,22 @@ const read = (name: string): Statement[] =>
 const getActions = (statements: readonly Statement[]): string[] =>
   statements.filter(({ Effect }) => Effect === 'Allow').flatMap(({ Action = [] }) => Action);
 
-/** What making a resource asks for, by its type. */
-const CREATES: Readonly<Record<string, string>> = {
-  'aws:cloudwatch/logGroup:LogGroup': 'logs:CreateLogGroup',
-  'aws:ec2/defaultSecurityGroup:DefaultSecurityGroup': 'ec2:RevokeSecurityGroupIngress',
-  'aws:ec2/eip:Eip': 'ec2:AllocateAddress',
-  'aws:ec2/flowLog:FlowLog': 'ec2:CreateFlowLogs',
-  'aws:ec2/internetGateway:InternetGateway': 'ec2:AttachInternetGateway',
-  'aws:ec2/launchTemplate:LaunchTemplate': 'ec2:CreateLaunchTemplate',
-  'aws:ec2/natGateway:NatGateway': 'ec2:CreateNatGateway',
-  'aws:ec2/route:Route': 'ec2:CreateRoute',
-  'aws:ec2/routeTable:RouteTable': 'ec2:CreateRouteTable',
-  'aws:ec2/routeTableAssociation:RouteTableAssociation': 'ec2:AssociateRouteTable',
-  'aws:ec2/subnet:Subnet': 'ec2:CreateSubnet',
-  'aws:ec2/vpc:Vpc': 'ec2:CreateVpc',
-  'aws:ec2/vpcEndpoint:VpcEndpoint': 'ec2:CreateVpcEndpoint',
-  'aws:eks/accessEntry:AccessEntry': 'eks:CreateAccessEntry',
-  'aws:eks/accessPolicyAssociation:AccessPolicyAssociation': 'eks:AssociateAccessPolicy',
-  'aws:eks/addon:Addon': 'eks:CreateAddon',
-  'aws:eks/cluster:Cluster': 'eks:CreateCluster',
-  'aws:eks/nodeGroup:NodeGroup': 'eks:CreateNodegroup',
-  'aws:iam/openIdConnectProvider:OpenIdConnectProvider': 'iam:CreateOpenIDConnectProvider',
-  'aws:iam/role:Role': 'iam:CreateRole',
-  'aws:iam/rolePolicy:RolePolicy': 'iam:PutRolePolicy',
-  'aws:iam/rolePolicyAttachment:RolePolicyAttachment': 'iam:AttachRolePolicy',
-  'aws:kms/alias:Alias': 'kms:CreateAlias',
-  'aws:kms/key:Key': 'kms:CreateKey',
-  'aws:s3/bucket:Bucket': 's3:CreateBucket',
-  'aws:s3/bucketLifecycleConfiguration:BucketLifecycleConfiguration': 's3:PutLifecycleConfiguration',
-  'aws:s3/bucketLogging:BucketLogging': 's3:PutBucketLogging',
-  'aws:s3/bucketNotification:BucketNotification': 's3:PutBucketNotification',
-  'aws:s3/bucketObjectv2:BucketObjectv2': 's3:PutObject',
-  'aws:s3/bucketOwnershipControls:BucketOwnershipControls': 's3:PutBucketOwnershipControls',
-  'aws:s3/bucketPolicy:BucketPolicy': 's3:PutBucketPolicy',
-  'aws:s3/bucketPublicAccessBlock:BucketPublicAccessBlock': 's3:PutBucketPublicAccessBlock',
-  'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration':
-    's3:PutEncryptionConfiguration',
-  'aws:s3/bucketVersioning:BucketVersioning': 's3:PutBucketVersioning',
-};
+/** Where the requests of a publisher go. */
+const AT = { account: '123456789012', region: 'us-east-1', stack: 'prod' };
 
-test('the policy of the role deploy allows to make each kind of resource of a stack', async () => {
-  const stacks = await Promise.all([
-    registeredStack('prod', PUBLISHER),
-    registeredStack('staging', {
-      autoMode: false,
-      gpuNodePools: [{ name: 'group', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }],
-    }),
-  ]);
-  const types = new Set(stacks.flatMap(({ resources }) => resources.map(({ type }) => type)));
-  const made = [...types].filter((type) => type.startsWith('aws:'));
-  const allowed = getActions(read('deploy'));
-  expect(made.filter((type) => CREATES[type] === undefined)).toEqual([]);
-  expect(made.map((type) => CREATES[type]).filter((action) => !allowed.includes(action as string))).toEqual([]);
+test('the role deploy of CI has all permissions of a publisher, because promote runs with it', () => {
+  const key = `arn:aws:kms:${AT.region}:${AT.account}:key/1`;
+  const repository = { bucket: 'triton-prod-models-1a2b3c4', prefix: 'models', key, region: AT.region };
+  const calls = getCalls(PUBLISHER_PERMISSIONS, repository, ['models', 'models.releases']).map((call) => ({
+    ...call,
+    context: { ...call.context, 'aws:ResourceTag/stack': 'prod' },
+  }));
+  expect(calls.filter((call) => decide([readCiPolicy('deploy', AT)], call) !== 'allowed')).toEqual([]);
+});
+
+test('the role deploy of CI may create node groups, which no stack of the repository has', () => {
+  const needed = ['ec2:CreateLaunchTemplate', 'eks:CreateAddon', 'eks:CreateNodegroup'];
+  expect(getActions(read('deploy'))).toEqual(expect.arrayContaining(needed));
 });
 
 test('the roles attach only policies that the policy of the role deploy names', async () => {

@@ -2,13 +2,10 @@
 export const ALERT_NAMES = [
   'TritonDown',
   'TritonCapacityLow',
-  'TritonReplicasMissing',
   'TritonModelGone',
   'TritonNoModels',
-  'TritonRestarting',
   'TritonReplicaEvicted',
   'TritonMemoryHigh',
-  'TritonUnschedulable',
   'TritonNotServing',
   'TritonAgentDown',
   'TritonReleaseNotServed',
@@ -23,8 +20,6 @@ export const ALERT_NAMES = [
   'TritonQueueLong',
   'TritonRequestsStuck',
   'TritonGpuMissing',
-  'TritonAtMaximumReplicas',
-  'TritonAutoscalerFailing',
 ] as const;
 
 export type AlertName = (typeof ALERT_NAMES)[number];

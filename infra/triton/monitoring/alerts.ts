@@ -1,10 +1,8 @@
 import type { AlertName } from './alert-names';
-import type { AlertThresholds, SloArgs } from '../args';
+import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
-import type { LoadSignal } from './load-signals';
 import {
   agentSeries,
-  autoscalerSeries,
   deploymentSeries,
   meanQueueMilliseconds,
   memoryShare,
@@ -20,18 +18,13 @@ import { sloAlerts } from './slo';
 export interface AlertLimits {
   /** Desired limit for the mean time in a queue. */
   queueMilliseconds: number;
-  /** What the autoscaler follows; empty without an autoscaler. */
-  signals: readonly LoadSignal[];
   gpusPerPod: number;
   /** Longest time from the creation of a pod until it is ready. */
   podReadySeconds: number;
-  /** Longest time from the start of a container until it serves. */
-  startSeconds: number;
   /** Longest time in which a replica loads all models. */
   loadSeconds: number;
   /** Objectives; empty without any. */
   slo: SloArgs;
-  thresholds: Required<AlertThresholds>;
 }
 
 /** One alert; docs/runbook.md has a section with its name. */
@@ -47,6 +40,18 @@ export interface Alert {
   summary: string;
 }
 
+/** Share of failed or cancelled requests above which an operator must investigate. */
+const FAILURE_SHARE = 0.01;
+
+/** Share of its memory limit above which the kernel may soon kill a process of a container. */
+const MEMORY_SHARE = 0.9;
+
+/** Share of the desired replicas below which requests are about to fail. */
+const CAPACITY_SHARE = 0.5;
+
+/** TritonQueueLong needs a much longer queue than the autoscaler, which should have added replicas before. */
+const QUEUE_FACTOR = 4;
+
 /** If every request fails and there is one every three minutes, this window always holds FEWEST_FAILURES. */
 const COUNT_WINDOW = '20m';
 
@@ -58,18 +63,9 @@ const LONG_WINDOW = '15m';
 
 /** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
-  const { thresholds } = limits;
   const deployment = deploymentSeries(of);
   const available = `kube_deployment_status_replicas_available${deployment}`;
   const desired = `kube_deployment_spec_replicas${deployment}`;
-  // Of a Deployment whose last roll-out has completed, Kubernetes reports only that it cannot create pods.
-  const isStuck = [
-    ['condition="Progressing"', 'status="false"'],
-    ['condition="ReplicaFailure"', 'status="true"'],
-  ]
-    .map((condition) => `kube_deployment_status_condition${deploymentSeries(of, ...condition)} == 1`)
-    .join(' or ');
-  const restartSeconds = Math.max(3600, 4 * limits.startSeconds);
   return [
     {
       name: 'TritonDown',
@@ -83,20 +79,8 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonCapacityLow',
       severity: 'critical',
       forSeconds: limits.podReadySeconds,
-      expression: `max(${available}) / max(${desired}) < ${thresholds.capacityShare}${unlessPlanned(of, limits)}`,
+      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, limits)}`,
       summary: `Only {{ $value | humanizePercentage }} of the desired replicas of ${of.name} are available.`,
-    },
-    {
-      name: 'TritonReplicasMissing',
-      severity: 'warning',
-      // Starting a node, pulling the image and loading the models takes up to podReadySeconds in normal operation.
-      forSeconds: 2 * limits.podReadySeconds,
-      // A roll-out in place lacks replicas until its last one, unless Kubernetes reports that it is stuck.
-      expression:
-        `max(${available}) < max(${desired})` +
-        ` unless (max(kube_deployment_status_replicas_updated${deployment}) < max(${desired})` +
-        ` unless on () (${isStuck}))`,
-      summary: `${of.name} has {{ $value }} available replicas, fewer than desired.`,
     },
     {
       name: 'TritonModelGone',
@@ -120,16 +104,6 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       summary: `No replica of ${of.name} has loaded any model.`,
     },
     {
-      name: 'TritonRestarting',
-      severity: 'warning',
-      forSeconds: 0,
-      // Kubernetes counts a native sidecar among the init containers. Prometheus extrapolates 2 to slightly more.
-      expression: ['container', 'init_container']
-        .map((kind) => `increase(kube_pod_${kind}_status_restarts_total${podSeries(of)}[${restartSeconds}s]) > 2.5`)
-        .join(' or '),
-      summary: `The replica {{ $labels.pod }} was restarted {{ $value | printf "%.0f" }} times within ${Math.ceil(restartSeconds / 60)} minutes.`,
-    },
-    {
       name: 'TritonReplicaEvicted',
       severity: 'warning',
       forSeconds: 0,
@@ -142,22 +116,15 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'warning',
       // A model that is loaded needs more for a while.
       forSeconds: 300,
-      expression: `${memoryShare(of)} > ${thresholds.memoryShare}`,
+      expression: `${memoryShare(of)} > ${MEMORY_SHARE}`,
       summary:
         'The container {{ $labels.container }} of {{ $labels.pod }} uses {{ $value | humanizePercentage }} of its memory limit.',
-    },
-    {
-      name: 'TritonUnschedulable',
-      severity: 'warning',
-      forSeconds: 900,
-      expression: `sum by (pod) (kube_pod_status_unschedulable${podSeries(of)}) > 0`,
-      summary: 'No node has room for the pod {{ $labels.pod }}.',
     },
     {
       name: 'TritonRequestsFailing',
       severity: 'critical',
       forSeconds: 300,
-      expression: requestsFailing(of, thresholds.failureShare),
+      expression: requestsFailing(of),
       summary:
         '{{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}' +
         '{{ with $labels.version }} version {{ . }}{{ end }} fail.',
@@ -168,7 +135,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: 600,
       // Clients that cancel while the queue is short do so on purpose.
       expression:
-        `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${thresholds.failureShare}` +
+        `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${FAILURE_SHARE}` +
         ` and ${meanQueueMilliseconds(of, ['model'])} > ${limits.queueMilliseconds}`,
       summary: 'Clients cancel {{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}.',
     },
@@ -176,7 +143,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonQueueLong',
       severity: 'warning',
       forSeconds: 600,
-      expression: `${meanQueueMilliseconds(of, ['model'])} > ${thresholds.queueMilliseconds}`,
+      expression: `${meanQueueMilliseconds(of, ['model'])} > ${QUEUE_FACTOR * limits.queueMilliseconds}`,
       summary: 'Requests to model {{ $labels.model }} wait {{ $value | humanize }} ms before they are computed.',
     },
     {
@@ -192,7 +159,6 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     },
     ...sloAlerts(of, limits.slo),
     ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
-    ...(limits.signals.length > 0 ? [atMaximum(of, limits.signals), autoscalerFailing(of, limits)] : []),
     ...agentAlerts(of, limits),
   ];
 }
@@ -269,12 +235,12 @@ const ifServing = (of: SeriesOf): string =>
 
 const evicted = (of: SeriesOf): string => `kube_pod_status_reason${podSeries(of, 'reason="Evicted"')}`;
 
-function requestsFailing(of: SeriesOf, most: number): string {
+function requestsFailing(of: SeriesOf): string {
   return FAILURE_KINDS.map((kind) => {
     // The short window holds too few requests of a model with rare requests.
     const shares = [{ above: FREQUENT }, { window: LONG_WINDOW }].map((options) => failureShare(of, kind, options));
     const count = failureCount(of, kind, COUNT_WINDOW);
-    return `((${shares.join(' or ')}) > ${most} and ${count} > ${FEWEST_FAILURES})`;
+    return `((${shares.join(' or ')}) > ${FAILURE_SHARE} and ${count} > ${FEWEST_FAILURES})`;
   }).join(' or ');
 }
 
@@ -287,44 +253,5 @@ function gpusMissing(of: SeriesOf, { gpusPerPod }: AlertLimits): Alert {
     forSeconds: 300,
     expression: `(${visible} or 0 * max by (pod) (up${series(of)} == 1)) < ${gpusPerPod}`,
     summary: `Triton in {{ $labels.pod }} sees {{ $value }} of ${gpusPerPod} GPUs, and computes on the CPU without one.`,
-  };
-}
-
-function atMaximum(of: SeriesOf, signals: readonly LoadSignal[]): Alert {
-  const [current, maximum] = ['status_current_replicas', 'spec_max_replicas'].map(
-    (what) => `kube_horizontalpodautoscaler_${what}${autoscalerSeries(of)}`,
-  );
-  const overGoal = signals.map(({ goal, ofModels }) => `max(${ofModels([])}) > ${goal}`).join(' or ');
-  return {
-    name: 'TritonAtMaximumReplicas',
-    severity: 'warning',
-    forSeconds: 900,
-    // The autoscaler keeps replicas for a while after the load decreased.
-    expression: `${current} >= ${maximum} and on () (${overGoal})`,
-    summary: `${of.name} has had {{ $value }} replicas, its maximum, for 15 minutes, and needs more.`,
-  };
-}
-
-/**
- * The fallback of KEDA keeps the HorizontalPodAutoscaler active, so counters of KEDA are needed: the errors up to 2.18, and
- * the HTTP requests and empty answers since 2.20. During a fallback 2.19 counts nothing (pkg/scaling/scale_handler.go, and
- * https://keda.sh/docs/2.17/integrations/prometheus/). Prometheus renames the namespace of the ScaledObject, unless it
- * honors the labels of KEDA.
- */
-function autoscalerFailing(of: SeriesOf, limits: AlertLimits): Alert {
-  const inactive = `kube_horizontalpodautoscaler_status_condition${autoscalerSeries(of, 'condition="ScalingActive"', 'status="false"')} == 1`;
-  const failed = ['exported_namespace', 'namespace'].flatMap((label) =>
-    [
-      `keda_scaled_object_errors_total{${label}="${of.namespace}",scaledObject="${of.name}"}`,
-      `keda_scaler_http_requests_total{${label}="${of.namespace}",scaled_resource="${of.name}",status_code!="200"}`,
-      `keda_scaler_empty_upstream_responses_total{${label}="${of.namespace}",scaledResource="${of.name}"}`,
-    ].map((counter) => `increase(${counter}[5m]) > 0`),
-  );
-  return {
-    name: 'TritonAutoscalerFailing',
-    severity: 'warning',
-    forSeconds: 600,
-    expression: `max(${[inactive, ...failed].join(' or ')})${unlessPlanned(of, limits)}`,
-    summary: `The autoscaler of ${of.name} cannot read its signals, so it does not follow the load.`,
   };
 }

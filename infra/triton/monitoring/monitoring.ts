@@ -1,6 +1,5 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
-import { defined } from '../../defined';
 import { alerts, type Alert, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from '../args';
 import { dashboard } from './dashboard';
@@ -12,7 +11,7 @@ import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
 import type { SeriesOf } from './promql';
 import type { ResolvedTritonArgs } from '../settings';
 import { RECORD_SECONDS, sloRecords } from './slo';
-import { podReadySeconds, startupSeconds } from '../timeouts';
+import { podReadySeconds } from '../timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 
@@ -118,33 +117,18 @@ export interface RuleGroup {
 const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
   settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
 
-/** TritonQueueLong needs a much longer queue than the autoscaler, which should have added replicas before. */
-const QUEUE_FACTOR = 4;
-
 /** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
   const of = seriesSelector(settings);
   const { autoscaling = DEFAULTS.autoscaling, startup, slo = {} } = settings;
-  const {
-    runbookUrl = DEFAULTS.runbookUrl,
-    disabledAlerts = [],
-    alertThresholds = {},
-    alertForSeconds = {},
-  } = settings.monitoring ?? {};
+  const { runbookUrl = DEFAULTS.runbookUrl } = settings.monitoring ?? {};
   const signals = loadSignals(of, autoscaling);
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
-    signals: followedSignals(settings),
     gpusPerPod: settings.gpusPerPod,
     podReadySeconds: podReadySeconds(settings),
-    startSeconds: startupSeconds(settings),
     loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
     slo,
-    thresholds: {
-      ...DEFAULTS.alertThresholds,
-      queueMilliseconds: QUEUE_FACTOR * autoscaling.queueMilliseconds,
-      ...defined(alertThresholds),
-    },
   };
   const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
     Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
@@ -159,10 +143,7 @@ export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
       : [{ name: `${of.namespace}.${of.name}.slo`, interval: `${RECORD_SECONDS}s`, rules: objectives }]),
     {
       name: `${of.namespace}.${of.name}.alerts`,
-      rules: alerts(of, limits)
-        .filter(({ name }) => !disabledAlerts.includes(name))
-        .map((alert) => ({ ...alert, forSeconds: alertForSeconds[alert.name] ?? alert.forSeconds }))
-        .map((alert) => alertRule(alert, of, runbookUrl)),
+      rules: alerts(of, limits).map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];
 }

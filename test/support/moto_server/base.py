@@ -9,7 +9,7 @@ from moto.eks.exceptions import ResourceNotFoundException
 from moto.eks.responses import EKSResponse
 
 # The newest first. AWS supported these versions without a surcharge when this was written.
-KUBERNETES_VERSIONS = ["1.35", "1.34", "1.33"]
+KUBERNETES_VERSIONS = ["1.36", "1.35", "1.34"]
 
 
 def now() -> datetime:

@@ -91,6 +91,19 @@ test('the roles of one stack reach the state and the key of that stack only', as
   }
 });
 
+test('no role of CI may tag the key of another stack or of a state as its own', async () => {
+  const made = await create();
+  const tag = (changes: Record<string, string>): string =>
+    decide([getPolicy(made, 'deploy')], {
+      action: 'kms:TagResource',
+      resource: `arn:aws:kms:us-east-1:${ACCOUNT}:key/1`,
+      context: { 'aws:RequestTag/stack': 'staging', ...changes },
+    });
+  expect(tag({})).toBe('allowed');
+  const state = made.only('aws:kms/key:Key').inputs['tags'] as { stack: string };
+  for (const stack of ['prod', state.stack]) expect(tag({ 'aws:ResourceTag/stack': stack })).toBe('not allowed');
+});
+
 test('the boundary lets no role of CI change the roles of CI', async () => {
   const made = await create();
   const policies = [getPolicy(made, 'deploy'), parse(made.only('aws:iam/policy:Policy').inputs['policy'])];

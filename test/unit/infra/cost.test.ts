@@ -69,10 +69,12 @@ test('estimateCost notes that spot prices are an assumption', () => {
   expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
 });
 
-test('estimateCost fills nodes of the cheapest sufficient instance type', () => {
+test('estimateCost counts a node of the cheapest sufficient instance type for each replica, up to the limit', () => {
   const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'], capacityTypes: ['on-demand'] };
   const found = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 16 }], gpusPerPod: 2, replicas: 3 });
-  expect(items(found)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
+  expect(items(found)['pool gpu']).toBe(`${(3 * 5.672 * 730).toFixed(2)} (3 x g5.12xlarge, on-demand)`);
+  const full = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 8 }], gpusPerPod: 2, replicas: 4 });
+  expect(items(full)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
 });
 
 test('estimateCost places replicas in the second pool when the first is full', () => {

@@ -24,7 +24,7 @@ describe('readSettings of the stacks in this repository', () => {
     const prod = readSettings(getConfig('prod'));
     expect(staging).toMatchObject({
       protect: false,
-      cluster: { kind: 'create', name: 'triton-staging', version: '1.35', network: { natGateways: 'one' } },
+      cluster: { kind: 'create', name: 'triton-staging', version: '1.36', network: { natGateways: 'one' } },
       modelRepository: { kind: 'create', prefix: 'models', forceDestroy: true },
     });
     // Before the first "pulumi up" the cluster has no CRDs of KEDA or the Prometheus operator.
@@ -33,7 +33,7 @@ describe('readSettings of the stacks in this repository', () => {
     }
     expect(prod).toMatchObject({
       protect: true,
-      cluster: { kind: 'create', name: 'triton-prod', version: '1.35', network: { natGateways: 'per-zone' } },
+      cluster: { kind: 'create', name: 'triton-prod', version: '1.36', network: { natGateways: 'per-zone' } },
       modelRepository: { kind: 'create', prefix: 'models', forceDestroy: false },
       triton: { replicas: 3 },
     });
@@ -348,7 +348,7 @@ describe('readSettings reports', () => {
     const said =
       'is encrypted, but the state and the resources of the stack contain this setting in plain text\n' +
       '    -> set it without --secret if it is not secret; only kubeconfig, s3AccessKeyId, s3SecretAccessKey, ' +
-      'ingressOidcClientSecret, environment stay encrypted';
+      'environment stay encrypted';
     const found = getProblems({ ...values, environment: { TOKEN: 'hidden' } }, 'staging', { encrypted });
     expect(found.sort()).toEqual([`extraArguments: ${said}`, `replicas: ${said}`]);
   });

@@ -72,7 +72,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     const { inputs } = made.only('aws:eks/cluster:Cluster');
     expect(inputs).toEqual({
       name: `triton-${stack}`,
-      version: '1.35',
+      version: '1.36',
       upgradePolicy: { supportType: 'STANDARD' },
       deletionProtection: stack === 'prod',
       roleArn: roleArn(`cluster-control-plane`),
@@ -201,6 +201,14 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
           Resource: expect.arrayContaining(['arn:aws:ec2:*:*:instance/*', 'arn:aws:ec2:*:*:volume/*']) as string[],
           Condition: {
             StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+          },
+        },
+        {
+          Action: 'ec2:CreateNetworkInterface',
+          Resource: 'arn:aws:ec2:*:*:network-interface/*',
+          Condition: {
+            StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': '${aws:PrincipalTag/eks:eks-cluster-name}' },
+            StringLike: { 'aws:RequestTag/eks:kubernetes-cni-node-name': '*' },
           },
         },
       ],

@@ -353,13 +353,13 @@ describe('without loadBalancerCidrs, the replicas admit the subnets of the load 
   const PRIVATE = ['10.0.0.0/19', '10.0.32.0/19'];
   const PUBLIC = ['10.0.224.0/22', '10.0.228.0/22'];
   const ingress = { host: 'a.example.com', certificateArn: 'arn:aws:acm:us-east-1:1:certificate/1' };
-  const trustStoreArn = 'arn:aws:elasticloadbalancing:us-east-1:1:truststore/a/1';
+  const annotations = { 'alb.ingress.kubernetes.io/auth-type': 'oidc' };
   const scheme = 'internet-facing';
 
   test.each<[string, Record<string, unknown>, string[]]>([
     ['an internal load balancer', { exposure: 'internal-load-balancer' }, ['203.0.113.0/24', ...PRIVATE]],
-    ['an internal ingress', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn } }, PRIVATE],
-    ['an ingress on the internet', { exposure: 'ingress', ingress: { ...ingress, trustStoreArn, scheme } }, PUBLIC],
+    ['an internal ingress', { exposure: 'ingress', ingress }, PRIVATE],
+    ['an ingress on the internet', { exposure: 'ingress', ingress: { ...ingress, annotations, scheme } }, PUBLIC],
     [
       'an ingress controller in the cluster',
       {
@@ -377,7 +377,7 @@ describe('without loadBalancerCidrs, the replicas admit the subnets of the load 
     ],
     [
       'a load balancer elsewhere',
-      { exposure: 'ingress', ingress: { ...ingress, trustStoreArn }, loadBalancerCidrs: ['10.9.0.0/24'] },
+      { exposure: 'ingress', ingress, loadBalancerCidrs: ['10.9.0.0/24'] },
       ['10.9.0.0/24'],
     ],
   ])('%s', async (_, values, ranges) => {

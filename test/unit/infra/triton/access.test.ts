@@ -73,12 +73,11 @@ describe('the namespace', () => {
     host: 'triton.example.com',
     controllerCidrs: ['10.0.0.0/16'],
     tls: { kind: 'acm', certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a' },
-    authentication: { kind: 'mutual-tls', trustStoreArn: 'arn' },
   };
   const OWN: typeof INGRESS = {
     ...INGRESS,
     tls: { kind: 'secret', secretName: 'tls' },
-    authentication: { kind: 'annotations', annotations: { auth: 'basic' } },
+    annotations: { auth: 'basic' },
   };
   const [AUTO_MODE, CONTROLLER] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
 

@@ -21,7 +21,6 @@ const ingress = (more: object): Exposure => ({
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
   tls: { kind: 'acm', certificateArn: 'arn' },
-  authentication: { kind: 'mutual-tls', trustStoreArn: 'arn' },
   ...more,
 });
 const scaling = { kind: 'keda', minReplicas: 2, maxReplicas: 4 } as const;
@@ -206,32 +205,17 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: ingress({ host: 'https://triton.example.com' }) },
   ],
   [
-    'exposure.tls: has the name of a Secret of type kubernetes.io/tls, but authentication is "mutual-tls"; ' +
-      'allowed: a certificate of AWS Certificate Manager',
+    'exposure.annotations: is empty, so every client would be admitted\n' +
+      '    -> set the annotations with which the ingress controller authenticates clients',
     { exposure: ingress({ tls: { kind: 'secret', secretName: 'tls' } }) },
   ],
   [
-    'exposure.tls: has a certificate of AWS Certificate Manager, but authentication is "annotations"; ' +
-      'allowed: the name of a Secret of type kubernetes.io/tls',
-    { exposure: ingress({ authentication: { kind: 'annotations', annotations: { a: 'b' } } }) },
-  ],
-  [
-    'exposure.authentication.annotations: is empty, so every client would be admitted\n' +
-      '    -> set the annotations with which the ingress controller authenticates clients',
-    {
-      exposure: ingress({
-        tls: { kind: 'secret', secretName: 'tls' },
-        authentication: { kind: 'annotations', annotations: {} },
-      }),
-    },
-  ],
-  [
-    'exposure.clientCidrs: has no effect with authentication "annotations"\n' +
+    'exposure.clientCidrs: has no effect on a controller other than that of AWS\n' +
       '    -> remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
     {
       exposure: ingress({
         tls: { kind: 'secret', secretName: 'tls' },
-        authentication: { kind: 'annotations', annotations: { a: 'b' } },
+        annotations: { a: 'b' },
         clientCidrs: ['203.0.113.0/24'],
       }),
     },

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import type { AlertThresholds, MonitoringArgs } from '../../../../infra/triton/args';
 import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert-names';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { getProblems } from '../settings-problems';
@@ -102,13 +101,10 @@ describe('alerts', () => {
   const ALWAYS = [
     'TritonDown',
     'TritonCapacityLow',
-    'TritonReplicasMissing',
     'TritonModelGone',
     'TritonNoModels',
-    'TritonRestarting',
     'TritonReplicaEvicted',
     'TritonMemoryHigh',
-    'TritonUnschedulable',
     'TritonRequestsFailing',
     'TritonRequestsCanceled',
     'TritonQueueLong',
@@ -123,16 +119,9 @@ describe('alerts', () => {
   ];
   const names = (rules: Rule[]): string[] => rules.map(({ alert }) => alert ?? '');
 
-  test('include those of GPUs, autoscaling and objectives only if these are configured', async () => {
+  test('include those of GPUs and objectives only if these are configured', async () => {
     expect(names(await alerts({ gpusPerPod: 0 }))).toEqual([...ALWAYS, ...OF_AGENTS]);
     expect(names(await alerts())).toEqual([...ALWAYS, 'TritonGpuMissing', ...OF_AGENTS]);
-    const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    expect(names(await alerts({ autoscaling, gpusPerPod: 0 }))).toEqual([
-      ...ALWAYS,
-      'TritonAtMaximumReplicas',
-      'TritonAutoscalerFailing',
-      ...OF_AGENTS,
-    ]);
     const ofErrors = ['TritonErrorBudgetBurnFast', 'TritonErrorBudgetBurnSlow'];
     expect(names(await alerts({ slo: { errorRate: 0.001 }, gpusPerPod: 0 }))).toEqual([
       ...ALWAYS,
@@ -186,48 +175,6 @@ describe('alerts', () => {
     expect(TEXT.match(/kubectl (?!--context prod ).*/g)).toBeNull();
   });
 
-  test('can be disabled one by one, unless the name is unknown', async () => {
-    const disabled = await alerts({ monitoring: { disabledAlerts: ['TritonQueueLong', 'TritonHeadUnread'] } });
-    expect(names(disabled)).toEqual(
-      names(await alerts()).filter((name) => !['TritonQueueLong', 'TritonHeadUnread'].includes(name)),
-    );
-    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueueLong'] } })).toEqual([]);
-    expect(getProblems({ monitoring: { disabledAlerts: ['TritonQueLong'] } })).toEqual([
-      expect.stringMatching(
-        /^monitoring\.disabledAlerts\[0\]: is "TritonQueLong"; allowed: TritonDown, .*did you mean "TritonQueueLong"\?$/s,
-      ),
-    ]);
-  });
-
-  test.each<[string, AlertThresholds, RegExp]>([
-    ['TritonRequestsFailing', { failureShare: 0.2 }, / > 0\.2 and /],
-    ['TritonRequestsCanceled', { failureShare: 0.2 }, / > 0\.2 and /],
-    ['TritonMemoryHigh', { memoryShare: 0.8 }, / > 0\.8$/],
-    ['TritonCapacityLow', { capacityShare: 0.7 }, / < 0\.7 unless /],
-    ['TritonQueueLong', { queueMilliseconds: 70 }, / > 70$/],
-  ])('%s uses the threshold of %j', async (name, alertThresholds, expression) => {
-    const find = async (options: Parameters<typeof render>[0]): Promise<Rule | undefined> =>
-      (await alerts(options)).find(({ alert }) => alert === name);
-    const monitoring = { alertThresholds, alertForSeconds: { [name]: 77 } };
-    expect(getProblems({ monitoring })).toEqual([]);
-    expect(await find({ monitoring })).toMatchObject({ expr: expect.stringMatching(expression) as string, for: '77s' });
-    expect((await find({}))?.expr).not.toMatch(expression);
-  });
-
-  test.each<[Partial<MonitoringArgs>, string]>([
-    [
-      { alertThresholds: { memoryShare: 90 } },
-      'alertThresholds.memoryShare: is 90; allowed: a number from 0.0001 to 1',
-    ],
-    [{ alertThresholds: { queueMilliseconds: 0 } }, 'alertThresholds.queueMilliseconds: is 0; allowed: '],
-    [
-      { alertForSeconds: { TritonDown: -1 } },
-      'alertForSeconds.TritonDown: is -1; allowed: a whole number from 0 to 86400',
-    ],
-  ])('reject the limits %j', (monitoring, problem) => {
-    expect(getProblems({ monitoring })).toEqual([expect.stringContaining(`monitoring.${problem}`)]);
-  });
-
   test('link to the address of the runbook that is configured', async () => {
     const runbookUrl = 'https://git.example.com/serving/blob/main/docs/runbook.md';
     const [down] = await alerts({ monitoring: { runbookUrl } });
@@ -239,12 +186,8 @@ describe('alerts', () => {
     const rules = await alerts({ autoscaling, startup: { downloadSeconds: 3000 } });
     const rule = (name: string): Rule | undefined => rules.find(({ alert }) => alert === name);
     expect(rule('TritonQueueLong')).toMatchObject({ expr: expect.stringMatching(/ > 40$/) as string, for: '600s' });
-    // Twice a node, the agent's image, the models and being ready. Triton's image is pulled during the download.
-    expect(rule('TritonReplicasMissing')).toMatchObject({ for: `${2 * (300 + 30 + 3300 + 10)}s` });
+    // A node, the agent's image, the models and being ready. Triton's image is pulled during the download.
     expect(rule('TritonCapacityLow')).toMatchObject({ for: `${300 + 30 + 3300 + 10}s` });
-    expect(rule('TritonRestarting')).not.toHaveProperty('for');
-    // Four times what the start of a container may take.
-    expect(rule('TritonRestarting')).toMatchObject({ expr: expect.stringContaining(`[${4 * 3300}s]`) as string });
   });
 });
 

@@ -20,7 +20,6 @@ const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
   tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
-  authentication: { kind: 'mutual-tls', trustStoreArn: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
 };
 
 test('the Service exposes three ports of the pods of this component', async () => {
@@ -260,7 +259,7 @@ describe('an ingress', () => {
   const annotations = (manifest: Record<string, unknown>): unknown =>
     (manifest['metadata'] as { annotations: unknown }).annotations;
 
-  test('forwards inference but not model control, for clients with a certificate', async () => {
+  test('forwards inference but not model control', async () => {
     const { only, outputs, kinds } = await render({ exposure: INGRESS });
     expect(only('Ingress')).toEqual({
       apiVersion: 'networking.k8s.io/v1',
@@ -269,12 +268,7 @@ describe('an ingress', () => {
         name: 'triton',
         namespace: 'triton',
         labels: LABELS,
-        annotations: {
-          ...COMMON,
-          [`${alb}/mutual-authentication`]: JSON.stringify([
-            { port: 443, mode: 'verify', trustStore: 'arn:aws:elasticloadbalancing:eu-central-1:1:truststore/a/1' },
-          ]),
-        },
+        annotations: COMMON,
       },
       spec: {
         ingressClassName: 'alb',
@@ -316,17 +310,16 @@ describe('an ingress', () => {
     });
   });
 
-  test('accepts tokens for one audience from clientCidrs on the internet', async () => {
+  test('has further annotations, which replace all but the scheme', async () => {
     const { only } = await render({
       exposure: {
         ...INGRESS,
         scheme: 'internet-facing',
         clientCidrs: ['192.0.2.0/24', '198.51.100.0/24'],
-        authentication: {
-          kind: 'jwt',
-          issuer: 'https://id.example.com',
-          jwksEndpoint: 'https://id.example.com/keys',
-          audience: 'triton',
+        annotations: {
+          [`${alb}/jwt-validation`]: '{}',
+          [`${alb}/healthcheck-path`]: '/v2/health/live',
+          [`${alb}/scheme`]: 'internal',
         },
       },
     });
@@ -334,47 +327,8 @@ describe('an ingress', () => {
       ...COMMON,
       [`${alb}/scheme`]: 'internet-facing',
       [`${alb}/inbound-cidrs`]: '192.0.2.0/24,198.51.100.0/24',
-      [`${alb}/jwt-validation`]:
-        '{"jwksEndpoint":"https://id.example.com/keys","issuer":"https://id.example.com","additionalClaims":[{"name":"aud","format":"single-string","values":["triton"]}]}',
-    });
-  });
-
-  test('accepts people with OpenID Connect, and lets the controller read only the client secret', async () => {
-    const { only } = await render({
-      exposure: {
-        ...INGRESS,
-        authentication: {
-          kind: 'oidc',
-          issuer: 'https://id.example.com',
-          authorizationEndpoint: 'https://id.example.com/authorize',
-          tokenEndpoint: 'https://id.example.com/token',
-          userInfoEndpoint: 'https://id.example.com/me',
-          clientId: 'triton',
-          clientSecret: 'of a test',
-        },
-      },
-    });
-    expect(annotations(only('Ingress'))).toEqual({
-      ...COMMON,
-      [`${alb}/auth-type`]: 'oidc',
-      [`${alb}/auth-on-unauthenticated-request`]: 'authenticate',
-      [`${alb}/auth-idp-oidc`]: JSON.stringify({
-        issuer: 'https://id.example.com',
-        authorizationEndpoint: 'https://id.example.com/authorize',
-        tokenEndpoint: 'https://id.example.com/token',
-        userInfoEndpoint: 'https://id.example.com/me',
-        secretName: 'triton-oidc-a1b2c3d',
-      }),
-    });
-    expect(only('Secret', 'triton-oidc')['stringData']).toEqual({
-      secret: { clientID: 'triton', clientSecret: 'of a test' },
-    });
-    expect(only('Role')['rules']).toEqual([
-      { apiGroups: [''], resources: ['secrets'], resourceNames: ['triton-oidc-a1b2c3d'], verbs: ['get'] },
-    ]);
-    expect(only('RoleBinding')).toMatchObject({
-      roleRef: { kind: 'Role', name: 'triton-oidc' },
-      subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'eks:managed' }],
+      [`${alb}/healthcheck-path`]: '/v2/health/live',
+      [`${alb}/jwt-validation`]: '{}',
     });
   });
 
@@ -384,10 +338,7 @@ describe('an ingress', () => {
         ...INGRESS,
         className: 'traefik',
         tls: { kind: 'secret', secretName: 'triton-tls' },
-        authentication: {
-          kind: 'annotations',
-          annotations: { 'traefik.ingress.kubernetes.io/router.middlewares': 'auth-jwt@kubernetescrd' },
-        },
+        annotations: { 'traefik.ingress.kubernetes.io/router.middlewares': 'auth-jwt@kubernetescrd' },
       },
     });
     expect(annotations(only('Ingress'))).toEqual({

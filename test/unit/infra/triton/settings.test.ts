@@ -21,21 +21,24 @@ describe('readSettings of the replicas', () => {
     ],
     ['an ingress without settings', { exposure: 'ingress' }, [/^ingress: is missing, but exposure is ingress/]],
     [
-      'an ingress without TLS and authentication',
+      'an ingress without TLS',
       { exposure: 'ingress', ingress: { host: 'a.example.com' } },
-      [/^ingress: has 0 certificates/, /^ingress: has 0 ways to authenticate/],
+      [/^ingress: has 0 certificates/],
     ],
     [
-      'OpenID Connect without a client secret',
+      'an ingress on the internet without authentication',
       {
         exposure: 'ingress',
         ingress: {
           host: 'a.example.com',
           certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
-          oidc: { issuer: 'i', authorizationEndpoint: 'a', tokenEndpoint: 't', userInfoEndpoint: 'u', clientId: 'c' },
+          scheme: 'internet-facing',
+          annotations: { 'alb.ingress.kubernetes.io/ip-address-type': 'dualstack' },
         },
       },
-      [/^ingressOidcClientSecret: is missing/],
+      [
+        /^ingress\.annotations: has no authentication, but the ingress is internet-facing; allowed: one of alb\.ingress\.kubernetes\.io\/mutual-authentication, /,
+      ],
     ],
   ])('reports %s', (_, values, said) => {
     expect(getProblems(values)).toEqual(said.map((text) => expect.stringMatching(text) as unknown));
@@ -45,7 +48,6 @@ describe('readSettings of the replicas', () => {
     const ingress = {
       host: 'https://a.example.com',
       tlsSecretName: 'tls',
-      trustStoreArn: 'arn:aws:elasticloadbalancing:t',
     };
     expect(
       getProblems({
@@ -83,7 +85,8 @@ describe('readSettings of the replicas', () => {
       'clientCidrs',
       'loadBalancerCidrs',
       'ingress.host',
-      'ingress',
+      'ingress.annotations',
+      'clientCidrs',
       'extraArguments',
       'environment',
     ]);
@@ -129,13 +132,11 @@ describe('readSettings of the replicas', () => {
     const ingress = {
       host: 'a.example.com',
       certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
-      trustStoreArn: 'arn:aws:elasticloadbalancing:t',
     };
     expect(readSettings(getConfig('prod', { exposure: 'ingress', ingress })).triton.exposure).toEqual({
       kind: 'ingress',
       host: 'a.example.com',
       tls: { kind: 'acm', certificateArn: ingress.certificateArn },
-      authentication: { kind: 'mutual-tls', trustStoreArn: ingress.trustStoreArn },
       controllerCidrs: ['10.1.0.0/19', '10.1.32.0/19', '10.1.64.0/19'],
       createAutoModeClass: true,
     });
@@ -144,7 +145,6 @@ describe('readSettings of the replicas', () => {
   const AT_A_CLASS = {
     host: 'a.example.com',
     certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
-    trustStoreArn: 'arn:aws:elasticloadbalancing:t',
   };
 
   test.each([
