@@ -55,7 +55,7 @@ describe('a managed node group', () => {
     expect(groups[0]?.inputs).toEqual({
       clusterName: 'triton-staging',
       nodeRoleArn: `arn:aws:iam::${ACCOUNT}:role/gpu-groups-a1b2c3d`,
-      version: '1.35',
+      version: '1.36',
       subnetIds: ['a', 'b', 'c'].map((zone) => `network-private-us-east-1${zone}-id`),
       amiType: 'AL2023_x86_64_NVIDIA',
       capacityType: 'SPOT',

@@ -239,7 +239,7 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
 });
 
 test('getWarnings reports a Kubernetes version whose support ends', () => {
-  expect(of(OWN, 'staging', new Date('2027-03-01'))).toEqual([expect.stringMatching(/ends on 2027-03-27/)]);
+  expect(of(OWN, 'staging', new Date('2027-07-01'))).toEqual([expect.stringMatching(/ends on 2027-08-02/)]);
 });
 
 test('getWarnings reports a Kubernetes version whose end of support is unknown', () => {
