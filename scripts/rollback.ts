@@ -46,7 +46,7 @@ async function rollback(argv: readonly string[]): Promise<number> {
       const { commitStore, store, location, replicas: agents, name } = target;
       const head = new HeadFile(commitStore, location);
       const { release: id, generation } = await repairHead(head, { store, location, agents });
-      await repairView(head, store, location);
+      await repairView(head, store, location, { isForced: true });
       process.stdout.write(`${name} is at release ${id}, generation ${generation}.\n`);
       return EXIT.ok;
     }

@@ -16,7 +16,7 @@ export async function main([endpointUrl = '', list = '', directory = '']: readon
   const store = new S3Store({ bucket, endpointUrl });
   const unit = { name: 'files', isVersion: false, content: 'content', files };
   await new ContentStore(directory).fill([unit], {
-    read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
+    read: ({ key }, range, take) => store.stream(key, range, take),
   });
   store.close();
   return 0;

@@ -198,25 +198,6 @@ class Checks {
       for (let i = 0; i < 2; i += 1) await this.store.delete([{ key: this.key('deleted'), etag }]);
       expectSame('object', await this.etag('deleted'), undefined);
     },
-    'a deleted version can be read and deleted': async () => {
-      const { versionId } = await this.store.putBytes(this.key('versioned'), BODY);
-      if (versionId === undefined) skip('the bucket has no versioning');
-      await this.store.delete([{ key: this.key('versioned') }]);
-      const request = { key: this.key('versioned'), query: { versionId } };
-      const got = await this.store.requester.send({
-        what: 'read a version',
-        method: 'GET',
-        ...request,
-        read: (answer) => [answer.body.toString(), answer.headers['x-amz-version-id']],
-      });
-      expectSame('version', got, [BODY.toString(), versionId]);
-      await this.store.requester.send({
-        what: 'delete a version',
-        method: 'DELETE',
-        ...request,
-        read: () => undefined,
-      });
-    },
     'an object is encrypted with the KMS key': async () => {
       const { kmsKey } = this.options;
       if (kmsKey === undefined) skip('no --kms-key');

@@ -4,7 +4,7 @@ import { UsageError } from '../src/core/errors';
 import { parseLocation } from '../src/release/location';
 import { checkBucket, type CheckResult } from './bucket-checks';
 
-const HELP = `Checks that a bucket behaves as the publisher needs: conditional writes and deletes, checksums, versions, encryption, regions.
+const HELP = `Checks that a bucket behaves as the publisher needs: conditional writes and deletes, checksums, encryption, regions.
 For a nightly run against real AWS, which no test of this repository uses. Writes about 1,100 small and 5 large objects under a
 random prefix and deletes them again; in a bucket with versioning, old versions remain until a lifecycle rule deletes them.
 

@@ -168,7 +168,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
     }),
     /**
      * Lists the objects of a bucket that begin with a prefix.
-     * @returns whether the bucket keeps old versions of its objects
      * @throws S3Error if the bucket does not exist in this region
      */
     readBucket: async (bucket: string, bucketRegion: string, prefix: string) => {
@@ -176,7 +175,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
       const store = new S3Store({ bucket, region: bucketRegion, credentials, attempts: 2 });
       closing.signal.addEventListener('abort', () => store.close());
       await ask('s3:ListBucket', () => store.list(prefix));
-      return ask('s3:GetBucketVersioning', () => store.isVersioned());
     },
     /** Sends a request to a server that is no API of AWS, with the proxy and the certificates of the requests to AWS. */
     askServer: (url: string, request?: WebRequest) => askServer(config.requestHandler, url, request),

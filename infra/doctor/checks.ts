@@ -91,20 +91,15 @@ function judgeSubjects(setting: string, issuer: string, subjects: readonly strin
   );
 }
 
-/** The existing bucket of the models. Publishing needs the versions of its objects. */
+/** The existing bucket of the models. */
 const bucketCheck: Check = {
   name: 'bucket',
   run: async ({ aws, settings: { stack, modelRepository: repository } }) => {
     if (repository.kind !== 'existing') return [];
     const { bucket, region } = repository;
     try {
-      if (await aws.readBucket(bucket, region, headKey(repository))) return [ok(`${bucket} exists, with versioning`)];
-      return [
-        error(
-          `${bucket} has no versioning, without which nothing can be published`,
-          `aws s3api put-bucket-versioning --bucket ${bucket} --versioning-configuration Status=Enabled --region ${region}`,
-        ),
-      ];
+      await aws.readBucket(bucket, region, headKey(repository));
+      return [ok(`${bucket} exists, and can be listed`)];
     } catch (cause) {
       if (!(cause instanceof S3Error)) throw cause;
       if (cause.code === 'NoSuchBucket') {

@@ -27,119 +27,81 @@ const listing = ({ bucketArn }: RepositoryRef, prefixes: string[]): PolicyStatem
 
 const getReleases = ({ prefix }: RepositoryRef): string => releasesPrefix({ bucket: '', prefix });
 
-/** Prefixes of the repository and of the releases beside it. */
-const withReleases = (place: RepositoryRef): string[] => [place.prefix, getReleases(place)];
-
 const useKey = ({ keyArn }: RepositoryRef, actions: string[]): PolicyStatement[] =>
   keyArn === undefined ? [] : [{ Sid: 'UseKey', Effect: 'Allow', Action: actions, Resource: keyArn }];
 
-/**
- * Permissions of an agent beside Triton, which reads the versions of objects that a release names. It lists nothing:
- * without the permission to list, S3 reports a missing object as forbidden.
- */
-export function agentStatements(place: RepositoryRef): PolicyStatement[] {
-  const prefixes = withReleases(place);
-  return [
-    listing(place, prefixes),
-    {
-      Sid: 'Read',
-      Effect: 'Allow',
-      Action: ['s3:GetObject', 's3:GetObjectVersion'],
-      Resource: prefixes.map((prefix) => objects(place, prefix)),
-    },
-    ...useKey(place, ['kms:Decrypt']),
-  ];
-}
+/** Allows reading releases. Without the permission to list, S3 reports a missing object as forbidden. */
+const reading = (place: RepositoryRef): PolicyStatement[] => [
+  listing(place, [getReleases(place)]),
+  { Sid: 'Read', Effect: 'Allow', Action: 's3:GetObject', Resource: objects(place, getReleases(place)) },
+];
+
+/** Permissions of an agent beside Triton, which reads releases. */
+export const agentStatements = (place: RepositoryRef): PolicyStatement[] => [
+  ...reading(place),
+  ...useKey(place, ['kms:Decrypt']),
+];
 
 /**
- * Permissions of the publisher. It creates objects. It replaces and deletes only head.json, and files outside of the folders
- * of versions, which agents do not read. So a stolen token of the publisher cannot change or remove what a release names.
+ * Permissions of the publisher. In the releases it creates objects, and replaces only head.json and view.json; it deletes
+ * only in the repository, which agents do not read. So a stolen token of the publisher cannot change or remove what a
+ * release names.
  *
  * Source of the condition keys: https://docs.aws.amazon.com/AmazonS3/latest/userguide/conditional-writes-enforce.html
  * (November 2026).
  */
 export function publisherStatements(place: RepositoryRef): PolicyStatement[] {
   const { bucketArn, prefix } = place;
-  const prefixes = withReleases(place);
-  const all = prefixes.map((each) => objects(place, each));
-  const isReplacement = { Null: { 's3:if-match': 'false' } };
+  const prefixes = [prefix, getReleases(place)];
+  const releases = objects(place, getReleases(place));
   return [
     listing(place, prefixes),
     {
       Sid: 'Publish',
       Effect: 'Allow',
-      // S3 copies the versions of objects that a release names.
-      Action: ['s3:AbortMultipartUpload', 's3:GetObject', 's3:GetObjectVersion'],
-      Resource: all,
+      Action: ['s3:AbortMultipartUpload', 's3:GetObject'],
+      Resource: prefixes.map((each) => objects(place, each)),
     },
     {
       Sid: 'Create',
       Effect: 'Allow',
       Action: 's3:PutObject',
-      Resource: all,
+      Resource: releases,
       Condition: { Null: { 's3:if-none-match': 'false' } },
     },
     {
       Sid: 'UploadParts',
       Effect: 'Allow',
       Action: 's3:PutObject',
-      Resource: all,
+      Resource: releases,
       Condition: { Bool: { 's3:ObjectCreationOperation': 'false' } },
     },
     {
       Sid: 'Replace',
       Effect: 'Allow',
       Action: 's3:PutObject',
-      Resource: [`${prefix}/*`, `${getReleases(place)}/head.json`].map(
-        (key) => pulumi.interpolate`${bucketArn}/${key}`,
+      Resource: ['head.json', 'view.json'].map(
+        (name) => pulumi.interpolate`${bucketArn}/${getReleases(place)}/${name}`,
       ),
-      Condition: isReplacement,
+      Condition: { Null: { 's3:if-match': 'false' } },
     },
-    {
-      Sid: 'ReplaceNoVersion',
-      Effect: 'Deny',
-      Action: 's3:PutObject',
-      Resource: versionFiles(place),
-      Condition: isReplacement,
-    },
-    { Sid: 'Delete', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, prefix) },
-    { Sid: DELETE_NO_VERSION, Effect: 'Deny', Action: 's3:DeleteObject', Resource: versionFiles(place) },
+    { Sid: 'View', Effect: 'Allow', Action: ['s3:DeleteObject', 's3:PutObject'], Resource: objects(place, prefix) },
     ...useKey(place, ['kms:Decrypt', 'kms:GenerateDataKey']),
   ];
 }
 
 /** Besides what the publisher may do, the pruner deletes files that no retained release names. */
-export function prunerStatements(place: RepositoryRef): PolicyStatement[] {
-  const kept = objects(place, `${getReleases(place)}/kept`);
-  return [
-    ...publisherStatements(place).filter(({ Sid }) => Sid !== DELETE_NO_VERSION),
-    { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: kept },
-  ];
-}
-
-const DELETE_NO_VERSION = 'DeleteNoVersion';
-
-/** Names of versions are numbers, and IAM has no pattern for a digit. Other names that begin with one match as well. */
-const versionFiles = ({ bucketArn, prefix }: RepositoryRef): pulumi.Output<string>[] =>
-  Array.from({ length: 10 }, (_, digit) => pulumi.interpolate`${bucketArn}/${prefix}/*/${digit}*`);
+export const prunerStatements = (place: RepositoryRef): PolicyStatement[] => [
+  ...publisherStatements(place),
+  { Sid: 'Prune', Effect: 'Allow', Action: 's3:DeleteObject', Resource: objects(place, `${getReleases(place)}/files`) },
+];
 
 /**
  * Permissions of `promote` on the repository that it copies from, for the policy of that bucket.
  * @param readers ARNs of roles
  */
-export function readerStatements(place: RepositoryRef, readers: pulumi.Input<string>[]): PolicyStatement[] {
-  const prefixes = withReleases(place);
-  const allowed: PolicyStatement[] = [
-    listing(place, prefixes),
-    {
-      Sid: 'Read',
-      Effect: 'Allow',
-      Action: ['s3:GetObject', 's3:GetObjectVersion'],
-      Resource: prefixes.map((prefix) => objects(place, prefix)),
-    },
-  ];
-  return allowed.map((statement) => ({ ...statement, Sid: `Readers${statement.Sid}`, Principal: { AWS: readers } }));
-}
+export const readerStatements = (place: RepositoryRef, readers: pulumi.Input<string>[]): PolicyStatement[] =>
+  reading(place).map((statement) => ({ ...statement, Sid: `Readers${statement.Sid}`, Principal: { AWS: readers } }));
 
 /** The same for the policy of the bucket's key: allows only decryption that S3 does on behalf of the readers. */
 export const readerKeyStatement = (region: string, readers: pulumi.Input<string>[]): PolicyStatement => ({

@@ -257,8 +257,7 @@ class Target {
   }
 
   private refuse(got: string): never {
-    const { key, versionId } = this.file;
-    throw new WrongBytesError(`version ${versionId} of ${key} does not have the bytes of the release: ${got}`, {
+    throw new WrongBytesError(`${this.file.key} does not have the bytes of the release: ${got}`, {
       hint: 'publish the model again as a new version',
     });
   }

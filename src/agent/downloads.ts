@@ -85,7 +85,7 @@ export class Downloads {
   private fill(release: Manifest, signal: AbortSignal): Promise<void> {
     const { store } = this.options;
     return this.content.fill(getReleaseUnits(release), {
-      read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
+      read: ({ key }, range, take) => store.stream(key, range, take),
       signal,
       onBytes: (more) => (this.total.bytes += more),
     });

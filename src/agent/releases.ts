@@ -16,13 +16,14 @@ const NOTHING: Manifest = {
   base: 0,
   trialKey: '',
   models: Object.create(null) as Manifest['models'],
+  former: [],
 };
 const NO_HEAD: Head = {
   generation: 0,
   release: NO_RELEASE,
   manifestSha256: '',
   retained: [],
-  sweptBefore: NOTHING.createdAt,
+  sweep: 0,
   writer: '',
 };
 

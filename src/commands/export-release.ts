@@ -38,7 +38,7 @@ export async function exportRelease(
     await content.fill(
       models.flatMap(({ units }) => units),
       {
-        read: ({ key, versionId }, { start, bytes }, take) => store.stream(key, { versionId, start, bytes }, take),
+        read: ({ key }, range, take) => store.stream(key, range, take),
         signal,
       },
     );

@@ -85,7 +85,7 @@ export async function readReleased(
   const { current } = releases;
   if (current === undefined || models.length === 0) return { release: current, unchanged: [] };
   const desired = await desiredModels(models.map(adaptToThisMachine));
-  const plan = await makePlan(desired, releases, { store, location, remove: [], replacePublished: true });
+  const plan = makePlan(desired, releases, { remove: [], replacePublished: true });
   return {
     release: current,
     unchanged: plan.models.filter(({ isChanged }) => !isChanged).map(({ model }) => model.name),

@@ -122,7 +122,6 @@ async function startServers(
       const server = await starting;
       defer(() => server.stop());
       await store.ensureBucket();
-      await store.enableVersioning();
       return prepareRelease({ store, commitStore, location: LOCATION }, models, options);
     };
     const isFresh = prepare();

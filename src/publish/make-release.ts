@@ -8,7 +8,7 @@ import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
 import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
 import { HeadFile, newId, RETAINED } from './head-file';
 import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
-import { makePlan, needsRelease, type Plan } from './plan';
+import { formerFiles, makePlan, needsRelease, type Plan } from './plan';
 import { requireNoConflict, requireRemovable } from './preconditions';
 import { ourName } from './provenance';
 import { Releases } from './releases';
@@ -61,18 +61,18 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   const target = await getTarget(releases);
   requireRemovable(target, current);
   const { replacePublished } = target;
-  const plan = await makePlan(target.models, releases, { store, location, remove: target.remove, replacePublished });
+  const plan = makePlan(target.models, releases, { remove: target.remove, replacePublished });
   options.onPlan?.(plan);
   requireNoConflict(plan, target);
   const isNew = needsRelease(plan, current);
   await requireReaders(options, isNew);
   if (options.dryRun === true) return { plan, release: current, isNew: false };
   const isAsked = agents !== undefined && untried !== true;
-  if (!isNew)
-    return { plan, release: current, isNew, replicas: isAsked ? await untilServed(current, options) : undefined };
-  const { release, replicas } = await commit(plan, target, releases, head, options);
+  const { release, replicas } = isNew
+    ? await commit(plan, target, releases, head, options)
+    : { release: current, replicas: isAsked ? await untilServed(current, options) : [] };
   // The release is current now. A failure below does not change that.
-  await repairView(head, store, location).catch((error: unknown) => {
+  await repairView(head, store, location, { current: release }).catch((error: unknown) => {
     const message = `the release is in service on all replicas, but the bucket shows older files to people and other servers: ${(error as Error).message}`;
     const hint = (error instanceof UserError ? error.hint : undefined) ?? REPAIR_VIEW;
     options.onWarning?.({ file: formatLocation(location), message, hint });
@@ -137,8 +137,8 @@ async function commit(
       hint: 'add --stack, --selector or --agent; or add --untried: replicas then load the release without a trial',
     });
   }
-  const sweptBefore = base.head?.sweptBefore ?? new Date(0).toISOString();
-  const uploaded = await uploadModels(plan, { store, location, sweptBefore, signal, onBytes });
+  const sweep = base.head?.sweep ?? 0;
+  const uploaded = await uploadModels(plan, { store, location, sweep, signal, onBytes });
   const models = Object.fromEntries(
     Object.entries({ ...current?.models, ...uploaded })
       .filter(([name]) => !plan.remove.includes(name))
@@ -146,6 +146,7 @@ async function commit(
   );
   const secret = randomBytes(24).toString('base64url');
   const id = newId();
+  const retained = [...(base.head?.retained ?? []), id].slice(-RETAINED);
   const manifest: Manifest = {
     id,
     createdAt: new Date().toISOString(),
@@ -159,6 +160,7 @@ async function commit(
     trialKey: sha256Hex(secret),
     unloadFirst: unloadFirst === true ? true : undefined,
     models,
+    former: formerFiles(current, models, retained),
   };
   const body = encodeManifest(manifest);
   const manifestSha256 = sha256Hex(body);
@@ -168,8 +170,7 @@ async function commit(
   const next = {
     release: id,
     manifestSha256,
-    retained: [...(base.head?.retained ?? []), id].slice(-RETAINED),
-    sweptBefore,
+    ...{ retained, sweep },
     writer: id,
   };
   if (untried === true || agents === undefined) {

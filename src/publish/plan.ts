@@ -1,6 +1,4 @@
-import type { RepositoryLocation } from '../release/location';
-import { filesOf, type Manifest, type ManifestModel, type ReleasedFile } from '../release/manifest';
-import type { S3Store } from '../s3/store';
+import { filesOf, type FormerFile, type Manifest, type ManifestModel, type ReleasedFile } from '../release/manifest';
 import type { DesiredFile, DesiredModel } from './desired';
 import { getVersion } from './keys';
 import type { Releases } from './releases';
@@ -32,47 +30,33 @@ export interface Plan {
 }
 
 export interface PlanOptions {
-  store: S3Store;
-  location: RepositoryLocation;
   remove: readonly string[];
   /** Upload other content of a released version, instead of reporting a conflict. */
   replacePublished?: boolean | undefined;
 }
 
 /**
- * Compares the desired models with the current release by content, and with the other retained ones if the bucket has
- * files that the current one lacks. A file has the action
+ * Compares the desired models with the files of the retained releases, which the current manifest names. A file has the
+ * action
  *
- * | a retained release has its path | content | action                                                      |
- * | ------------------------------- | ------- | ----------------------------------------------------------- |
- * | no                              |         | `upload`                                                    |
- * | yes                             | same    | `keep`                                                      |
- * | yes                             | other   | `conflict`, because numbers of versions are for one content; `upload` with `replacePublished` |
- *
- * Files beside the versions have keys by content, so they are never in conflict.
+ * | content is released | its version is released with other content | action                                      |
+ * | ------------------- | ------------------------------------------- | ------------------------------------------- |
+ * | yes                 | no                                          | `keep`                                      |
+ * | no                  | no                                          | `upload`                                    |
+ * |                     | yes                                         | `conflict`, because numbers of versions are for one content; with `replacePublished` as above |
  */
-export async function makePlan(
+export function makePlan(
   desired: readonly DesiredModel[],
   releases: Releases,
-  { store, location, remove, replacePublished = false }: PlanOptions,
-): Promise<Plan> {
+  { remove, replacePublished = false }: PlanOptions,
+): Plan {
   const { current } = releases;
-  let known = getFiles(current === undefined ? [] : [current]);
-  const isThere = async ({ name, files }: DesiredModel): Promise<boolean> => {
-    const lacking = files.filter(({ path }) => getVersion(path) !== undefined && !known.has(`${name}/${path}`));
-    if (lacking.length === 0) return false;
-    const listed = new Set((await store.list(`${location.prefix}/${name}/`)).map(({ key }) => key));
-    return lacking.some(({ path }) => listed.has(`${location.prefix}/${name}/${path}`));
-  };
-  if (releases.ids.length > 1 && (await Promise.all(desired.map(isThere))).includes(true)) {
-    known = getFiles(await releases.readAll());
-  }
+  const known = getFiles(releases);
   const planFile = (name: string, file: DesiredFile): PlannedFile => {
-    const inVersion = getVersion(file.path) !== undefined;
-    const found = known.get(inVersion ? `${name}/${file.path}` : file.checksum) ?? [];
-    const released = found.find(({ bytes, checksum }) => bytes === file.bytes && checksum === file.checksum);
-    const isConflict = inVersion && found.length > 0 && !replacePublished;
-    return { file, released, action: released !== undefined ? 'keep' : isConflict ? 'conflict' : 'upload' };
+    const released = known.contents.get(file.checksum);
+    const before = getVersion(file.path) === undefined ? undefined : known.versions.get(`${name}/${file.path}`);
+    const isConflict = before !== undefined && !before.has(file.checksum) && !replacePublished;
+    return { file, released, action: isConflict ? 'conflict' : released === undefined ? 'upload' : 'keep' };
   };
   return {
     models: desired.map((model): PlannedModel => {
@@ -97,20 +81,40 @@ export const isConflict = ({ files, missing }: PlannedModel): boolean =>
 export const needsRelease = ({ models, remove }: Plan, current: Manifest | undefined): boolean =>
   current === undefined || remove.length > 0 || models.some(({ isChanged }) => isChanged);
 
-/** The files of releases: of versions by model and path, the others by content. */
-function getFiles(releases: readonly Manifest[]): Map<string, ReleasedFile[]> {
-  const known = new Map<string, ReleasedFile[]>();
-  for (const { models } of releases) {
-    for (const [name, model] of Object.entries(models)) {
-      for (const file of filesOf(model)) {
-        const key = getVersion(file.path) === undefined ? file.checksum : `${name}/${file.path}`;
-        const same = known.get(key);
-        if (same === undefined) known.set(key, [file]);
-        else same.push(file);
-      }
-    }
+/** The files of the retained releases: by content, and the contents of each file by model and path. */
+function getFiles({ current, ids }: Releases): {
+  contents: Map<string, ReleasedFile>;
+  versions: Map<string, Set<string>>;
+} {
+  const named = Object.entries(current?.models ?? {}).flatMap(([name, model]) =>
+    filesOf(model).map((file) => ({ ...file, model: name })),
+  );
+  const contents = new Map<string, ReleasedFile>();
+  const versions = new Map<string, Set<string>>();
+  for (const file of [...named, ...(current?.former ?? []).filter(({ release }) => ids.includes(release))]) {
+    contents.set(file.checksum, file);
+    const place = `${file.model}/${file.path}`;
+    versions.set(place, (versions.get(place) ?? new Set()).add(file.checksum));
   }
-  return known;
+  return { contents, versions };
+}
+
+/** Files of the releases up to `before` that a release with these models, which retains `retained`, does not have. */
+export function formerFiles(
+  before: Manifest | undefined,
+  models: Manifest['models'],
+  retained: readonly string[],
+): FormerFile[] {
+  if (before === undefined) return [];
+  const last = Object.entries(before.models).flatMap(([model, of]) =>
+    filesOf(of).map((file) => ({ ...file, model, release: before.id })),
+  );
+  const isSame = (a: ReleasedFile, b: ReleasedFile): boolean => a.path === b.path && a.checksum === b.checksum;
+  const has = (file: FormerFile): boolean => {
+    const model = models[file.model];
+    return model !== undefined && filesOf(model).some((one) => isSame(one, file));
+  };
+  return [...last, ...before.former].filter((file) => retained.includes(file.release) && !has(file));
 }
 
 const isSame = (model: DesiredModel, before: ManifestModel): boolean =>

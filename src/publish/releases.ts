@@ -80,9 +80,9 @@ async function requireRelease(
 
 /** The models of a release as the desired state of another one, or of another repository. */
 export function getModels(release: Manifest, { store }: Pick<Bucket, 'store'>): DesiredModel[] {
-  const fromStore = ({ path, bytes, checksum, key, versionId }: ReleasedFile): DesiredFile => ({
+  const fromStore = ({ path, bytes, checksum, key }: ReleasedFile): DesiredFile => ({
     ...{ path, bytes, checksum },
-    source: { stored: { store, key, versionId } },
+    source: { stored: { store, key } },
   });
   return topologicalOrder(
     Object.entries(release.models).map(([name, model]): DesiredModel => ({

@@ -1,8 +1,16 @@
 import { UserError } from '../core/errors';
 import { nextCommand } from '../core/next-command';
 import { RELEASE_ID } from '../release/head';
-import { formatLocation, headKey, releaseKey, releasesPrefix, type RepositoryLocation } from '../release/location';
-import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
+import {
+  filesPrefix,
+  formatLocation,
+  headKey,
+  releaseKey,
+  releasesPrefix,
+  sweepOf,
+  type RepositoryLocation,
+} from '../release/location';
+import { keysOf, parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import { AgentClient, type AgentSource } from './agent-client';
 import { newId, RETAINED, type HeadFile } from './head-file';
@@ -65,18 +73,22 @@ export async function repairHead(
     throw new UserError(`${formatLocation(location)} has no release`, { hint: 'publish one: npm run sync-models' });
   }
   const retained: string[] = [];
+  const listed = (await store.list(filesPrefix(location))).map(({ key }) => key);
+  const there = new Set(listed);
   for (let id: string | undefined = found.id; id !== undefined && retained.length < RETAINED;) {
     const manifest = await head.readManifest(id);
     if (manifest === undefined) break;
+    // The current release stays, so that "status" names what is missing.
+    if (id !== found.id && !keysOf(manifest).every((key) => there.has(key))) break;
     retained.unshift(id);
     id = manifest.previous;
   }
   const known = [seen?.generation ?? 0, base.generation, ...newest.map((manifest) => manifest.base + 1)];
   const generation = Math.max(...known) + 1;
-  // Objects that no retained release names may be about to be deleted.
-  const sweptBefore = new Date().toISOString();
+  // Larger than that of every prune, which may still delete files.
+  const sweep = Math.max(Math.floor(Date.now() / 1000), ...listed.map(sweepOf)) + 1;
   const { id: release, manifestSha256 } = found;
-  await head.replaceOnce(base, { generation, release, manifestSha256, retained, sweptBefore, writer: newId() });
+  await head.replaceOnce(base, { generation, release, manifestSha256, retained, sweep, writer: newId() });
   return { release, generation };
 }
 

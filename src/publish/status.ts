@@ -4,8 +4,8 @@ import type { AgentState } from '../release/agent-api';
 import { askModel, WrongAnswerError } from '../release/ask';
 import { readGoldenRequests } from '../release/golden';
 import { NO_RELEASE } from '../release/head';
-import { keptPrefix } from '../release/location';
-import { filesOf, type Manifest } from '../release/manifest';
+import { filesPrefix } from '../release/location';
+import { keysOf, type Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { AgentClient } from './agent-client';
 import { Releases, type Bucket } from './releases';
@@ -76,14 +76,9 @@ export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =
   replicas.every(({ problem, answers = [] }) => problem === undefined && answers.every(({ ok }) => ok));
 
 async function findMissing(current: Manifest | undefined, { store, location }: Bucket): Promise<string[]> {
-  const keys = Object.values(current?.models ?? {}).flatMap((model) => filesOf(model).map(({ key }) => key));
-  const prefixes = [`${location.prefix}/`, keptPrefix(location)].filter((prefix) =>
-    keys.some((key) => key.startsWith(prefix)),
-  );
-  const listed = new Set(
-    (await Promise.all(prefixes.map((prefix) => store.list(prefix)))).flat().map(({ key }) => key),
-  );
-  return keys.filter((key) => !listed.has(key));
+  if (current === undefined) return [];
+  const listed = new Set((await store.list(filesPrefix(location))).map(({ key }) => key));
+  return keysOf(current).filter((key) => !listed.has(key));
 }
 
 async function readReplica(replica: Replica, current: Manifest | undefined): Promise<ReplicaStatus> {

@@ -1,8 +1,8 @@
 import { forEachLimited } from '../core/concurrency';
-import { UserError } from '../core/errors';
 import { nextCommand } from '../core/next-command';
 import { CONFIG_FILE } from '../model/paths';
-import type { RepositoryLocation } from '../release/location';
+import { FieldReader, FORMAT } from '../release/format';
+import { viewKey, type RepositoryLocation } from '../release/location';
 import { configWithVersions, type Manifest } from '../release/manifest';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../s3/store';
 import type { HeadFile } from './head-file';
@@ -10,80 +10,86 @@ import { getVersion } from './keys';
 import { Releases } from './releases';
 
 /** How the view is completed. */
-export const REPAIR_VIEW = `complete them: ${nextCommand('rollback', '--repair')}`;
+export const REPAIR_VIEW = `complete it: ${nextCommand('rollback', '--repair')}`;
 
 /** Times that the view is compared with head.json, while other publishers change both. */
 const ROUNDS = 5;
 
+/** `PREFIX.releases/view.json`: what the publisher has written into the repository. */
+interface View {
+  /** The release of which all is written. Undefined while it is written. */
+  release?: string | undefined;
+  /** The checksum of each object, by its key; empty while it may be written or deleted. */
+  objects: Record<string, string>;
+}
+
 /** What an object of the view should be. */
 interface Desired {
   checksum: string;
-  bytes: number;
   write: (condition: PutCondition) => Promise<unknown>;
 }
 
 /**
- * Writes the view of the current release: config.pbtxt, the files beside the versions, and files of versions that are
- * stored under other keys. So the prefix is an ordinary model repository for people and for servers without an agent;
- * agents never read the view. If a publisher is interrupted here, the next release or "rollback --repair" completes the
- * view. Objects that are neither in the view of this release nor in that of the one before stay.
- * @throws UserError if the place of a version has other bytes, of a release that was refused: no publisher may replace
- * the file of a version. The view of this model stays as it is.
+ * Makes the repository an ordinary model repository of the current release, for people and for servers without an agent:
+ * a config.pbtxt for each model, and copies of its files. Agents never read it. view.json names every object before it is
+ * written, so that the next run knows what an interrupted one has left, and that objects of other tools stay.
+ * @param options `current`: the release that head.json names, if it was just read; `isForced`: whether objects are written
+ * again that view.json has
  */
-export async function repairView(head: HeadFile, store: S3Store, location: RepositoryLocation): Promise<void> {
+export async function repairView(
+  head: HeadFile,
+  store: S3Store,
+  location: RepositoryLocation,
+  { current, isForced = false }: { current?: Manifest | undefined; isForced?: boolean } = {},
+): Promise<void> {
   for (let round = 1; round <= ROUNDS; round += 1) {
-    const { isDone, occupied } = await write(await Releases.read({ store, location }, head), store, location);
-    if (!isDone) continue;
-    if (occupied.length === 0) return;
-    throw new UserError(`${occupied.join(', ')} still has the bytes of a refused release`, {
-      hint: `no replica reads it; for other servers, delete it with npm run releases -- --prune when it is a day old; then ${REPAIR_VIEW}`,
-    });
+    try {
+      const known = round === 1 && current !== undefined;
+      const release = known ? current : (await Releases.read({ store, location }, head)).current;
+      if (await write(release, { store, location, isForced: isForced && round === 1 })) return;
+    } catch (error) {
+      if (!(error instanceof PreconditionFailedError)) throw error;
+    }
   }
 }
 
-/** @returns isDone: nothing was to be written, so the view was not older than head.json; occupied: places of versions */
+/** @returns whether nothing was to be written */
 async function write(
-  releases: Releases,
-  store: S3Store,
-  location: RepositoryLocation,
-): Promise<{ isDone: boolean; occupied: string[] }> {
-  const { current } = releases;
-  if (current === undefined) return { isDone: true, occupied: [] };
+  current: Manifest | undefined,
+  { store, location, isForced }: { store: S3Store; location: RepositoryLocation; isForced: boolean },
+): Promise<boolean> {
+  const found = await store.get(viewKey(location));
+  const before =
+    found === undefined ? { objects: {} } : parseView(found.body, `s3://${store.bucket}/${viewKey(location)}`);
+  if (current === undefined || (before.release === current.id && !isForced)) return true;
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
-  const { previous } = current;
-  const before = previous === undefined ? undefined : await releases.read(previous);
-  const ours = new Set(before === undefined ? [] : desiredView(before, store, folder).keys());
-  const listed = await store.list(folder);
-  const present = new Map(listed.map((object) => [object.key, object]));
-  const due: string[] = [];
-  const occupied: string[] = [];
-  const modelOf = (key: string): string => key.slice(0, key.indexOf('/', folder.length));
-  const isOccupied = (key: string): boolean => occupied.some((other) => modelOf(other) === modelOf(key));
-  try {
-    const isVersionFile = (key: string): boolean => getVersion(key.slice(modelOf(key).length + 1)) !== undefined;
-    // A server may load a version as soon as its configuration is there.
-    for (const versions of [true, false]) {
-      const some = [...desired].filter(([key]) => isVersionFile(key) === versions);
-      await forEachLimited(some, store.concurrency, async ([key, { bytes, checksum, write: put }]) => {
-        const found = present.get(key);
-        if (found?.bytes === bytes && (await store.checksum(key, bytes)) === checksum) return;
-        if (versions && found !== undefined) return void occupied.push(key);
-        if (!versions && isOccupied(key)) return;
-        due.push(key);
-        await put(found === undefined ? { ifAbsent: true } : { ifEtag: found.etag });
-      });
-    }
-    const extraneous = listed.filter(
-      ({ key }) => ours.has(key) && !desired.has(key) && !isVersionFile(key) && !isOccupied(key),
-    );
-    if (extraneous.length > 0) await store.delete(extraneous);
-    return { isDone: due.length === 0 && extraneous.length === 0, occupied };
-  } catch (error) {
-    if (error instanceof PreconditionFailedError) return { isDone: false, occupied };
-    throw error;
+  const due = [...desired].filter(([key, { checksum }]) => isForced || before.objects[key] !== checksum);
+  const gone = Object.keys(before.objects).filter((key) => !desired.has(key));
+  const present = new Map((await store.list(folder)).map((object) => [object.key, object]));
+  const replace = async (view: View, condition: PutCondition): Promise<string> =>
+    (await store.putBytes(viewKey(location), encodeView(view), condition)).etag;
+  const unsure = Object.fromEntries([...due.map(([key]) => key), ...gone].map((key) => [key, '']));
+  const etag = await replace(
+    { objects: { ...before.objects, ...unsure } },
+    found === undefined ? { ifAbsent: true } : { ifEtag: found.etag },
+  );
+  // A server may load a version as soon as its configuration is there.
+  for (const versions of [true, false]) {
+    const some = due.filter(([key]) => isOfVersion(key, folder) === versions);
+    await forEachLimited(some, store.concurrency, async ([key, { write: put }]) => {
+      const there = present.get(key);
+      await put(there === undefined ? { ifAbsent: true } : { ifEtag: there.etag });
+    });
   }
+  await store.delete(gone.flatMap((key) => present.get(key) ?? []));
+  const objects = Object.fromEntries([...desired].map(([key, { checksum }]) => [key, checksum]));
+  await replace({ release: current.id, objects }, { ifEtag: etag });
+  return false;
 }
+
+const isOfVersion = (key: string, folder: string): boolean =>
+  getVersion(key.slice(key.indexOf('/', folder.length) + 1)) !== undefined;
 
 function desiredView({ models }: Manifest, store: S3Store, folder: string): Map<string, Desired> {
   const desired = new Map<string, Desired>();
@@ -92,17 +98,22 @@ function desiredView({ models }: Manifest, store: S3Store, folder: string): Map<
     const key = `${folder}${name}/${CONFIG_FILE}`;
     desired.set(key, {
       checksum: checksumOfBytes(config),
-      bytes: config.byteLength,
       write: (condition) => store.putBytes(key, config, condition),
     });
-    for (const { key, path, checksum, bytes, versionId } of model.files) {
+    for (const { key: from, path, checksum, bytes } of model.files) {
       const to = `${folder}${name}/${path}`;
-      if (key === to) continue;
       desired.set(to, {
-        ...{ checksum, bytes },
-        write: (condition) => store.copy({ key, versionId }, to, { bytes, checksum, condition }),
+        checksum,
+        write: (condition) => store.copy({ key: from }, to, { bytes, checksum, condition }),
       });
     }
   }
   return desired;
 }
+
+function parseView(body: Buffer, where: string): View {
+  const fields = FieldReader.parse(body, where);
+  return { release: fields.optionalText('release'), objects: fields.optionalTextMap('objects') ?? {} };
+}
+
+const encodeView = (view: View): Buffer => Buffer.from(`${JSON.stringify({ format: FORMAT, ...view })}\n`);

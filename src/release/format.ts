@@ -1,7 +1,7 @@
 import { UserError } from '../core/errors';
 
 /** Format of head.json and of the manifests. */
-export const FORMAT = 3;
+export const FORMAT = 4;
 
 /** A SHA-256 in hex. */
 export const SHA256_HEX = /^[0-9a-f]{64}$/;

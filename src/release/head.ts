@@ -14,10 +14,10 @@ export interface Head {
   release: string;
   /** SHA-256 of its manifest, in hex. */
   manifestSha256: string;
-  /** Ids of the releases whose objects are kept, the current one among them. A rollback accepts only these. */
+  /** Ids of the releases whose files are kept, the current one among them. A rollback accepts only these. */
   retained: string[];
-  /** An object that no retained release names may be deleted if it is older than this, by S3's clock. ISO 8601. */
-  sweptBefore: string;
+  /** Number of prunes. The keys of new files end in it. */
+  sweep: number;
   /** Id of the run that wrote this. */
   writer: string;
 }
@@ -33,7 +33,7 @@ export function parseHead(body: Buffer, where: string): Head {
     release: fields.text('release', RELEASE_ID),
     manifestSha256: fields.text('manifestSha256', SHA256_HEX),
     retained: fields.texts('retained'),
-    sweptBefore: fields.text('sweptBefore'),
+    sweep: fields.count('sweep'),
     writer: fields.text('writer'),
   };
 }

@@ -95,13 +95,19 @@ export const headKey = (location: RepositoryLocation): string => `${releasesPref
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 
-/** Files of releases that are not at their place in the model repository. */
-export const keptPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/kept/`;
+/** The files of releases, by content. */
+export const filesPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/files/`;
 
 /**
- * The key of such a file, by its content and by the time until which objects may be deleted when it is written: so no
- * prune is about to delete it.
- * @param sweptBefore as in head.json
+ * The key of a file, by its content and by the number of prunes before it was planned: a prune deletes only keys with
+ * smaller numbers, so no later one, and no late request of one, deletes it. test/spec/Keys.tla specifies this.
+ * @param sweep as in head.json
  */
-export const keptKey = (location: RepositoryLocation, checksum: string, sweptBefore: string): string =>
-  `${keptPrefix(location)}${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}.${sweptBefore.replace(/\W/g, '')}`;
+export const fileKey = (location: RepositoryLocation, checksum: string, sweep: number): string =>
+  `${filesPrefix(location)}${checksum.replace(/\+/g, '-').replace(/\//g, '_').replace(/=/g, '')}.${sweep}`;
+
+/** The number of prunes in the key of a file. */
+export const sweepOf = (key: string): number => Number(/\.(\d+)$/.exec(key)?.[1] ?? 0);
+
+/** What the publisher has written into the repository. */
+export const viewKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/view.json`;

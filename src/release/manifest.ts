@@ -3,13 +3,12 @@ import { FieldReader, FORMAT, SHA256_HEX } from './format';
 import { RELEASE_ID } from './head';
 import type { ReleasedModelInfo, ReleaseInfo, WeightKind } from './released';
 
-/** A file of a model, as one version of an object in S3. */
+/** A file of a model, and the object in S3 that has its content. No object is ever replaced. */
 export interface ReleasedFile {
   /** In the model's folder: `1/model.pt`, `labels.txt`. */
   path: string;
   /** The full key of the object. */
   key: string;
-  versionId: string;
   bytes: number;
   /** As checksumOfBytes in src/s3/checksum.ts computes it. */
   checksum: string;
@@ -38,6 +37,15 @@ export interface Manifest extends ReleaseInfo {
    */
   unloadFirst?: true | undefined;
   models: Record<string, ManifestModel>;
+  /** Files that this release no longer has, of the releases that were retained when it was made. */
+  former: FormerFile[];
+}
+
+/** A file of a former release: the number of its version stays taken, and its content need not be sent again. */
+export interface FormerFile extends ReleasedFile {
+  model: string;
+  /** The last release that has it. */
+  release: string;
 }
 
 /** One name in a path: no empty one, no `.` or `..`, no backslash, no control character. */
@@ -81,13 +89,17 @@ export function parseManifest(body: Buffer, where: string): Manifest {
         golden: model.optional('golden', readFile),
       };
     }),
+    former: fields.list('former', (file) => ({
+      ...readFile(file),
+      model: file.text('model'),
+      release: file.text('release', RELEASE_ID),
+    })),
   };
 }
 
 const readFile = (file: FieldReader): ReleasedFile => ({
   path: file.text('path', PATH),
   key: file.text('key'),
-  versionId: file.text('versionId'),
   bytes: file.count('bytes'),
   checksum: file.text('checksum', CHECKSUM),
 });
@@ -95,6 +107,10 @@ const readFile = (file: FieldReader): ReleasedFile => ({
 /** The files of models in the bucket, golden requests included. */
 export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>
   golden === undefined ? files : [...files, golden];
+
+/** The keys of all files of a release. */
+export const keysOf = ({ models }: Manifest): string[] =>
+  Object.values(models).flatMap((model) => filesOf(model).map(({ key }) => key));
 
 const isServable = (versions: readonly number[]): boolean =>
   versions.length > 0 && versions.every((version) => version > 0);

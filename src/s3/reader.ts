@@ -19,9 +19,6 @@ export interface ObjectHead {
   etag: string;
   /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
   sha256: string | undefined;
-  versionId: string | undefined;
-  /** Last-Modified. */
-  modified: Date;
 }
 
 const CHECKSUM_MODE = { 'x-amz-checksum-mode': 'ENABLED' };
@@ -59,12 +56,8 @@ export class S3Reader {
    * object was uploaded in one part. `ageMs` is the time since it was written, by the server's clock.
    * @param options `bytes`: expected size, for the deadline
    */
-  async get(
-    key: string,
-    { bytes = 0, versionId }: { bytes?: number; versionId?: string | undefined } = {},
-  ): Promise<GotObject | undefined> {
-    const query = getVersionQuery(versionId);
-    const request = { what: `read ${this.name(key)}`, method: 'GET', key, query, headers: CHECKSUM_MODE };
+  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<GotObject | undefined> {
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE };
     const read = ({ headers, body }: Answer): GotObject => {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
@@ -87,19 +80,15 @@ export class S3Reader {
   }
 
   /**
-   * Reads bytes of a version of an object and passes them on as they arrive. The caller verifies them. If the connection
+   * Reads bytes of an object and passes them on as they arrive. The caller verifies them. If the connection
    * fails, only the rest is requested again. `take` is never called before its last promise has settled, and has settled
    * when this function ends.
    * @returns how many bytes were read, fewer than requested only at the end of the object
-   * @throws UserError if the version does not exist; the error of `take`
+   * @throws UserError if the object does not exist; the error of `take`
    */
-  async stream(
-    key: string,
-    { start, bytes, versionId }: { start: number; bytes: number; versionId: string },
-    take: TakeBytes,
-  ): Promise<number> {
-    const count = await this.readInto(key, { start, bytes, count: 0, take }, { versionId });
-    if (count === undefined) throw new UserError(`version ${versionId} of ${this.name(key)} does not exist`);
+  async stream(key: string, range: { start: number; bytes: number }, take: TakeBytes): Promise<number> {
+    const count = await this.readInto(key, { ...range, count: 0, take });
+    if (count === undefined) throw new UserError(`${this.name(key)} does not exist`);
     return count;
   }
 
@@ -118,7 +107,7 @@ export class S3Reader {
     const pending: Promise<Buffer>[] = [];
     for (;;) {
       for (const { start, bytes } of queue.splice(0, PARTS_AHEAD - pending.length)) {
-        const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), { etag: head.etag });
+        const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
         // The promise is awaited below, unless an earlier part fails.
         reading.catch(() => undefined);
         pending.push(reading);
@@ -136,8 +125,6 @@ export class S3Reader {
       bytes: Number(headers['content-length']),
       etag: quoted(headers['etag']),
       sha256: headers['x-amz-checksum-sha256'],
-      versionId: getVersionId(headers),
-      modified: new Date(headers['last-modified'] ?? 0),
     });
     return this.requester
       .send({ what, method: 'HEAD', key, headers: CHECKSUM_MODE, read })
@@ -153,15 +140,10 @@ export class S3Reader {
    * Reads a range into memory.
    * @throws UserError if the object does not have the whole range
    */
-  protected async readRange(
-    key: string,
-    start: number,
-    buffer: Buffer,
-    of: { etag?: string | undefined; versionId?: string | undefined },
-  ): Promise<Buffer> {
+  protected async readRange(key: string, start: number, buffer: Buffer, etag?: string): Promise<Buffer> {
     let at = 0;
     const take = (chunk: Buffer): undefined => void (at += chunk.copy(buffer, at));
-    const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, of);
+    const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, etag);
     if (count === buffer.byteLength) return buffer;
     throw new UserError(`cannot read ${this.name(key)}: it changed while it was read`, {
       hint: 'run the command again',
@@ -169,13 +151,9 @@ export class S3Reader {
   }
 
   /** @returns how many bytes were read; undefined if the object does not exist */
-  private async readInto(
-    key: string,
-    sink: Sink,
-    { etag, versionId }: { etag?: string | undefined; versionId?: string | undefined } = {},
-  ): Promise<number | undefined> {
+  private async readInto(key: string, sink: Sink, etag?: string): Promise<number | undefined> {
     const headers: Record<string, string> = etag === undefined ? {} : { 'if-match': etag };
-    const request = { what: `read ${this.name(key)}`, method: 'GET', key, query: getVersionQuery(versionId), headers };
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers };
     try {
       return await this.requester.send({ ...request, answerBytes: sink.bytes, sink, read: () => sink.count });
     } catch (error) {
@@ -189,15 +167,6 @@ export class S3Reader {
   }
 }
 
-const getVersionQuery = (versionId: string | undefined): Record<string, string> =>
-  versionId === undefined ? {} : { versionId };
-
 function ignoreMissing(error: unknown): undefined {
-  if (!(error instanceof S3Error && /^NoSuch(Key|Version)$/.test(error.code))) throw error;
-}
-
-/** Version id in an answer. S3 sends "null" for buckets without versioning. */
-export function getVersionId(headers: Answer['headers']): string | undefined {
-  const version = headers['x-amz-version-id'];
-  return version === 'null' || version === '' ? undefined : version;
+  if (!(error instanceof S3Error && error.code === 'NoSuchKey')) throw error;
 }

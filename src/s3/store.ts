@@ -5,7 +5,7 @@ import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
 import { encodeKey } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { getVersionId, S3Reader } from './reader';
+import { S3Reader } from './reader';
 import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
 import { WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
 import type { Run } from './sdk';
@@ -22,7 +22,6 @@ export interface StoredObject {
   store?: S3Store;
   /** The full key. */
   key: string;
-  versionId?: string;
 }
 
 /** The content that a copy must have. */
@@ -80,18 +79,6 @@ export class S3Store extends S3Reader {
     await this.run(`create bucket ${this.bucket}`, 'CreateBucket', input, ignore).catch((error: unknown) => {
       if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
     });
-  }
-
-  /** Keeps earlier versions of objects. For local servers; in the cloud `pulumi up` does this. */
-  async enableVersioning(): Promise<void> {
-    const input = { VersioningConfiguration: { Status: 'Enabled' } } as const;
-    await this.run(`turn on versioning of bucket ${this.bucket}`, 'PutBucketVersioning', input, ignore);
-  }
-
-  /** Whether the bucket keeps earlier versions of objects. */
-  isVersioned(): Promise<boolean> {
-    const what = `read the versioning of bucket ${this.bucket}`;
-    return this.run(what, 'GetBucketVersioning', {}, ({ Status }) => Status === 'Enabled');
   }
 
   /**
@@ -162,8 +149,7 @@ export class S3Store extends S3Reader {
     return (await this.lookUp(key, bytes))?.checksum;
   }
 
-  /** The same, with the object's version and Last-Modified. */
-  async lookUp(key: string, bytes: number): Promise<Written | undefined> {
+  private async lookUp(key: string, bytes: number): Promise<Written | undefined> {
     const head = await this.head(key);
     if (head === undefined) return undefined;
     const { sha256: stored = '', ...found } = head;
@@ -231,14 +217,14 @@ export class S3Store extends S3Reader {
     body: Uint8Array,
     digest: Buffer,
     { headers = {}, query = {} }: { headers?: Record<string, string>; query?: Record<string, string> },
-  ): Promise<{ etag: string; versionId: string | undefined }> {
+  ): Promise<{ etag: string }> {
     const checksum = digest.toString('base64');
     return this.requester.send({
       ...{ what, method: 'PUT', key, query, body, bodySha256: digest },
       headers: { 'x-amz-checksum-sha256': checksum, ...headers },
       read: ({ headers: answer }) => {
         requireStored(answer['x-amz-checksum-sha256'], checksum);
-        return { etag: quoted(answer['etag']), versionId: getVersionId(answer) };
+        return { etag: quoted(answer['etag']) };
       },
     });
   }
@@ -286,9 +272,9 @@ export class S3Store extends S3Reader {
       await this.requireCondition(key, condition);
       const content = { Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes };
       const met = condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag });
-      const read = ({ ETag, VersionId: versionId, ChecksumSHA256: stored }: CompleteMultipartUploadOutput): Written => {
+      const read = ({ ETag, ChecksumSHA256: stored }: CompleteMultipartUploadOutput): Written => {
         requireStored(stored, checksum);
-        return { etag: quoted(ETag), versionId, checksum };
+        return { etag: quoted(ETag), checksum };
       };
       // Some servers join all bytes before they answer, so allow time for them.
       return await this.run(what, 'CompleteMultipartUpload', { ...content, ...met }, read, bytes);
@@ -345,20 +331,18 @@ export class S3Store extends S3Reader {
    * cannot, this process downloads and uploads the object, as it does with a small one.
    * @throws UserError if the content does not have the expected checksum
    */
-  async copy({ store = this, ...source }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
+  async copy({ store = this, key: from }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
     const { bytes, checksum, condition } = options;
-    const { key: from, versionId } = source;
     try {
       await this.requireCondition(key, condition);
       if (bytes <= PART_BYTES) {
-        const got = await store.get(from, { bytes, versionId });
+        const got = await store.get(from, { bytes });
         if (got === undefined) throw new S3Error(`copy ${store.name(from)}`, store.url, { code: 'NoSuchKey' });
         return await this.putObject(key, got.body, options);
       }
-      const copied = await this.copyParts(store, source, key, options);
+      const copied = await this.copyParts(store, from, key, options);
       if (copied !== undefined) return copied;
-      const read = (start: number, buffer: Buffer): Promise<Buffer> =>
-        store.readRange(from, start, buffer, { versionId });
+      const read = (start: number, buffer: Buffer): Promise<Buffer> => store.readRange(from, start, buffer);
       return await this.putParts(key, { bytes, read }, options);
     } catch (error) {
       if (!(error instanceof FileChangedError)) return this.acceptOurs(key, bytes, checksum, condition, error);
@@ -371,13 +355,12 @@ export class S3Store extends S3Reader {
   /** @returns undefined if S3 cannot copy the object, or reports no SHA-256 of its parts */
   private async copyParts(
     store: S3Store,
-    { key: from, versionId }: Omit<StoredObject, 'store'>,
+    from: string,
     key: string,
     options: CopyOptions,
   ): Promise<Written | undefined> {
     if (store.options.endpointUrl !== this.options.endpointUrl) return undefined;
-    const version = versionId === undefined ? '' : `?versionId=${encodeURIComponent(versionId)}`;
-    const CopySource = `${encodeKey(`${store.bucket}/${from}`)}${version}`;
+    const CopySource = encodeKey(`${store.bucket}/${from}`);
     const send = async ({ number: PartNumber, start, bytes }: PartRange, UploadId: string): Promise<StoredPart> => {
       const CopySourceRange = `bytes=${start}-${start + bytes - 1}`;
       const input = { Key: key, UploadId, PartNumber, CopySource, CopySourceRange };

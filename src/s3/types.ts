@@ -50,10 +50,6 @@ export interface Written {
   etag: string;
   /** As checksumOfBytes and checksumOfFile compute it. */
   checksum: string;
-  /** Only in a bucket with versioning. */
-  versionId?: string | undefined;
-  /** Only if an object with our content was there, perhaps of an earlier try of this write: its Last-Modified. */
-  modified?: Date;
 }
 
 export interface UploadOptions {

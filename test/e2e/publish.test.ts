@@ -34,7 +34,6 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
   beforeAll(async () => {
     const { endpoint } = await testS3(scratch);
     store = await openBucket(scratch, endpoint, LOCATION.bucket);
-    await store.enableVersioning();
     plane = await ControlPlane.start(scratch);
     for (const name of ['gpu-0', 'gpu-1']) await plane.addNode({ name, gpus: 1 });
     stack = await localStack(scratch, plane, { endpoint, bucket: LOCATION.bucket });

@@ -26,7 +26,6 @@ describeUnless(whyNoGo(['pulumi', 'kubernetes']), 'a stack with a cluster', () =
   beforeAll(async () => {
     const s3 = await testS3(scratch);
     const store = await openBucket(scratch, s3.endpoint, LOCATION.bucket);
-    await store.enableVersioning();
     const targets: Record<string, Record<number, number>> = {};
     for (const name of PODS) {
       const agent = await TestAgent.create(scratch, name);

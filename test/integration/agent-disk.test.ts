@@ -28,7 +28,6 @@ describeUnless(whyNoDisk(), 'a disk that becomes full during a trial', () => {
   test('takes nothing away that is served', async () => {
     const { endpoint } = await testS3(scratch);
     const store = await openBucket(scratch, endpoint, 'disk');
-    await store.enableVersioning();
     const releases = new ReleaseWriter(store);
     const agent = await TestAgent.create(scratch, 'pod');
     const ballast = join(directory, 'ballast');

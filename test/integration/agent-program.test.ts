@@ -30,7 +30,6 @@ beforeAll(async () => {
   writeFileSync(program, agentProgram()['agent.cjs']);
   ({ endpoint } = await testS3(scratch));
   const store = await openBucket(scratch, endpoint, 'program');
-  await store.enableVersioning();
   releases = new ReleaseWriter(store);
   ({ directory, triton } = await TestAgent.create(scratch, 'pod'));
   [port = 0, controlPort = 0] = await freePorts(2);

@@ -19,7 +19,6 @@ let releases: ReleaseWriter;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'agent');
-  await store.enableVersioning();
   unreachable = await openBucket(scratch, 'http://127.0.0.1:9', 'agent', { create: false, attempts: 1 });
   agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);

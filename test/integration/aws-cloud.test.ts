@@ -23,7 +23,6 @@ beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   cloud = await startCloud(scratch, endpoint);
   for (const [name, region] of Object.entries(BUCKETS)) {
-    await (await openBucket(scratch, endpoint, name)).enableVersioning();
     cloud.buckets.set(name, { region });
   }
   writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/weights.bin': 'a' });

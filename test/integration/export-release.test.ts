@@ -14,7 +14,6 @@ const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] }
 test('export --release writes the files of an earlier release as a model repository', async () => {
   const { endpoint } = await testS3(scratch);
   const store = await openBucket(scratch, endpoint, 'models');
-  await store.enableVersioning();
   const location = { bucket: 'models', prefix: 'm' };
   const options = { store, location, untried: true, loadTimeoutMs: 1000, waitMs: 0 };
   const folder = (labels: string): string =>

@@ -44,7 +44,6 @@ let endpoint: string;
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, location.bucket);
-  await store.enableVersioning();
   bucket = { store, location };
   pods = await Promise.all(['pod-a', 'pod-b'].map((name) => RulePod.start(scratch, name, store, location)));
   replicas = podSource(() => pods);
@@ -433,7 +432,6 @@ test('promote copies small and large files to a bucket of another server, which 
     message: 'bucket plain does not keep versions of objects',
     hint: 'turn on versioning of the bucket: a release names the version of each object',
   });
-  await second.enableVersioning();
   expect((await copy(second)).isNew).toBe(true);
   expect((await second.get('models/a/1/large.bin'))?.body.equals(large)).toBe(true);
   const keys = async (at: S3Store, prefix: string): Promise<string[]> =>

@@ -21,7 +21,6 @@ let store: S3Store;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'bucket');
-  await store.enableVersioning();
 }, 120_000);
 
 /** A repository with one replica. */

@@ -28,7 +28,6 @@ let where: string[];
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, 'sync-models');
-  await store.enableVersioning();
 });
 beforeEach(() => {
   rmSync(repository, { recursive: true, force: true });

@@ -25,7 +25,6 @@ beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, 'trials');
   commitStore = await openBucket(scratch, endpoint, 'trials', { create: false, deadlineMs: 10_000 });
-  await store.enableVersioning();
   pods = await Promise.all(['pod-a', 'pod-b'].map((name) => TestAgent.create(scratch, name)));
   for (const pod of pods) await pod.start(store);
 }, 300_000);

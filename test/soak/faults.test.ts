@@ -88,7 +88,6 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
   beforeAll(async () => {
     ({ endpoint } = await start(scratch));
     store = await openBucket(scratch, endpoint, 'faults');
-    await store.enableVersioning();
     for (const change of CHANGES) {
       const place = newRepository();
       const command = await change.prepare(place);

@@ -25,7 +25,6 @@ let pods: TestPod[];
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, LOCATION.bucket);
-  await store.enableVersioning();
   pods = await Promise.all(['one', 'two'].map((name) => TestPod.start(scratch, name, endpoint, LOCATION)));
   await attempt(...GOLDEN_MODELS.map((model) => goldenModel(model, 1)));
 }, PATIENCE_MS);

@@ -55,7 +55,6 @@ function write(files: Record<string, string>): void {
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, 'replicas');
-  await store.enableVersioning();
   place = new TestRepository(store, 'models');
   const start = (name: string) => TestPod.start(scratch, name, endpoint, place.location, LOAD_TIMEOUT_MS);
   pods = await Promise.all(NAMES.map(start));

@@ -26,7 +26,6 @@ let first: WrittenRelease;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'failures');
-  await store.enableVersioning();
   agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);
   await agent.start(store);

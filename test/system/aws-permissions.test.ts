@@ -30,7 +30,6 @@ let endpoint: string;
 
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
-  await (await openBucket(scratch, endpoint, LOCATION.bucket)).enableVersioning();
 });
 
 async function tapped(): Promise<RecordingProxy> {
@@ -137,7 +136,6 @@ test('promote needs exactly the listed read permissions, only under its prefix',
   const location = { ...LOCATION, prefix: 'promoted' };
   const from = { store: await storeBehind(tap), location };
   const copied = await openBucket(scratch, endpoint, 'copies-of-permissions');
-  await copied.enableVersioning();
   const { bucket: copies } = copied;
   const to = await openBucket(scratch, tap.endpoint, copies, { create: false });
   const models = join(scratch.directory, 'promoted');

@@ -138,7 +138,6 @@ beforeAll(async () => {
   python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   installation = await ensureTriton(python);
   ({ endpoint } = await testS3(scratch));
-  await (await openBucket(scratch, endpoint, BUCKET)).enableVersioning();
   const [http = 0, grpc = 0, metrics = 0, control = 0, read = 0] = await freePorts(5);
   ports = { http, grpc, metrics, control, read };
   mkdirSync(volume);

@@ -30,7 +30,6 @@ const releases: Manifest[] = [];
 beforeAll(async () => {
   const home = await testS3(scratch, 'home');
   const store = await openBucket(scratch, home.endpoint, COPY.bucket);
-  await store.enableVersioning();
   const repository = join(scratch.directory, 'repository');
   const published = publisher(store, COPY, repository);
   for (const version of [1, 2]) {
@@ -42,7 +41,6 @@ beforeAll(async () => {
   ({ endpoint } = await testS3(scratch, 'away'));
   copy = await openBucket(scratch, endpoint, COPY.bucket, { create: false });
   restored = await openBucket(scratch, endpoint, RESTORED.bucket);
-  await restored.enableVersioning();
   pod = await TestPod.start(scratch, 'pod', endpoint, RESTORED);
 }, 600_000);
 

@@ -23,7 +23,6 @@ let releases: ReleaseWriter;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   const store = await openBucket(scratch, endpoint, 'ensembles');
-  await store.enableVersioning();
   agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);
   await agent.start(store);

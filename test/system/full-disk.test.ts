@@ -33,7 +33,6 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
     const server = await testVersitygw(scratch, { directory, through: onSmallDisk(directory, DISK_BYTES) });
     ({ endpoint } = server);
     store = await openBucket(scratch, endpoint, 'full-disk');
-    await store.enableVersioning();
     ballast = await openBucket(scratch, endpoint, 'ballast');
   });
 

@@ -28,7 +28,6 @@ let two: TestPod;
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, LOCATION.bucket);
-  await store.enableVersioning();
   const start = (name: string): Promise<TestPod> => TestPod.start(scratch, name, endpoint, LOCATION);
   [one, two] = await Promise.all([start('one'), start('two')]);
 }, 600_000);
@@ -112,7 +111,6 @@ test('publish, status, rollback and promote send the golden requests of a releas
   expect((await head())?.models['adds']?.golden).toEqual(stored);
 
   const other = await openBucket(scratch, endpoint, 'golden-promoted');
-  await other.enableVersioning();
   const to = { bucket: 'golden-promoted', prefix: 'models' };
   const promoted = await promote({
     ...{ ...bucket().options(), store: other, location: to, agents: undefined, untried: true },

@@ -31,7 +31,6 @@ let store: S3Store;
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'loads');
-  await store.enableVersioning();
 }, 300_000);
 
 /** An agent whose Triton serves `adds`, and has it load `slow`. */

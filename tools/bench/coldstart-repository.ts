@@ -40,9 +40,8 @@ export class BenchRepository {
     await forEachLimited(Object.entries(sizes), limit, async ([name, bytes]) => {
       const key = `${this.location.prefix}/${name}`;
       const body = Buffer.alloc(bytes, randomBytes(64 * 1024));
-      const { checksum, versionId } = await this.store.putBytes(key, body);
-      if (versionId === undefined) throw new UserError(`bucket ${this.store.bucket} does not keep versions of objects`);
-      files.push({ path: name.replace(/^[^/]+\//, ''), key, versionId, bytes, checksum });
+      const { checksum } = await this.store.putBytes(key, body);
+      files.push({ path: name.replace(/^[^/]+\//, ''), key, bytes, checksum });
     });
     return files.sort((a, b) => (a.path < b.path ? -1 : 1));
   }
@@ -78,6 +77,7 @@ export class BenchRepository {
           { served: model.served, composedOf: [], config: getConfig(model), files: model.files },
         ]),
       ),
+      former: [],
     };
     const body = encodeManifest(manifest);
     await this.store.putBytes(releaseKey(this.location, manifest.id), body, { ifAbsent: true });
@@ -92,8 +92,7 @@ export class BenchRepository {
     const before = await this.readHead();
     const generation = (before?.generation ?? 0) + 1;
     const retained = [...(before?.retained ?? []), id];
-    const sweptBefore = new Date(0).toISOString();
-    const head = { generation, release: id, manifestSha256, retained, sweptBefore, writer: 'bench' };
+    const head = { generation, release: id, manifestSha256, retained, sweep: 0, writer: 'bench' };
     await this.store.putBytes(headKey(this.location), encodeHead(head));
     return generation;
   }

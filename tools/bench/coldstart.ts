@@ -138,7 +138,6 @@ async function open(
   });
   undo.defer(() => store.close());
   await store.ensureBucket();
-  await store.enableVersioning();
   return {
     programs,
     s5cmd,

@@ -50,7 +50,6 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     installation = await ensureTriton(python);
     const { endpoint } = await testS3(scratch);
     const store = await openBucket(scratch, endpoint, BUCKET);
-    await store.enableVersioning();
     releases = new ReleaseWriter(store);
     const { only } = await render({
       modelRepository: `s3://${BUCKET}/models`,

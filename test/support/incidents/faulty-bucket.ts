@@ -28,7 +28,6 @@ export class FaultyBucket {
     const authority = new Authority(scratch);
     const bucket = new FaultyBucket(name, authority.caFile);
     const { endpoint } = await testS3(scratch);
-    await (await openBucket(scratch, endpoint, name)).enableVersioning();
 
     const proxy = await startProxy(endpoint, async (incoming, reply, passOn) => {
       if (bucket.fault === 'key denied' && isModelFile(incoming.method, incoming.url)) {
