@@ -63,7 +63,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   const { replacePublished } = target;
   const plan = makePlan(target.models, releases, { remove: target.remove, replacePublished });
   options.onPlan?.(plan);
-  requireNoConflict(plan, target);
+  if (replacePublished !== true) requireNoConflict(plan, target);
   const isNew = needsRelease(plan, current);
   await requireReaders(options, isNew);
   if (options.dryRun === true) return { plan, release: current, isNew: false };

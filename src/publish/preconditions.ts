@@ -11,7 +11,7 @@ export class VersionConflictError extends UserError {
 }
 
 /** @throws VersionConflictError */
-export function requireNoConflict(plan: Plan, { traceCommand, restores }: DesiredState): void {
+export function requireNoConflict(plan: Plan, { traceCommand }: DesiredState): void {
   const models = plan.models.filter(isConflict);
   if (models.length === 0) return;
   const lines = models.flatMap(({ model: { name }, files, missing }) => [
@@ -20,10 +20,7 @@ export function requireNoConflict(plan: Plan, { traceCommand, restores }: Desire
       .map(({ file }) => `${name}/${file.path} is in the bucket with other bytes`),
     ...missing.map((path) => `${name}/${path} is in the bucket, but not in the folder that is published`),
   ]);
-  const hint =
-    restores === undefined
-      ? `${models.map((model) => describeWayOut(model, traceCommand)).join('\n  -> ')}; nothing was uploaded`
-      : 'nothing was changed: these files were replaced after that release; choose another one of "npm run releases"';
+  const hint = `${models.map((model) => describeWayOut(model, traceCommand)).join('\n  -> ')}; nothing was uploaded`;
   throw new VersionConflictError(`cannot change published versions:\n  ${lines.join('\n  ')}`, { hint });
 }
 

@@ -27,7 +27,8 @@ export async function rollBack(id: string | undefined, options: RollbackOptions)
       options.onStage?.(`roll back to release ${release.id} of ${createdAt} by ${by} (${origin})`);
     announced = release.id;
     const models = selectModels(getModels(release, options), selection, { release, where: formatLocation(location) });
-    const shared = { models, provenance: () => Promise.resolve(carriedProvenance(release, options.message)) };
+    const provenance = () => Promise.resolve(carriedProvenance(release, options.message));
+    const shared = { models, provenance, replacePublished: true };
     if (selection !== undefined) {
       return { ...shared, remove: [], origin: `rollback of ${selection.join(', ')} to ${release.id}` };
     }

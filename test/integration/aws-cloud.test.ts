@@ -23,6 +23,7 @@ beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   cloud = await startCloud(scratch, endpoint);
   for (const [name, region] of Object.entries(BUCKETS)) {
+    await openBucket(scratch, endpoint, name);
     cloud.buckets.set(name, { region });
   }
   writeRepository(repository, { 'a/config.pbtxt': 'backend: "anything"\n', 'a/1/weights.bin': 'a' });

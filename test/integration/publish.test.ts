@@ -13,15 +13,18 @@ import { HeadFile } from '../../src/publish/head-file';
 import { listReleases } from '../../src/publish/list-releases';
 import type { ReleaseOptions } from '../../src/publish/options';
 import { promote } from '../../src/publish/promote';
+import { planPrune, prune } from '../../src/publish/prune';
 import { publish, type PublishOptions } from '../../src/publish/publish';
+import { Releases } from '../../src/publish/releases';
 import { repairHead } from '../../src/publish/repair-head';
 import { rollBack } from '../../src/publish/rollback';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import { repairView } from '../../src/publish/view';
+import { FORMAT } from '../../src/release/format';
 import { parseHead, type Head } from '../../src/release/head';
-import { headKey, keptKey, releaseKey } from '../../src/release/location';
+import { filesPrefix, headKey, releaseKey, viewKey } from '../../src/release/location';
 import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
-import { checksumOfBytes, PART_BYTES, type S3Store } from '../../src/s3/store';
+import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { startRecordingProxy } from '../support/recording-proxy';
 import { writeRepository } from '../support/repository';
 import { podSource, RulePod } from '../support/rule-pod';
@@ -110,8 +113,7 @@ const sync = (flags: Partial<PublishFlags> = {}, more: Partial<PublishOptions> =
 const readHeadFile = async (): Promise<Head> =>
   parseHead((await store.get(headKey(location)))?.body ?? Buffer.alloc(0), 'head.json');
 
-const view = async (): Promise<string[]> =>
-  (await store.list('models/')).map(({ key }) => key.slice('models/'.length)).filter((key) => !/\/\d+\//.test(key));
+const view = async (): Promise<string[]> => (await store.list('models/')).map(({ key }) => key.slice('models/'.length));
 
 const text = async (key: string): Promise<string | undefined> => (await store.get(key))?.body.toString();
 
@@ -154,24 +156,9 @@ test('a refused release changes nothing, and its number can be used again', asyn
   ]);
   write({ 'a/2': 'A2', 'b/1': 'B' });
   const { json } = await sync();
-  expect(json).toMatchObject({
-    changed: ['a'],
-    warnings: [
-      {
-        message: expect.stringMatching(
-          /other servers: models\/a\/2\/weights still has the bytes of a refused release/,
-        ) as string,
-        hint: expect.stringContaining('npm run releases -- --prune') as string,
-      },
-    ],
-  });
+  expect(json).toMatchObject({ changed: ['a'] });
   expect(pods.map(({ served }) => served['a/2'])).toEqual(['A2', 'A2']);
-  // Servers without an agent do not load the file of the refused release.
-  expect(await view()).toEqual(['a/config.pbtxt', 'a/labels.txt', 'b/config.pbtxt']);
-  expect(await text('models/a/config.pbtxt')).not.toContain('versions: 2');
-  await store.delete(await store.list('models/a/2/'));
-  await repairView(new HeadFile(store, location), store, location);
-  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
+  expect(await view()).toEqual(['a/2/weights', 'a/config.pbtxt', 'b/1/weights', 'b/config.pbtxt']);
   expect(await text('models/a/2/weights')).toBe('A2');
 });
 
@@ -216,15 +203,20 @@ test('a rollback writes a new release, and accepts only retained ones', async ()
   expect(pods[0]?.served).toEqual({ 'a/2': 'A2', 'b/1': 'B' });
 });
 
-test('files beside versions that a publisher did not write are repaired by repairView', async () => {
-  await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
-  // The first release had this file.
-  await store.putBytes('models/a/labels.txt', Buffer.from('other'));
+test('the next run completes what an interrupted one has written for other servers, and --repair writes it again', async () => {
+  const before = await view();
+  // It was killed while it removed a model and added a version.
+  const written = JSON.parse((await text(viewKey(location))) as string) as { objects: Record<string, string> };
+  const objects = { ...written.objects, 'models/gone/1/weights': '', 'models/b/1/weights': '' };
+  await store.putBytes('models/gone/1/weights', Buffer.from('gone'));
+  await store.delete([{ key: 'models/b/1/weights' }]);
+  await store.putBytes(viewKey(location), Buffer.from(JSON.stringify({ format: FORMAT, objects })));
   write({ 'a/2': 'A2', 'b/1': 'B' });
-  await repairView(new HeadFile(store, location), store, location);
-  expect(await view()).toEqual(['a/config.pbtxt', 'b/config.pbtxt']);
-  const config = (await store.get('models/b/config.pbtxt'))?.body.toString();
-  expect(config).toContain('specific');
+  expect((await sync()).json).toMatchObject({ isNew: false });
+  expect(await view()).toEqual(before);
+  await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
+  await repairView(new HeadFile(store, location), store, location, { isForced: true });
+  expect(await text('models/b/config.pbtxt')).toContain('specific');
 });
 
 test('objects of other tools under the prefix survive a publish', async () => {
@@ -337,74 +329,40 @@ test('of two publishers one commits, and the other changes nothing', async () =>
   expect(pods.map(({ state }) => state.release)).toEqual([release, release]);
 });
 
-test('a publisher replaces no object of a version, and plain servers do not load it', async () => {
-  // As of a publisher that was killed, or that commits in the meantime.
-  const { versionId } = await store.putBytes('models/a/7/weights', Buffer.from('not released'));
+test('the number of a released version stays taken while a release that has it is retained', async () => {
   write({ 'a/7': 'A7', 'b/1': 'B' });
-  const first = await sync();
-  expect(first.json).toMatchObject({ isNew: true, changed: ['a'] });
-  expect(pods.map(({ served }) => served['a/7'])).toEqual(['A7', 'A7']);
-  const { models } = parseManifest((await store.get(releaseKey(location, first.json.release)))?.body as Buffer, 'x');
-  const [file] = models['a']?.files ?? [];
-  expect(file?.key).toMatch(/^models\.releases\/kept\//);
-  const chunks: Buffer[] = [];
-  const range = { versionId: versionId ?? '', start: 0, bytes: 'not released'.length };
-  await store.stream('models/a/7/weights', range, (chunk) => void chunks.push(chunk));
-  expect(Buffer.concat(chunks).toString()).toBe('not released');
-  expect(await text('models/a/7/weights')).toBe('not released');
-  expect(await text('models/a/config.pbtxt')).not.toContain('versions: 7');
-  expect((await sync()).json).toMatchObject({ isNew: false });
+  await sync();
+  write({ 'a/8': 'A8', 'b/1': 'B' });
+  await sync();
   write({ 'a/7': 'other', 'b/1': 'B' });
   await expect(sync()).rejects.toThrow('cannot change published versions:\n  a/7/weights');
-});
-
-test('an object of an abandoned publish is named, unless a prune may delete it', async () => {
-  const head = new HeadFile(store, location);
-  const sweep = async (sweptBefore: Date): Promise<void> => {
-    const base = await head.read();
-    await head.replaceOnce(base, {
-      ...(base.head as Head),
-      generation: base.generation + 1,
-      sweptBefore: sweptBefore.toISOString(),
-    });
-  };
-  const keysOf = async ({ json }: Ran): Promise<Record<string, string>> => {
-    const manifest = (await store.get(releaseKey(location, json.release)))?.body as Buffer;
-    const files = parseManifest(manifest, 'x').models['a']?.files ?? [];
-    return Object.fromEntries(files.map(({ path, key }) => [path, key]));
-  };
-  for (const version of [21, 22]) await store.putBytes(`models/a/${version}/weights`, Buffer.from(`A${version}`));
-  const { sweptBefore } = await readHeadFile();
-  write({ 'a/21': 'A21', 'b/1': 'B' });
-  expect(await keysOf(await sync())).toEqual({ '21/weights': 'models/a/21/weights' });
-  const later = new Date(Date.now() + 3_600_000);
-  await sweep(later);
-  write({ 'a/22': 'A22', 'b/1': 'B' }, { 'a/labels.txt': 'beside' });
-  const second = await sync();
-  const byContent = (text: string): string =>
-    keptKey(location, checksumOfBytes(Buffer.from(text)), later.toISOString());
-  expect(await keysOf(second)).toEqual({
-    '22/weights': byContent('A22'),
-    'labels.txt': byContent('beside'),
-  });
-  expect(pods.map(({ served }) => served['a/22'])).toEqual(['A22', 'A22']);
-  expect((await sync()).json).toMatchObject({ isNew: false });
-  await sweep(new Date(sweptBefore));
-});
-
-test('an object that appears between two uploads is not replaced', async () => {
+  write({ 'a/7': 'A7', 'b/1': 'B' });
+  expect((await sync()).json).toMatchObject({ isNew: true, uploaded: [] });
   write({ 'a/8': 'A8', 'b/1': 'B' });
+  await sync();
+});
+
+test('a publisher that planned before a prune cannot commit what the prune may delete', async () => {
+  write({ 'a/9': 'A9', 'b/1': 'B' });
   const putFile = store.putFile.bind(store);
   const spy = jest.spyOn(store, 'putFile').mockImplementation(async (key, ...rest) => {
     spy.mockImplementation(putFile);
-    await store.putBytes(key, Buffer.from('of another publisher'));
-    return putFile(key, ...rest);
+    const written = await putFile(key, ...rest);
+    const head = new HeadFile(store, location);
+    const releases = await Releases.read(bucket, head);
+    const plan = await planPrune(releases, await releases.requireAll(), store, location);
+    expect(plan.orphans.map((orphan) => orphan.key)).toContain(key);
+    await prune(releases, plan, { head, store, writer: 'test' });
+    return written;
   });
-  const { json } = await sync();
+  const { json } = await sync({ wait: '20' });
   spy.mockRestore();
-  expect(json).toMatchObject({ isNew: true });
-  expect(pods.map(({ served }) => served['a/8'])).toEqual(['A8', 'A8']);
-  expect(await text('models/a/8/weights')).toBe('of another publisher');
+  const { models } = parseManifest((await store.get(releaseKey(location, json.release)))?.body as Buffer, 'x');
+  const { sweep } = await readHeadFile();
+  expect(models['a']?.files[0]?.key).toMatch(new RegExp(`^${filesPrefix(location)}.*\\.${sweep}$`));
+  expect(pods.map(({ served }) => served['a/9'])).toEqual(['A9', 'A9']);
+  write({ 'a/8': 'A8', 'b/1': 'B' });
+  await sync();
 });
 
 test('promote copies a release to another prefix, and back nothing is new', async () => {
@@ -418,7 +376,7 @@ test('promote copies a release to another prefix, and back nothing is new', asyn
   expect(await readHeadFile()).toEqual(before);
 });
 
-test('promote copies small and large files to a bucket of another server, which must have versioning', async () => {
+test('promote copies small and large files to a bucket of another server', async () => {
   const other = (await testS3(scratch, 'second')).endpoint;
   const second = await openBucket(scratch, other, 'prod');
   const source = { bucket: location.bucket, prefix: 'large' };
@@ -428,10 +386,6 @@ test('promote copies small and large files to a bucket of another server, which 
   writeRepository(repository, { 'a/1/large.bin': large });
   await publish({ ...options, repository });
   const copy = (to: S3Store) => promote({ ...options, store: to, location, from: { store, location: source } });
-  await expect(copy(await openBucket(scratch, other, 'plain'))).rejects.toMatchObject({
-    message: 'bucket plain does not keep versions of objects',
-    hint: 'turn on versioning of the bucket: a release names the version of each object',
-  });
   expect((await copy(second)).isNew).toBe(true);
   expect((await second.get('models/a/1/large.bin'))?.body.equals(large)).toBe(true);
   const keys = async (at: S3Store, prefix: string): Promise<string[]> =>
@@ -447,35 +401,36 @@ test('releases --prune retains the newest releases, and deletes what only the ot
     await sync();
   }
   const before = await readHeadFile();
-  const prune = (at: S3Store, flags: Partial<PruneFlags> = {}): Promise<Ran> =>
-    runCommand((given, target) => pruneReleases({ ...given, yes: true, ...flags }, { ...target, store: at }));
+  const pruneAll = (flags: Partial<PruneFlags> = {}): Promise<Ran> =>
+    runCommand((given, target) => pruneReleases({ ...given, yes: true, ...flags }, target));
   const { retained } = before;
-  // Everything is younger than a week.
-  expect((await prune(store)).json).toEqual({ dryRun: false, retained, forgotten: [], deleted: [] });
-  expect(await readHeadFile()).toEqual(before);
+  // Everything is younger than a week, but refused releases left files.
+  const left = (await pruneAll()).json as unknown as { retained: string[]; forgotten: string[]; deleted: string[] };
+  expect(left).toMatchObject({ retained, forgotten: [] });
+  expect((await pruneAll()).json).toMatchObject({ retained, forgotten: [], deleted: [] });
 
-  const tap = await startRecordingProxy(endpoint, { clockOffsetMs: 8 * 24 * 3600 * 1000 });
-  scratch.defer(() => tap.stop());
-  const later = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
-  await expect(prune(later, { yes: false })).rejects.toThrow('stdin is not a terminal');
-  const plan = await prune(later, { 'dry-run': true });
+  const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 8 * 24 * 3600 * 1000);
+  scratch.defer(() => clock.mockRestore());
+  const later = await readHeadFile();
+  await expect(pruneAll({ yes: false })).rejects.toThrow('stdin is not a terminal');
+  const plan = await pruneAll({ 'dry-run': true });
   expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
-  expect(await readHeadFile()).toEqual(before);
+  expect(await readHeadFile()).toEqual(later);
   const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
-  const target = { name: 'test', flags: {}, location, store: later, commitStore: store, replicas };
+  const target = { name: 'test', flags: {}, location, store, commitStore: store, replicas };
   await pruneReleases({ yes: true, 'dry-run': true, json: false }, { ...target, close: () => Promise.resolve() });
   const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
   written.mockRestore();
   expect(text).toMatch(/^test retains 5 releases, and no longer /);
   expect(text).toMatch(/\nTo delete: \d+ objects \(.*\)\n {2}models\/a\/.*\nDry run: nothing was deleted\.\n$/s);
   const { deleted } = plan.json as unknown as { deleted: string[] };
-  expect(deleted).toContain('models/a/8/weights');
-  expect(deleted.filter((key) => /a\/1[1-5]|b\/1/.test(key))).toEqual([]);
-  expect((await prune(later)).json).toMatchObject({ dryRun: false, deleted });
-  const left = (await store.list('')).map(({ key }) => key);
-  expect(left.filter((key) => deleted.includes(key))).toEqual([]);
+  expect((await pruneAll()).json).toMatchObject({ dryRun: false, deleted });
+  clock.mockRestore();
+  const there = (await store.list('')).map(({ key }) => key);
+  expect(there.filter((key) => deleted.includes(key))).toEqual([]);
+  expect((await repositoryStatus(bucket, replicas)).missing).toEqual([]);
   expect((await readHeadFile()).retained).toEqual(retained.slice(-5));
-  expect((await prune(later)).json).toMatchObject({ forgotten: [], deleted: [] });
+  expect((await pruneAll()).json).toMatchObject({ deleted: [] });
   await expect(run((options) => rollBack(retained[0], options))).rejects.toThrow(/no release|not retained|cannot/);
   expect((await sync()).json).toMatchObject({ isNew: false });
   const empty = { bucket: location.bucket, prefix: 'empty' };
@@ -483,7 +438,7 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   await expect(refused).rejects.toThrow('has no release yet, so there is nothing to delete');
 });
 
-test('a publish costs as many requests after 1,000 releases as after the first, and two without a change', async () => {
+test('a publish costs as many requests after 1,000 releases as after the first, and three without a change', async () => {
   const at = { bucket: location.bucket, prefix: 'history' };
   const tap = await startRecordingProxy(endpoint);
   scratch.defer(() => tap.stop());
@@ -500,8 +455,8 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   };
   const first = await one(1);
   await one(1);
-  // head.json and the manifest.
-  expect(sent).toEqual(['GET', 'GET']);
+  // head.json, the manifest and view.json.
+  expect(sent).toEqual(['GET', 'GET', 'GET']);
   const head = new HeadFile(store, at);
   const base = await head.read();
   const ids = Array.from({ length: 1000 }, (_, i) => `20251101T${String(i).padStart(9, '0')}Z-0000000a`);
@@ -524,9 +479,11 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   const reads = tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path));
   expect(reads.length).toBeLessThanOrEqual(3);
 
-  await store.delete([{ key: 'history/a/2/weights' }]);
+  const { release: current } = await repositoryStatus({ store, location: at }, only);
+  const key = current?.models['a']?.files[0]?.key as string;
+  await store.delete([{ key }]);
   const status = await repositoryStatus({ store, location: at }, only);
-  expect([status.missing, isAsReleased(status)]).toEqual([['history/a/2/weights'], false]);
+  expect([status.missing, isAsReleased(status)]).toEqual([[key], false]);
 
   const lost = (await head.read()).head as Head;
   await store.delete([{ key: headKey(at) }]);

@@ -17,7 +17,7 @@ import { writeRepository } from '../support/repository';
 import { RuleTriton } from '../support/rule-triton';
 import { patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
-import { VersionedBucket, VersionedStore, type Faults } from '../support/versioned-store';
+import { MemoryBucket, MemoryStore, type Faults } from '../support/memory-store';
 import { until } from '../support/wait-for';
 
 /**
@@ -38,7 +38,7 @@ const ROUNDS = repetitions(12);
 /** A pod: the server, and an agent that may restart. Its disk stays. */
 class Pod {
   readonly triton: RuleTriton;
-  readonly store: VersionedStore;
+  readonly store: MemoryStore;
   url = 'http://127.0.0.1:9';
   private agent: Agent | undefined;
   private api: Listener | undefined;
@@ -48,12 +48,12 @@ class Pod {
   constructor(
     readonly name: string,
     private readonly directory: string,
-    bucket: VersionedBucket,
+    bucket: MemoryBucket,
     faults: Faults,
   ) {
     mkdirSync(join(directory, 'models'), { recursive: true });
     this.triton = new RuleTriton(join(directory, 'models'), faults, SLOWEST_MS);
-    this.store = new VersionedStore(bucket, faults);
+    this.store = new MemoryStore(bucket, faults);
   }
 
   get state(): AgentState | undefined {
@@ -105,7 +105,7 @@ interface Run {
 }
 
 class Round {
-  readonly bucket = new VersionedBucket();
+  readonly bucket = new MemoryBucket();
   readonly heads: string[] = [];
   readonly wrong: string[] = [];
   readonly runs: Run[] = [];
@@ -194,7 +194,7 @@ class Round {
     const { random } = this;
     const folder = join(this.directory, `folder-${(this.folders += 1)}`);
     writeRepository(folder, this.randomModels());
-    const own = new VersionedStore(this.bucket, this.faults);
+    const own = new MemoryStore(this.bucket, this.faults);
     const stop = new AbortController();
     const run: Run = { release: undefined, code: 9 };
     this.runs.push(run);
@@ -208,7 +208,7 @@ class Round {
       repository: folder,
       store: own.store,
       // One try: a late request may be applied after its publisher has failed.
-      commitStore: new VersionedStore(this.bucket, this.faults, 1).store,
+      commitStore: new MemoryStore(this.bucket, this.faults, 1).store,
       location: LOCATION,
       agents: {
         describe: () => 'pods',
@@ -325,10 +325,10 @@ class Round {
         const loaded = versions.get(version);
         // The server has just restarted, and the agent has not noticed.
         if (loaded === undefined) continue;
-        const wanted = this.text(files[0]?.versionId);
+        const wanted = this.text(files[0]?.key);
         if (loaded.content !== wanted)
           this.wrong.push(`${name} says ${state.release}, and ${model}/${version} is ${loaded.content}, not ${wanted}`);
-        const label = labels === undefined ? undefined : this.text(labels.versionId);
+        const label = labels === undefined ? undefined : this.text(labels.key);
         if (loaded.labels !== label)
           this.wrong.push(
             `${name} says ${state.release}, and ${model}/${version} has labels ${loaded.labels}, not ${label}`,
@@ -337,12 +337,8 @@ class Round {
     }
   }
 
-  private text(versionId: string | undefined): string | undefined {
-    for (const versions of this.bucket.objects.values()) {
-      const found = versions.find(({ id }) => id === versionId);
-      if (found !== undefined) return found.body.toString();
-    }
-    return undefined;
+  private text(key: string | undefined): string | undefined {
+    return key === undefined ? undefined : this.bucket.objects.get(key)?.toString();
   }
 }
 

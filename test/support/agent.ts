@@ -7,7 +7,7 @@ import type { AgentEvent } from '../../src/agent/events';
 import type { AgentState } from '../../src/release/agent-api';
 import { encodeHead, parseHead, type Head } from '../../src/release/head';
 import { encodeGolden, type GoldenRequest } from '../../src/model/golden';
-import { releasesPrefix } from '../../src/release/location';
+import { fileKey, releasesPrefix } from '../../src/release/location';
 import {
   encodeManifest,
   sha256Hex,
@@ -15,7 +15,7 @@ import {
   type ReleasedFile,
   type ManifestModel,
 } from '../../src/release/manifest';
-import type { S3Store } from '../../src/s3/store';
+import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 import type { Scratch } from './temp-dir';
 import { testTriton, type TestTriton } from './triton';
 
@@ -41,7 +41,7 @@ export interface WrittenRelease {
 
 let ids = 0;
 
-/** Writes releases as a publisher does. Each file becomes a new version of its object. */
+/** Writes releases as a publisher does. */
 export class ReleaseWriter {
   constructor(private readonly store: S3Store) {}
 
@@ -73,6 +73,7 @@ export class ReleaseWriter {
           Object.entries(models).map(async ([name, model]) => [name, await this.upload(name, model, change)]),
         ),
       ) as Record<string, ManifestModel>,
+      former: [],
     };
     const body = encodeManifest(manifest);
     await this.store.putBytes(`${RELEASES}/${manifest.id}.json`, body, { ifAbsent: true });
@@ -85,7 +86,7 @@ export class ReleaseWriter {
     change: (file: ReleasedFile) => ReleasedFile,
   ): Promise<ManifestModel> {
     const written = Object.entries(files).map(async ([path, text]) =>
-      change(await this.putFile(`models/${name}`, path, Buffer.from(text))),
+      change(await this.putFile(path, Buffer.from(text))),
     );
     const tensors = ['input', 'output'].map((kind) => `${kind} [{ name: "${kind}" data_type: TYPE_FP32 dims: [1] }]`);
     return {
@@ -93,14 +94,15 @@ export class ReleaseWriter {
       composedOf,
       config: config ?? `name: "${name}" backend: "empty" ${tensors.join(' ')} instance_group [{ kind: KIND_CPU }]\n`,
       files: await Promise.all(written),
-      golden: golden && change(await this.putFile(`${RELEASES}/kept/${name}`, 'golden.json', encodeGolden(golden))),
+      golden: golden && change(await this.putFile('golden.json', encodeGolden(golden))),
     };
   }
 
-  private async putFile(folder: string, path: string, body: Buffer): Promise<ReleasedFile> {
-    const key = `${folder}/${path}`;
-    const { checksum, versionId = '' } = await this.store.putBytes(key, body);
-    return { path, key, versionId, bytes: body.byteLength, checksum };
+  private async putFile(path: string, body: Buffer): Promise<ReleasedFile> {
+    const checksum = checksumOfBytes(body);
+    const key = fileKey(LOCATION, checksum, 0);
+    await this.store.putBytes(key, body);
+    return { path, key, bytes: body.byteLength, checksum };
   }
 
   /** Makes the release the current one. */
@@ -113,7 +115,7 @@ export class ReleaseWriter {
         release: id,
         manifestSha256,
         retained: [...(before?.retained ?? []), id],
-        sweptBefore: '2026-01-01T00:00:00.000Z',
+        sweep: 0,
         writer: 'test',
       }),
     );

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentTriton } from '../../src/agent/agent';
 import { TritonError, type InferResult, type ModelIndexEntry } from '../../src/triton/client';
-import type { Faults } from './versioned-store';
+import type { Faults } from './memory-store';
 
 interface Loaded {
   /** Newest time of the model when it was loaded. */

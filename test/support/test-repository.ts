@@ -7,7 +7,7 @@ import { rollBack } from '../../src/publish/rollback';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
 
 /** Keys that the publisher stores beside the repository. */
-const KEPT = /^(head\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|kept\/[\w.-]+)$/;
+const KEPT = /^((?:head|view)\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|files\/[\w.-]+)$/;
 
 /** A repository in a bucket of a test server, with its own prefix. */
 export class TestRepository {
@@ -64,8 +64,8 @@ export class TestRepository {
     return new Map(await Promise.all(objects));
   }
 
-  private async readChecksum(key: string, versionId?: string): Promise<string | undefined> {
-    const found = await this.store.get(key, versionId === undefined ? {} : { versionId });
+  private async readChecksum(key: string): Promise<string | undefined> {
+    const found = await this.store.get(key);
     return found && checksumOfBytes(found.body);
   }
 
@@ -79,9 +79,9 @@ export class TestRepository {
     for (const { id, models } of releases) {
       for (const [name, model] of Object.entries(models)) {
         admit(`${name}/config.pbtxt`, checksumOfBytes(Buffer.from(configWithVersions(model, model.served))));
-        for (const { path, key, versionId, checksum } of model.files) {
+        for (const { path, key, checksum } of model.files) {
           admit(`${name}/${path}`, checksum);
-          if ((await this.readChecksum(key, versionId)) !== checksum) wrong.push(`${id}: ${key} ${versionId}`);
+          if ((await this.readChecksum(key)) !== checksum) wrong.push(`${id}: ${key}`);
         }
       }
     }

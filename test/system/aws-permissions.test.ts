@@ -30,6 +30,7 @@ let endpoint: string;
 
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
+  await openBucket(scratch, endpoint, LOCATION.bucket);
 });
 
 async function tapped(): Promise<RecordingProxy> {

@@ -138,6 +138,7 @@ beforeAll(async () => {
   python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
   installation = await ensureTriton(python);
   ({ endpoint } = await testS3(scratch));
+  await openBucket(scratch, endpoint, BUCKET);
   const [http = 0, grpc = 0, metrics = 0, control = 0, read = 0] = await freePorts(5);
   ports = { http, grpc, metrics, control, read };
   mkdirSync(volume);

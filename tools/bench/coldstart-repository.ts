@@ -1,5 +1,4 @@
 import { randomBytes } from 'node:crypto';
-import { UserError } from '../../src/core/errors';
 import { encodeHead, parseHead, type Head } from '../../src/release/head';
 import { headKey, releaseKey, type RepositoryLocation } from '../../src/release/location';
 import { encodeManifest, sha256Hex, type Manifest, type ReleasedFile } from '../../src/release/manifest';

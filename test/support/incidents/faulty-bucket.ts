@@ -28,6 +28,7 @@ export class FaultyBucket {
     const authority = new Authority(scratch);
     const bucket = new FaultyBucket(name, authority.caFile);
     const { endpoint } = await testS3(scratch);
+    await openBucket(scratch, endpoint, name);
 
     const proxy = await startProxy(endpoint, async (incoming, reply, passOn) => {
       if (bucket.fault === 'key denied' && isModelFile(incoming.method, incoming.url)) {

@@ -5,7 +5,7 @@ import { NO_RELEASE, parseHead, type Head } from '../../../src/release/head';
 import { headKey, releasesPrefix, type RepositoryLocation } from '../../../src/release/location';
 import { parseManifest, type Manifest } from '../../../src/release/manifest';
 import type { RuleTriton } from '../rule-triton';
-import type { VersionedBucket } from '../versioned-store';
+import type { MemoryBucket } from '../memory-store';
 import { hashText, type Clock } from './clock';
 import type { Pod } from './pod';
 import type { SimulatedStore } from './simulated-store';
@@ -60,7 +60,7 @@ export class Checks {
 
   constructor(
     private readonly clock: Clock,
-    private readonly bucket: VersionedBucket,
+    private readonly bucket: MemoryBucket,
     location: RepositoryLocation,
   ) {
     this.manifestKey = new RegExp(`^${releasesPrefix(location)}/(2[^/]*)\\.json$`);
@@ -292,7 +292,7 @@ export class Checks {
     for (const [model, released] of Object.entries(manifest.models)) {
       const loaded = pod.triton.models.get(model)?.versions;
       const labels = released.files.find(({ path }) => path === 'labels.txt');
-      const label = labels && this.text(labels.key, labels.versionId);
+      const label = labels && this.text(labels.key);
       for (const { name: version, files } of getUnits(model, released).filter(({ isVersion }) => isVersion)) {
         const found = loaded?.get(version);
         if (found === undefined) {
@@ -301,7 +301,7 @@ export class Checks {
           continue;
         }
         const [file] = files;
-        const desired = file && this.text(file.key, file.versionId);
+        const desired = file && this.text(file.key);
         if (found.content !== desired)
           this.report(`${pod.uid} serves "${found.content}" instead of "${desired}" as ${model}/${version}`);
         if (found.labels !== label) this.report(`${pod.uid} serves ${model}/${version} with other labels`);
@@ -313,11 +313,8 @@ export class Checks {
     }
   }
 
-  private text(key: string, versionId: string): string | undefined {
-    return this.bucket.objects
-      .get(key)
-      ?.find(({ id }) => id === versionId)
-      ?.body.toString();
+  private text(key: string): string | undefined {
+    return this.bucket.objects.get(key)?.toString();
   }
 
   // ------------------------------------------------------------------ the end
@@ -337,8 +334,8 @@ export class Checks {
     for (const id of this.heads.at(-1)?.retained ?? []) {
       const files = Object.values(this.manifests.get(id)?.models ?? {}).flatMap((model) => model.files);
       if (files.length === 0) this.report(`the retained release ${id} has no manifest`);
-      for (const { key, versionId } of files) {
-        if (this.text(key, versionId) === undefined) this.report(`the retained release ${id} has lost ${key}`);
+      for (const { key } of files) {
+        if (this.text(key) === undefined) this.report(`the retained release ${id} has lost ${key}`);
       }
     }
   }

@@ -1,9 +1,10 @@
 import { writeFileSync, mkdirSync } from 'node:fs';
 import type { RepositoryModel } from '../../../src/model';
 import { encodeHead } from '../../../src/release/head';
-import { headKey, releaseKey, type RepositoryLocation } from '../../../src/release/location';
+import { fileKey, headKey, releaseKey, type RepositoryLocation } from '../../../src/release/location';
 import { encodeManifest, sha256Hex, type ManifestModel } from '../../../src/release/manifest';
-import type { VersionedBucket } from '../versioned-store';
+import { checksumOfBytes } from '../../../src/s3/checksum';
+import type { MemoryBucket } from '../memory-store';
 import { MEMORY_ROOT } from './memory-disk';
 import type { ModelChoice } from './scenario';
 
@@ -41,16 +42,17 @@ function file(key: string, text: string): { key: string; path: string; bytes: nu
 }
 
 /** Writes a first release, which every pod serves from its start. */
-export function writeFirstRelease(bucket: VersionedBucket, location: RepositoryLocation): void {
+export function writeFirstRelease(bucket: MemoryBucket, location: RepositoryLocation): void {
   const model = (name: string): ManifestModel => {
     const body = Buffer.from(weights(1, 0, false));
-    const key = `${location.prefix}/${name}/1/weights`;
-    const { versionId = '', checksum } = bucket.put(key, body);
+    const checksum = checksumOfBytes(body);
+    const key = fileKey(location, checksum, 0);
+    bucket.put(key, body);
     return {
       served: [1],
       composedOf: [],
       config: `name: "${name}"\nbackend: "empty"\n`,
-      files: [{ path: '1/weights', key, versionId, bytes: body.byteLength, checksum }],
+      files: [{ path: '1/weights', key, bytes: body.byteLength, checksum }],
     };
   };
   const manifest = encodeManifest({
@@ -62,6 +64,7 @@ export function writeFirstRelease(bucket: VersionedBucket, location: RepositoryL
     by: 'first',
     trialKey: sha256Hex(''),
     models: { a: model('a'), b: model('b') },
+    former: [],
   });
   bucket.put(releaseKey(location, FIRST_RELEASE), manifest);
   bucket.put(
@@ -71,7 +74,7 @@ export function writeFirstRelease(bucket: VersionedBucket, location: RepositoryL
       release: FIRST_RELEASE,
       manifestSha256: sha256Hex(manifest),
       retained: [FIRST_RELEASE],
-      sweptBefore: new Date(0).toISOString(),
+      sweep: 0,
       writer: 'first',
     }),
   );

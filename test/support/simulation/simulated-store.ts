@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../../../src/core/errors';
 import { headKey, releasesPrefix, type RepositoryLocation } from '../../../src/release/location';
 import { PreconditionFailedError, S3Error } from '../../../src/s3/store';
 import type { ListedObject, PutCondition, S3Store, Written } from '../../../src/s3/store';
-import { acceptSame, getEtag, type VersionedBucket } from '../versioned-store';
+import { acceptSame, getEtag, type MemoryBucket } from '../memory-store';
 import type { Clock, Program } from './clock';
 import { NoResponseError, type Fault, type Network } from './network';
 
@@ -20,7 +21,7 @@ export class SimulatedStore {
 
   constructor(
     private readonly options: {
-      bucket: VersionedBucket;
+      bucket: MemoryBucket;
       location: RepositoryLocation;
       network: Network;
       clock: Clock;
@@ -40,29 +41,21 @@ export class SimulatedStore {
   }
 
   list(prefix: string): Promise<ListedObject[]> {
-    return this.send('list', () =>
-      [...this.options.bucket.objects]
-        .filter(([key]) => key.startsWith(prefix))
-        .map(([key, versions]) => {
-          const body = versions.at(-1)?.body ?? Buffer.alloc(0);
-          return { key, bytes: body.byteLength, etag: getEtag(body), modified: new Date(0) };
-        })
-        .sort((a, b) => (a.key < b.key ? -1 : 1)),
-    );
+    return this.send('list', () => this.options.bucket.list(prefix));
   }
 
   get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
     return this.send(`get ${this.describe(key)}`, () => {
-      const body = this.options.bucket.objects.get(key)?.at(-1)?.body;
+      const body = this.options.bucket.objects.get(key);
       return body && { body, etag: getEtag(body), ageMs: 0 };
     });
   }
 
-  readonly stream: S3Store['stream'] = async (key, { versionId, start, bytes }, take) => {
+  readonly stream: S3Store['stream'] = async (key, { start, bytes }, take) => {
     const body = await this.send('read object', (fault) => {
-      const found = this.options.bucket.objects.get(key)?.find(({ id }) => id === versionId);
-      if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
-      const part = Buffer.from(found.body.subarray(start, start + bytes));
+      const found = this.options.bucket.objects.get(key);
+      if (found === undefined) throw new UserError(`${key} does not exist`);
+      const part = Buffer.from(found.subarray(start, start + bytes));
       if (fault?.effect === 'gets wrong bytes') part[0] = (part[0] ?? 0) ^ 1;
       return part;
     });
@@ -76,7 +69,7 @@ export class SimulatedStore {
       return await this.send(`put ${this.describe(key)}`, () => this.options.bucket.put(key, bytes, condition));
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
-      const found = await this.send(`get ${this.describe(key)}`, () => this.options.bucket.objects.get(key)?.at(-1));
+      const found = await this.send(`get ${this.describe(key)}`, () => this.options.bucket.objects.get(key));
       return acceptSame(found, bytes, error);
     }
   }

@@ -7,7 +7,7 @@ import { modelOf, writeFirstRelease } from './models';
 import { Network, NoResponseError, TRITON_REQUESTS } from './network';
 import { freeze, Pod } from './pod';
 import { publish } from './publish';
-import { VersionedBucket } from '../versioned-store';
+import { MemoryBucket } from '../memory-store';
 import type { Happening, Publish, Scenario } from './scenario';
 import { SimulatedStore } from './simulated-store';
 import { TraceRecorder, type Observation } from './trace-recorder';
@@ -62,7 +62,7 @@ class World {
   readonly log: string[] = [];
   trace: Observation[] = [];
   hash = 0;
-  private readonly bucket = new VersionedBucket();
+  private readonly bucket = new MemoryBucket();
   private readonly network: Network;
   private readonly s3 = new Program('s3', 0);
   private readonly outside = new Program('outside', 0);

@@ -23,9 +23,10 @@ const release = (bytes: number): Manifest => ({
       served: [1],
       composedOf: [],
       config: '',
-      files: [{ path: '1/weights', key: 'm/1/weights', versionId: 'v', bytes, checksum: '' }],
+      files: [{ path: '1/weights', key: 'm/1/weights', bytes, checksum: '' }],
     },
   },
+  former: [],
 });
 
 test('requireSpace refuses a release that exceeds diskBytes together with the files in the store, unfinished ones too', () => {

@@ -4,14 +4,14 @@ import { TritonError } from '../../../src/triton/client';
 import { ReleaseWriter, type TestModel, type WrittenRelease } from '../../support/agent';
 import { RulePod } from '../../support/rule-pod';
 import { Scratch } from '../../support/temp-dir';
-import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
+import { MemoryBucket, MemoryStore } from '../../support/memory-store';
 import { until } from '../../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-const bucket = new VersionedBucket();
-const { store } = new VersionedStore(bucket);
+const bucket = new MemoryBucket();
+const { store } = new MemoryStore(bucket);
 const releases = new ReleaseWriter(store);
 const model = (text: string): TestModel => ({ served: [1], files: { '1/weights': text } });
 

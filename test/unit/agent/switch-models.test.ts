@@ -35,6 +35,7 @@ const release = (models: Record<string, ManifestModel>): Manifest => ({
   base: 0,
   trialKey: '',
   models,
+  former: [],
 });
 
 /** `step 1+2`: versions 1 and 2 of step. */

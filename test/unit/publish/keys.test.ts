@@ -1,7 +1,7 @@
 import { topologicalOrder } from '../../../src/release/load-order';
 import { getVersion } from '../../../src/publish/keys';
 import { changesBetween } from '../../../src/publish/list-releases';
-import { keptKey } from '../../../src/release/location';
+import { fileKey, sweepOf } from '../../../src/release/location';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 
 test.each([
@@ -14,10 +14,9 @@ test.each([
   expect(getVersion(path)).toBe(version);
 });
 
-test('keptKey has no characters that are special in a key', () => {
-  expect(keptKey({ bucket: 'b', prefix: 'm' }, 'a+/b=', '2026-11-25T00:00:00.000Z')).toBe(
-    'm.releases/kept/a-_b.20261125T000000000Z',
-  );
+test('fileKey has no characters that are special in a key', () => {
+  const key = fileKey({ bucket: 'b', prefix: 'm' }, 'a+/b=-2', 17);
+  expect([key, sweepOf(key)]).toEqual(['m.releases/files/a-_b-2.17', 17]);
 });
 
 test('topologicalOrder sorts steps before their ensembles and ends at a cycle', () => {
@@ -28,9 +27,9 @@ test('topologicalOrder sorts steps before their ensembles and ends at a cycle', 
 
 test('changesBetween describes new, removed and changed models', () => {
   const release = (models: Record<string, ManifestModel>): Manifest => ({
-    ...{ id: 'r', createdAt: '', origin: 't', by: '', base: 0, trialKey: '', models },
+    ...{ id: 'r', createdAt: '', origin: 't', by: '', base: 0, trialKey: '', models, former: [] },
   });
-  const file = (path: string, checksum: string) => ({ path, checksum, key: '', versionId: '', bytes: 1 });
+  const file = (path: string, checksum: string) => ({ path, checksum, key: '', bytes: 1 });
   /** @param contents by path */
   const model = (served: number[], { 'config.pbtxt': config = '', ...contents }: Record<string, string> = {}) => ({
     ...{ served, composedOf: [], config },

@@ -1,55 +1,47 @@
 import type { DesiredFile } from '../../../src/publish/desired';
+import type { PlannedFile } from '../../../src/publish/plan';
 import { uploadModels } from '../../../src/publish/upload';
-import type { ReleasedFile } from '../../../src/release/manifest';
+import { fileKey } from '../../../src/release/location';
 import { checksumOfBytes, PART_BYTES } from '../../../src/s3/store';
-import { VersionedBucket, VersionedStore } from '../../support/versioned-store';
+import { MemoryBucket, MemoryStore } from '../../support/memory-store';
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
-const SWEPT_BEFORE = '2026-11-25T00:00:00.000Z';
-const KEY = 'models/m/1/weights';
 
-const contentOf = (bytes: number, text: string): Buffer => Buffer.alloc(bytes, text);
-
-/** What is under the key of the file before. */
-type Present = 'nothing' | 'the same bytes' | 'other bytes' | 'the same bytes, older than the last prune';
-
-const PRESENT: Readonly<Record<Present, { text?: string; modified?: string }>> = {
-  nothing: {},
-  'the same bytes': { text: 'x', modified: '2026-11-25T01:00:00.000Z' },
-  'other bytes': { text: 'y', modified: '2026-11-25T01:00:00.000Z' },
-  'the same bytes, older than the last prune': { text: 'x', modified: '2026-11-24T23:00:00.000Z' },
+const upload = async (bucket: MemoryBucket, bytes: number, released?: PlannedFile['released']) => {
+  const body = Buffer.alloc(bytes, 'x');
+  const file: DesiredFile = { path: '1/weights', bytes, checksum: checksumOfBytes(body), source: { body } };
+  const twin = { ...file, path: '2/weights' };
+  const model = { name: 'm', served: [1], composedOf: [], config: '', files: [file, twin], newest: 1, weights: {} };
+  const files = [file, twin].map((one) => ({ file: one, action: 'upload' as const, released }));
+  let sent = 0;
+  const models = await uploadModels(
+    { models: [{ model, files, before: undefined, missing: [], isChanged: true }], remove: [] },
+    { store: new MemoryStore(bucket).store, location: LOCATION, sweep: 3, onBytes: (_, more) => (sent += more) },
+  );
+  return { keys: models['m']?.files.map(({ key }) => key), sent, key: fileKey(LOCATION, file.checksum, 3), body };
 };
 
-test.each(
-  [5, PART_BYTES + 5].flatMap((bytes) => [
-    { bytes, present: 'nothing' as const, isReused: false, atItsKey: true },
-    { bytes, present: 'the same bytes' as const, isReused: true, atItsKey: true },
-    { bytes, present: 'other bytes' as const, isReused: false, atItsKey: false },
-    { bytes, present: 'the same bytes, older than the last prune' as const, isReused: false, atItsKey: false },
-  ]),
-)('uploadModels of $bytes bytes over $present', async ({ bytes, present, isReused, atItsKey }) => {
-  const body = contentOf(bytes, 'x');
-  const bucket = new VersionedBucket();
-  const { text, modified = '' } = PRESENT[present];
-  if (text !== undefined) {
-    bucket.objects.set(KEY, [{ id: 'old', body: contentOf(bytes, text), modified: new Date(modified) }]);
+const SIZES = [5, PART_BYTES + 5];
+
+test.each(SIZES)('uploadModels writes a content of %d bytes once, and names it again', async (bytes) => {
+  const bucket = new MemoryBucket();
+  for (let i = 0; i < 2; i += 1) {
+    const { keys, sent, key, body } = await upload(bucket, bytes);
+    expect([keys, sent]).toEqual([[key, key], bytes]);
+    expect(bucket.objects).toEqual(new Map([[key, body]]));
   }
-  const { store } = new VersionedStore(bucket);
-  const file: DesiredFile = { path: '1/weights', bytes, checksum: checksumOfBytes(body), source: { body } };
-  const model = { name: 'm', served: [1], composedOf: [], config: '', files: [file], newest: 1, weights: {} };
-  const files = [{ file, action: 'upload' as const, released: undefined }];
-  let sent = 0;
-  const { m } = await uploadModels(
-    { models: [{ model, files, before: undefined, missing: [], isChanged: true }], remove: [] },
-    { store, location: LOCATION, sweptBefore: SWEPT_BEFORE, onBytes: (_, more) => (sent += more) },
-  );
-  const { key, versionId, checksum } = m?.files[0] as ReleasedFile;
-  expect([key === KEY, versionId === 'old', checksum]).toEqual([atItsKey, isReused, checksumOfBytes(body)]);
-  expect(
-    bucket.objects
-      .get(key)
-      ?.find(({ id }) => id === versionId)
-      ?.body.equals(body),
-  ).toBe(true);
-  expect(sent).toBe(bytes);
+});
+
+test.each(SIZES)('uploadModels refuses a key with other bytes than its content: %d bytes', async (bytes) => {
+  const bucket = new MemoryBucket();
+  const { key } = await upload(bucket, bytes);
+  bucket.put(key, Buffer.alloc(bytes, 'y'));
+  await expect(upload(bucket, bytes)).rejects.toThrow(`s3://bucket/${key} has other bytes`);
+});
+
+test('uploadModels names what a retained release has', async () => {
+  const bucket = new MemoryBucket();
+  const released = { path: '1/weights', key: 'models.releases/files/x.1', bytes: 5, checksum: '' };
+  expect((await upload(bucket, 5, released)).keys).toEqual([released.key, released.key]);
+  expect(bucket.objects.size).toBe(0);
 });

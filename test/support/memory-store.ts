@@ -1,34 +1,33 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { UserError } from '../../src/core/errors';
 import { checksumOfBytes, PreconditionFailedError, S3Error } from '../../src/s3/store';
 import type { ListedObject, PutCondition, S3Store, Written } from '../../src/s3/store';
 import { SeededRandom } from './soak';
 
-interface Version {
-  id: string;
-  body: Buffer;
-  modified: Date;
-}
-
-/** A bucket with versions in memory. */
-export class VersionedBucket {
-  readonly objects = new Map<string, Version[]>();
+/** A bucket in memory. */
+export class MemoryBucket {
+  readonly objects = new Map<string, Buffer>();
   /** Called after each write. */
   onWrite: (key: string, body: Buffer) => void = () => undefined;
-  private versions = 0;
 
   put(key: string, body: Buffer, condition?: PutCondition): Written {
-    const before = this.objects.get(key) ?? [];
-    const present = before.at(-1);
+    const present = this.objects.get(key);
     const expected = condition !== undefined && 'ifEtag' in condition ? condition.ifEtag : undefined;
-    if (condition !== undefined && expected !== (present && getEtag(present.body))) {
+    if (condition !== undefined && expected !== (present && getEtag(present))) {
       throw new PreconditionFailedError(`${key} was changed`);
     }
-    const id = `v${(this.versions += 1)}`;
-    this.objects.set(key, [...before, { id, body, modified: new Date() }]);
+    this.objects.set(key, body);
     this.onWrite(key, body);
-    return { etag: getEtag(body), checksum: checksumOfBytes(body), versionId: id };
+    return { etag: getEtag(body), checksum: checksumOfBytes(body) };
+  }
+
+  list(prefix: string): ListedObject[] {
+    return [...this.objects]
+      .filter(([key]) => key.startsWith(prefix))
+      .map(([key, body]) => ({ key, bytes: body.byteLength, etag: getEtag(body), modified: new Date(0) }))
+      .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 }
 
@@ -44,7 +43,7 @@ export interface Faults {
 }
 
 /** One client of the bucket: the part of S3Store that publishers and agents use. */
-export class VersionedStore {
+export class MemoryStore {
   readonly bucket = 'bucket';
   readonly url = 'memory:';
   readonly concurrency = 8;
@@ -52,7 +51,7 @@ export class VersionedStore {
   reachable = true;
 
   constructor(
-    private readonly shared: VersionedBucket,
+    private readonly shared: MemoryBucket,
     private readonly faults: Faults = { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 },
     /** How often a request is sent. */
     private readonly tries = 3,
@@ -67,26 +66,21 @@ export class VersionedStore {
   }
 
   async list(prefix: string): Promise<ListedObject[]> {
-    return this.send(() =>
-      [...this.shared.objects]
-        .filter(([key]) => key.startsWith(prefix))
-        .map(([key, versions]) => ({ key, ...describe(versions) }))
-        .sort((a, b) => (a.key < b.key ? -1 : 1)),
-    );
+    return this.send(() => this.shared.list(prefix));
   }
 
   async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
     return this.send(() => {
-      const body = this.shared.objects.get(key)?.at(-1)?.body;
+      const body = this.shared.objects.get(key);
       return body && { body, etag: getEtag(body), ageMs: 0 };
     });
   }
 
-  readonly stream: S3Store['stream'] = async (key, { versionId, start, bytes }, take) => {
+  readonly stream: S3Store['stream'] = async (key, { start, bytes }, take) => {
     const body = await this.send(() => {
-      const found = this.shared.objects.get(key)?.find(({ id }) => id === versionId);
-      if (found === undefined) throw new Error(`version ${versionId} of ${key} does not exist`);
-      return found.body.subarray(start, start + bytes);
+      const found = this.shared.objects.get(key);
+      if (found === undefined) throw new UserError(`${key} does not exist`);
+      return found.subarray(start, start + bytes);
     });
     await take(body);
     return body.byteLength;
@@ -98,7 +92,7 @@ export class VersionedStore {
       return await this.send(() => this.shared.put(key, bytes, condition), true);
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
-      return acceptSame(await this.send(() => this.shared.objects.get(key)?.at(-1)), bytes, error);
+      return acceptSame(await this.send(() => this.shared.objects.get(key)), bytes, error);
     }
   }
 
@@ -107,24 +101,14 @@ export class VersionedStore {
   }
 
   async checksum(key: string): Promise<string | undefined> {
-    return (await this.lookUp(key))?.checksum;
+    const found = await this.send(() => this.shared.objects.get(key));
+    return found && checksumOfBytes(found);
   }
 
-  lookUp(key: string): Promise<Written | undefined> {
-    return this.send(() => {
-      const found = this.shared.objects.get(key)?.at(-1);
-      return found && asFound(found);
-    });
-  }
-
-  async copy(
-    from: { key: string; versionId?: string },
-    key: string,
-    options: { condition?: PutCondition },
-  ): Promise<Written> {
-    const found = this.shared.objects.get(from.key)?.find(({ id }) => id === from.versionId);
-    if (found === undefined) throw new Error(`version ${from.versionId} of ${from.key} does not exist`);
-    return this.putBytes(key, found.body, options.condition);
+  async copy(from: { key: string }, key: string, options: { condition?: PutCondition }): Promise<Written> {
+    const found = this.shared.objects.get(from.key);
+    if (found === undefined) throw new UserError(`${from.key} does not exist`);
+    return this.putBytes(key, found, options.condition);
   }
 
   async delete(objects: readonly { key: string }[]): Promise<void> {
@@ -168,26 +152,14 @@ export class VersionedStore {
 
 const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
 
-const describe = (versions: readonly Version[]): Omit<ListedObject, 'key'> => {
-  const body = versions.at(-1)?.body ?? Buffer.alloc(0);
-  return { bytes: body.byteLength, etag: getEtag(body), modified: versions.at(-1)?.modified ?? new Date(0) };
-};
-
 /**
  * A write that was refused, as S3Store handles it: it succeeds if the object has our bytes, for example from an earlier try.
  * @throws the error otherwise
  */
-export function acceptSame(present: Version | undefined, body: Buffer, error: PreconditionFailedError): Written {
-  if (present?.body.equals(body) !== true) throw error;
-  return asFound(present);
+export function acceptSame(present: Buffer | undefined, body: Buffer, error: PreconditionFailedError): Written {
+  if (present?.equals(body) !== true) throw error;
+  return { etag: getEtag(body), checksum: checksumOfBytes(body) };
 }
-
-const asFound = ({ id, body, modified }: Version): Written => ({
-  etag: getEtag(body),
-  checksum: checksumOfBytes(body),
-  versionId: id,
-  modified,
-});
 
 /** The ETag of these bytes. */
 export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
