@@ -18,12 +18,11 @@ export const STEP_MS = 10 * 60_000;
 /** As people give it, in the folder of the project. */
 export const PACK = ['--policy-pack', 'policy'];
 
-/** What a stack may say and the policy pack does not take, and the rule that says so. */
-export /**
+/**
  * Tests of a stack file of this repository: the real AWS provider on a mock of AWS, and the Kubernetes half on a real
  * control plane. `more` defines the tests of this stack that follow.
  */
-function describeAwsStack(name: 'staging' | 'prod', more: (made: () => AwsStack) => void): void {
+export function describeAwsStack(name: 'staging' | 'prod', more: (made: () => AwsStack) => void): void {
   describeUnless(whyNoAwsStack(), `stack ${name} with the real AWS provider on a mock of AWS`, () => {
     const scratch = new Scratch();
     let made: AwsStack;
