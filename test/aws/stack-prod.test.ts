@@ -1,9 +1,7 @@
 import { describeAwsStack, PACK, STEP_MS } from '../support/aws-stack-tests';
 import { defineStubCrds } from '../support/stub-crds';
 
-const MUTANT = { change: { protect: false }, rule: 'bucket-kept-in-production', about: 'aws:s3:Bucket' };
-
-describeAwsStack('prod', MUTANT, (made) => {
+describeAwsStack('prod', (made) => {
   test(
     'up names the missing kinds of optional features of prod, and succeeds once they exist',
     async () => {

@@ -2,13 +2,7 @@ import { deletions, expectInOrder, expectPolicyPackPassed, refusedRequests } fro
 import { describeAwsStack, PACK, STEP_MS } from '../support/aws-stack-tests';
 import { leftovers } from '../support/moto';
 
-const MUTANT = {
-  change: { shutdown: { drainSeconds: 5, exitTimeoutSeconds: 5 } },
-  rule: 'gpu-pod-drains',
-  about: 'kubernetes:apps/v1:Deployment',
-};
-
-describeAwsStack('staging', MUTANT, (made) => {
+describeAwsStack('staging', (made) => {
   test(
     'a promoter role of another account changes only the policies of bucket and key',
     async () => {

@@ -176,7 +176,7 @@ test.concurrent('npm run local runs until Ctrl-C and then exits with 0', async (
   expect(printed.split('\n')).toHaveLength(2);
   const { stdout } = await exec('sh', ['-ec', printed], { cwd: paths.root });
   expect(stdout).toContain(`npm run infer -- adds x=FILE.npy --local --repo ${repository}\n`);
-  expect(stdout).toMatch(/adds +1 +READY +as released/);
+  expect(stdout).toMatch(/as released, READY +adds 1 /);
 
   // All other commands find the local stack without variables or addresses.
   expect(statSync(join(localDirectory(repository), 'state.json')).mode & 0o777).toBe(0o600);

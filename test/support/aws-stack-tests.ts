@@ -18,19 +18,11 @@ export const STEP_MS = 10 * 60_000;
 /** As people give it, in the folder of the project. */
 export const PACK = ['--policy-pack', 'policy'];
 
-/** What a stack may say and the policy pack does not take, and the rule that says so. */
-export interface Mutant {
-  change: Readonly<Record<string, unknown>>;
-  rule: string;
-  /** Type of the resource. */
-  about: string;
-}
-
 /**
  * Tests of a stack file of this repository: the real AWS provider on a mock of AWS, and the Kubernetes half on a real
  * control plane. `more` defines the tests of this stack that follow.
  */
-export function describeAwsStack(name: 'staging' | 'prod', mutant: Mutant, more: (made: () => AwsStack) => void): void {
+export function describeAwsStack(name: 'staging' | 'prod', more: (made: () => AwsStack) => void): void {
   describeUnless(whyNoAwsStack(), `stack ${name} with the real AWS provider on a mock of AWS`, () => {
     const scratch = new Scratch();
     let made: AwsStack;
@@ -90,19 +82,6 @@ export function describeAwsStack(name: 'staging' | 'prod', mutant: Mutant, more:
       async () => {
         await made.stack.pulumi('preview', '--stack', made.stack.name, '--refresh', '--expect-no-changes');
         expect(refusedRequests(made, 'preview', 'old')).toEqual([]);
-      },
-      STEP_MS,
-    );
-
-    test(
-      'the policy pack rejects a setting that violates a rule',
-      async () => {
-        const { stack } = made;
-        const { change, rule, about } = mutant;
-        const before = stack.configure(change);
-        const refusal = await stack.preview(...PACK).catch((error: unknown) => String(error));
-        stack.configure(before);
-        expect(refusal).toMatch(new RegExp(`\\[mandatory\\].*\\s${rule}\\s+\\(${about}: `));
       },
       STEP_MS,
     );
