@@ -39,12 +39,7 @@ export const deployPolicy = (values: PolicyValues, source: string): pulumi.Outpu
 
 const readModels = (source: string): object[] => [
   { Sid: 'ListSource', Effect: 'Allow', Action: 's3:ListBucket', Resource: modelBucket(source) },
-  {
-    Sid: 'ReadSource',
-    Effect: 'Allow',
-    Action: ['s3:GetObject', 's3:GetObjectVersion'],
-    Resource: `${modelBucket(source)}/*`,
-  },
+  { Sid: 'ReadSource', Effect: 'Allow', Action: 's3:GetObject', Resource: `${modelBucket(source)}/*` },
   {
     Sid: 'SourceKey',
     Effect: 'Allow',

@@ -21,8 +21,7 @@ interface Permission {
 /** All permissions that a release agent needs. The objects are those of the repository and those beside it. */
 export const AGENT_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
-  { action: 's3:GetObject', of: 'object', why: 'head.json and manifests, and objects without a version id' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'the files of a release, by their version ids' },
+  { action: 's3:GetObject', of: 'object', why: 'releases' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
@@ -31,11 +30,10 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:ListBucket', of: 'listing', why: 'what is there' },
-  { action: 's3:GetObject', of: 'object', why: 'releases, and checksums of what is there' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
+  { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
   { action: 's3:PutObject', of: 'object', why: 'models and releases' },
   { action: 's3:AbortMultipartUpload', of: 'object', why: 'aborting an upload that failed' },
-  { action: 's3:DeleteObject', of: 'object', why: 'configurations of models that a release removes' },
+  { action: 's3:DeleteObject', of: 'object', why: 'what the repository has of models that a release removes' },
   { action: 'kms:GenerateDataKey', of: 'key', why: 'writing what is encrypted' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
@@ -44,7 +42,6 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
-  { action: 's3:GetObjectVersion', of: 'object', why: 'what S3 copies, by version ids' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
 
