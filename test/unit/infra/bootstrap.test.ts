@@ -117,7 +117,7 @@ test('the boundary lets no role of CI change the roles of CI', async () => {
 });
 
 test('promotesFrom lets the role deploy read the models of another stack, without its state', async () => {
-  const read = { action: 's3:GetObjectVersion', resource: 'arn:aws:s3:::triton-staging-models-1a2b3c4/models/a/1/b' };
+  const read = { action: 's3:GetObject', resource: 'arn:aws:s3:::triton-staging-models-1a2b3c4/models/a/1/b' };
   const logs = { action: 's3:GetObject', resource: 'arn:aws:s3:::triton-staging-models-access-logs-1a2b3c4/a' };
   const key = (stack: string) => ({
     action: 'kms:Decrypt',
