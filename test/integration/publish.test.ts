@@ -128,7 +128,7 @@ test('sync-models has every replica try a release; a dry run changes nothing', a
     [json.release, { 'a/1': 'A', 'b/1': 'B' }],
     [json.release, { 'a/1': 'A', 'b/1': 'B' }],
   ]);
-  expect(await view()).toEqual(['a/config.pbtxt', 'a/labels.txt', 'b/config.pbtxt']);
+  expect(await view()).toEqual(['a/1/weights', 'a/config.pbtxt', 'a/labels.txt', 'b/1/weights', 'b/config.pbtxt']);
   expect(await listReleases(bucket, 9)).toMatchObject([
     {
       id: json.release,
@@ -422,7 +422,9 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
   written.mockRestore();
   expect(text).toMatch(/^test retains 5 releases, and no longer /);
-  expect(text).toMatch(/\nTo delete: \d+ objects \(.*\)\n {2}models\/a\/.*\nDry run: nothing was deleted\.\n$/s);
+  expect(text).toMatch(
+    /\nTo delete: \d+ objects \(.*\)\n {2}models\.releases\/files\/.*\nDry run: nothing was deleted\.\n$/s,
+  );
   const { deleted } = plan.json as unknown as { deleted: string[] };
   expect((await pruneAll()).json).toMatchObject({ dryRun: false, deleted });
   clock.mockRestore();

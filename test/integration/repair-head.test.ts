@@ -5,6 +5,7 @@ import { HeadFile } from '../../src/publish/head-file';
 import { publish } from '../../src/publish/publish';
 import { repairHead } from '../../src/publish/repair-head';
 import { repositoryStatus } from '../../src/publish/status';
+import { FORMAT } from '../../src/release/format';
 import { headKey, releaseKey } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { writeRepository } from '../support/repository';
@@ -51,7 +52,7 @@ type Started = Awaited<ReturnType<typeof start>>;
 test.each<{ title: string; lose: (at: Started, before: Buffer) => Promise<unknown> }>([
   { title: 'is missing', lose: ({ head }) => store.delete([{ key: head }]) },
   { title: 'is no JSON', lose: ({ put }) => put('garbage') },
-  { title: 'lacks its fields', lose: ({ put }) => put('{"format":3}') },
+  { title: 'lacks its fields', lose: ({ put }) => put(JSON.stringify({ format: FORMAT })) },
   { title: 'is an earlier version', lose: ({ put }, before) => put(before) },
 ])('--repair writes head.json again if it $title, and the replica follows', async ({ title, lose }) => {
   const at = await start(title.replace(/\W/g, '-'));

@@ -302,9 +302,7 @@ test('promote refuses an empty repository, a model that the release lacks, and a
 
 test('a server that ignores conditions is refused, each time', async () => {
   const at = start(TWO_MODELS);
-  jest
-    .spyOn(at.bucket, 'put')
-    .mockImplementation((key, body) => MemoryBucket.prototype.put.call(at.bucket, key, body));
+  jest.spyOn(at.bucket, 'put').mockImplementation((key, body) => MemoryBucket.prototype.put.call(at.bucket, key, body));
   for (let tries = 1; tries <= 2; tries += 1) {
     await expect(at.publish()).rejects.toMatchObject({
       message: expect.stringMatching(/^the S3 server at memory: lacks conditional writes/) as string,
