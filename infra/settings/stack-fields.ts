@@ -269,7 +269,7 @@ const REPOSITORY_FIELDS = {
     maximum: 3650,
     default: 90,
     description:
-      'Days for which the created bucket keeps replaced and deleted versions of objects. A rollback to a release whose objects were replaced longer ago may fail.',
+      'Days for which the created bucket keeps replaced and deleted versions of objects. What was deleted can be restored for so long.',
   },
   accessLogDays: {
     kind: 'integer',

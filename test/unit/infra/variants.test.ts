@@ -549,7 +549,7 @@ describe('an existing cluster', () => {
     const aws = made.resources.filter(({ type }) => type.startsWith('aws:')).map(({ type }) => type.split(':').at(-1));
     expect(aws.sort()).toEqual(['Role', 'RolePolicy']);
     expect(JSON.stringify(made.only('aws:iam/rolePolicy:RolePolicy').inputs)).toContain(
-      'arn:aws:s3:::models-bucket/models/*',
+      'arn:aws:s3:::models-bucket/models.releases/*',
     );
     expect(made.outputs['modelRepository']).toBe('s3://models-bucket/models');
   });

@@ -250,7 +250,7 @@ const MUTANTS: readonly (readonly [string, StackName, string, readonly Mutant[]]
     [
       ['policy Statement 3 Principal', '*', 'Principal is "*"; name the roles'],
       ['policy Statement 3 Principal AWS', 'arn:aws:iam::444455556666:root', 'name the roles'],
-      ['policy Statement 3 Action', and('s3:PutObject'), 'Action[2] is "s3:PutObject"; grant it to'],
+      ['policy Statement 3 Action', and('s3:PutObject'), 'Action[1] is "s3:PutObject"; grant it to'],
     ],
   ],
   [
