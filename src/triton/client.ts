@@ -27,9 +27,6 @@ export interface InferenceClient {
   close(): void;
 }
 
-/** The part of a client that loads models. */
-export type ModelControl = Pick<InferenceClient, 'repositoryIndex' | 'loadModel' | 'unloadModel'>;
-
 /** Options for all calls of a client. */
 export interface ClientOptions {
   /** Headers sent with every request, as metadata over gRPC, for example for a proxy or a guarded API. */

@@ -4,9 +4,8 @@ import { randomBytes } from 'node:crypto';
 export const CONTROL_HEADER = 'triton-model-control-key';
 export const GRPC_CONTROL_HEADER = `triton-grpc-protocol-${CONTROL_HEADER}`;
 
-/** Allowed keys: long enough, and without characters that are syntax in Triton's flag. */
+/** Allowed keys: at least 16 letters, digits, _ or -, which are no syntax in Triton's flag. */
 export const CONTROL_KEY = /^[\w-]{16,}$/;
-export const CONTROL_KEY_ALLOWED = 'at least 16 letters, digits, _ or -';
 
 /**
  * Groups of Triton's API that require the key. A load request may carry a model, and a model is a program. Without the

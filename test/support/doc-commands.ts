@@ -19,19 +19,10 @@ export function whyMissing(...programs: string[]): string | undefined {
 }
 
 /**
- * Runs the block of docs/operations.md that begins with `firstLine`, for a stack.
- * @param replace a text in the block, and what is run instead
+ * Runs the block of a page in docs/ that begins with `firstLine`, for a stack.
+ * @param options `replace`: texts in the block, and what is run instead
  * @returns stdout of the block
  */
-export const runRunbook = (
-  stack: Stack,
-  firstLine: string,
-  env: NodeJS.ProcessEnv = {},
-  replace?: readonly [from: string, to: string],
-): Promise<string> =>
-  runBlock('operations.md', stack, firstLine, { env, replace: replace && { [replace[0]]: replace[1] } });
-
-/** The same for any page in docs/. */
 export async function runBlock(
   page: string,
   stack: Stack,
