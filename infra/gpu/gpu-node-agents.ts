@@ -9,8 +9,8 @@ import type { MonitoringArgs } from '../triton/args';
 
 /** Images of the agents on GPU nodes of managed groups. */
 const AGENT_IMAGES = {
-  devicePlugin: 'nvcr.io/nvidia/k8s-device-plugin:v0.17.4',
-  dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.4.1-4.6.0-ubuntu22.04',
+  devicePlugin: 'nvcr.io/nvidia/k8s-device-plugin:v0.20.0',
+  dcgmExporter: 'nvcr.io/nvidia/k8s/dcgm-exporter:4.6.0-4.8.3-distroless',
 } as const;
 
 /** How Prometheus finds and scrapes a component. */
