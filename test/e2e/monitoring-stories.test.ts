@@ -331,6 +331,18 @@ replicas: clients keep their connections to one of four replicas, as in a Horizo
 replicas: eight instances share a GPU, so nothing waits in Triton
   available 1x400; up a; computed a 150 800
   asks queue 0 batches 1.68
+replicas: five pods are busy for 63% of the time, as many requests at random times as four at 79%: both ask for five
+  available 5x400; up abcde; computed abcde 150 116.6
+  asks queue 0 batches 4.37
+replicas: four pods are busy for 79% of the time
+  available 4x400; up abcd; computed abcd 150 224.7
+  asks queue 0 batches 4.8
+replicas: three pods are busy for 47% of the time, as many requests at random times as two at 70%: both ask for two
+  available 3x400; up abc; computed abc 150 67.08
+  asks queue 0 batches 1.85
+replicas: two pods are busy for 70% of the time; the HorizontalPodAutoscaler ignores a tenth
+  available 2x400; up ab; computed ab 150 151.67
+  asks queue 0 batches 2.01
 replicas: a custom metric of a pod is that of its slowest model
   requests a/slow 100 20; requests a/quick 100 5; requests b 10 8
   records triton_queue_milliseconds a=28.57 b=13.79
@@ -343,8 +355,8 @@ replicas: a custom metric is 0 without requests, missing without an answer, and 
 const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
 const SIGNALS = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });
 /** What KEDA computes of each query. */
-const QUERIES = Object.fromEntries(
-  SIGNALS.map((signal, index) => [['queue', 'batches'][index], `(${scalingQuery(OF, signal)}) / ${signal.goal}`]),
+export const QUERIES: Record<string, string> = Object.fromEntries(
+  SIGNALS.map((signal, index) => [index === 0 ? 'queue' : 'batches', `(${scalingQuery(OF, signal)}) / ${signal.goal}`]),
 );
 
 /** Rules of a server with an autoscaler and objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. */

@@ -5,7 +5,6 @@ import { listenOnLoopback } from './loopback';
 import type { Scratch } from './temp-dir';
 
 type Labels = Readonly<Record<string, string>>;
-type Conditions = readonly { type: string; status: string }[] | undefined;
 
 /** Deployments count as older than they are, because some alerts ignore one that was just created. */
 const AGE_SECONDS = 86_400;
@@ -51,13 +50,6 @@ async function metrics(
     const text = Object.entries({ namespace, ...labels }).map(([name, one]) => `${name}=${JSON.stringify(one)}`);
     lines.push(`${metric}{${text.join(',')}} ${value ?? 0}`);
   };
-  const addConditions = (metric: string, labels: Labels, conditions: Conditions): void => {
-    for (const { type, status } of conditions ?? []) {
-      for (const one of ['true', 'false', 'unknown'])
-        add(metric, { ...labels, condition: type, status: one }, status.toLowerCase() === one ? 1 : 0);
-    }
-  };
-
   for (const { metadata, spec, status } of (await plane.client.apps.listNamespacedDeployment({ namespace })).items) {
     const labels = { deployment: metadata?.name ?? '' };
     add('kube_deployment_created', labels, (metadata?.creationTimestamp?.getTime() ?? 0) / 1000 - AGE_SECONDS);
@@ -65,17 +57,17 @@ async function metrics(
     add('kube_deployment_spec_replicas', labels, spec?.replicas);
     add('kube_deployment_status_replicas_available', labels, status?.availableReplicas);
     add('kube_deployment_status_replicas_ready', labels, status?.readyReplicas);
-    add('kube_deployment_status_replicas_updated', labels, status?.updatedReplicas);
-    addConditions('kube_deployment_status_condition', labels, status?.conditions);
   }
   const autoscalers = await autoscaling.listNamespacedHorizontalPodAutoscaler({ namespace });
   for (const { metadata, spec, status } of autoscalers.items) {
     const labels = { horizontalpodautoscaler: metadata?.name ?? '' };
     add('kube_horizontalpodautoscaler_spec_max_replicas', labels, spec?.maxReplicas);
     add('kube_horizontalpodautoscaler_spec_min_replicas', labels, spec?.minReplicas);
-    add('kube_horizontalpodautoscaler_status_current_replicas', labels, status?.currentReplicas);
     add('kube_horizontalpodautoscaler_status_desired_replicas', labels, status?.desiredReplicas);
-    addConditions('kube_horizontalpodautoscaler_status_condition', labels, status?.conditions);
+    for (const { type, status: is } of status?.conditions ?? []) {
+      const holds = { ...labels, condition: type, status: 'true' };
+      add('kube_horizontalpodautoscaler_status_condition', holds, is === 'True' ? 1 : 0);
+    }
     const addAverage = (part: string, metric?: string, value = '0'): void => {
       const more = { metric_name: metric ?? '', metric_target_type: 'average' };
       const average = value.endsWith('m') ? Number(value.slice(0, -1)) / 1000 : Number(value);
@@ -89,12 +81,6 @@ async function metrics(
   }
   for (const pod of await plane.pods(namespace)) {
     const name = pod.metadata?.name ?? '';
-    if (
-      pod.status?.conditions?.some(({ type, reason }) => type === 'PodScheduled' && reason === 'Unschedulable') === true
-    )
-      add('kube_pod_status_unschedulable', { pod: name }, 1);
-    for (const { name: container, restartCount } of pod.status?.containerStatuses ?? [])
-      add('kube_pod_container_status_restarts_total', { pod: name, container }, restartCount);
     for (const container of isServing(pod) ? (pod.spec?.containers ?? []) : []) {
       const labels = { pod: name, container: container.name };
       add(
@@ -103,10 +89,6 @@ async function metrics(
         memoryLimit(container),
       );
       add('container_memory_working_set_bytes', labels, memoryOf(name));
-      // The periods of 100 ms since 1970, of which the container is throttled in one of a hundred.
-      const periods = Math.floor(Date.now() / 100);
-      add('container_cpu_cfs_periods_total', labels, periods);
-      add('container_cpu_cfs_throttled_periods_total', labels, Math.floor(periods / 100));
     }
   }
   return lines;

@@ -92,8 +92,8 @@ const WORDS: Readonly<Record<string, (of: string, ...args: string[]) => string[]
   ],
   stuck: (of) => [`success ${of} 500x400`, `waited ${of} 5000x400`, `loaded ${of} 500x400`, `pending ${of} 50x400`],
   // Requests take 10 ms up to the quantile `from`, and then `values` microseconds.
-  takes: (of, from, values) =>
-    QUANTILES.map((quantile) => `summary ${of}/1/${quantile} ${quantile < (from ?? '') ? '10000x1700' : values}`),
+  takes: (of, from = '', values) =>
+    QUANTILES.map((quantile) => `summary ${of}/1/${quantile} ${quantile < from ? '10000x1700' : values}`),
 };
 
 /** Words that have no subject. */

@@ -12,7 +12,6 @@ import {
   series,
   servingPods,
   sumRate,
-  throttledShare,
   type SeriesOf,
 } from './promql';
 
@@ -26,7 +25,6 @@ interface Panel {
 const BY_MODEL = ['model', 'version'];
 const MODEL_LEGEND = '{{model}} {{version}}';
 const POD_LEGEND = '{{pod}}';
-const CONTAINER_LEGEND = '{{pod}} {{container}}';
 const COLUMNS = 24;
 const PANEL = { width: 12, height: 8 };
 
@@ -84,8 +82,7 @@ export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: 
           ),
         ]
       : []),
-    one('Memory of the container, share of its limit', 'percentunit', memoryShare(of), CONTAINER_LEGEND),
-    one('CPU throttling of the container, share of the time', 'percentunit', throttledShare(of), CONTAINER_LEGEND),
+    one('Memory of the container, share of its limit', 'percentunit', memoryShare(of), '{{pod}} {{container}}'),
     one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
     one(
       'Mean request duration',
@@ -106,7 +103,6 @@ export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: 
           : [{ expression: `vector(${p99Milliseconds})`, legend: 'objective for p99' }]),
       ],
     },
-    one('Mean queue time', 'ms', meanQueueMilliseconds(of, BY_MODEL), MODEL_LEGEND),
     one(
       'Mean compute time',
       'ms',
@@ -122,7 +118,6 @@ export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: 
       MODEL_LEGEND,
     ),
     one('Replicas that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
-    one('CPU utilization of the node', 'percentunit', `nv_cpu_utilization${series(of)}`, POD_LEGEND),
     ...(gpus
       ? [
           one('GPU utilization', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),

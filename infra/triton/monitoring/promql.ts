@@ -106,10 +106,3 @@ export function memoryShare(of: SeriesOf): string {
     `max by (pod, container) (${metric}${podSeries(of, 'container!=""', ...more)})`;
   return `${ofContainers('container_memory_working_set_bytes')} / ${ofContainers('kube_pod_container_resource_limits', 'resource="memory"')}`;
 }
-
-/** Share of the scheduling periods in which each container was throttled, because it had used its CPU limit. */
-export function throttledShare(of: SeriesOf): string {
-  const periods = (kind: string): string =>
-    `sum by (pod, container) (rate(container_cpu_cfs_${kind}_total${podSeries(of, 'container!=""')}[${rateWindow(of)}]))`;
-  return `${periods('throttled_periods')} / (${periods('periods')} > 0)`;
-}

@@ -1,7 +1,7 @@
 import { loadSignals, scalingQuery, type LoadSignal } from '../../../../infra/triton/monitoring/load-signals';
 import { LABELS, render } from '../../../support/render';
 
-/** What test/e2e/scaling-queries.test.ts evaluates. */
+/** What test/e2e/monitoring-stories.test.ts evaluates. */
 const signals = (queueMilliseconds: number, instancesPerReplica: number): LoadSignal[] =>
   loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, instancesPerReplica });
 
