@@ -68,10 +68,6 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   },
 };
 
-/** Kubernetes 1.34.1 warns of every headless Service: https://github.com/kubernetes/kubernetes/issues/134040 (2026-11-27). */
-const HEADLESS_WARNING = '299 - "spec.SessionAffinity is ignored for headless services"';
-const isHeadless = ({ spec }: Manifest): boolean => (spec as { clusterIP?: string } | undefined)?.clusterIP === 'None';
-
 /** Kinds without a published definition. */
 const ONLY_ON_EKS = ['IngressClassParams'];
 
@@ -152,8 +148,7 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     for (const manifest of manifests.map(applicable)) {
       const { kind } = manifest;
       if (kind === 'Namespace' || ONLY_ON_EKS.includes(kind)) continue;
-      const warnings = isHeadless(manifest) ? HEADLESS_WARNING : '';
-      expect({ kind, ...(await create(manifest, true)) }).toEqual({ kind, status: 201, warnings, message: '' });
+      expect({ kind, ...(await create(manifest, true)) }).toEqual({ kind, status: 201, warnings: '', message: '' });
     }
   });
 

@@ -161,7 +161,7 @@ describe.each(Object.entries(STACKS))('%s', (name, { of, changes, planOnly }) =>
     test(
       'kube-score accepts them',
       async () => {
-        const { passed, failed } = await scanWithKubeScore(await ensureKubeScore(step), files(), '1.34');
+        const { passed, failed } = await scanWithKubeScore(await ensureKubeScore(step), files(), '1.36');
         expect(passed).toBeGreaterThan(20);
         expect(unwaived(failed)).toEqual([]);
       },
@@ -210,7 +210,7 @@ describe('the scanners report the faults of an invalid Deployment', () => {
     test(
       'kube-score and kubeconform',
       async () => {
-        const { failed } = await scanWithKubeScore(await ensureKubeScore(step), files, '1.34');
+        const { failed } = await scanWithKubeScore(await ensureKubeScore(step), files, '1.36');
         expect(failed.map(({ check }) => check)).toEqual(
           expect.arrayContaining(['container-image-tag', 'pod-networkpolicy']),
         );
