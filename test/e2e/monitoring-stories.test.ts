@@ -93,19 +93,25 @@ TritonCapacityLow: seven of eight pods are lost
 TritonCapacityLow: a new server starts its first pods
   deployment; created 0x400; available 0x400
   silent 10 25, fires 90
+TritonCapacityLow: a stack that was scaled up from 0 does not start
+  deployment; desired 0x40,4x400; available 0x400
+  silent 30, fires 50
+TritonCapacityLow: the only replica is updated, and does not start
+  deployment; desired 1x400; generation 3x40,4x400; available 1x40,0x400
+  silent 30, fires 50
 TritonCapacityLow: one of two pods is replaced
   deployment; available 1x400
   silent 35 90
 
 TritonReplicaEvicted: a pod is evicted, because it filled its disk
-  evicted a 0x40,1x400
+  reason a/Evicted 0x40,1x400
   silent 9 80, fires 11 60
   says 11 warning pod=a reason=Evicted: Kubernetes evicted the replica POD a.
-TritonReplicaEvicted: a pod is drained
-  evicted a 0x40,stale
+TritonReplicaEvicted: a pod is drained, and another one is lost with its node
+  reason a/Evicted 0x40,stale; reason b/NodeLost 0x40,1x400
   silent 9 11 60
 TritonMemoryHigh: a container uses more and more of its 8 GB
-  used a/triton/1 5e9+2e7x160,7.6e9x400; limit a/triton/memory 8e9x400; limit a/triton/cpu 4x400; used a//pod 9e9x400; limit a//memory 9e9x400
+  used a/triton/1 5e9+2e7x160,7.6e9x400; limit a/triton/memory 8e9x400; limit a/triton/ephemeral_storage 24e9x400; used a//pod 9e9x400; limit a//memory 9e9x400
   silent 20 29 32, fires 34 60
   says 60 warning pod=a container=triton: The container triton of POD a uses 95% of its memory limit.
 TritonMemoryHigh: a load needs nine tenths of the memory for three minutes
@@ -117,19 +123,25 @@ TritonMemoryHigh: a restarted container needs less memory than its predecessor
 
 TritonRequestsFailing: 2% of the requests fail, and Triton counts each once
   success a 0+1000x400; failure a/bert/1/BACKEND 0+20x400
-  fires 10
+  silent 3, fires 10
   says 10 critical model=bert version=1: 1.961% of the requests to model bert version 1 fail.
 TritonRequestsFailing: 0.9% of the requests fail
   success a 0+991x400; failure a/bert/1/BACKEND 0+9x400
   silent 10 30
 TritonRequestsFailing: 0.6% of the requests to an ensemble fail, and Triton counts each twice
-  success a/whole 0+994x400; failure a/whole/1/OTHER 0+12x400
+  success a/whole 0+994x400; failure a/whole/1/OTHER 0+12x400; failure a/whole/1/CANCELED 0+100x400
   silent 10 30
-TritonRequestsFailing: 2% of the requests to an ensemble fail
-  success a/whole 0+980x400; failure a/whole/1/OTHER 0+40x400
-  fires 10 30
-TritonRequestsFailing: clients cancel 2% of their requests
-  success a 0+980x400; failure a/bert/1/CANCELED 0+20x400; failure a/bert/1/BACKEND 0x400
+TritonRequestsFailing: from minute 60 to 75, 2% of the requests to an ensemble fail
+  success a/whole 0+980x400; failure a/whole/1/OTHER 0x240,40+40x60,2400x100
+  silent 62, fires 68, silent 85
+TritonRequestsFailing: every fifth request to an ensemble with two requests per minute fails
+  success a/whole 0+1.6x400; failure a/whole/1/OTHER 0+0.8x400
+  fires 30 60 90
+TritonRequestsFailing: four requests to an ensemble fail, and clients cancel others
+  success a/whole 0x400; failure a/whole/1/OTHER 0x10,2x6,4x6,6x6,8x400; failure a/whole/1/CANCELED 0+1x400
+  silent 5 7.5 8 10
+TritonRequestsFailing: clients cancel 5% of their requests, and 0.1% fail
+  success a 0+950x400; failure a/bert/1/CANCELED 0+50x400; failure a/bert/1/BACKEND 0+1x400
   silent 10 30
 TritonRequestsFailing: 2% of the requests exceed their time in the queue
   success a 0+980x400; failure a/bert/1/REJECTED 0+20x400
@@ -146,15 +158,15 @@ TritonRequestsFailing: four requests to a model with earlier failures fail
 TritonRequestsFailing: every fifth request to a model with two requests per minute fails
   success a 0+1.6x400; failure a/bert/1/BACKEND 0+0.4x400
   fires 30 60 90
-TritonRequestsFailing: three requests to a quiet model fail
-  success a 0x400; failure a/bert/1/BACKEND 0x10,1x6,2x6,3x400
+TritonRequestsFailing: three requests to a quiet model fail, and clients cancel others
+  success a 0x400; failure a/bert/1/BACKEND 0x10,1x6,2x6,3x400; failure a/bert/1/CANCELED 0+1x400
   silent 5 7.5 8 8.25 10
 TritonRequestsFailing: failures of a busy model ended five minutes ago
   success a 0+100x80,8000+150x400; failure a/bert/1/BACKEND 0+50x80,4000x400
   fires 15, silent 25
 TritonRequestsCanceled: clients give up while the queue is long
-  requests a 100 80; failure a/bert/1/CANCELED 0+20x400
-  fires 15
+  requests a 100 80; failure a/bert/1/CANCELED 0+20x400; failure a/bert/1/BACKEND 0x400
+  silent 5, fires 15
   says 15 warning model=bert: Clients cancel 16.67% of the requests to model bert.
 TritonRequestsCanceled: clients cancel 2% of their requests, and the queue is short
   requests a 980 5; failure a/bert/1/CANCELED 0+20x400
@@ -226,16 +238,16 @@ TritonErrorBudgetBurnFast: four requests to a quiet model fail
 TritonErrorBudgetBurnFast: six requests to a quiet model fail
   success a 0x400; failure a/bert/1/BACKEND 0x40,2x4,4x4,6x300
   silent 10, fires 14
-TritonErrorBudgetBurnFast: clients cancel 5% of their requests
-  success a 0+237.5x400; failure a/bert/1/CANCELED 0+12.5x400; failure a/bert/1/BACKEND 0x400
+TritonErrorBudgetBurnFast: clients cancel 5% of their requests, and 0.1% fail
+  success a 0+237.5x400; failure a/bert/1/CANCELED 0+12.5x400; failure a/bert/1/BACKEND 0+0.25x400
   silent 10 90
 TritonErrorBudgetBurnFast: 1% of the requests to an ensemble fail, and Triton counts each twice
   success a/whole 0+247.5x400; failure a/whole/1/OTHER 0+5x400
   silent 10 90
-TritonErrorBudgetBurnFast: 2% of the requests to an ensemble fail
-  success a/whole 0+245x400; failure a/whole/1/OTHER 0+10x400
-  fires 10 90
-  says 90 critical model=whole: Over 1h, 2% of the requests to model whole failed; the objective is 0.1%.
+TritonErrorBudgetBurnFast: until minute 60, 2% of the requests to an ensemble fail
+  success a/whole 0+245x400; failure a/whole/1/OTHER 0+10x240,2400x160
+  fires 10 60, silent 70
+  says 60 critical model=whole: Over 1h, 2% of the requests to model whole failed; the objective is 0.1%.
 TritonErrorBudgetBurnFast: four requests to an ensemble without others fail
   success a/whole 0x400; failure a/whole/1/OTHER 0x40,2x4,4x8,6x4,8x300
   silent 10 12 14 16 18 30

@@ -61,7 +61,7 @@ const SERIES: Readonly<Record<string, string>> = {
   loaded: `nv_inference_count${MODEL}`,
   pending: `nv_inference_pending_request_count${MODEL}`,
   summary: `nv_inference_request_summary_us${MODEL.replace('}', ',quantile="$3"}')}`,
-  evicted: 'kube_pod_status_reason{namespace="triton",pod="POD",reason="Evicted"}',
+  reason: 'kube_pod_status_reason{namespace="triton",pod="POD",reason="$1"}',
   used: 'container_memory_working_set_bytes{namespace="triton",pod="POD",container="$1",id="$2"}',
   limit: 'kube_pod_container_resource_limits{namespace="triton",pod="POD",container="$1",resource="$2"}',
   agent_up: `up${AGENT}`,

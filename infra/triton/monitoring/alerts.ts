@@ -89,7 +89,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       forSeconds: Math.max(300, limits.loadSeconds),
       // A model that is not loaded has no series, and Triton does not count requests to it.
       expression:
-        `sum by (model) (increase(nv_inference_request_success${series(of)}[1d] offset 30m)) > 0` +
+        `sum by (model) (increase(nv_inference_request_success${series(of)}[1d])) > 0` +
         ` unless on (model) nv_inference_count${series(of)}${ifServing(of)}`,
       summary: 'Model {{ $labels.model }} had requests in the last day, and no replica has loaded it any more.',
     },
