@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ALERT_NAMES } from '../../infra/triton/monitoring/alert-names';
+import { ALERT_NAMES } from '../../infra/triton/monitoring/alert';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing } from '../support/doc-commands';

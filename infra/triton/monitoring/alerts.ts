@@ -1,4 +1,4 @@
-import type { AlertName } from './alert-names';
+import type { Alert } from './alert';
 import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import {
@@ -25,19 +25,6 @@ export interface AlertLimits {
   loadSeconds: number;
   /** Objectives; empty without any. */
   slo: SloArgs;
-}
-
-/** One alert; docs/runbook.md has a section with its name. */
-export interface Alert {
-  name: AlertName;
-  /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
-  severity: 'critical' | 'warning';
-  /** How long the expression must hold. */
-  forSeconds: number;
-  /** PromQL. Each series of the result is a case. */
-  expression: string;
-  /** One line, which may contain labels of the case. */
-  summary: string;
 }
 
 /** Share of failed or cancelled requests above which an operator must investigate. */

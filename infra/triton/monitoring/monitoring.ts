@@ -1,6 +1,7 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
-import { alerts, type Alert, type AlertLimits } from './alerts';
+import type { Alert } from './alert';
+import { alerts, type AlertLimits } from './alerts';
 import type { MonitoringArgs } from '../args';
 import { dashboard } from './dashboard';
 import { UNUSED_SUMMARIES } from './latency';

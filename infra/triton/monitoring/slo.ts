@@ -1,4 +1,4 @@
-import type { Alert } from './alerts';
+import type { Alert } from './alert';
 import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import { round, slowRequestRate, SUMMARY_SECONDS } from './latency';

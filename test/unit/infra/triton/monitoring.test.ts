@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert-names';
+import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 import { firstCommands, RUNBOOK, section } from '../../../support/runbook';
