@@ -1,12 +1,11 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ALERT_NAMES } from '../../infra/triton/monitoring/alert';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing } from '../support/doc-commands';
-import { FACTOR, MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
+import { MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
 import { writeRepository } from '../support/repository';
-import { firstCommands, RUNBOOK, section } from '../support/runbook';
+import { firstCommands, section } from '../support/runbook';
 import { whyNoSmallDisk } from '../support/small-disk';
 import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
@@ -137,13 +136,6 @@ const INCIDENTS: Incident[] = [
     isQuick: true,
   },
   {
-    name: 'the certificate of S3 expires',
-    alert: 'TritonHeadUnread',
-    make: async ({ bucket }) => bucket.set('expired'),
-    finds: /certificate has expired/,
-    repair: async ({ bucket }) => bucket.set(undefined),
-  },
-  {
     name: 'the KMS key denies the role of the replicas, and a pod starts',
     alert: 'TritonDownloadFailing',
     make: async (world) => {
@@ -223,26 +215,11 @@ function repository({ scratch }: World, name: string, files: Record<string, stri
   return writeRepository(join(scratch.directory, `repository-${name}-${(repositories += 1)}`), files);
 }
 
-const rows = (): string[][] =>
-  readFileSync(RUNBOOK, 'utf8')
-    .split('\n## Incidents that were made\n')[1]
-    ?.split('\n')
-    .filter((line) => line.startsWith('| '))
-    .slice(2)
-    .map((line) => line.split('|').map((cell) => cell.trim())) ?? [];
-
-test('docs/runbook.md lists the incidents', () => {
-  expect(rows().map(([, name, alert]) => [name, alert])).toEqual(
-    INCIDENTS.map(({ name, alert }) => [name, `[${alert}](#${alert.toLowerCase()})`]),
-  );
-});
-
 const WHY_NOT =
   whyNoGo(['kubernetes', 'kwok', 'promtool', 'pulumi']) ?? whyMissing('kubectl') ?? whyNoSmallDisk('/tmp');
 
 describeUnless(WHY_NOT, 'the runbook in an incident', () => {
   const scratch = new Scratch();
-  const minutes = new Map<string, number>();
   let world: World;
 
   beforeAll(async () => {
@@ -256,7 +233,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
 
   test.each(INCIDENTS.filter(({ isQuick }) => isQuick === true || IS_LONG))(
     '$name: $alert',
-    async ({ name, alert, make, finds, isUsual, cure = [], repair }) => {
+    async ({ alert, make, finds, isUsual, cure = [], repair }) => {
       const { prometheus, kubelet } = world;
       const firing = async (): Promise<Record<string, string>[]> =>
         (await prometheus.alerts())
@@ -273,9 +250,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
         expect(await printAll((command) => command.replace('POD', usual?.name ?? ''))).not.toMatch(finds);
 
       await make(world);
-      const begun = Date.now();
       await until(`${alert} fires`, async () => (await firing()).length > 0, INCIDENT_MS);
-      minutes.set(name, ((Date.now() - begun) * FACTOR) / 60_000);
 
       const [labels = {}] = await firing();
       const { pod: POD = '' } = labels;
@@ -312,15 +287,4 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
     },
     INCIDENT_MS,
   );
-
-  // UPDATE_DOCS=1 npm run test:e2e -- --long --filter incidents
-  if (process.env['UPDATE_DOCS'] === '1') {
-    test('updates the times in docs/runbook.md', () => {
-      const times = rows().map(
-        ([, name = '', alert, before]) => `| ${name} | ${alert} | ${minutes.get(name)?.toFixed(0) ?? before} |`,
-      );
-      const [before = ''] = readFileSync(RUNBOOK, 'utf8').split(/\n\| the network policy hides/);
-      writeFileSync(RUNBOOK, `${before}\n${times.join('\n')}\n`);
-    });
-  }
 });

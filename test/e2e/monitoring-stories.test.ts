@@ -77,6 +77,9 @@ TritonNotServing: replicas answer Prometheus, and none is available
   deployment; available 1x20,0x400; up ab
   silent 6, fires 8
   says 8 critical: No replica of triton serves its models.
+TritonNotServing: a new server starts its first pods
+  deployment; created 0x400; available 0x400
+  silent 30, fires 50
 TritonNotServing: one of two replicas is available
   deployment; available 1x400
   silent 90
@@ -209,7 +212,7 @@ TritonReleaseNotServed: a replica tries a release
   silent 90
 TritonHeadUnread: a replica cannot read the current release, and another one can
   head_read a 0+15x40,600x400; head_read b 0+15x400
-  silent 14, fires 17
+  silent 15.5, fires 17
   says 17 warning pod=a job=triton/triton-agent: The replica POD a has not read the current release from S3 for 7m 0s.
 TritonDownloadFailing: each attempt fails
   download_failures a 0+1x400
@@ -257,6 +260,9 @@ TritonErrorBudgetBurn(Fast|Slow): four requests to an ensemble fail, and clients
 TritonLatencyBudgetBurnFast: from minute 60 to 120, half of the requests take 150 ms
   success a 0+250x2000; takes a 0 10000x239,150000x239,10000x1200
   silent 59 70 127 180, fires 80 119
+TritonLatencyBudgetBurnSlow: from minute 60 to 120, half of the requests take 150 ms
+  success a 0+250x2000; takes a 0 10000x239,150000x239,10000x1200
+  fires 119, silent 155
 TritonLatencyBudgetBurnFast: every request of five minutes is slow
   success a 0+250x2000; takes a 0 10000x239,150000x19,10000x1200
   silent 60 62 65 66 70 90
@@ -280,7 +286,7 @@ TritonLatencyBudgetBurnSlow: 1% of the requests are slow, as the objective permi
 TritonLatencyBudgetBurnSlow: one of 601 requests is slow, a minute after the others
   success a 0x40,150+150x2,600x3,601x1600; takes a 0 NaNx40,20000x6,150000x3,NaNx1600
   silent 12 13 14 20 60 240 360
-TritonLatencyBudgetBurnFast: the first three requests to a new version are slow, and Triton reports no durations before and after
+TritonLatencyBudgetBurn(Fast|Slow): the first three requests to a new version are slow, and Triton reports no durations before and after
   success a 0x19,1x3,2x3,3x400; takes a 0 NaNx19,900000x11,NaNx80
   silent 4 5 6 7 8 10
 
@@ -341,8 +347,8 @@ replicas: a replica has just started, and requests wait in it
   available 2x400; up a; requests a 100 5; up b _x119,1x400; pending b _x119,9x400
   asks queue 0.36 batches 0
 replicas: clients keep their connections to one of four replicas, as in a HorizontalPodAutoscaler of custom metrics
-  available 4x400; up abcd; computed a 600 50; loaded bcd 0x400
-  asks queue 0 batches 1.14
+  available 4x400; up abcd; computed a 600 50; waited a 0+24000000x400; loaded bcd 0x400
+  asks queue 0.89 batches 1.14
 replicas: eight instances share a GPU, so nothing waits in Triton
   available 1x400; up a; computed a 150 800
   asks queue 0 batches 1.68

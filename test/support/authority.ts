@@ -47,15 +47,10 @@ export class Authority {
     return directory;
   }
 
-  /** Key and certificate for 127.0.0.1 that were valid until the year 2000. */
-  expired(): { key: string; cert: string } {
-    return this.issue([], '20000101000000Z');
-  }
-
-  private issue(hosts: string[], expires?: string): { key: string; cert: string } {
+  private issue(hosts: string[]): { key: string; cert: string } {
     const issuer = { name: NAME, key: this.key };
     const addresses = [[127, 0, 0, 1]];
-    const { key, certificate } = createCertificate({ name: 'server', hosts, addresses, issuer, expires });
+    const { key, certificate } = createCertificate({ name: 'server', hosts, addresses, issuer });
     return { key, cert: certificate };
   }
 }

@@ -9,8 +9,8 @@ import type { Scratch } from '../temp-dir';
 const KEY_DENIED =
   '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>User: arn:aws:sts::123456789012:assumed-role/triton is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext</Message></Error>';
 
-/** `away`: connections are closed; `expired`: the certificate is; `key denied`: files of models cannot be decrypted. */
-export type BucketFault = 'away' | 'expired' | 'key denied';
+/** `away`: connections are closed; `key denied`: files of models cannot be decrypted. */
+export type BucketFault = 'away' | 'key denied';
 
 /** A real bucket behind HTTPS, with faults. */
 export class FaultyBucket {
@@ -39,16 +39,10 @@ export class FaultyBucket {
       reply.writeHead(status, headers).end(body);
     });
     scratch.defer(proxy.stop);
-    const [valid, expired] = await Promise.all(
-      [authority.loopback, authority.expired()].map(async (loopback) => {
-        const front = await startTlsFront(proxy.endpoint, { loopback });
-        scratch.defer(() => front.stop());
-        return Number(new URL(front.endpoint).port);
-      }),
-    );
-    const { port, stop } = await listenOnLoopback(
-      createServer((client) => bucket.accept(client, bucket.fault === 'expired' ? expired : valid)),
-    );
+    const front = await startTlsFront(proxy.endpoint, { loopback: authority.loopback });
+    scratch.defer(() => front.stop());
+    const https = Number(new URL(front.endpoint).port);
+    const { port, stop } = await listenOnLoopback(createServer((client) => bucket.accept(client, https)));
     scratch.defer(stop);
     bucket.endpoint = `https://127.0.0.1:${port}`;
     return bucket;
@@ -60,7 +54,7 @@ export class FaultyBucket {
     for (const connection of this.connections) connection.destroy();
   }
 
-  private accept(client: Socket, port = 0): void {
+  private accept(client: Socket, port: number): void {
     client.on('error', () => undefined);
     if (this.fault === 'away') {
       client.destroy();
