@@ -132,7 +132,11 @@ test.each([
 });
 
 test.each([
-  ['other bytes', { checksum: `${'A'.repeat(43)}=` }, /golden requests of b: .* has other bytes than the release names$/],
+  [
+    'other bytes',
+    { checksum: `${'A'.repeat(43)}=` },
+    /golden requests of b: .* has other bytes than the release names$/,
+  ],
   ['no object', { key: 'models.releases/files/gone' }, /gone is missing$/],
 ])('golden requests with %s end the trial before a model is loaded', async (_, wrong, reason) => {
   const b = model(2, { golden: [golden(2)] });
