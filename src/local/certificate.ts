@@ -25,19 +25,17 @@ export interface CertificateOptions {
   isAuthority?: boolean;
   /** The authority that signs the certificate; default: the certificate itself. */
   issuer?: { name: string; key: string };
-  /** Its last second, as YYYYMMDDHHMMSSZ; default: the certificate does not expire. */
-  expires?: string;
 }
 
 /** Creates a key and a certificate. */
 export function createCertificate(options: CertificateOptions): Certificate {
-  const { name, hosts = [], addresses = [], isAuthority = false, issuer, expires = NEVER } = options;
+  const { name, hosts = [], addresses = [], isAuthority = false, issuer } = options;
   const { publicKey, privateKey } = generateKeyPairSync('ed25519');
   const names = [
     ...hosts.map((host) => der(OCTET_STRING_OF_HOST, Buffer.from(host))),
     ...addresses.map((address) => der(OCTET_STRING_OF_ADDRESS, Buffer.from(address))),
   ];
-  const validity = sequence(time('19700101000000Z'), time(expires));
+  const validity = sequence(time('19700101000000Z'), time(NEVER));
   // RFC 5280: TBSCertificate.
   const content = sequence(
     der(VERSION, der(INTEGER, Buffer.from([2]))),

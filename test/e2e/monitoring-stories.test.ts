@@ -1,20 +1,17 @@
 import { join } from 'node:path';
 import { panels } from '../../infra/triton/monitoring/dashboard';
 import { loadSignals, scalingQuery } from '../../infra/triton/monitoring/load-signals';
-import { ruleGroups } from '../../infra/triton/monitoring/monitoring';
-import { withDefaults } from '../../infra/triton/settings';
 import { exec } from '../../src/core/exec';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensurePromtool } from '../../tools/toolchain/promtool';
 import { describeUnless } from '../support/describe-unless';
-import { ARGS } from '../support/render';
-import { parseStories, promtoolTest, runPromtool, type Story } from '../support/stories';
+import { GROUPS, OF, parseStories, promtoolTest, runPromtool, type Story } from '../support/stories';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 30 * 60_000;
 
 /** The words are in test/support/stories.ts. Values are of each 15 s, and minutes begin at 0. */
-export const STORIES = parseStories(`
+const STORIES = parseStories(`
 TritonModelGone: no new replica can load a model that had requests
   deployment; up a 1x1000; loaded a 0+100x1000; loaded b/plan 0+100x120,stale; success b/plan 0+100x120,stale
   silent 29 32, fires 40 90 240
@@ -373,22 +370,12 @@ replicas: a custom metric is 0 without requests, missing without an answer, and 
   records triton_batches_in_flight_percent a=252.63 b=0 d=0
 `);
 
-const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
 const SIGNALS = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });
 /** What KEDA computes of each query. */
-export const QUERIES: Record<string, string> = Object.fromEntries(
+const QUERIES: Record<string, string> = Object.fromEntries(
   SIGNALS.map((signal, index) => [index === 0 ? 'queue' : 'batches', `(${scalingQuery(OF, signal)}) / ${signal.goal}`]),
 );
 
-/** Rules of a server with an autoscaler and objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. */
-export const GROUPS = ruleGroups(
-  withDefaults('triton', {
-    ...ARGS,
-    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
-    monitoring: {},
-    slo: { p99Milliseconds: 100, errorRate: 0.001 },
-  }),
-);
 const NAMES = GROUPS.flatMap(({ rules }) => rules.flatMap(({ alert }) => (alert as string | undefined) ?? []));
 
 /** Prometheus's promtool evaluates the rules on the series of each story. */

@@ -1,7 +1,22 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { RuleGroup } from '../../infra/triton/monitoring/monitoring';
+import { ruleGroups, type RuleGroup } from '../../infra/triton/monitoring/monitoring';
+import { withDefaults } from '../../infra/triton/settings';
 import { CommandError, exec } from '../../src/core/exec';
+import { ARGS } from './render';
+
+/** The series of the server in all rules. */
+export const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
+
+/** Rules of a server with an autoscaler and objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. */
+export const GROUPS = ruleGroups(
+  withDefaults('triton', {
+    ...ARGS,
+    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
+    monitoring: {},
+    slo: { p99Milliseconds: 100, errorRate: 0.001 },
+  }),
+);
 
 /**
  * Stories: series in, and out an alert, silence or a number of replicas. A story is text:

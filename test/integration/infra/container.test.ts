@@ -2,7 +2,6 @@ import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { panels } from '../../../infra/triton/monitoring/dashboard';
-import { ruleGroups } from '../../../infra/triton/monitoring/monitoring';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
 import { TempFileRegistry } from '../../../src/local/process/temp-file-registry';
@@ -10,7 +9,7 @@ import { Progress } from '../../../src/cli/progress';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import { TritonHttpClient } from '../../../src/triton/http';
-import { OF, settingsOf } from '../../support/series';
+import { GROUPS, OF } from '../../support/stories';
 import { addingModel, askAfterForms, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
@@ -161,7 +160,7 @@ describe('the container that the Deployment describes, with a real tritonserver'
 
     test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
       const queries = [
-        ...ruleGroups(settingsOf()).flatMap(({ rules }) => rules.map(({ expr }) => String(expr))),
+        ...GROUPS.flatMap(({ rules }) => rules.map(({ expr }) => String(expr))),
         ...panels(OF, { gpus: true, signals: [] }).flatMap(({ queries: all }) =>
           all.map(({ expression }) => expression),
         ),
