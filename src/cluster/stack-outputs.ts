@@ -98,11 +98,21 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
       hint: `name the folder of the Pulumi program with --stack-dir, or ${WITHOUT_STACK}`,
     });
   }
-  const text = await runPulumi(['stack', 'output', '--json', '--show-secrets', '--stack', stack], cwd).catch(
-    async (error: unknown) => {
-      throw await explain(stack, cwd, error);
-    },
-  );
+  const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
+  const args = [
+    'stack',
+    'output',
+    '--json',
+    '--show-secrets',
+    '--stack',
+    stack,
+    '--non-interactive',
+    '--color',
+    'never',
+  ];
+  const { stdout: text } = await exec('pulumi', args, { cwd, env }).catch((error: unknown) => {
+    throw explain(stack, cwd, error);
+  });
   return parseStackOutputs(stack, parseObject(stack, text));
 }
 
@@ -149,11 +159,6 @@ function describeValue(value: unknown, secret: boolean): string {
   return secret ? `${kind} that is not shown` : JSON.stringify(value);
 }
 
-async function runPulumi(args: readonly string[], cwd: string): Promise<string> {
-  const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
-  return (await exec('pulumi', [...args, '--non-interactive', '--color', 'never'], { cwd, env })).stdout;
-}
-
 function parseObject(stack: string, text: string): Record<string, unknown> {
   try {
     const value = JSON.parse(text) as unknown;
@@ -166,50 +171,44 @@ function parseObject(stack: string, text: string): Record<string, unknown> {
   });
 }
 
-/**
- * Converts an error that Pulumi wrote to stderr to a UserError. Pulumi's stdout may hold values, so it is not quoted.
- */
-async function explain(stack: string, cwd: string, error: unknown): Promise<unknown> {
-  if (!(error instanceof CommandError)) return error;
+/** What Pulumi writes to stderr, what it means, and the next step. */
+const FAILURES: [pattern: RegExp, message: string, hint: string][] = [
+  [
+    /no stack named/,
+    'stack STACK does not exist',
+    '"pulumi stack ls" lists the stacks; "pulumi stack init STACK" creates this one',
+  ],
+  [
+    /PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i,
+    'pulumi is not logged in to the backend of stack STACK',
+    'run "pulumi login", or set PULUMI_BACKEND_URL',
+  ],
+  [
+    /passphrase/i,
+    'cannot decrypt the secrets of stack STACK',
+    'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
+  ],
+  // Outside of a project Pulumi also asks for a fully qualified stack name.
+  [
+    /no Pulumi\.yaml|fully qualified name/i,
+    'FOLDER contains no Pulumi program',
+    'name the folder that contains Pulumi.yaml with --stack-dir',
+  ],
+];
+
+/** Converts an error of Pulumi to a UserError. Its stdout may hold values, so only stderr is quoted. */
+function explain(stack: string, folder: string, error: unknown): Error {
+  if (!(error instanceof CommandError)) return error as Error;
   if (error.exitCode === null && /ENOENT/.test(error.message)) {
     return new UserError('pulumi is not on PATH', {
       hint: `install it (https://www.pulumi.com/docs/install), or ${WITHOUT_STACK}`,
     });
   }
-  const stderr = error.output.stderr.trim();
-  const reason = stderr.replace(/^error: /, '');
-  if (/no stack named/.test(stderr)) {
-    return new UserError(`stack ${stack} does not exist; ${await describeStacks(cwd)}`, {
-      hint: `name an existing stack, or create this one with "pulumi stack init ${stack}" and "pulumi up"`,
-    });
-  }
-  if (/PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i.test(stderr)) {
-    return new UserError(`pulumi is not logged in to the backend of stack ${stack}: ${reason}`, {
-      hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
-    });
-  }
-  if (/passphrase/i.test(stderr)) {
-    return new UserError(`cannot decrypt the secrets of stack ${stack}: ${reason}`, {
-      hint: 'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
-    });
-  }
-  // Outside of a project Pulumi also asks for a fully qualified stack name.
-  if (/no Pulumi\.yaml|fully qualified name/i.test(stderr)) {
-    return new UserError(`${cwd} contains no Pulumi program: ${reason}`, {
-      hint: 'name the folder that contains Pulumi.yaml with --stack-dir',
-    });
-  }
-  return new UserError(
-    `cannot read the outputs of stack ${stack}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,
-  );
-}
-
-async function describeStacks(cwd: string): Promise<string> {
-  try {
-    const stacks = JSON.parse(await runPulumi(['stack', 'ls', '--json'], cwd)) as { name: string }[];
-    const names = stacks.map(({ name }) => name);
-    return names.length === 0 ? 'no stack exists yet' : `existing stacks: ${names.join(', ')}`;
-  } catch {
-    return 'the existing stacks cannot be listed';
-  }
+  const reason = error.output.stderr.trim().replace(/^error: /, '');
+  const [, message = 'cannot read the outputs of stack STACK', hint] =
+    FAILURES.find(([pattern]) => pattern.test(reason)) ?? [];
+  const fill = (text: string): string => text.replaceAll('STACK', () => stack).replace('FOLDER', () => folder);
+  return new UserError(`${fill(message)}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`, {
+    hint: hint && fill(hint),
+  });
 }

@@ -243,8 +243,8 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     return fixedReplicas(parse('triton').map((tritonUrl, i) => ({ url: agents[i] as string, tritonUrl })));
   }
   if (flags.selector === undefined) return undefined;
-  const { kubernetesReplicas } = await import('../cluster/kubernetes');
-  return kubernetesReplicas({
+  const { KubernetesReplicas } = await import('../cluster/kubernetes');
+  return new KubernetesReplicas({
     selector: flags.selector,
     namespace: flags.namespace ?? DEFAULT_NAMESPACE,
     kubeconfig: flags.kubeconfig,
