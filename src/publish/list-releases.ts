@@ -77,22 +77,15 @@ export function changesBetween(before: Manifest | undefined, after: Manifest): s
   });
 }
 
-/** Describes the changed files of a model: `1/model.py changed`, `files of 1 replaced`, `version 2 added`. */
+/** The changed files of a model: `1/model.py`, `1/ (3 files)`, `config.pbtxt`. */
 function changedFiles(old: ManifestModel, now: ManifestModel): string[] {
   const [before, after] = [old, now].map(
-    ({ config, files }) =>
-      new Map([[CONFIG_FILE, config], ...files.map(({ path, checksum }) => [path, checksum] as const)]),
+    ({ config, files }) => new Map([[CONFIG_FILE, config], ...files.map((one) => [one.path, one.checksum] as const)]),
   ) as [Map<string, string>, Map<string, string>];
-  const versions = (files: Map<string, string>): Set<number | undefined> => new Set([...files.keys()].map(getVersion));
-  const changed = [...new Set([...before.keys(), ...after.keys()])]
-    .sort()
-    .filter((path) => before.get(path) !== after.get(path));
+  const changed = [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
   const groups = new Map<number | undefined, string[]>();
-  for (const path of changed) groups.set(getVersion(path), [...(groups.get(getVersion(path)) ?? []), path]);
-  return [...groups].flatMap(([version, paths]) => {
-    if (!versions(before).has(version)) return [`version ${version} added`];
-    if (!versions(after).has(version)) return [`version ${version} deleted`];
-    if (paths.length > 1 && version !== undefined) return [`files of ${version} replaced`];
-    return paths.map((path) => (path === CONFIG_FILE ? 'configuration' : `${path} changed`));
-  });
+  for (const path of changed.sort()) groups.set(getVersion(path), [...(groups.get(getVersion(path)) ?? []), path]);
+  return [...groups].flatMap(([version, paths]) =>
+    version === undefined || paths.length === 1 ? paths : [`${version}/ (${paths.length} files)`],
+  );
 }

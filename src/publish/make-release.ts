@@ -82,7 +82,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
 async function requireReaders(
-  { agents, location, onStage, onOnlyReplica, untried }: ReleaseOptions,
+  { agents, location, onStage, onOnlyReplica, untried, dryRun }: ReleaseOptions,
   isNew: boolean,
 ): Promise<void> {
   const found = (await agents?.list()) ?? [];
@@ -93,34 +93,35 @@ async function requireReaders(
   }
   const where = formatLocation(location);
   const ready = found.filter((address) => address.ready !== false);
-  const [only, ...others] = ready;
-  if (isNew && untried !== true && only !== undefined && others.length === 0) {
-    onOnlyReplica?.(only.name);
-  }
   const states = await Promise.all(
     ready.map((address) =>
       new AgentClient(address).getState().catch((error: unknown) => {
         if (!(error instanceof AgentError)) throw error;
         onStage?.(error.message);
-        return { format: FORMAT, repository: where };
+        return undefined;
       }),
     ),
   );
   for (const [i, address] of ready.entries()) {
-    const { format = FORMAT, repository = where } = states[i] ?? {};
+    const { format = FORMAT, repository = where, trial = null } = states[i] ?? {};
     if (repository !== where) {
       throw new UserError(`the agent of ${address.name} serves ${repository}, not ${where}`, {
         hint: 'name the repository of these replicas, or the replicas of this repository',
       });
     }
-    if (format >= FORMAT) continue;
-    throw new UserError(
-      `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
-      {
-        hint: 'update the stack first: pulumi up',
-      },
-    );
+    if (format < FORMAT) {
+      throw new UserError(
+        `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
+        { hint: 'update the stack first: pulumi up' },
+      );
+    }
+    // Before anything is uploaded: each attempt would write a manifest.
+    if (isNew && untried !== true && dryRun !== true && trial !== null) {
+      throw new AnotherPublisherError(`${trial.by} tries another release on ${address.name}`);
+    }
   }
+  const [only, ...others] = ready.filter((_, i) => states[i]?.ready !== false && states[i] !== undefined);
+  if (isNew && untried !== true && only !== undefined && others.length === 0) onOnlyReplica?.(only.name);
 }
 
 /** @returns the release and the replicas that tried it */
