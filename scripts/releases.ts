@@ -68,15 +68,10 @@ async function releases(argv: readonly string[]): Promise<number> {
 const table = (found: readonly ListedRelease[]): string =>
   formatTable(
     ['', 'release', 'by', 'from', 'changes'],
-    found.map(({ id, isCurrent, by, origin, message, notAsked, changes }) => [
-      isCurrent ? '*' : '',
-      id,
-      shortened(by, 16),
-      // A message is more informative than "sync-models".
-      shortened(
-        `${notAsked ? 'not asked: ' : ''}${/^sync-models /.test(origin) ? (message ?? 'sync-models') : origin}`,
-        32,
-      ),
-      changes.join(', '),
-    ]),
+    found.map(({ id, isCurrent, by, origin, message, notAsked, changes }) => {
+      // A message is more informative than "sync-models". Of ids in an origin the last part is enough for a rollback.
+      const from = /^sync-models /.test(origin) ? (message ?? 'sync-models') : origin.replace(/\d{8}T\d+Z-/, '');
+      const cells = [id, shortened(by, 16), shortened(`${notAsked ? 'not asked: ' : ''}${from}`, 32)];
+      return [isCurrent ? '*' : '', ...cells, changes.join(', ')];
+    }),
   );

@@ -31,8 +31,7 @@ import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
 import { SpareSpace } from './spare-space';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
-import type { Trial } from './trial';
-import { TrialDesk } from './trial-desk';
+import { TrialDesk, type Trial } from './trial-desk';
 
 /** The part of Triton's client that an agent needs. */
 export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
@@ -168,7 +167,7 @@ export class Agent {
               id: trial.id,
               release: trial.release,
               by: trial.by,
-              leftSeconds: trial.leftMs / 1000,
+              leftSeconds: trial.lease.leftMs / 1000,
               phase: trial.phase,
               asking: trial.asking,
             },
@@ -329,7 +328,7 @@ export class Agent {
   private async moveTo(id: string, signal: AbortSignal): Promise<boolean> {
     const { current } = this.desk;
     const trial = current?.release === id ? current : undefined;
-    const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopped]);
+    const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopping.signal]);
     let release: Manifest | undefined;
     try {
       release = await this.fetch(id, trial, until);
@@ -367,7 +366,7 @@ export class Agent {
   private async tryRelease(release: Manifest, trial: Trial, signal: AbortSignal): Promise<void> {
     const { store, triton, gpus = 0 } = this.options;
     const before = this.noteFile.notes.asked;
-    const names = trial.ask ? getModelsToAsk(release, this.getHome()) : [];
+    const names = trial.ask !== false ? getModelsToAsk(release, this.getHome()) : [];
     // Before models are loaded, so that a missing object changes nothing.
     const golden = new Map(
       await Promise.all(

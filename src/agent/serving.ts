@@ -10,7 +10,7 @@ import { readDevices } from './devices';
 import type { Report } from './events';
 import { requestRestart } from './restart-request';
 import { ServingFile } from './serving-file';
-import type { Trial } from './trial';
+import type { Trial } from './trial-desk';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {

@@ -196,7 +196,7 @@ export class Trials {
           }
           const now = (await this.list()).find(({ uid }) => uid === address.uid);
           if (now === undefined || (now.ready !== false && state.ready)) return;
-          doing = 'not ready';
+          doing = 'served, but not ready';
           this.announce(`${client.name} is not ready yet, waiting`);
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome } = state.lastTrial;
