@@ -31,11 +31,6 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function runPromote(argv: readonly string[]): Promise<number> {
-  if (argv.includes('--local')) {
-    throw new UsageError('promote has no --local, because it copies from one repository to another', {
-      hint: 'to publish to the running "npm run local": npm run sync-models -- --local; to promote, give --from and --to',
-    });
-  }
   const flags = parseFlags(argv, {
     from: { type: 'string' },
     to: { type: 'string' },

@@ -1,7 +1,5 @@
 import { CONFIG_FILE } from '../model/paths';
-import type { Manifest, ManifestModel } from '../release/manifest';
-import type { WeightKind } from '../release/released';
-import { getVersion } from './keys';
+import { getVersion, type Manifest, type ManifestModel, type WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
 /** A release as `npm run releases` shows it. */

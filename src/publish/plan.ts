@@ -1,6 +1,12 @@
-import { filesOf, type FormerFile, type Manifest, type ManifestModel, type ReleasedFile } from '../release/manifest';
+import {
+  getVersion,
+  filesOf,
+  type FormerFile,
+  type Manifest,
+  type ManifestModel,
+  type ReleasedFile,
+} from '../release/manifest';
 import type { DesiredFile, DesiredModel } from './desired';
-import { getVersion } from './keys';
 import type { Releases } from './releases';
 
 export interface PlannedFile {

@@ -1,7 +1,6 @@
 import { UserError } from '../core/errors';
 import { GOLDEN_FOLDER } from '../model/golden/request';
-import type { Manifest } from '../release/manifest';
-import { getVersion } from './keys';
+import { getVersion, type Manifest } from '../release/manifest';
 import type { DesiredState } from './options';
 import { isConflict, type Plan, type PlannedModel } from './plan';
 

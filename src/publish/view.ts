@@ -3,10 +3,9 @@ import { nextCommand } from '../core/next-command';
 import { CONFIG_FILE } from '../model/paths';
 import { FORMAT, map, object, optional, parseObject, text } from '../release/format';
 import { viewKey, type RepositoryLocation } from '../release/location';
-import { configWithVersions, type Manifest } from '../release/manifest';
+import { getVersion, configWithVersions, type Manifest } from '../release/manifest';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../s3/store';
 import type { HeadFile } from './head-file';
-import { getVersion } from './keys';
 import { Releases } from './releases';
 
 /** How the view is completed. */

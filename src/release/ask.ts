@@ -54,8 +54,6 @@ export interface Answered {
   /** A summary: `answered 3 golden requests`. */
   text: string;
   hint?: string;
-  /** Whether a program answered the same request in two ways. */
-  isRandom?: true;
 }
 
 /** A model gave a wrong answer, or no answer. */
@@ -232,7 +230,7 @@ class VersionAsker {
         if (other === undefined) return { asked: 'zeros', text: 'answered zeros' };
         const text = `gives another answer when it is asked again: ${describeMismatch(other)}`;
         // A program may draw random numbers on purpose.
-        if (!this.isNetwork) return { asked: 'zeros', text: `answered zeros, but ${text}`, isRandom: true };
+        if (!this.isNetwork) return { asked: 'zeros', text: `answered zeros, but ${text}` };
         throw new WrongAnswerError(`${this.where} ${text}`, { hint: AGAIN, mismatch: other });
       }
       throw new WrongAnswerError(`${this.where} contradicts its configuration: ${wrong}`, {

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 import { count, flag, FORMAT, list, map, object, optional, parseObject, text, type Read } from './format';
 import { RELEASE_ID, SHA256_HEX } from './head';
-import type { ReleasedModelInfo, ReleaseInfo, WeightKind } from './released';
 
 /** A file of a model, and the object in S3 that has its content. No object is ever replaced. */
 export interface ReleasedFile {
@@ -14,7 +13,16 @@ export interface ReleasedFile {
   checksum: string;
 }
 
-export interface ManifestModel extends ReleasedModelInfo {
+/** Whether weights were trained or drawn at random. */
+export type WeightKind = 'pretrained' | 'random';
+
+export interface ManifestModel {
+  /** Versions that Triton serves, ascending. */
+  served: number[];
+  /** Models that must be loaded first: the steps of an ensemble. */
+  composedOf: string[];
+  /** Version -> kind of its weights, if tracing recorded it. */
+  weightKinds?: Record<string, WeightKind> | undefined;
   /** Version -> origin of its weights. */
   weights?: Record<string, string> | undefined;
   /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
@@ -25,8 +33,29 @@ export interface ManifestModel extends ReleasedModelInfo {
   golden?: ReleasedFile | undefined;
 }
 
+/** The commit that a release was made from, and its message. */
+export interface Provenance {
+  /** Commit of the repository folder, with a `+` if files in it differ from the commit. */
+  commit?: string | undefined;
+  message?: string | undefined;
+}
+
 /** `PREFIX.releases/ID.json`: the models of a release. Written once. */
-export interface Manifest extends ReleaseInfo {
+export interface Manifest extends Provenance {
+  /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
+  id: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** Id of the previous release. */
+  previous?: string | undefined;
+  /** Origin of the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
+  origin: string;
+  /** The user who made the release: `user@host`. */
+  by: string;
+  /** For a rollback: id of the release that it restored. */
+  restores?: string | undefined;
+  /** Set if no model was asked (--no-ask). */
+  notAsked?: true | undefined;
   /** Generation of head.json that it replaces; 0 for the first release. */
   base: number;
   /** SHA-256 in hex of the secret without which no agent tries the release. */
@@ -90,6 +119,12 @@ const readManifest = object<Manifest>({
 
 /** @throws FormatError */
 export const parseManifest = (body: Buffer, where: string): Manifest => parseObject(body, where, readManifest);
+
+/** The number of the version that a file in a model's folder belongs to: 1 for `1/model.pt`; undefined beside the versions. */
+export function getVersion(path: string): number | undefined {
+  const found = /^([1-9]\d*)\//.exec(path)?.[1];
+  return found === undefined ? undefined : Number(found);
+}
 
 /** The files of models in the bucket, golden requests included. */
 export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>

@@ -107,12 +107,6 @@ test.each([
   );
 });
 
-test('promote --local suggests sync-models --local', async () => {
-  expect(await usageError('promote', '--from staging --local')).toMatch(
-    /no --local.*\n {2}-> .*: npm run sync-models -- --local; /,
-  );
-});
-
 test.each([
   { argv: '--to prod', hint: 'npm run promote -- --from STACK --to prod' },
   {

@@ -1,8 +1,7 @@
 import { topologicalOrder } from '../../../src/release/load-order';
-import { getVersion } from '../../../src/publish/keys';
 import { changesBetween } from '../../../src/publish/list-releases';
 import { fileKey, sweepOf } from '../../../src/release/location';
-import type { Manifest, ManifestModel } from '../../../src/release/manifest';
+import { getVersion, type Manifest, type ManifestModel } from '../../../src/release/manifest';
 
 test.each([
   ['1/model.pt', 1],
