@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { publish as publishFolder, type PublishOptions } from '../../src/publish/publish';
 import type { S3Store } from '../../src/s3/store';
-import { filesPrefix, formatLocation, releasesPrefix, tritonRepositoryUrl } from '../../src/release/location';
+import { filesPrefix, formatLocation, releasesPrefix } from '../../src/release/location';
 import { LOCATION, TestAgent } from '../support/agent';
 import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -144,7 +144,9 @@ test('a Triton without an agent serves the bucket after a publish, a rollback an
     expect(await run('sync-models', '--repo', repository, '--untried', '--prune')).toMatchObject({ code: 0 });
   };
   await sync(addingModel('adds', { 1: 10 }));
-  let triton = await testTriton(scratch, tritonRepositoryUrl(plain, endpoint), { name: 'plain' });
+  let triton = await testTriton(scratch, formatLocation(plain).replace('s3://', `s3://${endpoint}/`), {
+    name: 'plain',
+  });
   /** Starts the server again, and asks both models. */
   const answers = async (): Promise<unknown[]> => {
     triton = await triton.startAgain();
