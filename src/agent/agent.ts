@@ -29,7 +29,7 @@ import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
-import { SpareSpace } from './spare-space';
+import { SpareSpace } from './pod-files';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import { TrialDesk, type Trial } from './trial-desk';
 

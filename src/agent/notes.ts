@@ -1,8 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import type { Asked } from '../release/ask';
 import { boolean, count, map, object, optional, text, type Read } from '../release/format';
 import type { AskedModels } from './ask-models';
+import { replaceFile } from './pod-files';
 
 /** What Triton was last asked to load of one model. */
 export interface LoadNote {
@@ -66,10 +67,7 @@ export class NoteFile {
   }
 
   save(): void {
-    const temporary = `${this.path}.unfinished`;
-    rmSync(temporary, { force: true });
-    writeFileSync(temporary, JSON.stringify(this.notes));
-    renameSync(temporary, this.path);
+    replaceFile(this.path, JSON.stringify(this.notes));
   }
 }
 

@@ -8,8 +8,7 @@ import type { InferenceClient } from '../triton/client';
 import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
-import { requestRestart } from './restart-request';
-import { ServingFile } from './serving-file';
+import { requestRestart, ServingFile } from './pod-files';
 import type { Trial } from './trial-desk';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 

@@ -33,55 +33,38 @@ interface OutputContract {
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isUrl = (value: unknown): boolean => isText(value) && URL.canParse(value) && /^https?:/.test(value);
+const output = (
+  part: OutputContract['part'],
+  what: string,
+  allowed = 'text',
+  accepts: OutputContract['accepts'] = isText,
+  secret = false,
+): OutputContract => ({ part, what, allowed, accepts, secret });
 
 /**
  * The contract between infra/, which exports these outputs, and `npm run sync-models -- --stack`, which reads them.
  * Renaming an output breaks the other side. Other outputs of a stack are ignored.
  */
 export const STACK_OUTPUTS = {
-  modelRepository: {
-    what: 'the model repository',
-    part: 'required',
-    secret: false,
-    allowed: '"s3://BUCKET/PREFIX"',
-    accepts: (value) => isText(value) && LOCATION.test(value),
-  },
-  region: {
-    what: 'the AWS region of its bucket',
-    part: 'required',
-    secret: false,
-    allowed: 'text such as "eu-central-1"',
-    accepts: isText,
-  },
-  endpointUrl: {
-    what: "an S3 API that is not AWS's",
-    part: 'optional',
-    secret: false,
-    allowed: '"http://..." or "https://..."',
-    accepts: (value) => isText(value) && URL.canParse(value) && /^https?:/.test(value),
-  },
-  kubeconfig: {
-    what: 'the credentials of the cluster',
-    part: 'cluster',
-    secret: true,
-    allowed: 'a kubeconfig, as an object or as text',
-    accepts: (value) => isText(value) || isObject(value),
-  },
-  namespace: {
-    what: 'the namespace of the Triton pods',
-    part: 'cluster',
-    secret: false,
-    allowed: 'text',
-    accepts: isText,
-  },
-  podSelector: {
-    what: 'the label selector of the Triton pods',
-    part: 'cluster',
-    secret: false,
-    allowed: 'text such as "app=triton"',
-    accepts: isText,
-  },
-} as const satisfies Record<string, OutputContract>;
+  modelRepository: output(
+    'required',
+    'the model repository',
+    '"s3://BUCKET/PREFIX"',
+    (value) => isText(value) && LOCATION.test(value),
+  ),
+  region: output('required', 'the AWS region of its bucket', 'text such as "eu-central-1"'),
+  endpointUrl: output('optional', "an S3 API that is not AWS's", '"http://..." or "https://..."', isUrl),
+  kubeconfig: output(
+    'cluster',
+    'the credentials of the cluster',
+    'a kubeconfig, as an object or as text',
+    (value) => isText(value) || isObject(value),
+    true,
+  ),
+  namespace: output('cluster', 'the namespace of the Triton pods'),
+  podSelector: output('cluster', 'the label selector of the Triton pods', 'text such as "app=triton"'),
+};
 
 const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
 
@@ -125,7 +108,7 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
   const isThere = (name: OutputName): boolean => outputs[name] !== undefined && outputs[name] !== null;
   const hasCluster = names.some((name) => STACK_OUTPUTS[name].part === 'cluster' && isThere(name));
   const problems = names.flatMap((name): Problem[] => {
-    const contract: OutputContract = STACK_OUTPUTS[name];
+    const contract = STACK_OUTPUTS[name];
     const needed = contract.part === 'required' || (contract.part === 'cluster' && hasCluster);
     const problem = { file: `stack ${stack}`, field: `output ${name}`, allowed: contract.allowed };
     if (!isThere(name)) return needed ? [{ ...problem, message: `is missing (${contract.what})` }] : [];
