@@ -50,15 +50,13 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
-  const { triton, agent, namespace, selector, kubeconfig, context } = flags;
-  const servers = { triton, agent, namespace, selector, kubeconfig, context };
   // Both flags are checked before Pulumi is asked about the first stack.
   const places = { from: place('from', flags), to: place('to', flags) };
   const opened: CommandTarget[] = [];
   try {
     const from = await openTarget({ ...places.from, ...shared });
     opened.push(from);
-    const to = await openTarget({ ...places.to, ...shared, ...servers }, parseStoreFlags(flags));
+    const to = await openTarget({ ...flags, ...places.to }, parseStoreFlags(flags));
     opened.push(to);
     if (formatLocation(from.location) === formatLocation(to.location)) {
       throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);

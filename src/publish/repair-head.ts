@@ -56,7 +56,7 @@ export async function repairHead(
   head: HeadFile,
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
-  const base = await head.readDamaged();
+  const base = await head.read({ mayBeDamaged: true });
   const states = await Promise.all(
     ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
   );
@@ -88,7 +88,7 @@ export async function repairHead(
   // Larger than that of every prune, which may still delete files.
   const sweep = Math.max(Math.floor(Date.now() / 1000), ...listed.map(sweepOf)) + 1;
   const { id: release, manifestSha256 } = found;
-  await head.replaceOnce(base, { generation, release, manifestSha256, retained, sweep, writer: newId() });
+  await head.put({ generation, release, manifestSha256, retained, sweep, writer: newId() }, base.condition);
   return { release, generation };
 }
 
