@@ -5,7 +5,7 @@ import { count, object, text, type Read } from '../release/format';
 import { RELEASE_ID, SHA256_HEX } from '../release/head';
 import type { Agent } from './agent';
 import { AgentMetrics } from './metrics';
-import { RequestRefusedError } from './request-refused';
+import { RequestRefusedError } from './trial-desk';
 
 const LARGEST_BODY = 64 * 1024;
 

@@ -1,11 +1,24 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
 import type { AgentState, TrialOutcome, TrialPhase, TrialRenewal, TrialRequest } from '../release/agent-api';
+import { UserError } from '../core/errors';
 import { FormatError } from '../release/format';
 import { sha256Hex, type Manifest } from '../release/manifest';
 import type { AgentEvent } from './events';
 import { Deadline } from './deadline';
-import { RequestRefusedError } from './request-refused';
+
+/** An answer of the control API other than success. */
+export class RequestRefusedError extends UserError {
+  override readonly name = 'RequestRefusedError';
+  constructor(
+    /** HTTP status. */
+    readonly status: number,
+    message: string,
+    readonly details: Readonly<Record<string, unknown>> = {},
+  ) {
+    super(message);
+  }
+}
 
 /** A state tag is accepted for this long. */
 const TAG_MS = 15_000;

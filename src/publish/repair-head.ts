@@ -22,11 +22,8 @@ const NEWEST = 50;
 async function readNewest(store: S3Store, location: RepositoryLocation): Promise<Manifest[]> {
   const prefix = `${releasesPrefix(location)}/`;
   const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
-  const newest = ids
-    .filter((id) => RELEASE_ID.test(id))
-    .sort()
-    .reverse()
-    .slice(0, NEWEST);
+  const sorted = ids.filter((id) => RELEASE_ID.test(id)).sort();
+  const newest = sorted.reverse().slice(0, NEWEST);
   const found = await Promise.all(newest.map((id) => store.get(releaseKey(location, id))));
   return found.flatMap((object) => (object === undefined ? [] : [parseManifest(object.body, headKey(location))]));
 }
@@ -39,13 +36,10 @@ export async function requireNoReleases(store: S3Store, location: RepositoryLoca
   const newest = await readNewest(store, location);
   // Manifests of a first publish that was refused are built on nothing.
   if (newest.every(({ base }) => base === 0)) return;
-  throw lostHead(location);
-}
-
-export const lostHead = (location: RepositoryLocation): UserError =>
-  new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
+  throw new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
     hint: `write it again: ${nextCommand('rollback', '--repair')}`,
   });
+}
 
 /**
  * Writes head.json again if it is missing or damaged, or older than what an agent has read in it: for the release that
