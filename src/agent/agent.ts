@@ -15,11 +15,12 @@ import { FORMAT } from '../release/format';
 import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import { readGoldenRequests } from '../release/golden';
-import type { Manifest } from '../release/manifest';
+import { askModel } from '../release/ask';
+import type { Manifest, ManifestModel } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
-import { askModels, getModelsToAsk, type AskedModels } from './ask-models';
+import { getModelsToAsk, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
 import { Deadline } from './deadline';
 import { requireGpus } from './devices';
@@ -377,13 +378,17 @@ export class Agent {
     await this.switchTo(release, signal, trial);
     requireGpus(release, this.serving.devices, gpus);
     trial.phase = 'asking';
-    const asked = await askModels(release, golden, {
-      ...{ triton, before, signal },
-      onAsk: (model) => (trial.asking = model),
-      report: (event) => this.report(event),
-    });
+    const answers: AskedModels = {};
+    for (const [name, requests] of golden) {
+      trial.asking = name;
+      const { served } = release.models[name] as ManifestModel;
+      const options = { zerosWereAnswered: before[name] === 'zeros', signal };
+      const { asked, text: result, hint } = await askModel(triton, { name, served }, requests, options);
+      answers[name] = asked;
+      this.report({ event: 'asked', model: name, result, hint });
+    }
     trial.asking = undefined;
-    this.asked = withoutPrototype({ ...this.asked, ...asked });
+    this.asked = withoutPrototype({ ...this.asked, ...answers });
     trial.phase = 'served';
     this.serving.enter();
   }
