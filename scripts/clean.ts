@@ -45,10 +45,10 @@ const HOUR_MS = 3_600_000;
 const OF_MODELS = /^(trace-packages|model-python|weights)\b/;
 
 export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => clean(argv));
+  return runCommand(() => Promise.resolve().then(() => clean(argv)));
 }
 
-async function clean(argv: readonly string[]): Promise<number> {
+function clean(argv: readonly string[]): number {
   const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);

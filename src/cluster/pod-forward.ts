@@ -72,7 +72,10 @@ export class PodForward {
     socket.on('error', () => undefined).once('close', () => this.connections.delete(socket));
     try {
       const stream = await this.open(output, errors, socket);
-      if (socket.destroyed) return stream.terminate();
+      if (socket.destroyed) {
+        stream.terminate();
+        return;
+      }
       const pings = setInterval(() => stream.ping(), PING_MS).unref();
       socket.once('close', () => stream.terminate());
       stream.on('close', () => {

@@ -1,5 +1,5 @@
 import { CONFIG_FILE } from '../model/paths';
-import { getVersion, type Manifest, type ManifestModel, type WeightKind } from '../release/manifest';
+import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
 /** A release as `npm run releases` shows it. */
@@ -75,15 +75,11 @@ export function changesBetween(before: Manifest | undefined, after: Manifest): s
   });
 }
 
-/** The changed files of a model: `1/model.py`, `1/ (3 files)`, `config.pbtxt`. */
+/** The changed files of a model: `1/model.py`, `config.pbtxt`, `3 files`. */
 function changedFiles(old: ManifestModel, now: ManifestModel): string[] {
   const [before, after] = [old, now].map(
     ({ config, files }) => new Map([[CONFIG_FILE, config], ...files.map((one) => [one.path, one.checksum] as const)]),
   ) as [Map<string, string>, Map<string, string>];
   const changed = [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
-  const groups = new Map<number | undefined, string[]>();
-  for (const path of changed.sort()) groups.set(getVersion(path), [...(groups.get(getVersion(path)) ?? []), path]);
-  return [...groups].flatMap(([version, paths]) =>
-    version === undefined || paths.length === 1 ? paths : [`${version}/ (${paths.length} files)`],
-  );
+  return changed.length > 3 ? [`${changed.length} files`] : changed.sort();
 }

@@ -14,7 +14,10 @@ export const MUTANTS: Record<string, Mutant> = {
     file: 'src/agent/content-store.ts',
     replace: [['if (checksum !== file.checksum)', 'if (false as boolean)']],
   },
-  'a trial does not expire': { file: desk, replace: [['if (this.current?.lease.leftMs === 0)', 'if (false as boolean)']] },
+  'a trial does not expire': {
+    file: desk,
+    replace: [['if (this.current?.lease.leftMs === 0)', 'if (false as boolean)']],
+  },
   'a publisher that fails does not end its trials': {
     file: trials,
     replace: [

@@ -42,10 +42,11 @@ test('changesBetween describes new, removed and changed models', () => {
     [old, []],
     [{ ...old, 'config.pbtxt': 'b' }, ['m: config.pbtxt']],
     [{ ...old, '1/model.py': 'b' }, ['m: 1/model.py']],
-    [{ ...old, '1/model.py': 'b', '1/data.bin': 'b' }, ['m: 1/ (2 files)']],
+    [{ ...old, '1/model.py': 'b', '1/data.bin': 'b' }, ['m: 1/data.bin and 1/model.py']],
     [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: 2/model.py and config.pbtxt']],
     [{ ...old, 'labels.txt': 'b' }, ['m: labels.txt and golden requests'], 'g'],
-    [{ 'config.pbtxt': 'a' }, ['m: 1/ (2 files)']],
+    [{ 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: 4 files']],
+    [{ 'config.pbtxt': 'a' }, ['m: 1/data.bin and 1/model.py']],
   ];
   for (const [contents, changes, golden] of changed) {
     const now = {
