@@ -14,8 +14,7 @@ import {
 import { FORMAT } from '../release/format';
 import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
-import { readGoldenRequests } from '../release/golden';
-import { askModel } from '../release/ask';
+import { askModel, readGoldenRequests } from '../release/ask';
 import type { Manifest, ManifestModel } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
@@ -146,8 +145,6 @@ export class Agent {
     await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal), this.watchTriton(signal)]);
   }
 
-  // ------------------------------------------------------------------ for the control API
-
   getState(): AgentState {
     const { head, serving, desk, asked } = this;
     const { current: trial } = desk;
@@ -207,8 +204,6 @@ export class Agent {
     this.desk.end(id, secret);
   }
 
-  // ------------------------------------------------------------------ head.json
-
   private async poll(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.readHead().catch((error: unknown) => {
@@ -261,8 +256,6 @@ export class Agent {
   private setHome(release: string): void {
     Object.assign(this.noteFile.notes, { home: release, asked: this.asked });
   }
-
-  // ------------------------------------------------------------------ what Triton serves
 
   private async follow(signal: AbortSignal): Promise<void> {
     const waiting = new AbortController();
@@ -455,8 +448,6 @@ export class Agent {
     this.report({ event: 'home', release: release.id, instead: head });
     await this.serve(release, signal);
   }
-
-  // ------------------------------------------------------------------ Triton
 
   private async untilTritonAnswers(signal: AbortSignal): Promise<void> {
     const answers = (): Promise<boolean> =>

@@ -22,7 +22,7 @@ export interface Listener {
 export async function startControlApi(agent: Agent, port: number): Promise<Listener> {
   const server = createServer((request, response) => {
     answer(agent, request).then(
-      ({ status, body }) => send(response, status, body),
+      (status) => send(response, status, agent.getState()),
       (error: unknown) => {
         const { status, details } = error instanceof RequestRefusedError ? error : { status: 500, details: {} };
         send(response, status, { error: (error as Error).message, ...details });
@@ -47,29 +47,22 @@ export async function startReadOnlyApi(agent: Agent, port: number, host: string)
   return listen(server, port, host);
 }
 
-interface Answer {
-  status: number;
-  body: object;
-}
-
-async function answer(agent: Agent, request: IncomingMessage): Promise<Answer> {
+/** @returns the status of the answer, whose body is the state of the agent */
+async function answer(agent: Agent, request: IncomingMessage): Promise<number> {
   requireNoBrowser(request);
   const { method = '', url = '' } = request;
-  if (method === 'GET' && url === '/v1/state') return { status: 200, body: agent.getState() };
+  if (method === 'GET' && url === '/v1/state') return 200;
   if (method === 'POST' && url === '/v1/trials') {
     await agent.beginTrial(await readJson(request, readTrialRequest));
-    return { status: 202, body: agent.getState() };
+    return 202;
   }
   const [, id] = /^\/v1\/trials\/([\w-]+)$/.exec(url) ?? [];
-  if (id !== undefined && method === 'PUT') {
-    agent.renewTrial(id, await readJson(request, readRenewal));
-    return { status: 200, body: agent.getState() };
+  if (id === undefined || (method !== 'PUT' && method !== 'DELETE')) {
+    throw new RequestRefusedError(404, `${method} ${url} does not exist`);
   }
-  if (id !== undefined && method === 'DELETE') {
-    agent.endTrial(id, (await readJson(request, object(secret))).secret);
-    return { status: 200, body: agent.getState() };
-  }
-  throw new RequestRefusedError(404, `${method} ${url} does not exist`);
+  if (method === 'PUT') agent.renewTrial(id, await readJson(request, readRenewal));
+  else agent.endTrial(id, (await readJson(request, object(secret))).secret);
+  return 200;
 }
 
 function requireNoBrowser({ headers }: IncomingMessage): void {

@@ -167,12 +167,7 @@ async function commit(
   signal?.throwIfAborted();
   await store.putBytes(releaseKey(location, id), body, { ifAbsent: true });
   if (base.head === undefined) await requireConditions(store, releaseKey(location, id), body);
-  const next = {
-    release: id,
-    manifestSha256,
-    ...{ retained, sweep },
-    writer: id,
-  };
+  const next = { release: id, manifestSha256, retained, sweep, writer: id };
   if (untried === true || agents === undefined) {
     await head.replace(base, next);
     return { release: manifest, replicas: [] };
@@ -246,9 +241,7 @@ async function untilServed(
     if (Date.now() > deadline) {
       throw new PartialFailureError(
         `nothing was to be published, but the current release is not served by ${late.join(', ')}`,
-        {
-          hint: '"npm run status" shows what each replica serves',
-        },
+        { hint: '"npm run status" shows what each replica serves' },
       );
     }
     await abortable(sleep(POLL_MS), signal);

@@ -1,8 +1,7 @@
 import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
-import { askModel, WrongAnswerError } from '../release/ask';
-import { readGoldenRequests } from '../release/golden';
+import { askModel, readGoldenRequests, WrongAnswerError } from '../release/ask';
 import { NO_RELEASE } from '../release/head';
 import { filesPrefix } from '../release/location';
 import { keysOf, type Manifest } from '../release/manifest';

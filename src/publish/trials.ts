@@ -97,9 +97,7 @@ export class Trials {
       if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs)) {
         throw new UserError(
           `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
-          {
-            hint: 'read the log of its agent',
-          },
+          { hint: 'read the log of its agent' },
         );
       }
       if (next.length > 0) {
