@@ -1,8 +1,6 @@
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
-import { isConfirmed } from '../src/commands/confirm';
-import { UserError } from '../src/core/errors';
 import { formatBytes, formatTable } from '../src/core/format';
 import { cacheRoot } from '../src/install/cache';
 import { diskUsage } from '../src/install/disk-usage';
@@ -13,11 +11,11 @@ const FLAGS = {
   help: { type: 'boolean', default: false },
 } as const;
 
-const HELP = `Lists what the commands of this package keep in ~/.cache/triton-serving, and deletes what is not in use.
+const HELP = `Lists what the commands of this package keep in ~/.cache/triton-serving, or deletes what is not in use.
 
   npm run clean [-- options]
 
-  --yes   delete without asking
+  --yes   delete what is not in use
   --help  print this text
 
 In use are: the bucket of each running "npm run local", and while one runs, all packages of models; of each program and
@@ -47,10 +45,10 @@ const HOUR_MS = 3_600_000;
 const OF_MODELS = /^(trace-packages|model-python|weights)\b/;
 
 export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => clean(argv));
+  return runCommand(() => Promise.resolve().then(() => clean(argv)));
 }
 
-async function clean(argv: readonly string[]): Promise<number> {
+function clean(argv: readonly string[]): number {
   const flags = parseFlags(argv, FLAGS);
   if (flags.help) {
     process.stdout.write(HELP);
@@ -69,10 +67,9 @@ async function clean(argv: readonly string[]): Promise<number> {
   if (rows.length > 0) process.stdout.write(`${formatTable(['in the cache', 'size', 'last use', ''], rows)}\n\n`);
   process.stdout.write(`${cacheRoot()}: ${total(entries)}, of which ${total(unused)} are not in use\n`);
   if (unused.length === 0) return EXIT.ok;
-  if (!flags.yes && !(await isConfirmed(`Delete ${total(unused)}?`, 'delete them with --yes'))) {
-    throw new UserError('nothing was deleted, because the deletion was not confirmed', {
-      hint: 'confirm it with --yes',
-    });
+  if (!flags.yes) {
+    process.stdout.write(`To delete: ${total(unused)}. Delete them with --yes.\n`);
+    return EXIT.ok;
   }
   for (const { path } of unused) rmSync(path, { recursive: true, force: true });
   process.stdout.write(`Deleted: ${total(unused)}\n`);

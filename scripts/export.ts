@@ -98,12 +98,8 @@ async function exportPublished(id: string, flags: ExportFlags, out: string): Pro
       hint: 'omit one of them',
     });
   }
-  const { stack, bucket: location, region, local, repo, 'stack-dir': folder, 'endpoint-url': endpoint } = flags;
-  const given = repo === paths.modelRepository ? undefined : repo;
-  const bucket = await openTarget({
-    ...{ stack, region, local, 'stack-dir': folder, bucket: location, 'endpoint-url': endpoint },
-    repo: given,
-  });
+  const repo = flags.repo === paths.modelRepository ? undefined : flags.repo;
+  const bucket = await openTarget({ ...flags, agent: undefined, repo });
   try {
     const { release, exported } = await withInterrupts((signal) => exportRelease(bucket, id, out, signal));
     const { bytes, removed } = exported;

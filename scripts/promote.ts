@@ -31,11 +31,6 @@ export async function main(argv: readonly string[]): Promise<number> {
 }
 
 async function runPromote(argv: readonly string[]): Promise<number> {
-  if (argv.includes('--local')) {
-    throw new UsageError('promote has no --local, because it copies from one repository to another', {
-      hint: 'to publish to the running "npm run local": npm run sync-models -- --local; to promote, give --from and --to',
-    });
-  }
   const flags = parseFlags(argv, {
     from: { type: 'string' },
     to: { type: 'string' },
@@ -55,15 +50,13 @@ async function runPromote(argv: readonly string[]): Promise<number> {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
-  const { triton, agent, namespace, selector, kubeconfig, context } = flags;
-  const servers = { triton, agent, namespace, selector, kubeconfig, context };
   // Both flags are checked before Pulumi is asked about the first stack.
   const places = { from: place('from', flags), to: place('to', flags) };
   const opened: CommandTarget[] = [];
   try {
     const from = await openTarget({ ...places.from, ...shared });
     opened.push(from);
-    const to = await openTarget({ ...places.to, ...shared, ...servers }, parseStoreFlags(flags));
+    const to = await openTarget({ ...flags, ...places.to }, parseStoreFlags(flags));
     opened.push(to);
     if (formatLocation(from.location) === formatLocation(to.location)) {
       throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);

@@ -14,12 +14,12 @@ import {
 import { FORMAT } from '../release/format';
 import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
-import { readGoldenRequests } from '../release/golden';
-import type { Manifest } from '../release/manifest';
+import { askModel, readGoldenRequests } from '../release/ask';
+import type { Manifest, ManifestModel } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
 import { Alarm } from './alarm';
-import { askModels, getModelsToAsk, type AskedModels } from './ask-models';
+import { getModelsToAsk, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
 import { Deadline } from './deadline';
 import { requireGpus } from './devices';
@@ -29,10 +29,9 @@ import type { AgentCounts } from './metrics';
 import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
-import { SpareSpace } from './spare-space';
+import { SpareSpace } from './pod-files';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
-import type { Trial } from './trial';
-import { TrialDesk } from './trial-desk';
+import { TrialDesk, type Trial } from './trial-desk';
 
 /** The part of Triton's client that an agent needs. */
 export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
@@ -146,8 +145,6 @@ export class Agent {
     await Promise.all([this.follow(signal), this.poll(signal), this.watchTrial(signal), this.watchTriton(signal)]);
   }
 
-  // ------------------------------------------------------------------ for the control API
-
   getState(): AgentState {
     const { head, serving, desk, asked } = this;
     const { current: trial } = desk;
@@ -168,7 +165,7 @@ export class Agent {
               id: trial.id,
               release: trial.release,
               by: trial.by,
-              leftSeconds: trial.leftMs / 1000,
+              leftSeconds: trial.lease.leftMs / 1000,
               phase: trial.phase,
               asking: trial.asking,
             },
@@ -206,8 +203,6 @@ export class Agent {
   endTrial(id: string, secret: string): void {
     this.desk.end(id, secret);
   }
-
-  // ------------------------------------------------------------------ head.json
 
   private async poll(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
@@ -261,8 +256,6 @@ export class Agent {
   private setHome(release: string): void {
     Object.assign(this.noteFile.notes, { home: release, asked: this.asked });
   }
-
-  // ------------------------------------------------------------------ what Triton serves
 
   private async follow(signal: AbortSignal): Promise<void> {
     const waiting = new AbortController();
@@ -329,7 +322,7 @@ export class Agent {
   private async moveTo(id: string, signal: AbortSignal): Promise<boolean> {
     const { current } = this.desk;
     const trial = current?.release === id ? current : undefined;
-    const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopped]);
+    const until = trial === undefined ? signal : AbortSignal.any([signal, trial.stopping.signal]);
     let release: Manifest | undefined;
     try {
       release = await this.fetch(id, trial, until);
@@ -367,7 +360,7 @@ export class Agent {
   private async tryRelease(release: Manifest, trial: Trial, signal: AbortSignal): Promise<void> {
     const { store, triton, gpus = 0 } = this.options;
     const before = this.noteFile.notes.asked;
-    const names = trial.ask ? getModelsToAsk(release, this.getHome()) : [];
+    const names = trial.ask !== false ? getModelsToAsk(release, this.getHome()) : [];
     // Before models are loaded, so that a missing object changes nothing.
     const golden = new Map(
       await Promise.all(
@@ -378,13 +371,17 @@ export class Agent {
     await this.switchTo(release, signal, trial);
     requireGpus(release, this.serving.devices, gpus);
     trial.phase = 'asking';
-    const asked = await askModels(release, golden, {
-      ...{ triton, before, signal },
-      onAsk: (model) => (trial.asking = model),
-      report: (event) => this.report(event),
-    });
+    const answers: AskedModels = {};
+    for (const [name, requests] of golden) {
+      trial.asking = name;
+      const { served } = release.models[name] as ManifestModel;
+      const options = { zerosWereAnswered: before[name] === 'zeros', signal };
+      const { asked, text: result, hint } = await askModel(triton, { name, served }, requests, options);
+      answers[name] = asked;
+      this.report({ event: 'asked', model: name, result, hint });
+    }
     trial.asking = undefined;
-    this.asked = withoutPrototype({ ...this.asked, ...asked });
+    this.asked = withoutPrototype({ ...this.asked, ...answers });
     trial.phase = 'served';
     this.serving.enter();
   }
@@ -451,8 +448,6 @@ export class Agent {
     this.report({ event: 'home', release: release.id, instead: head });
     await this.serve(release, signal);
   }
-
-  // ------------------------------------------------------------------ Triton
 
   private async untilTritonAnswers(signal: AbortSignal): Promise<void> {
     const answers = (): Promise<boolean> =>

@@ -1,11 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { TrialRenewal, TrialRequest } from '../release/agent-api';
-import { SHA256_HEX } from '../release/format';
-import { RELEASE_ID } from '../release/head';
+import { count, object, text, type Read } from '../release/format';
+import { RELEASE_ID, SHA256_HEX } from '../release/head';
 import type { Agent } from './agent';
 import { AgentMetrics } from './metrics';
-import { RequestRefusedError } from './request-refused';
+import { RequestRefusedError } from './trial-desk';
 
 const LARGEST_BODY = 64 * 1024;
 
@@ -22,7 +22,7 @@ export interface Listener {
 export async function startControlApi(agent: Agent, port: number): Promise<Listener> {
   const server = createServer((request, response) => {
     answer(agent, request).then(
-      ({ status, body }) => send(response, status, body),
+      (status) => send(response, status, agent.getState()),
       (error: unknown) => {
         const { status, details } = error instanceof RequestRefusedError ? error : { status: 500, details: {} };
         send(response, status, { error: (error as Error).message, ...details });
@@ -47,29 +47,22 @@ export async function startReadOnlyApi(agent: Agent, port: number, host: string)
   return listen(server, port, host);
 }
 
-interface Answer {
-  status: number;
-  body: object;
-}
-
-async function answer(agent: Agent, request: IncomingMessage): Promise<Answer> {
+/** @returns the status of the answer, whose body is the state of the agent */
+async function answer(agent: Agent, request: IncomingMessage): Promise<number> {
   requireNoBrowser(request);
   const { method = '', url = '' } = request;
-  if (method === 'GET' && url === '/v1/state') return { status: 200, body: agent.getState() };
+  if (method === 'GET' && url === '/v1/state') return 200;
   if (method === 'POST' && url === '/v1/trials') {
-    await agent.beginTrial(await readTrialRequest(request));
-    return { status: 202, body: agent.getState() };
+    await agent.beginTrial(await readJson(request, readTrialRequest));
+    return 202;
   }
   const [, id] = /^\/v1\/trials\/([\w-]+)$/.exec(url) ?? [];
-  if (id !== undefined && method === 'PUT') {
-    agent.renewTrial(id, await readRenewal(request));
-    return { status: 200, body: agent.getState() };
+  if (id === undefined || (method !== 'PUT' && method !== 'DELETE')) {
+    throw new RequestRefusedError(404, `${method} ${url} does not exist`);
   }
-  if (id !== undefined && method === 'DELETE') {
-    agent.endTrial(id, requireText(await readJson(request), 'secret'));
-    return { status: 200, body: agent.getState() };
-  }
-  throw new RequestRefusedError(404, `${method} ${url} does not exist`);
+  if (method === 'PUT') agent.renewTrial(id, await readJson(request, readRenewal));
+  else agent.endTrial(id, (await readJson(request, object(secret))).secret);
+  return 200;
 }
 
 function requireNoBrowser({ headers }: IncomingMessage): void {
@@ -80,9 +73,7 @@ function requireNoBrowser({ headers }: IncomingMessage): void {
   }
 }
 
-type Fields = Readonly<Record<string, unknown>>;
-
-async function readJson(request: IncomingMessage): Promise<Fields> {
+async function readJson<T>(request: IncomingMessage, read: Read<T>): Promise<T> {
   if (!/^application\/json\b/.test(request.headers['content-type'] ?? '')) {
     throw new RequestRefusedError(415, 'Content-Type must be application/json');
   }
@@ -94,51 +85,28 @@ async function readJson(request: IncomingMessage): Promise<Fields> {
     chunks.push(chunk);
   }
   try {
-    const content = JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
-    if (typeof content === 'object' && content !== null) return content as Fields;
-  } catch {
-    // Reported below.
+    return read(JSON.parse(Buffer.concat(chunks).toString('utf8')), '');
+  } catch (error) {
+    throw new RequestRefusedError(400, (error as Error).message);
   }
-  throw new RequestRefusedError(400, 'the body is not a JSON object');
 }
 
-async function readTrialRequest(request: IncomingMessage): Promise<TrialRequest> {
-  const fields = await readJson(request);
-  return {
-    id: requireText(fields, 'id', /^[\w-]{8,64}$/),
-    release: requireText(fields, 'release', RELEASE_ID),
-    manifestSha256: requireText(fields, 'manifestSha256', SHA256_HEX),
-    base: requireNumber(fields, 'base', 0),
-    secret: requireText(fields, 'secret'),
-    ttlSeconds: requireNumber(fields, 'ttlSeconds', 1),
-    by: requireText(fields, 'by'),
-    stateTag: requireText(fields, 'stateTag'),
-    ask: fields['ask'] !== false,
-    outside: fields['outside'] === true,
-    alone: fields['alone'] === true,
-  };
-}
-
-async function readRenewal(request: IncomingMessage): Promise<TrialRenewal> {
-  const fields = await readJson(request);
-  return {
-    secret: requireText(fields, 'secret'),
-    ttlSeconds: requireNumber(fields, 'ttlSeconds', 1),
-    committed: fields['committed'] === true,
-  };
-}
-
-function requireText(fields: Fields, name: string, pattern = /./): string {
-  const value = fields[name];
-  if (typeof value === 'string' && pattern.test(value)) return value;
-  throw new RequestRefusedError(400, `${name} is ${JSON.stringify(value)}; allowed: a text like ${pattern.source}`);
-}
-
-function requireNumber(fields: Fields, name: string, least: number): number {
-  const value = fields[name];
-  if (typeof value === 'number' && Number.isFinite(value) && value >= least) return value;
-  throw new RequestRefusedError(400, `${name} is ${JSON.stringify(value)}; allowed: a number of at least ${least}`);
-}
+const secret = { secret: text(/./) };
+const isTrue = (value: unknown): boolean => value === true;
+const readRenewal = object<TrialRenewal>({ ...secret, ttlSeconds: count(1), committed: isTrue });
+const readTrialRequest = object<TrialRequest>({
+  ...secret,
+  id: text(/^[\w-]{8,64}$/),
+  release: text(RELEASE_ID),
+  manifestSha256: text(SHA256_HEX),
+  base: count(),
+  ttlSeconds: count(1),
+  by: text(/./),
+  stateTag: text(/./),
+  ask: (value) => value !== false,
+  outside: isTrue,
+  alone: isTrue,
+});
 
 function send(response: ServerResponse, status: number, body: object): void {
   response.writeHead(status, { 'content-type': 'application/json' }).end(`${JSON.stringify(body)}\n`);

@@ -9,7 +9,7 @@ import type { S3Reader } from '../s3/reader';
 import { ContentStore, getReleaseUnits, WrongBytesError } from './content-store';
 import type { Report } from './events';
 import { Releases } from './releases';
-import { RequestRefusedError } from './request-refused';
+import { RequestRefusedError } from './trial-desk';
 
 export interface DownloadOptions {
   store: S3Reader;

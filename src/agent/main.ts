@@ -5,7 +5,7 @@ import { S3Reader } from '../s3/reader';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
 import { Agent, CLIENT_OPTIONS } from './agent';
 import { startControlApi, startReadOnlyApi } from './control-api';
-import { KEY_FILE, readKey } from './key-file';
+import { KEY_FILE, readKey } from './pod-files';
 
 const HELP = `Has one Triton server serve the current release of a model repository in S3.
 

@@ -1,8 +1,9 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, readlinkSync, statSync, utimesSync } from 'node:fs';
-import { mkdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import type { ContentStore, Unit } from './content-store';
 import type { LoadNote } from './notes';
+import { replace, UNFINISHED } from './pod-files';
 
 /** What a model's folder should hold. */
 export interface ModelFolder {
@@ -89,16 +90,6 @@ const isVersion = (name: string): boolean => /^[1-9]\d*$/.test(name);
 function namesIn(folder: string): string[] {
   if (!existsSync(folder)) return [];
   return readdirSync(folder).filter((name) => name !== CONFIG_FILE && !name.endsWith(UNFINISHED));
-}
-
-const UNFINISHED = '.unfinished';
-
-/** Puts a new file or link in the place of `path`, in one step. */
-function replace(path: string, write: (temporary: string) => void): void {
-  const temporary = `${path}${UNFINISHED}`;
-  rmSync(temporary, { force: true });
-  write(temporary);
-  renameSync(temporary, path);
 }
 
 function linkTarget(path: string): string | undefined {

@@ -1,6 +1,9 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { dirname } from 'node:path';
+import type { Asked } from '../release/ask';
+import { boolean, count, map, object, optional, text, type Read } from '../release/format';
 import type { AskedModels } from './ask-models';
+import { replaceFile } from './pod-files';
 
 /** What Triton was last asked to load of one model. */
 export interface LoadNote {
@@ -25,7 +28,13 @@ export interface Notes {
   loads: Record<string, LoadNote>;
 }
 
-const NOTHING_KNOWN: Notes = { location: undefined, home: undefined, asked: {}, head: undefined, loads: {} };
+const readNotes = object<Partial<Notes>>({
+  location: optional(text()),
+  home: optional(text()),
+  asked: optional(map(text() as Read<Asked>)),
+  head: optional(object({ generation: count(), release: text(), manifestSha256: text() })),
+  loads: optional(map(object<LoadNote>({ sure: boolean, units: map(text()), config: text() }))),
+});
 
 /** The notes in a file, which is replaced as a whole. */
 export class NoteFile {
@@ -41,53 +50,27 @@ export class NoteFile {
     mkdirSync(dirname(path), { recursive: true });
     let read: Partial<Notes> = {};
     try {
-      if (existsSync(path)) read = requireNotes(JSON.parse(readFileSync(path, 'utf8')));
+      if (existsSync(path)) read = readNotes(JSON.parse(readFileSync(path, 'utf8')), '');
     } catch (error) {
       this.problem = `cannot read ${path}: ${(error as Error).message}; every model is loaded again`;
     }
     // A generation and a release of another repository say nothing about this one.
-    const kept = (read.location ?? location) === location ? read : { loads: read.loads ?? {} };
-    const { loads, asked, ...others } = { ...structuredClone(NOTHING_KNOWN), ...kept, location };
-    this.notes = { ...others, loads: withoutPrototype(loads), asked: withoutPrototype(asked) };
+    const { home, head, asked = {}, loads = {} } = read;
+    const isSame = (read.location ?? location) === location;
+    this.notes = {
+      location,
+      home: isSame ? home : undefined,
+      head: isSame ? head : undefined,
+      asked: withoutPrototype(isSame ? asked : {}),
+      loads: withoutPrototype(loads),
+    };
   }
 
   save(): void {
-    const temporary = `${this.path}.unfinished`;
-    rmSync(temporary, { force: true });
-    writeFileSync(temporary, JSON.stringify(this.notes));
-    renameSync(temporary, this.path);
+    replaceFile(this.path, JSON.stringify(this.notes));
   }
 }
 
 /** The record with its own keys only: a model may be called `constructor`. */
 export const withoutPrototype = <T>(record: Readonly<Record<string, T>>): Record<string, T> =>
   Object.assign(Object.create(null) as Record<string, T>, record);
-
-/** Whether a value has the type that a field of the notes needs. */
-type Check = (value: unknown) => boolean;
-const isObject: Check = (value) => typeof value === 'object' && value !== null && !Array.isArray(value);
-const isLoad: Check = (value) => {
-  const { sure, units, config } = (value ?? {}) as Partial<LoadNote>;
-  return typeof sure === 'boolean' && isObject(units) && typeof config === 'string';
-};
-const isHead: Check = (value) => {
-  const { generation, release, manifestSha256 } = (value ?? {}) as Partial<NonNullable<Notes['head']>>;
-  return Number.isSafeInteger(generation) && typeof release === 'string' && typeof manifestSha256 === 'string';
-};
-const FIELDS: Record<keyof Notes, Check> = {
-  location: (value) => typeof value === 'string',
-  home: (value) => typeof value === 'string',
-  asked: isObject,
-  head: isHead,
-  loads: (value) => isObject(value) && Object.values(value as object).every(isLoad),
-};
-
-function requireNotes(content: unknown): Partial<Notes> {
-  if (!isObject(content)) throw new Error('it is not a JSON object');
-  const notes = content as Partial<Notes>;
-  for (const [name, check] of Object.entries(FIELDS)) {
-    const value = notes[name as keyof Notes];
-    if (value !== undefined && !check(value)) throw new Error(`${name} is ${JSON.stringify(value).slice(0, 100)}`);
-  }
-  return notes;
-}

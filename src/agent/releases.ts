@@ -1,5 +1,4 @@
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { readdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { NO_RELEASE, parseHead, type Head } from '../release/head';
@@ -7,6 +6,7 @@ import { headKey, releaseKey, type RepositoryLocation } from '../release/locatio
 import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Reader } from '../s3/reader';
 import { WrongBytesError } from './content-store';
+import { replaceFile } from './pod-files';
 
 const NOTHING: Manifest = {
   id: NO_RELEASE,
@@ -64,9 +64,7 @@ export class Releases {
       });
     }
     const manifest = parseManifest(found.body, this.name(key));
-    const temporary = join(this.directory, `${id}.unfinished`);
-    writeFileSync(temporary, found.body);
-    renameSync(temporary, this.path(id));
+    replaceFile(this.path(id), found.body);
     return manifest;
   }
 

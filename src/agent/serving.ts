@@ -8,9 +8,8 @@ import type { InferenceClient } from '../triton/client';
 import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';
-import { requestRestart } from './restart-request';
-import { ServingFile } from './serving-file';
-import type { Trial } from './trial';
+import { requestRestart, ServingFile } from './pod-files';
+import type { Trial } from './trial-desk';
 import { CHECK_MS, hasClash, LoadRefusedError, type ModelSwitcher, type SwitchFrom } from './switch-models';
 
 export interface ServingOptions {

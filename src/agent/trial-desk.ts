@@ -1,16 +1,43 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { performance } from 'node:perf_hooks';
-import type { AgentState, TrialOutcome, TrialRenewal, TrialRequest } from '../release/agent-api';
+import type { AgentState, TrialOutcome, TrialPhase, TrialRenewal, TrialRequest } from '../release/agent-api';
+import { UserError } from '../core/errors';
 import { FormatError } from '../release/format';
 import { sha256Hex, type Manifest } from '../release/manifest';
 import type { AgentEvent } from './events';
 import { Deadline } from './deadline';
-import { RequestRefusedError } from './request-refused';
-import { Trial } from './trial';
+
+/** An answer of the control API other than success. */
+export class RequestRefusedError extends UserError {
+  override readonly name = 'RequestRefusedError';
+  constructor(
+    /** HTTP status. */
+    readonly status: number,
+    message: string,
+    readonly details: Readonly<Record<string, unknown>> = {},
+  ) {
+    super(message);
+  }
+}
 
 /** A state tag is accepted for this long. */
 const TAG_MS = 15_000;
 const MOST_ENDED = 1000;
+
+/**
+ * A lease, held by a publisher, that makes this pod serve a release that head.json does not name. It lasts while it is
+ * renewed: only the publisher knows how long its other replicas need, and it stops to renew after its own time limits.
+ */
+export interface Trial extends TrialRequest {
+  /** SHA-256 of the secret that its requests need, from the manifest. */
+  trialKey: string;
+  lease: Deadline;
+  phase: TrialPhase;
+  /** The model that is asked now. */
+  asking?: string | undefined;
+  /** Aborted when the pod should no longer prepare the release. */
+  stopping: AbortController;
+}
 
 export interface TrialDeskOptions {
   /** Whether Triton has answered. The pod may serve nothing: then it returns to nothing. */
@@ -49,7 +76,9 @@ export class TrialDesk {
     const manifest = await this.read(request);
     this.check(request);
     this.options.requireSpace(manifest);
-    this.current = new Trial(request, manifest.trialKey);
+    const { trialKey } = manifest;
+    const lease = new Deadline(request.ttlSeconds * 1000);
+    this.current = { ...request, trialKey, lease, phase: 'downloading', stopping: new AbortController() };
     this.changed({ event: 'trial', id: request.id, release: request.release, by: request.by, base: request.base });
   }
 
@@ -65,8 +94,8 @@ export class TrialDesk {
       throw new RequestRefusedError(410, `head.json is at generation ${generation}, after ${base}`);
     }
     if (this.current === undefined) return;
-    const { id, by, leftMs } = this.current;
-    const leftSeconds = Math.ceil(leftMs / 1000);
+    const { id, by, lease } = this.current;
+    const leftSeconds = Math.ceil(lease.leftMs / 1000);
     throw new RequestRefusedError(409, `${by} tries another release on this pod`, { id, by, leftSeconds });
   }
 
@@ -89,7 +118,7 @@ export class TrialDesk {
   renew(id: string, { secret, ttlSeconds }: TrialRenewal): void {
     const trial = this.find(id, secret);
     if (trial === undefined) throw new RequestRefusedError(404, 'no such trial: it has ended');
-    trial.renew(ttlSeconds);
+    trial.lease = new Deadline(ttlSeconds * 1000);
   }
 
   /** Ends a trial. If the request that begins it is still under way, that request will be refused. */
@@ -101,7 +130,7 @@ export class TrialDesk {
   }
 
   endIfExpired(): void {
-    if (this.current?.leftMs === 0) this.finish('expired');
+    if (this.current?.lease.leftMs === 0) this.finish('expired');
   }
 
   /** @param why for outcome `refused` */
@@ -113,7 +142,7 @@ export class TrialDesk {
     const { message: reason, hint } = why ?? {};
     this.last = { id, release, outcome, reason, hint };
     // A release that is the current one now is loaded to its end.
-    if (outcome !== 'released') current.stop();
+    if (outcome !== 'released') current.stopping.abort();
     this.changed({ event: 'trial end', ...this.last });
   }
 

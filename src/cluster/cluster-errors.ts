@@ -9,8 +9,6 @@ const SIGN_IN = 'sign in again (AWS: "aws sso login"), or create the kubeconfig 
 const NO_ENTRY =
   'If you are signed in, your role may have no access entry: "aws eks list-access-entries --cluster-name NAME" lists the roles that the cluster admits, and the setting clusterAdmins of the stack adds one';
 
-const isEks = (server: string): boolean => /\.eks\.amazonaws\.com/.test(server);
-
 export interface ClusterCall {
   /** The operation: `list pods in namespace serving`. */
   what: string;
@@ -29,64 +27,39 @@ interface Failure extends Error {
   path?: string;
 }
 
-const UNREACHABLE = new Set([
-  'ECONNREFUSED',
-  'ECONNRESET',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ETIMEDOUT',
-  'ERR_SOCKET_CONNECTION_TIMEOUT',
-]);
+const UNREACHABLE =
+  /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_CONNECTION_TIMEOUT|timeout)$/;
 
 /** Converts the error of a call of the cluster's API to a UserError. */
-export function explainCluster(call: ClusterCall, error: unknown): UserError {
-  if (error instanceof UserError) return error;
-  const failure = error as Failure;
-  const cannot = `cannot ${call.what}`;
-  if (typeof failure.code === 'number') return explainStatus(cannot, call, failure.code, statusMessage(failure.body));
-  if (failure.syscall?.startsWith('spawn') === true) {
-    return new UserError(
-      `${cannot}: the kubeconfig signs in with "${failure.path}", which failed to start (${failure.code})`,
-      {
-        hint: `install "${failure.path}", or add its folder to PATH`,
-        cause: error,
-      },
-    );
+export function explainCluster({ what, server, context, namespace }: ClusterCall, cause: unknown): UserError {
+  if (cause instanceof UserError) return cause;
+  const { code, message, body, name, syscall, path } = cause as Failure;
+  const explain = (text: string, hint?: string): UserError => new UserError(`cannot ${what}${text}`, { hint, cause });
+  if (typeof code === 'number') {
+    const status = statusMessage(body);
+    const detail = `HTTP ${code}${status === '' ? '' : `: ${status}`}`;
+    if (code === 401) {
+      const hint = /\.eks\.amazonaws\.com/.test(server) ? `${SIGN_IN}. ${NO_ENTRY}` : SIGN_IN;
+      return explain(`: ${server} rejects the credentials of context "${context}" (${detail})`, hint);
+    }
+    if (code !== 403) return explain(` at ${server} (${detail})`);
+    const grant = `grant the user of context "${context}" a Role in namespace ${namespace}: ${PERMISSIONS}`;
+    return explain(`: not permitted (${detail})`, grant);
   }
-  // node-fetch also sets `code` to the system's error code.
-  if (UNREACHABLE.has(String(failure.code)) || failure.name === 'TimeoutError' || failure.name === 'AbortError') {
-    const why = failure.name === 'TimeoutError' || failure.name === 'AbortError' ? 'timeout' : failure.code;
-    return new UserError(`${cannot}: the cluster at ${call.server} cannot be reached (${why})`, {
-      hint: 'check the network (VPN, private endpoint), and that the context belongs to this cluster',
-      cause: error,
-    });
+  if (syscall?.startsWith('spawn') === true) {
+    const text = `: the kubeconfig signs in with "${path}", which failed to start (${code})`;
+    return explain(text, `install "${path}", or add its folder to PATH`);
   }
-  if (/certificate|self.signed|CERT_|ERR_TLS/i.test(`${failure.code} ${failure.message}`)) {
-    return new UserError(`${cannot}: the certificate of ${call.server} is not trusted (${failure.message})`, {
-      hint: 'the kubeconfig belongs to another cluster or is stale: create it again',
-      cause: error,
-    });
+  const reason = name === 'TimeoutError' || name === 'AbortError' ? 'timeout' : String(code);
+  if (UNREACHABLE.test(reason)) {
+    const hint = 'check the network (VPN, private endpoint), and that the context belongs to this cluster';
+    return explain(`: the cluster at ${server} cannot be reached (${reason})`, hint);
   }
-  return new UserError(`${cannot} at ${call.server}: ${failure.message}`, { cause: error });
-}
-
-function explainStatus(cannot: string, call: ClusterCall, status: number, message: string): UserError {
-  const detail = message === '' ? `HTTP ${status}` : `HTTP ${status}: ${message}`;
-  switch (status) {
-    case 401:
-      return new UserError(
-        `${cannot}: ${call.server} rejects the credentials of context "${call.context}" (${detail})`,
-        { hint: `${SIGN_IN}${isEks(call.server) ? `. ${NO_ENTRY}` : ''}` },
-      );
-    case 403:
-      return new UserError(`${cannot}: not permitted (${detail})`, {
-        hint: `grant the user of context "${call.context}" a Role in namespace ${call.namespace}: ${PERMISSIONS}`,
-      });
-    default:
-      return new UserError(`${cannot} at ${call.server} (${detail})`);
+  if (/certificate|self.signed|CERT_|ERR_TLS/i.test(`${code} ${message}`)) {
+    const hint = 'the kubeconfig belongs to another cluster or is stale: create it again';
+    return explain(`: the certificate of ${server} is not trusted (${message})`, hint);
   }
+  return explain(` at ${server}: ${message}`);
 }
 
 /** The message in a Status object, the form of the API server's errors. */

@@ -33,18 +33,12 @@ export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfi
 /** @returns name of the kubeconfig for messages */
 function read(config: KubeConfig, kubeconfig: string | undefined): string {
   if (kubeconfig === undefined) return readDefault(config);
-  if (isText(kubeconfig)) {
-    attempt('the kubeconfig given', () => config.loadFromString(kubeconfig));
-    return 'the kubeconfig given';
+  // Text begins like JSON or has several lines; a path does neither.
+  if (kubeconfig.trimStart().startsWith('{') || kubeconfig.trim().includes('\n')) {
+    return attempt('the kubeconfig given', () => config.loadFromString(kubeconfig));
   }
   if (!existsSync(kubeconfig)) throw new UserError(`kubeconfig ${resolve(kubeconfig)} does not exist`, { hint: HINT });
-  attempt(kubeconfig, () => config.loadFromFile(kubeconfig));
-  return kubeconfig;
-}
-
-/** Text begins like JSON or has several lines; a path does neither. */
-function isText(kubeconfig: string): boolean {
-  return kubeconfig.trimStart().startsWith('{') || kubeconfig.trim().includes('\n');
+  return attempt(kubeconfig, () => config.loadFromFile(kubeconfig));
 }
 
 function readDefault(config: KubeConfig): string {
@@ -57,16 +51,16 @@ function readDefault(config: KubeConfig): string {
   }
   const origin = listed.length > 0 ? listed.join(delimiter) : existsSync(home) ? home : 'the service account';
   // As in kubectl, the first file sets the current context.
-  attempt(origin, () => config.loadFromDefault({}, true));
-  return origin;
+  return attempt(origin, () => config.loadFromDefault({}, true));
 }
 
 /**
  * Reports only the kind and line of a mistake, because the parser quotes the lines around it, which may hold secrets.
  */
-function attempt(origin: string, load: () => void): void {
+function attempt(origin: string, load: () => void): string {
   try {
     load();
+    return origin;
   } catch (error) {
     const { reason, mark } = error as { reason?: string; mark?: { line?: number } };
     const where = mark?.line === undefined ? '' : ` (line ${mark.line + 1}: ${reason})`;
@@ -74,13 +68,9 @@ function attempt(origin: string, load: () => void): void {
   }
 }
 
-/** A kubeconfig may lack a current context, although the library's types require one. */
-function currentContext(config: { currentContext?: string }): string | undefined {
-  return config.currentContext;
-}
-
 function chooseContext(config: KubeConfig, origin: string, wanted: string | undefined): void {
-  const name = wanted ?? currentContext(config);
+  // A kubeconfig may lack a current context, although the library's types require one.
+  const name = wanted ?? (config as { currentContext?: string }).currentContext;
   const names = config.contexts.map((one) => one.name);
   if (name !== undefined && names.includes(name)) return config.setCurrentContext(name);
   const allowed = names.length === 0 ? 'it has no contexts' : `its contexts are ${names.join(', ')}`;

@@ -33,55 +33,38 @@ interface OutputContract {
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isUrl = (value: unknown): boolean => isText(value) && URL.canParse(value) && /^https?:/.test(value);
+const output = (
+  part: OutputContract['part'],
+  what: string,
+  allowed = 'text',
+  accepts: OutputContract['accepts'] = isText,
+  secret = false,
+): OutputContract => ({ part, what, allowed, accepts, secret });
 
 /**
  * The contract between infra/, which exports these outputs, and `npm run sync-models -- --stack`, which reads them.
  * Renaming an output breaks the other side. Other outputs of a stack are ignored.
  */
 export const STACK_OUTPUTS = {
-  modelRepository: {
-    what: 'the model repository',
-    part: 'required',
-    secret: false,
-    allowed: '"s3://BUCKET/PREFIX"',
-    accepts: (value) => isText(value) && LOCATION.test(value),
-  },
-  region: {
-    what: 'the AWS region of its bucket',
-    part: 'required',
-    secret: false,
-    allowed: 'text such as "eu-central-1"',
-    accepts: isText,
-  },
-  endpointUrl: {
-    what: "an S3 API that is not AWS's",
-    part: 'optional',
-    secret: false,
-    allowed: '"http://..." or "https://..."',
-    accepts: (value) => isText(value) && URL.canParse(value) && /^https?:/.test(value),
-  },
-  kubeconfig: {
-    what: 'the credentials of the cluster',
-    part: 'cluster',
-    secret: true,
-    allowed: 'a kubeconfig, as an object or as text',
-    accepts: (value) => isText(value) || isObject(value),
-  },
-  namespace: {
-    what: 'the namespace of the Triton pods',
-    part: 'cluster',
-    secret: false,
-    allowed: 'text',
-    accepts: isText,
-  },
-  podSelector: {
-    what: 'the label selector of the Triton pods',
-    part: 'cluster',
-    secret: false,
-    allowed: 'text such as "app=triton"',
-    accepts: isText,
-  },
-} as const satisfies Record<string, OutputContract>;
+  modelRepository: output(
+    'required',
+    'the model repository',
+    '"s3://BUCKET/PREFIX"',
+    (value) => isText(value) && LOCATION.test(value),
+  ),
+  region: output('required', 'the AWS region of its bucket', 'text such as "eu-central-1"'),
+  endpointUrl: output('optional', "an S3 API that is not AWS's", '"http://..." or "https://..."', isUrl),
+  kubeconfig: output(
+    'cluster',
+    'the credentials of the cluster',
+    'a kubeconfig, as an object or as text',
+    (value) => isText(value) || isObject(value),
+    true,
+  ),
+  namespace: output('cluster', 'the namespace of the Triton pods'),
+  podSelector: output('cluster', 'the label selector of the Triton pods', 'text such as "app=triton"'),
+};
 
 const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
 
@@ -98,11 +81,21 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
       hint: `name the folder of the Pulumi program with --stack-dir, or ${WITHOUT_STACK}`,
     });
   }
-  const text = await runPulumi(['stack', 'output', '--json', '--show-secrets', '--stack', stack], cwd).catch(
-    async (error: unknown) => {
-      throw await explain(stack, cwd, error);
-    },
-  );
+  const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
+  const args = [
+    'stack',
+    'output',
+    '--json',
+    '--show-secrets',
+    '--stack',
+    stack,
+    '--non-interactive',
+    '--color',
+    'never',
+  ];
+  const { stdout: text } = await exec('pulumi', args, { cwd, env }).catch((error: unknown) => {
+    throw explain(stack, cwd, error);
+  });
   return parseStackOutputs(stack, parseObject(stack, text));
 }
 
@@ -115,7 +108,7 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
   const isThere = (name: OutputName): boolean => outputs[name] !== undefined && outputs[name] !== null;
   const hasCluster = names.some((name) => STACK_OUTPUTS[name].part === 'cluster' && isThere(name));
   const problems = names.flatMap((name): Problem[] => {
-    const contract: OutputContract = STACK_OUTPUTS[name];
+    const contract = STACK_OUTPUTS[name];
     const needed = contract.part === 'required' || (contract.part === 'cluster' && hasCluster);
     const problem = { file: `stack ${stack}`, field: `output ${name}`, allowed: contract.allowed };
     if (!isThere(name)) return needed ? [{ ...problem, message: `is missing (${contract.what})` }] : [];
@@ -149,11 +142,6 @@ function describeValue(value: unknown, secret: boolean): string {
   return secret ? `${kind} that is not shown` : JSON.stringify(value);
 }
 
-async function runPulumi(args: readonly string[], cwd: string): Promise<string> {
-  const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
-  return (await exec('pulumi', [...args, '--non-interactive', '--color', 'never'], { cwd, env })).stdout;
-}
-
 function parseObject(stack: string, text: string): Record<string, unknown> {
   try {
     const value = JSON.parse(text) as unknown;
@@ -166,50 +154,44 @@ function parseObject(stack: string, text: string): Record<string, unknown> {
   });
 }
 
-/**
- * Converts an error that Pulumi wrote to stderr to a UserError. Pulumi's stdout may hold values, so it is not quoted.
- */
-async function explain(stack: string, cwd: string, error: unknown): Promise<unknown> {
-  if (!(error instanceof CommandError)) return error;
+/** What Pulumi writes to stderr, what it means, and the next step. */
+const FAILURES: [pattern: RegExp, message: string, hint: string][] = [
+  [
+    /no stack named/,
+    'stack STACK does not exist',
+    '"pulumi stack ls" lists the stacks; "pulumi stack init STACK" creates this one',
+  ],
+  [
+    /PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i,
+    'pulumi is not logged in to the backend of stack STACK',
+    'run "pulumi login", or set PULUMI_BACKEND_URL',
+  ],
+  [
+    /passphrase/i,
+    'cannot decrypt the secrets of stack STACK',
+    'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
+  ],
+  // Outside of a project Pulumi also asks for a fully qualified stack name.
+  [
+    /no Pulumi\.yaml|fully qualified name/i,
+    'FOLDER contains no Pulumi program',
+    'name the folder that contains Pulumi.yaml with --stack-dir',
+  ],
+];
+
+/** Converts an error of Pulumi to a UserError. Its stdout may hold values, so only stderr is quoted. */
+function explain(stack: string, folder: string, error: unknown): Error {
+  if (!(error instanceof CommandError)) return error as Error;
   if (error.exitCode === null && /ENOENT/.test(error.message)) {
     return new UserError('pulumi is not on PATH', {
       hint: `install it (https://www.pulumi.com/docs/install), or ${WITHOUT_STACK}`,
     });
   }
-  const stderr = error.output.stderr.trim();
-  const reason = stderr.replace(/^error: /, '');
-  if (/no stack named/.test(stderr)) {
-    return new UserError(`stack ${stack} does not exist; ${await describeStacks(cwd)}`, {
-      hint: `name an existing stack, or create this one with "pulumi stack init ${stack}" and "pulumi up"`,
-    });
-  }
-  if (/PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i.test(stderr)) {
-    return new UserError(`pulumi is not logged in to the backend of stack ${stack}: ${reason}`, {
-      hint: 'run "pulumi login", or set PULUMI_BACKEND_URL',
-    });
-  }
-  if (/passphrase/i.test(stderr)) {
-    return new UserError(`cannot decrypt the secrets of stack ${stack}: ${reason}`, {
-      hint: 'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
-    });
-  }
-  // Outside of a project Pulumi also asks for a fully qualified stack name.
-  if (/no Pulumi\.yaml|fully qualified name/i.test(stderr)) {
-    return new UserError(`${cwd} contains no Pulumi program: ${reason}`, {
-      hint: 'name the folder that contains Pulumi.yaml with --stack-dir',
-    });
-  }
-  return new UserError(
-    `cannot read the outputs of stack ${stack}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,
-  );
-}
-
-async function describeStacks(cwd: string): Promise<string> {
-  try {
-    const stacks = JSON.parse(await runPulumi(['stack', 'ls', '--json'], cwd)) as { name: string }[];
-    const names = stacks.map(({ name }) => name);
-    return names.length === 0 ? 'no stack exists yet' : `existing stacks: ${names.join(', ')}`;
-  } catch {
-    return 'the existing stacks cannot be listed';
-  }
+  const reason = error.output.stderr.trim().replace(/^error: /, '');
+  const [, message = 'cannot read the outputs of stack STACK', hint] =
+    FAILURES.find(([pattern]) => pattern.test(reason)) ?? [];
+  const fill = (text: string): string => text.replaceAll('STACK', () => stack).replace('FOLDER', () => folder);
+  return new UserError(`${fill(message)}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`, {
+    hint: hint && fill(hint),
+  });
 }

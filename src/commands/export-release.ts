@@ -1,6 +1,6 @@
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { ContentStore, getUnits } from '../agent/content-store';
+import { ContentStore, getReleaseUnits, getUnits, type ReadObject, type Unit } from '../agent/content-store';
 import { UserError } from '../core/errors';
 import { exportModels, type Exported, type ExportedModel } from '../model/export';
 import { Releases, type Bucket } from '../publish/releases';
@@ -29,35 +29,19 @@ export async function exportRelease(
   const aside = mkdtempSync(`${out}.download-`);
   try {
     const content = new ContentStore(aside);
-    const { store } = bucket;
-    const models = Object.entries(release.models).map(([name, model]) => ({
-      name,
-      model,
-      units: getUnits(name, model),
-    }));
-    await content.fill(
-      models.flatMap(({ units }) => units),
-      {
-        read: ({ key }, range, take) => store.stream(key, range, take),
-        signal,
-      },
-    );
-    const exported = models.map(({ name, model, units }): ExportedModel => {
-      const files = (of: typeof units): ExportedModel['extraFiles'] =>
-        of.flatMap((unit) =>
-          unit.files.map(({ path, bytes }) => ({
-            path: join(content.path(unit), '..', path),
-            key: path,
-            bytes,
-          })),
-        );
+    const read: ReadObject = ({ key }, range, take) => bucket.store.stream(key, range, take);
+    await content.fill(getReleaseUnits(release), { read, signal });
+    const filesOf = (unit: Unit): ExportedModel['extraFiles'] =>
+      unit.files.map(({ path, bytes }) => ({ path: join(content.path(unit), '..', path), key: path, bytes }));
+    const exported = Object.entries(release.models).map(([name, model]): ExportedModel => {
+      const units = getUnits(name, model);
       return {
         name,
         configText: configWithVersions(model, model.served),
         versions: units
           .filter(({ isVersion }) => isVersion)
-          .map((unit) => ({ version: Number(unit.name), files: files([unit]) })),
-        extraFiles: files(units.filter(({ isVersion }) => !isVersion)),
+          .map((unit) => ({ version: Number(unit.name), files: filesOf(unit) })),
+        extraFiles: units.filter(({ isVersion }) => !isVersion).flatMap(filesOf),
       };
     });
     return { release, exported: await exportModels(exported, out) };

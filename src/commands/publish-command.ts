@@ -144,7 +144,14 @@ export async function runPublishCommand(
       process.stderr.write('interrupted; the repository and the replicas are as they were before\n');
       return EXIT.interrupted;
     }
-    if (error instanceof UserError) completeError(error, flags, target, source);
+    if (error instanceof UserError) {
+      // The library does not know the flags of the target.
+      const complete = (text: string): string => withTargetFlags(text, target, source);
+      const { problems, hint } = error;
+      Object.assign(error, { message: complete(error.message), hint: hint && complete(hint) });
+      const json = { error: error.message, hint: error.hint, problems: problems.length === 0 ? undefined : problems };
+      if (flags.json) process.stdout.write(`${JSON.stringify(json, null, 2)}\n`);
+    }
     throw error;
   }
 }
@@ -202,26 +209,6 @@ function describeResult(
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
   ].join(', ');
   return `Release ${release?.id}: ${done === '' ? 'no models' : done}. ${servers}`;
-}
-
-/** Adds the flags of the target to the commands in an error, and prints it with --json. */
-export function completeError(
-  error: UserError,
-  { json }: Pick<PublishFlags, 'json'>,
-  target: CommandTarget,
-  source = target,
-): void {
-  const { message, hint } = error;
-  Object.assign(error, {
-    message: withTargetFlags(message, target, source),
-    hint: hint === undefined ? undefined : withTargetFlags(hint, target, source),
-  });
-  if (json) process.stdout.write(`${JSON.stringify(errorAsJson(error), null, 2)}\n`);
-}
-
-function errorAsJson(error: UserError): object {
-  const { message, hint, problems } = error;
-  return { error: message, hint, problems: problems.length === 0 ? undefined : problems };
 }
 
 function asJson({ plan, release, isNew, replicas }: ReleaseResult, flags: PublishFlags, milliseconds: number): object {

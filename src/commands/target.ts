@@ -61,21 +61,9 @@ export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 export const NAME_SERVERS =
   'add --triton URL and --agent URL, or --selector LABELS, or use a --stack that has replicas';
 
-export interface TargetFlags {
-  local?: boolean;
-  repo?: string;
-  stack?: string;
-  'stack-dir'?: string;
-  bucket?: string;
-  'endpoint-url'?: string;
-  region?: string;
-  triton?: string[];
-  agent?: string[];
-  namespace?: string;
-  selector?: string;
-  kubeconfig?: string;
-  context?: string;
-}
+export type TargetFlags = {
+  [F in keyof typeof TARGET_FLAGS]?: F extends 'local' ? boolean : F extends 'triton' | 'agent' ? string[] : string;
+};
 
 /** A repository in S3 and its replicas. */
 export interface CommandTarget {
@@ -88,7 +76,7 @@ export interface CommandTarget {
   /** For a local stack: changes each model before it is published. */
   adaptToThisMachine?: (model: RepositoryModel) => RepositoryModel;
   /** Undefined if a bucket was given instead. */
-  stack?: string;
+  stack?: string | undefined;
   location: RepositoryLocation;
   store: S3Store;
   /** The same bucket, for a commit: each request ends within ten seconds. */
@@ -160,23 +148,17 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
   const location = parseLocation(given.bucket);
   const endpointUrl = parseHttpUrl('endpoint-url', given['endpoint-url']);
   const replicas = await openReplicas(given);
-  const bucket = { bucket: location.bucket, region: given.region, endpointUrl, ...options };
-  const store = new S3Store(bucket);
-  const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
-  return {
-    flags,
-    name: flags.stack === undefined ? formatLocation(location) : `${flags.stack} (${formatLocation(location)})`,
-    stack: flags.stack,
-    location,
-    store,
-    commitStore,
-    replicas,
-    close: async () => {
-      store.close();
-      commitStore.close();
-      await replicas?.close();
+  const where = formatLocation(location);
+  return openStores(
+    { bucket: location.bucket, region: given.region, endpointUrl, ...options },
+    {
+      flags,
+      name: flags.stack === undefined ? where : `${flags.stack} (${where})`,
+      stack: flags.stack,
+      location,
+      replicas,
     },
-  };
+  );
 }
 
 /** The repository and the server of a running `npm run local`. */
@@ -187,25 +169,28 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
   }
   const stack = findLocalStack(flags.repo === undefined ? undefined : resolve(flags.repo));
   const location = parseLocation(stack.bucket);
-  const { endpointUrl, region, credentials } = stack;
-  const bucket = { bucket: location.bucket, endpointUrl, region, credentials, ...options };
+  const { endpointUrl, region, credentials, repository } = stack;
+  return openStores(
+    { bucket: location.bucket, endpointUrl, region, credentials, ...options },
+    {
+      ...{ flags, name: `the local stack of ${repository}`, repository, adaptToThisMachine, location },
+      replicas: localReplica(stack),
+    },
+  );
+}
+
+function openStores(
+  bucket: StoreOptions,
+  target: Omit<CommandTarget, 'store' | 'commitStore' | 'close'>,
+): CommandTarget {
   const store = new S3Store(bucket);
   const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
-  return {
-    flags,
-    name: `the local stack of ${stack.repository}`,
-    repository: stack.repository,
-    adaptToThisMachine,
-    location,
-    store,
-    commitStore,
-    replicas: localReplica(stack),
-    close: () => {
-      store.close();
-      commitStore.close();
-      return Promise.resolve();
-    },
+  const close = async (): Promise<void> => {
+    store.close();
+    commitStore.close();
+    await target.replicas?.close();
   };
+  return { ...target, store, commitStore, close };
 }
 
 const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'agent', 'selector'] as const;
@@ -224,8 +209,7 @@ function requireOneWay(flags: TargetFlags): void {
   }
   for (const flag of ['triton', 'agent'] as const) {
     const twice = flags[flag]?.find((url, index, urls) => urls.indexOf(url) !== index);
-    if (twice !== undefined)
-      throw new UsageError(`--${flag} ${twice} is given twice`, { hint: 'name each server once' });
+    if (twice !== undefined) throw new UsageError(`--${flag} ${twice} is given twice`, { hint: 'name it once' });
   }
   const alone = (['namespace', 'kubeconfig', 'context'] as const).find((flag) => flags[flag] !== undefined);
   if (alone !== undefined && flags.selector === undefined && flags.stack === undefined) {
@@ -237,19 +221,14 @@ function requireOneWay(flags: TargetFlags): void {
 
 async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefined> {
   if (flags.triton !== undefined) {
-    const parse = (flag: 'triton' | 'agent'): string[] =>
-      (flags[flag] ?? []).map((url) => parseHttpUrl(flag, url) as string);
-    const agents = parse('agent');
-    return fixedReplicas(parse('triton').map((tritonUrl, i) => ({ url: agents[i] as string, tritonUrl })));
+    const { triton, agent = [] } = flags;
+    const parse = (flag: string, url = ''): string => parseHttpUrl(flag, url) as string;
+    return fixedReplicas(triton.map((url, i) => ({ url: parse('agent', agent[i]), tritonUrl: parse('triton', url) })));
   }
   if (flags.selector === undefined) return undefined;
-  const { kubernetesReplicas } = await import('../cluster/kubernetes');
-  return kubernetesReplicas({
-    selector: flags.selector,
-    namespace: flags.namespace ?? DEFAULT_NAMESPACE,
-    kubeconfig: flags.kubeconfig,
-    context: flags.context,
-  });
+  const { KubernetesReplicas } = await import('../cluster/kubernetes');
+  const { selector, namespace = DEFAULT_NAMESPACE, kubeconfig, context } = flags;
+  return new KubernetesReplicas({ selector, namespace, kubeconfig, context });
 }
 
 function parseHttpUrl(flag: string, text: string | undefined): string | undefined {

@@ -17,7 +17,10 @@ export class UserError extends Error {
   override readonly name: string = 'UserError';
   readonly hint: string | undefined;
   readonly problems: readonly Problem[];
-  constructor(message: string, options: { hint?: string; problems?: readonly Problem[]; cause?: unknown } = {}) {
+  constructor(
+    message: string,
+    options: { hint?: string | undefined; problems?: readonly Problem[]; cause?: unknown } = {},
+  ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.hint = options.hint;
     this.problems = options.problems ?? [];

@@ -1,6 +1,6 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { KEY_FILE, readKey } from '../agent/key-file';
+import { KEY_FILE, readKey } from '../agent/pod-files';
 import { paths } from '../core/paths';
 import { AgentClient } from '../publish/agent-client';
 import { isHealthy } from './process/health-check';

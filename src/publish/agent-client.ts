@@ -1,25 +1,12 @@
+import type { Replica, ReplicaSource } from '../cluster/source';
 import { UserError } from '../core/errors';
 import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-api';
 
-/** The agent of one replica. */
-export interface AgentAddress {
-  /** For messages: the name of the pod. */
-  name: string;
-  /** The control API: `http://127.0.0.1:PORT`, mostly of a port-forward. */
-  url: string;
-  /** Differs if the pod was recreated under the same name. */
-  uid: string;
-  /** Whether the pod gets requests. Only such pods are asked to try a release. Default: true. */
-  ready?: boolean;
-}
+/** The agent of one replica. Only replicas that get requests are asked to try a release. */
+export type AgentAddress = Pick<Replica, 'name' | 'uid' | 'url'> & Partial<Pick<Replica, 'ready'>>;
 
 /** Finds the agents of all replicas of a repository. */
-export interface AgentSource {
-  /** For messages: `pods app=triton in namespace serving`. */
-  describe(): string;
-  /** The replicas that run now. May be called repeatedly. */
-  list(): Promise<AgentAddress[]>;
-}
+export type AgentSource = Pick<ReplicaSource, 'describe'> & { list(): Promise<AgentAddress[]> };
 
 /** An answer of an agent other than success, or no answer (status 0). */
 export class AgentError extends UserError {

@@ -3,7 +3,7 @@ import { configText, stepModels, type RepositoryModel } from '../model';
 import { encodeGolden } from '../model/golden';
 import { isTraceRecord } from '../model/paths';
 import { topologicalOrder } from '../release/load-order';
-import type { WeightKind } from '../release/released';
+import type { WeightKind } from '../release/manifest';
 import { checksumOfBytes, checksumOfFile, type StoredObject } from '../s3/store';
 
 /** A file that a release should hold. */

@@ -43,25 +43,17 @@ export class HeadFile {
     private readonly location: RepositoryLocation,
   ) {}
 
-  async read(): Promise<Base> {
+  /** @param mayBeDamaged whether a head.json that cannot be read counts as one without content, so that it can be replaced */
+  async read({ mayBeDamaged = false } = {}): Promise<Base> {
     const found = await this.store.get(headKey(this.location));
     if (found === undefined) return { head: undefined, condition: { ifAbsent: true }, generation: 0 };
-    const head = parseHead(found.body, `s3://${this.store.bucket}/${headKey(this.location)}`);
-    return { head, condition: { ifEtag: found.etag }, generation: head.generation };
-  }
-
-  /** The same, without what is in head.json if this cannot be read, so that it can be replaced. */
-  async readDamaged(): Promise<Base> {
+    const condition = { ifEtag: found.etag };
     try {
-      return await this.read();
+      const head = parseHead(found.body, `s3://${this.store.bucket}/${headKey(this.location)}`);
+      return { head, condition, generation: head.generation };
     } catch (error) {
-      if (!(error instanceof FormatError) || error instanceof OtherFormatError) throw error;
-      const found = await this.store.get(headKey(this.location));
-      return {
-        head: undefined,
-        condition: found === undefined ? { ifAbsent: true } : { ifEtag: found.etag },
-        generation: 0,
-      };
+      if (!mayBeDamaged || !(error instanceof FormatError) || error instanceof OtherFormatError) throw error;
+      return { head: undefined, condition, generation: 0 };
     }
   }
 
@@ -80,11 +72,6 @@ export class HeadFile {
       // Neither no answer nor a refusal proves anything: the client may have repeated a request that was applied.
       return await this.settle(base, next, error);
     }
-  }
-
-  /** Replaces the base, or throws: then it may have been replaced or not. */
-  async replaceOnce(base: Base, next: Head): Promise<void> {
-    await this.put(next, base.condition);
   }
 
   private async settle(base: Base, next: Omit<Head, 'generation'>, reason: unknown): Promise<number> {
@@ -140,7 +127,8 @@ export class HeadFile {
     return manifest;
   }
 
-  private async put(head: Head, condition: PutCondition): Promise<void> {
+  /** Replaces the content that the condition names, or throws: then it may have been replaced or not. */
+  async put(head: Head, condition: PutCondition): Promise<void> {
     await this.store.putBytes(headKey(this.location), encodeHead(head), condition);
   }
 }

@@ -1,7 +1,5 @@
 import { CONFIG_FILE } from '../model/paths';
-import type { Manifest, ManifestModel } from '../release/manifest';
-import type { WeightKind } from '../release/released';
-import { getVersion } from './keys';
+import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
 /** A release as `npm run releases` shows it. */
@@ -77,22 +75,11 @@ export function changesBetween(before: Manifest | undefined, after: Manifest): s
   });
 }
 
-/** Describes the changed files of a model: `1/model.py changed`, `files of 1 replaced`, `version 2 added`. */
+/** The changed files of a model: `1/model.py`, `config.pbtxt`, `3 files`. */
 function changedFiles(old: ManifestModel, now: ManifestModel): string[] {
   const [before, after] = [old, now].map(
-    ({ config, files }) =>
-      new Map([[CONFIG_FILE, config], ...files.map(({ path, checksum }) => [path, checksum] as const)]),
+    ({ config, files }) => new Map([[CONFIG_FILE, config], ...files.map((one) => [one.path, one.checksum] as const)]),
   ) as [Map<string, string>, Map<string, string>];
-  const versions = (files: Map<string, string>): Set<number | undefined> => new Set([...files.keys()].map(getVersion));
-  const changed = [...new Set([...before.keys(), ...after.keys()])]
-    .sort()
-    .filter((path) => before.get(path) !== after.get(path));
-  const groups = new Map<number | undefined, string[]>();
-  for (const path of changed) groups.set(getVersion(path), [...(groups.get(getVersion(path)) ?? []), path]);
-  return [...groups].flatMap(([version, paths]) => {
-    if (!versions(before).has(version)) return [`version ${version} added`];
-    if (!versions(after).has(version)) return [`version ${version} deleted`];
-    if (paths.length > 1 && version !== undefined) return [`files of ${version} replaced`];
-    return paths.map((path) => (path === CONFIG_FILE ? 'configuration' : `${path} changed`));
-  });
+  const changed = [...new Set([...before.keys(), ...after.keys()])].filter((key) => before.get(key) !== after.get(key));
+  return changed.length > 3 ? [`${changed.length} files`] : changed.sort();
 }

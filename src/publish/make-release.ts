@@ -4,16 +4,15 @@ import { abortable } from '../core/abort';
 import { PartialFailureError, UserError } from '../core/errors';
 import { FORMAT } from '../release/format';
 import { formatLocation, releaseKey } from '../release/location';
+import { PreconditionFailedError, type S3Store } from '../s3/store';
 import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
 import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
 import { HeadFile, newId, RETAINED } from './head-file';
 import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
-import { formerFiles, makePlan, needsRelease, type Plan } from './plan';
-import { requireNoConflict, requireRemovable } from './preconditions';
+import { formerFiles, makePlan, needsRelease, requireNoConflict, requireRemovable, type Plan } from './plan';
 import { ourName } from './provenance';
 import { Releases } from './releases';
 import { requireNoReleases } from './repair-head';
-import { requireConditions } from './require-conditions';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
 import { REPAIR_VIEW, repairView } from './view';
@@ -82,7 +81,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
 async function requireReaders(
-  { agents, location, onStage, onOnlyReplica, untried }: ReleaseOptions,
+  { agents, location, onStage, onOnlyReplica, untried, dryRun }: ReleaseOptions,
   isNew: boolean,
 ): Promise<void> {
   const found = (await agents?.list()) ?? [];
@@ -93,34 +92,35 @@ async function requireReaders(
   }
   const where = formatLocation(location);
   const ready = found.filter((address) => address.ready !== false);
-  const [only, ...others] = ready;
-  if (isNew && untried !== true && only !== undefined && others.length === 0) {
-    onOnlyReplica?.(only.name);
-  }
   const states = await Promise.all(
     ready.map((address) =>
       new AgentClient(address).getState().catch((error: unknown) => {
         if (!(error instanceof AgentError)) throw error;
         onStage?.(error.message);
-        return { format: FORMAT, repository: where };
+        return undefined;
       }),
     ),
   );
   for (const [i, address] of ready.entries()) {
-    const { format = FORMAT, repository = where } = states[i] ?? {};
+    const { format = FORMAT, repository = where, trial = null } = states[i] ?? {};
     if (repository !== where) {
       throw new UserError(`the agent of ${address.name} serves ${repository}, not ${where}`, {
         hint: 'name the repository of these replicas, or the replicas of this repository',
       });
     }
-    if (format >= FORMAT) continue;
-    throw new UserError(
-      `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
-      {
-        hint: 'update the stack first: pulumi up',
-      },
-    );
+    if (format < FORMAT) {
+      throw new UserError(
+        `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
+        { hint: 'update the stack first: pulumi up' },
+      );
+    }
+    // Before anything is uploaded: each attempt would write a manifest.
+    if (isNew && untried !== true && dryRun !== true && trial !== null) {
+      throw new AnotherPublisherError(`${trial.by} tries another release on ${address.name}`);
+    }
   }
+  const [only, ...others] = ready.filter((_, i) => states[i]?.ready !== false && states[i] !== undefined);
+  if (isNew && untried !== true && only !== undefined && others.length === 0) onOnlyReplica?.(only.name);
 }
 
 /** @returns the release and the replicas that tried it */
@@ -167,12 +167,7 @@ async function commit(
   signal?.throwIfAborted();
   await store.putBytes(releaseKey(location, id), body, { ifAbsent: true });
   if (base.head === undefined) await requireConditions(store, releaseKey(location, id), body);
-  const next = {
-    release: id,
-    manifestSha256,
-    ...{ retained, sweep },
-    writer: id,
-  };
+  const next = { release: id, manifestSha256, retained, sweep, writer: id };
   if (untried === true || agents === undefined) {
     await head.replace(base, next);
     return { release: manifest, replicas: [] };
@@ -246,11 +241,32 @@ async function untilServed(
     if (Date.now() > deadline) {
       throw new PartialFailureError(
         `nothing was to be published, but the current release is not served by ${late.join(', ')}`,
-        {
-          hint: '"npm run status" shows what each replica serves',
-        },
+        { hint: '"npm run status" shows what each replica serves' },
       );
     }
     await abortable(sleep(POLL_MS), signal);
   }
+}
+
+/**
+ * Verifies that the server refuses to create an object that exists. Publishers depend on that, and some servers ignore
+ * the condition. Costs a request, so it is called only for the first object of a repository.
+ * @param body the content of the object
+ * @throws UserError if the server does not refuse; then the object is deleted, so that the next publisher verifies again
+ */
+async function requireConditions(store: S3Store, key: string, body: Buffer): Promise<void> {
+  try {
+    // Other bytes, because the client takes a refused write of the same bytes for its own earlier try.
+    await store.putBytes(key, Buffer.concat([body, Buffer.from('\n')]), { ifAbsent: true });
+  } catch (error) {
+    if (error instanceof PreconditionFailedError) return;
+    throw error;
+  }
+  await store.delete([{ key }]).catch(() => undefined);
+  throw new UserError(
+    `the S3 server at ${store.url} lacks conditional writes: it replaced s3://${store.bucket}/${key}, although the request had "If-None-Match: *"`,
+    {
+      hint: "use a server that supports If-None-Match and If-Match; without them, publishers would overwrite each other's releases",
+    },
+  );
 }

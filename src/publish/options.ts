@@ -1,7 +1,6 @@
 import type { Problem } from '../core/errors';
 import type { RepositoryLocation } from '../release/location';
-import type { Manifest } from '../release/manifest';
-import type { Provenance } from '../release/released';
+import type { Manifest, Provenance } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { AgentSource } from './agent-client';
 import type { DesiredModel } from './desired';

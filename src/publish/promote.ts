@@ -1,10 +1,9 @@
 import { UserError } from '../core/errors';
 import { formatLocation } from '../release/location';
+import type { DesiredModel } from './desired';
 import { makeRelease } from './make-release';
 import type { ReleaseOptions, ReleaseResult } from './options';
-import { carriedProvenance, getModels, Releases, type Bucket } from './releases';
-import { requirePretrained } from './require-pretrained';
-import { selectModels } from './select-models';
+import { carriedProvenance, getModels, Releases, selectModels, type Bucket } from './releases';
 
 export interface PromoteOptions extends ReleaseOptions {
   from: Bucket;
@@ -42,4 +41,25 @@ export async function promote(options: PromoteOptions): Promise<ReleaseResult> {
       }),
     options,
   );
+}
+
+/**
+ * Rejects models with a served version that has random weights. A version that tracing did not make, such as the user's
+ * own model.pt, has no kind and is accepted, because only tracing makes random weights.
+ * @throws UserError that names each of them
+ */
+function requirePretrained(
+  models: readonly Pick<DesiredModel, 'name' | 'served' | 'weights' | 'weightKinds'>[],
+  release: string,
+): void {
+  const problems = models.flatMap(({ name, served, weights, weightKinds }) =>
+    served
+      .filter((version) => weightKinds?.[String(version)] === 'random')
+      .map((version) => ({ file: `${name} ${version}`, message: weights[String(version)] ?? 'random weights' })),
+  );
+  if (problems.length === 0) return;
+  throw new UserError(`release ${release} serves random weights, which --require-pretrained does not allow`, {
+    problems,
+    hint: 'set trained weights in model-repo/MODEL/weights.yaml, trace a new version and publish it; or promote other models with --models',
+  });
 }

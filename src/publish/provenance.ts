@@ -1,6 +1,6 @@
 import { hostname, userInfo } from 'node:os';
 import { exec } from '../core/exec';
-import type { Provenance } from '../release/released';
+import type { Provenance } from '../release/manifest';
 
 const GIT_TIMEOUT_MS = 10_000;
 

@@ -50,6 +50,6 @@ export async function prune(
 ): Promise<void> {
   const now = base.head as Head;
   if (orphans.length === 0 && retained.join() === now.retained.join()) return;
-  await head.replaceOnce(base, { ...now, retained, sweep: now.sweep + 1, writer, generation: base.generation + 1 });
+  await head.put({ ...now, retained, sweep: now.sweep + 1, writer, generation: base.generation + 1 }, base.condition);
   await store.delete(orphans.map(({ key }) => ({ key })));
 }

@@ -14,7 +14,7 @@ import { makeRelease } from './make-release';
 import type { ReleaseOptions, ReleaseResult } from './options';
 import { readProvenance } from './provenance';
 
-export { VersionConflictError } from './preconditions';
+export { VersionConflictError } from './plan';
 
 export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models' | 'exclude'> {
   /** Folder of the model repository. */

@@ -1,12 +1,10 @@
 import { UserError } from '../core/errors';
 import { topologicalOrder } from '../release/load-order';
 import { formatLocation, type RepositoryLocation } from '../release/location';
-import type { Manifest, ReleasedFile } from '../release/manifest';
-import type { Provenance } from '../release/released';
+import { getVersion, type Manifest, type ReleasedFile, type Provenance } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { DesiredFile, DesiredModel } from './desired';
 import { HeadFile, type Base } from './head-file';
-import { getVersion } from './keys';
 
 export interface Bucket {
   store: S3Store;
@@ -97,6 +95,35 @@ export function getModels(release: Manifest, { store }: Pick<Bucket, 'store'>): 
       golden: model.golden && fromStore(model.golden),
     })),
   );
+}
+
+/**
+ * Selects the models of a release that --models names; all models if it was not given.
+ * @param where the repository of the release, for messages
+ * @throws UserError for a name that the release lacks, and for an ensemble without one of its composing models
+ */
+export function selectModels(
+  all: DesiredModel[],
+  selection: readonly string[] | undefined,
+  { release, where }: { release: Manifest; where: string },
+): DesiredModel[] {
+  if (selection === undefined) return all;
+  const unknown = selection.find((name) => release.models[name] === undefined);
+  if (unknown !== undefined) {
+    throw new UserError(`release ${release.id} of ${where} has no model "${unknown}"`, {
+      hint: `models of the release: ${Object.keys(release.models).join(', ')}`,
+    });
+  }
+  const models = all.filter(({ name }) => selection.includes(name));
+  for (const { name, composedOf } of models) {
+    const missing = composedOf.find((step) => !selection.includes(step));
+    if (missing !== undefined) {
+      throw new UserError(`ensemble ${name} contains ${missing}, which --models does not name`, {
+        hint: `add ${missing} to --models`,
+      });
+    }
+  }
+  return models;
 }
 
 /** A restored or promoted release keeps its commit, and its message unless another message is given. */

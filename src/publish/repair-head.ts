@@ -22,11 +22,8 @@ const NEWEST = 50;
 async function readNewest(store: S3Store, location: RepositoryLocation): Promise<Manifest[]> {
   const prefix = `${releasesPrefix(location)}/`;
   const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
-  const newest = ids
-    .filter((id) => RELEASE_ID.test(id))
-    .sort()
-    .reverse()
-    .slice(0, NEWEST);
+  const sorted = ids.filter((id) => RELEASE_ID.test(id)).sort();
+  const newest = sorted.reverse().slice(0, NEWEST);
   const found = await Promise.all(newest.map((id) => store.get(releaseKey(location, id))));
   return found.flatMap((object) => (object === undefined ? [] : [parseManifest(object.body, headKey(location))]));
 }
@@ -39,13 +36,10 @@ export async function requireNoReleases(store: S3Store, location: RepositoryLoca
   const newest = await readNewest(store, location);
   // Manifests of a first publish that was refused are built on nothing.
   if (newest.every(({ base }) => base === 0)) return;
-  throw lostHead(location);
-}
-
-export const lostHead = (location: RepositoryLocation): UserError =>
-  new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
+  throw new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
     hint: `write it again: ${nextCommand('rollback', '--repair')}`,
   });
+}
 
 /**
  * Writes head.json again if it is missing or damaged, or older than what an agent has read in it: for the release that
@@ -56,7 +50,7 @@ export async function repairHead(
   head: HeadFile,
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
-  const base = await head.readDamaged();
+  const base = await head.read({ mayBeDamaged: true });
   const states = await Promise.all(
     ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
   );
@@ -88,7 +82,7 @@ export async function repairHead(
   // Larger than that of every prune, which may still delete files.
   const sweep = Math.max(Math.floor(Date.now() / 1000), ...listed.map(sweepOf)) + 1;
   const { id: release, manifestSha256 } = found;
-  await head.replaceOnce(base, { generation, release, manifestSha256, retained, sweep, writer: newId() });
+  await head.put({ generation, release, manifestSha256, retained, sweep, writer: newId() }, base.condition);
   return { release, generation };
 }
 

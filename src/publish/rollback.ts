@@ -3,8 +3,7 @@ import { formatLocation, releaseKey } from '../release/location';
 import type { Manifest } from '../release/manifest';
 import { makeRelease } from './make-release';
 import type { ReleaseOptions, ReleaseResult } from './options';
-import { carriedProvenance, getModels, type Bucket, type Releases } from './releases';
-import { selectModels } from './select-models';
+import { carriedProvenance, getModels, selectModels, type Bucket, type Releases } from './releases';
 
 export interface RollbackOptions extends ReleaseOptions {
   /**

@@ -1,8 +1,7 @@
 import type { Replica, ReplicaSource } from '../cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
-import { askModel, WrongAnswerError } from '../release/ask';
-import { readGoldenRequests } from '../release/golden';
+import { askModel, readGoldenRequests, WrongAnswerError } from '../release/ask';
 import { NO_RELEASE } from '../release/head';
 import { filesPrefix } from '../release/location';
 import { keysOf, type Manifest } from '../release/manifest';
@@ -23,18 +22,12 @@ export interface ModelAnswer {
   differences?: Difference[] | undefined;
 }
 
-/** What the agent of a replica reports, for people and scripts. */
-export type ReportedState = Pick<
-  AgentState,
-  'ready' | 'release' | 'home' | 'trial' | 'problem' | 'models' | 'bytesOnDisk' | 'startMs'
->;
-
 export interface ReplicaStatus {
   replica: string;
   /** Why the replica does not serve the release, or why its state is unknown. */
   problem?: string | undefined;
   /** Undefined if the agent does not answer. */
-  agent?: ReportedState;
+  agent?: AgentState;
   /** With `ask`: one entry for each model that the replica serves as released. */
   answers?: ModelAnswer[];
 }
@@ -84,15 +77,10 @@ async function findMissing(current: Manifest | undefined, { store, location }: B
 async function readReplica(replica: Replica, current: Manifest | undefined): Promise<ReplicaStatus> {
   const { name } = replica;
   try {
-    const { ready, release, home, trial, models, bytesOnDisk, startMs, problem } = await new AgentClient(
-      replica,
-    ).getState();
+    const agent = await new AgentClient(replica).getState();
+    const { release, trial, problem } = agent;
     const ok = release !== null && release === (current?.id ?? NO_RELEASE);
-    return {
-      replica: name,
-      problem: ok ? undefined : (problem ?? describeServed(release, trial)),
-      agent: { ready, release, home, trial, problem, models, bytesOnDisk, startMs },
-    };
+    return { replica: name, problem: ok ? undefined : (problem ?? describeServed(release, trial)), agent };
   } catch (error) {
     return { replica: name, problem: (error as Error).message };
   }

@@ -94,20 +94,25 @@ export class Trials {
       const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
       const isFirst = next.length === due.length;
       const wave = next.slice(0, isFirst ? 1 : atATime(due.length));
-      const alone = ready.every(({ uid }) => wave.some((one) => one.uid === uid));
       if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs)) {
         throw new UserError(
           `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
-          {
-            hint: 'read the log of its agent',
-          },
+          { hint: 'read the log of its agent' },
         );
       }
-      if (next.length > 0) await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
-      else if (due.length > 0 && (await this.areAllServed())) return due.map(({ name }) => name);
+      if (next.length > 0) {
+        const alone = isFirst && !(await this.isOneReady(ready.filter((agent) => agent !== wave[0])));
+        await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
+      } else if (due.length > 0 && (await this.areAllServed())) return due.map(({ name }) => name);
       // A trial with too little time left is asked for again when it has ended.
       else await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
+  }
+
+  /** Whether one of these replicas gets requests. The address of a dead one may be given with --triton. */
+  private async isOneReady(agents: readonly AgentAddress[]): Promise<boolean> {
+    const states = await Promise.all(agents.map((agent) => new AgentClient(agent).getState().catch(() => undefined)));
+    return states.some((state) => state?.ready === true);
   }
 
   /**
@@ -182,10 +187,15 @@ export class Trials {
           asked = await this.begin(address, client, state, place);
           deadline = Date.now() + timeoutMs;
         } else if (isServed(state, asked.trial, this.release.id)) {
-          asked.served = true;
-          onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
-          await this.untilReady(address.uid, signal);
-          return;
+          if (!asked.served) {
+            asked.served = true;
+            deadline = Date.now() + timeoutMs;
+            onStage?.(`${client.name}: serves the release (${formatDuration(Date.now() - started)})`);
+          }
+          const now = (await this.list()).find(({ uid }) => uid === address.uid);
+          if (now === undefined || (now.ready !== false && state.ready)) return;
+          doing = 'served, but not ready';
+          this.announce(`${client.name} is not ready yet, waiting`);
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome } = state.lastTrial;
           const hint = outcome === 'refused' ? state.lastTrial.hint : 'run the command again';
@@ -208,23 +218,6 @@ export class Trials {
       // A small model is loaded sooner than a large one.
       const pollMs = Math.min(this.options.pollMs ?? POLL_MS, 50 + (Date.now() - started) / 4);
       await abortable(sleep(pollMs), signal);
-    }
-  }
-
-  /** @throws UserError if the pod gets no requests in time */
-  private async untilReady(uid: string, signal?: AbortSignal): Promise<void> {
-    const deadline = Date.now() + this.options.timeoutMs;
-    for (;;) {
-      signal?.throwIfAborted();
-      const found = (await this.list()).find((agent) => agent.uid === uid);
-      if (found === undefined) return;
-      const state = await new AgentClient(found).getState().catch(() => undefined);
-      if (found.ready !== false && state?.ready === true) return;
-      if (Date.now() > deadline) {
-        throw new UserError(`${found.name} serves, but is not ready`, { hint: 'run "npm run status" to see why' });
-      }
-      this.announce(`${found.name} is not ready yet, waiting`);
-      await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
 

@@ -1,12 +1,11 @@
 import { forEachLimited } from '../core/concurrency';
 import { nextCommand } from '../core/next-command';
 import { CONFIG_FILE } from '../model/paths';
-import { FieldReader, FORMAT } from '../release/format';
+import { FORMAT, map, object, optional, parseObject, text } from '../release/format';
 import { viewKey, type RepositoryLocation } from '../release/location';
-import { configWithVersions, type Manifest } from '../release/manifest';
+import { getVersion, configWithVersions, type Manifest } from '../release/manifest';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../s3/store';
 import type { HeadFile } from './head-file';
-import { getVersion } from './keys';
 import { Releases } from './releases';
 
 /** How the view is completed. */
@@ -60,7 +59,9 @@ async function write(
 ): Promise<boolean> {
   const found = await store.get(viewKey(location));
   const before =
-    found === undefined ? { objects: {} } : parseView(found.body, `s3://${store.bucket}/${viewKey(location)}`);
+    found === undefined
+      ? { objects: {} }
+      : parseObject(found.body, `s3://${store.bucket}/${viewKey(location)}`, readView);
   if (current === undefined || (before.release === current.id && !isForced)) return true;
   const folder = `${location.prefix}/`;
   const desired = desiredView(current, store, folder);
@@ -111,9 +112,6 @@ function desiredView({ models }: Manifest, store: S3Store, folder: string): Map<
   return desired;
 }
 
-function parseView(body: Buffer, where: string): View {
-  const fields = FieldReader.parse(body, where);
-  return { release: fields.optionalText('release'), objects: fields.optionalTextMap('objects') ?? {} };
-}
+const readView = object<View>({ release: optional(text()), objects: map(text()) });
 
 const encodeView = (view: View): Buffer => Buffer.from(`${JSON.stringify({ format: FORMAT, ...view })}\n`);

@@ -6,6 +6,7 @@ import {
   compareAnswer,
   comparesOnlyShapes,
   contradiction,
+  decodeGolden,
   describeMismatch,
   requestsFor,
   rowProbes,
@@ -15,9 +16,12 @@ import {
   type Mismatch,
 } from '../model/golden';
 import type { ModelConfig } from '../model';
+import { checksumOfBytes } from '../s3/checksum';
+import type { S3Reader } from '../s3/reader';
 import { TOO_LARGE, TritonError, type InferenceClient, type InferOptions } from '../triton/client';
 import { withoutFrames } from '../triton/load-failure';
 import type { Tensor } from '../triton/tensor';
+import type { ManifestModel } from './manifest';
 
 /**
  * Timeout of one request, from its start to the complete answer. The first request may make the backend optimize the
@@ -54,8 +58,6 @@ export interface Answered {
   /** A summary: `answered 3 golden requests`. */
   text: string;
   hint?: string;
-  /** Whether a program answered the same request in two ways. */
-  isRandom?: true;
 }
 
 /** A model gave a wrong answer, or no answer. */
@@ -232,7 +234,7 @@ class VersionAsker {
         if (other === undefined) return { asked: 'zeros', text: 'answered zeros' };
         const text = `gives another answer when it is asked again: ${describeMismatch(other)}`;
         // A program may draw random numbers on purpose.
-        if (!this.isNetwork) return { asked: 'zeros', text: `answered zeros, but ${text}`, isRandom: true };
+        if (!this.isNetwork) return { asked: 'zeros', text: `answered zeros, but ${text}` };
         throw new WrongAnswerError(`${this.where} ${text}`, { hint: AGAIN, mismatch: other });
       }
       throw new WrongAnswerError(`${this.where} contradicts its configuration: ${wrong}`, {
@@ -311,4 +313,23 @@ const contradicts = (message: string): boolean =>
 export function isLost(cause: unknown): boolean {
   if (!(cause instanceof TritonError)) return false;
   return !cause.answered || /stub process.*not healthy|failed to.*stub process/i.test(cause.message);
+}
+
+/**
+ * The golden requests of a model of a release, from S3.
+ * @throws UserError if they are missing or are not the bytes that the release names
+ */
+export async function readGoldenRequests(
+  model: string,
+  golden: ManifestModel['golden'],
+  store: Pick<S3Reader, 'bucket' | 'get'>,
+): Promise<GoldenRequest[]> {
+  if (golden === undefined) return [];
+  const where = `s3://${store.bucket}/${golden.key}`;
+  const found = await store.get(golden.key, golden);
+  if (found !== undefined && checksumOfBytes(found.body) === golden.checksum) return decodeGolden(found.body, where);
+  throw new UserError(
+    `cannot read the golden requests of ${model}: ${where} ${found === undefined ? 'is missing' : 'has other bytes than the release names'}`,
+    { hint: 'publish the model again, or skip the verification of answers with --no-ask' },
+  );
 }

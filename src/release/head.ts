@@ -1,4 +1,10 @@
-import { FieldReader, FORMAT, SHA256_HEX } from './format';
+import { count, FORMAT, list, object, parseObject, text } from './format';
+
+/** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
+export const RELEASE_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
+
+/** A SHA-256 in hex. */
+export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
 /** Before the first release, head.json does not exist, and a pod serves no models. */
 export const NO_RELEASE = 'none';
@@ -22,23 +28,16 @@ export interface Head {
   writer: string;
 }
 
-/**
- * @param where for messages: `s3://bucket/key`
- * @throws FormatError
- */
-export function parseHead(body: Buffer, where: string): Head {
-  const fields = FieldReader.parse(body, where);
-  return {
-    generation: fields.count('generation'),
-    release: fields.text('release', RELEASE_ID),
-    manifestSha256: fields.text('manifestSha256', SHA256_HEX),
-    retained: fields.texts('retained'),
-    sweep: fields.count('sweep'),
-    writer: fields.text('writer'),
-  };
-}
+const readHead = object<Head>({
+  generation: count(),
+  release: text(RELEASE_ID),
+  manifestSha256: text(SHA256_HEX),
+  retained: list(text()),
+  sweep: count(),
+  writer: text(),
+});
+
+/** @throws FormatError */
+export const parseHead = (body: Buffer, where: string): Head => parseObject(body, where, readHead);
 
 export const encodeHead = (head: Head): Buffer => Buffer.from(`${JSON.stringify({ format: FORMAT, ...head })}\n`);
-
-/** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
-export const RELEASE_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;

@@ -20,46 +20,34 @@ const BUCKET = /^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$/;
  */
 export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation {
   const match = /^s3:\/\/([^/]*)\/*(.*?)\/*$/.exec(text);
-  const bucket = match?.[1] ?? '';
-  const prefix = match?.[2] ?? '';
-  if (match === null) {
-    throw new UsageError(`--${flag} ${text}: not an S3 location`, { hint: 'write it as s3://BUCKET/PREFIX' });
-  }
+  const [, bucket = '', prefix = ''] = match ?? [];
+  const refuse = (problem: string, hint: string): never => {
+    throw new UsageError(`--${flag} ${text}: ${problem}`, { hint });
+  };
+  if (match === null) refuse('not an S3 location', 'write it as s3://BUCKET/PREFIX');
   if (text.startsWith('s3://arn:')) {
-    throw new UsageError(`--${flag} ${text}: ARNs of access points are not supported`, {
-      hint: 'write the name of the bucket, or the alias of the access point, which ends with -s3alias',
-    });
+    const hint = 'write the name of the bucket, or the alias of the access point, which ends with -s3alias';
+    refuse('ARNs of access points are not supported', hint);
   }
   if (!BUCKET.test(bucket) || bucket.includes('..')) {
-    throw new UsageError(`--${flag} ${text}: "${bucket}" cannot be a bucket name`, {
-      hint: '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit',
-    });
+    const hint = '3 to 63 lower-case letters, digits, dots and hyphens, beginning and ending with a letter or digit';
+    refuse(`"${bucket}" cannot be a bucket name`, hint);
   }
   if (bucket.endsWith('--x-s3')) {
-    throw new UsageError(`--${flag} ${text}: "${bucket}" is a directory bucket (S3 Express One Zone)`, {
-      hint: 'use a general purpose bucket: directory buckets list keys unsorted and need another sign-in',
-    });
+    const hint = 'use a general purpose bucket: directory buckets list keys unsorted and need another sign-in';
+    refuse(`"${bucket}" is a directory bucket (S3 Express One Zone)`, hint);
   }
   if (prefix === '') {
-    throw new UsageError(`--${flag} ${text}: the prefix is missing`, {
-      hint: `write for example s3://${bucket}/models; the publisher stores releases in s3://${bucket}/models.releases`,
-    });
+    const hint = `write for example s3://${bucket}/models; the publisher stores releases in s3://${bucket}/models.releases`;
+    refuse('the prefix is missing', hint);
   }
   if (prefix.endsWith('.releases')) {
-    throw new UsageError(
-      `--${flag} ${text}: this prefix is reserved, because the publisher stores the releases of a repository under it`,
-      {
-        hint: `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`,
-      },
-    );
+    const hint = `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`;
+    refuse('this prefix is reserved, because the publisher stores the releases of a repository under it', hint);
   }
   if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
-    throw new UsageError(
-      `--${flag} ${text}: prefix "${prefix}" has an empty part or characters that Triton cannot read`,
-      {
-        hint: "letters, digits and - _ . ! * ' ( ) between single slashes",
-      },
-    );
+    const hint = "letters, digits and - _ . ! * ' ( ) between single slashes";
+    refuse(`prefix "${prefix}" has an empty part or characters that Triton cannot read`, hint);
   }
   return { bucket, prefix };
 }
@@ -68,17 +56,6 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
 export function formatLocation(location: RepositoryLocation): string {
   return `s3://${location.bucket}/${location.prefix}`;
 }
-
-/** The address of `s3://bucket/prefix` for Triton, which contains a custom endpoint. */
-export function withEndpoint(location: string, endpointUrl: string | undefined): string {
-  return endpointUrl === undefined
-    ? location
-    : location.replace(/^s3:\/\//, () => `s3://${endpointUrl.replace(/\/+$/, '')}/`);
-}
-
-/** The address of a repository for Triton. */
-export const tritonRepositoryUrl = (location: RepositoryLocation, endpointUrl: string | undefined): string =>
-  withEndpoint(formatLocation(location), endpointUrl);
 
 /**
  * The publisher stores its own objects beside the repository, never in it, because a Triton that loads all models

@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
-import { FieldReader, FORMAT, SHA256_HEX } from './format';
-import { RELEASE_ID } from './head';
-import type { ReleasedModelInfo, ReleaseInfo, WeightKind } from './released';
+import { count, flag, FORMAT, list, map, object, optional, parseObject, text, type Read } from './format';
+import { RELEASE_ID, SHA256_HEX } from './head';
 
 /** A file of a model, and the object in S3 that has its content. No object is ever replaced. */
 export interface ReleasedFile {
@@ -14,7 +13,16 @@ export interface ReleasedFile {
   checksum: string;
 }
 
-export interface ManifestModel extends ReleasedModelInfo {
+/** Whether weights were trained or drawn at random. */
+export type WeightKind = 'pretrained' | 'random';
+
+export interface ManifestModel {
+  /** Versions that Triton serves, ascending. */
+  served: number[];
+  /** Models that must be loaded first: the steps of an ensemble. */
+  composedOf: string[];
+  /** Version -> kind of its weights, if tracing recorded it. */
+  weightKinds?: Record<string, WeightKind> | undefined;
   /** Version -> origin of its weights. */
   weights?: Record<string, string> | undefined;
   /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
@@ -25,8 +33,29 @@ export interface ManifestModel extends ReleasedModelInfo {
   golden?: ReleasedFile | undefined;
 }
 
+/** The commit that a release was made from, and its message. */
+export interface Provenance {
+  /** Commit of the repository folder, with a `+` if files in it differ from the commit. */
+  commit?: string | undefined;
+  message?: string | undefined;
+}
+
 /** `PREFIX.releases/ID.json`: the models of a release. Written once. */
-export interface Manifest extends ReleaseInfo {
+export interface Manifest extends Provenance {
+  /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
+  id: string;
+  /** ISO 8601. */
+  createdAt: string;
+  /** Id of the previous release. */
+  previous?: string | undefined;
+  /** Origin of the release: `sync-models`, `rollback to ID`, `promoted from s3://...`. */
+  origin: string;
+  /** The user who made the release: `user@host`. */
+  by: string;
+  /** For a rollback: id of the release that it restored. */
+  restores?: string | undefined;
+  /** Set if no model was asked (--no-ask). */
+  notAsked?: true | undefined;
   /** Generation of head.json that it replaces; 0 for the first release. */
   base: number;
   /** SHA-256 in hex of the secret without which no agent tries the release. */
@@ -50,59 +79,52 @@ export interface FormerFile extends ReleasedFile {
 
 /** One name in a path: no empty one, no `.` or `..`, no backslash, no control character. */
 const NAME = String.raw`(?!\.{1,2}(?:/|$))[^/\\\x00-\x1f]+`;
-const MODEL = new RegExp(`^${NAME}$`);
-const PATH = new RegExp(`^${NAME}(?:/${NAME})*$`);
-const CHECKSUM = /^[A-Za-z0-9+/]{43}=(?:-[1-9]\d*)?$/;
+const FILE = {
+  path: text(new RegExp(`^${NAME}(?:/${NAME})*$`)),
+  key: text(),
+  bytes: count(),
+  checksum: text(/^[A-Za-z0-9+/]{43}=(?:-[1-9]\d*)?$/),
+};
+const readFile = object<ReleasedFile>(FILE);
 
-/**
- * Paths are checked, because an agent writes files with these names.
- * @param where for messages: `s3://bucket/key`
- * @throws FormatError
- */
-export function parseManifest(body: Buffer, where: string): Manifest {
-  const fields = FieldReader.parse(body, where);
-  return {
-    id: fields.text('id', RELEASE_ID),
-    createdAt: fields.text('createdAt'),
-    previous: fields.optionalText('previous'),
-    origin: fields.text('origin'),
-    by: fields.text('by'),
-    commit: fields.optionalText('commit'),
-    message: fields.optionalText('message'),
-    restores: fields.optionalText('restores'),
-    notAsked: fields.flag('notAsked'),
-    base: fields.count('base'),
-    trialKey: fields.text('trialKey', SHA256_HEX),
-    unloadFirst: fields.flag('unloadFirst'),
-    models: fields.map('models', (model, name) => {
-      if (!MODEL.test(name)) fields.refuse('models', 'names that can be folders');
-      return {
-        // Triton refuses to read a folder with a version 0, and a model without a version.
-        served: isServable(model.counts('served'))
-          ? model.counts('served')
-          : model.refuse('served', 'versions from 1 on'),
-        composedOf: model.texts('composedOf'),
-        weights: model.optionalTextMap('weights'),
-        weightKinds: model.optionalTextMap('weightKinds') as Record<string, WeightKind> | undefined,
-        config: model.text('config'),
-        files: model.list('files', readFile),
-        golden: model.optional('golden', readFile),
-      };
+// Names and paths are checked, because an agent writes files with them.
+const readManifest = object<Manifest>({
+  id: text(RELEASE_ID),
+  createdAt: text(),
+  previous: optional(text()),
+  origin: text(),
+  by: text(),
+  commit: optional(text()),
+  message: optional(text()),
+  restores: optional(text()),
+  notAsked: flag,
+  base: count(),
+  trialKey: text(SHA256_HEX),
+  unloadFirst: flag,
+  models: map(
+    object<ManifestModel>({
+      // Triton refuses to read a folder with a version 0, and a model without a version.
+      served: list(count(1), 1),
+      composedOf: list(text()),
+      weights: optional(map(text())),
+      weightKinds: optional(map(text() as Read<WeightKind>)),
+      config: text(),
+      files: list(readFile),
+      golden: optional(readFile),
     }),
-    former: fields.list('former', (file) => ({
-      ...readFile(file),
-      model: file.text('model'),
-      release: file.text('release', RELEASE_ID),
-    })),
-  };
-}
-
-const readFile = (file: FieldReader): ReleasedFile => ({
-  path: file.text('path', PATH),
-  key: file.text('key'),
-  bytes: file.count('bytes'),
-  checksum: file.text('checksum', CHECKSUM),
+    new RegExp(`^${NAME}$`),
+  ),
+  former: list(object<FormerFile>({ ...FILE, model: text(), release: text(RELEASE_ID) })),
 });
+
+/** @throws FormatError */
+export const parseManifest = (body: Buffer, where: string): Manifest => parseObject(body, where, readManifest);
+
+/** The number of the version that a file in a model's folder belongs to: 1 for `1/model.pt`; undefined beside the versions. */
+export function getVersion(path: string): number | undefined {
+  const found = /^([1-9]\d*)\//.exec(path)?.[1];
+  return found === undefined ? undefined : Number(found);
+}
 
 /** The files of models in the bucket, golden requests included. */
 export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>
@@ -111,9 +133,6 @@ export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefin
 /** The keys of all files of a release. */
 export const keysOf = ({ models }: Manifest): string[] =>
   Object.values(models).flatMap((model) => filesOf(model).map(({ key }) => key));
-
-const isServable = (versions: readonly number[]): boolean =>
-  versions.length > 0 && versions.every((version) => version > 0);
 
 /** The text of config.pbtxt with a policy that names the versions. */
 export const configWithVersions = ({ config }: Pick<ManifestModel, 'config'>, versions: readonly number[]): string =>

@@ -50,7 +50,11 @@ export async function withFile<T>(
   work: (source: UploadSource, state: Stats) => Promise<T>,
 ): Promise<T> {
   const handle = await open(path, 'r').catch((cause: unknown) => {
-    throw new UserError(`cannot read ${path}: ${(cause as Error).message}`, { cause });
+    const { code, message } = cause as NodeJS.ErrnoException;
+    throw new UserError(`cannot read ${path}: ${message}`, {
+      hint: code === 'ENOENT' ? WAIT_FOR_WRITER : undefined,
+      cause,
+    });
   });
   const changed = (how: string): FileChangedError => new FileChangedError(`${path} ${how}`, { hint: WAIT_FOR_WRITER });
   try {

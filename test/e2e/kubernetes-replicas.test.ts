@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Agent, fetch, request } from 'undici';
-import { kubernetesReplicas, type KubernetesReplicaOptions } from '../../src/cluster/kubernetes';
+import { KubernetesReplicas, type KubernetesReplicaOptions } from '../../src/cluster/kubernetes';
 import type { ReplicaSource } from '../../src/cluster/source';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
@@ -40,7 +40,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   };
 
   const open = (options: Partial<KubernetesReplicaOptions> = {}): ReplicaSource => {
-    const opened = kubernetesReplicas({
+    const opened = new KubernetesReplicas({
       kubeconfig: cluster.kubeconfig(),
       namespace: cluster.namespace,
       selector: 'app=triton',

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { agentProgram } from '../../infra/triton/agent/program';
-import { KEY_FILE } from '../../src/agent/key-file';
+import { KEY_FILE } from '../../src/agent/pod-files';
 import { freePorts } from '../../src/local/process/ports';
 import type { AgentState } from '../../src/release/agent-api';
 import { ReleaseWriter, TestAgent } from '../support/agent';

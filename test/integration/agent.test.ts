@@ -264,7 +264,7 @@ test('a manifest that Triton cannot read is refused before anything changes', as
   const release = await releases.write({ a: model({ 0: 'A' }) });
   expect(await agent.try(release)).toMatchObject({
     status: 422,
-    body: { error: expect.stringContaining('served is [0]') as string },
+    body: { error: expect.stringContaining('served[0] is 0') as string },
   });
   expect(agent.state).toMatchObject({ release: first.id, trial: null });
 });

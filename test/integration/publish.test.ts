@@ -412,18 +412,17 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 8 * 24 * 3600 * 1000);
   scratch.defer(() => clock.mockRestore());
   const later = await readHeadFile();
-  await expect(pruneAll({ yes: false })).rejects.toThrow('stdin is not a terminal');
-  const plan = await pruneAll({ 'dry-run': true });
+  const plan = await pruneAll({ yes: false });
   expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
   expect(await readHeadFile()).toEqual(later);
   const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
   const target = { name: 'test', flags: {}, location, store, commitStore: store, replicas };
-  await pruneReleases({ yes: true, 'dry-run': true, json: false }, { ...target, close: () => Promise.resolve() });
+  await pruneReleases({ yes: false, json: false }, { ...target, close: () => Promise.resolve() });
   const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
   written.mockRestore();
   expect(text).toMatch(/^test retains 5 releases, and no longer /);
   expect(text).toMatch(
-    /\nTo delete: \d+ objects \(.*\)\n {2}models\.releases\/files\/.*\nDry run: nothing was deleted\.\n$/s,
+    /\nTo delete: \d+ objects \(.*\)\n {2}models\.releases\/files\/.*\nNothing was deleted; delete them with --yes\.\n$/s,
   );
   const { deleted } = plan.json as unknown as { deleted: string[] };
   expect((await pruneAll()).json).toMatchObject({ dryRun: false, deleted });

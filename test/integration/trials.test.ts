@@ -2,7 +2,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { publish as publishFolder, type PublishOptions } from '../../src/publish/publish';
 import type { S3Store } from '../../src/s3/store';
-import { filesPrefix, formatLocation, tritonRepositoryUrl } from '../../src/release/location';
+import { filesPrefix, formatLocation, releasesPrefix } from '../../src/release/location';
 import { LOCATION, TestAgent } from '../support/agent';
 import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -107,6 +107,20 @@ test('if two publishers try a release at the same time, one waits for the other'
   expect(released()).toEqual([one.id, one.id]);
 });
 
+test('a publisher that waits for another one writes no manifest', async () => {
+  write({ 1: 'A', 5: 'E' });
+  const manifests = async (): Promise<number> => (await store.list(`${releasesPrefix(LOCATION)}/2`)).length;
+  const before = await manifests();
+  let second: Promise<unknown> | undefined;
+  const onStage = (text: string): void => {
+    if (!text.includes('serves the release')) return;
+    second ??= publish({ waitMs: 0 }).catch((error: unknown) => error);
+  };
+  await publish({ onStage });
+  expect(await second).toMatchObject({ message: expect.stringMatching(/tries another release on pod-/) as string });
+  expect(await manifests()).toBe(before + 1);
+});
+
 test('a pod that starts serves the current release', async () => {
   const [pod] = pods as [TestAgent];
   const { release } = pod.state;
@@ -130,7 +144,9 @@ test('a Triton without an agent serves the bucket after a publish, a rollback an
     expect(await run('sync-models', '--repo', repository, '--untried', '--prune')).toMatchObject({ code: 0 });
   };
   await sync(addingModel('adds', { 1: 10 }));
-  let triton = await testTriton(scratch, tritonRepositoryUrl(plain, endpoint), { name: 'plain' });
+  let triton = await testTriton(scratch, formatLocation(plain).replace('s3://', `s3://${endpoint}/`), {
+    name: 'plain',
+  });
   /** Starts the server again, and asks both models. */
   const answers = async (): Promise<unknown[]> => {
     triton = await triton.startAgain();

@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent } from '../../src/agent/agent';
-import { RESTART_FILE } from '../../src/agent/restart-request';
+import { RESTART_FILE } from '../../src/agent/pod-files';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
 import { getUnits } from '../../src/agent/content-store';
 import { forEachLimited } from '../../src/core/concurrency';

@@ -1,7 +1,7 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { RESTART_FILE } from '../../src/agent/restart-request';
+import { RESTART_FILE } from '../../src/agent/pod-files';
 import { CLIENT_OPTIONS } from '../../src/agent/agent';
 import { ControlClient } from '../../src/triton/control-client';
 import type { GoldenRequest } from '../../src/model/golden';

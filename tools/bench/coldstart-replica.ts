@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { KEY_FILE } from '../../src/agent/key-file';
+import { KEY_FILE } from '../../src/agent/pod-files';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';

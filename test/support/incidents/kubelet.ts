@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import type { KubernetesObject, V1Container, V1ContainerStatus, V1Pod } from '@kubernetes/client-node';
 import { agentProgram } from '../../../infra/triton/agent/program';
 import { paths } from '../../../src/core/paths';
-import { KEY_FILE } from '../../../src/agent/key-file';
+import { KEY_FILE } from '../../../src/agent/pod-files';
 import { freePorts } from '../../../src/local/process/ports';
 import type { ControlPlane } from '../control-plane';
 import { onSmallDisk } from '../small-disk';

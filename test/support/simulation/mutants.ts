@@ -14,7 +14,10 @@ export const MUTANTS: Record<string, Mutant> = {
     file: 'src/agent/content-store.ts',
     replace: [['if (checksum !== file.checksum)', 'if (false as boolean)']],
   },
-  'a trial does not expire': { file: desk, replace: [['if (this.current?.leftMs === 0)', 'if (false as boolean)']] },
+  'a trial does not expire': {
+    file: desk,
+    replace: [['if (this.current?.lease.leftMs === 0)', 'if (false as boolean)']],
+  },
   'a publisher that fails does not end its trials': {
     file: trials,
     replace: [
@@ -138,7 +141,7 @@ export const OTHER_MUTANTS: Record<string, Mutant> = {
   },
   'an older head.json is believed': {
     file: agent,
-    replace: [['generation <= before.generation) return;', 'generation === before.generation) return;']],
+    replace: [['generation > this.head.generation', 'generation !== this.head.generation']],
   },
   'a restart of Triton is not noticed': {
     file: agent,

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { RESTART_FILE } from '../../../src/agent/restart-request';
+import { RESTART_FILE } from '../../../src/agent/pod-files';
 import { Serving } from '../../../src/agent/serving';
 import type { ModelSwitcher } from '../../../src/agent/switch-models';
 import type { Manifest } from '../../../src/release/manifest';

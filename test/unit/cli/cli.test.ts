@@ -107,12 +107,6 @@ test.each([
   );
 });
 
-test('promote --local suggests sync-models --local', async () => {
-  expect(await usageError('promote', '--from staging --local')).toMatch(
-    /no --local.*\n {2}-> .*: npm run sync-models -- --local; /,
-  );
-});
-
 test.each([
   { argv: '--to prod', hint: 'npm run promote -- --from STACK --to prod' },
   {
@@ -123,9 +117,9 @@ test.each([
   expect(await usageError('promote', argv)).toContain(`is missing\n  -> ${hint}\n`);
 });
 
-test.each(['--yes', '--dry-run'])('releases refuses %s without --prune', async (flag) => {
-  expect(await usageError('releases', `--bucket s3://models/prefix ${flag}`)).toMatch(
-    /^error: --yes and --dry-run have no meaning without --prune\n {2}-> omit them, or add --prune\n/m,
+test('releases refuses --yes without --prune', async () => {
+  expect(await usageError('releases', '--bucket s3://models/prefix --yes')).toMatch(
+    /^error: --yes has no meaning without --prune\n {2}-> omit it, or add --prune\n/m,
   );
 });
 

@@ -1,9 +1,7 @@
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
-import timers from 'node:timers/promises';
-import { PortForward } from '@kubernetes/client-node';
-import { kubernetesReplicas } from '../../../src/cluster/kubernetes';
+import { KubernetesReplicas } from '../../../src/cluster/kubernetes';
 import { PodForward } from '../../../src/cluster/pod-forward';
 import type { ReplicaSource } from '../../../src/cluster/source';
 
@@ -40,7 +38,7 @@ async function getReplicas(
     clusters: [{ name: 'test', cluster: { server: url, 'insecure-skip-tls-verify': true } }],
     users: [{ name: 'test', user: { token: 'token' } }],
   });
-  const source = kubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton', retryMs: 10 });
+  const source = new KubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton', retryMs: 10 });
   closing.push(
     () => server.closeAllConnections(),
     () => server.close(),
@@ -80,7 +78,7 @@ test('list tries again to open a port-forward that could not listen', async () =
   await expect(source.list()).rejects.toThrow('listen EMFILE');
   expect(await source.list()).toMatchObject([{ name: 'triton-0', url: expect.stringMatching(/^http:/) as string }]);
   await source.list();
-  // One that failed, then those of HTTP and gRPC.
+  // One that failed, then those of the agent and of Triton.
   expect(listen).toHaveBeenCalledTimes(3);
 });
 
@@ -110,16 +108,29 @@ test('list leaves no timer that would keep the command running', async () => {
   expect(timers()).toBeLessThanOrEqual(before);
 });
 
-test('list does not wait for a port-forward beyond the timeout, and terminates one that opens later', async () => {
-  const { source } = await getReplicas([], [POD]);
-  const terminate = jest.fn();
-  let open: (stream: object) => void = () => undefined;
-  jest.spyOn(PortForward.prototype, 'portForward').mockImplementation(() => {
-    jest.spyOn(timers, 'setTimeout').mockResolvedValue(undefined);
-    return new Promise((resolve) => (open = resolve as typeof open));
-  });
-  expect(await source.list()).toMatchObject([{ name: 'triton-0' }]);
-  open({ terminate });
-  await new Promise(setImmediate);
-  expect(terminate).toHaveBeenCalledTimes(1);
+const pod = (name: string, status: object = {}, metadata: object = {}): object => ({
+  metadata: { name, uid: `uid of ${name}`, ...metadata },
+  spec: { containers: [{ name: 'triton' }] },
+  status,
+});
+
+test('list sorts by name, omits pods that end, and reports whether a pod is Ready', async () => {
+  const ready = (status: string): object => ({ phase: 'Running', conditions: [{ type: 'Ready', status }] });
+  const { source } = await getReplicas(
+    [],
+    [
+      pod('c', ready('Unknown')),
+      pod('b', ready('True')),
+      pod('a'),
+      pod('failed', { phase: 'Failed' }),
+      pod('done', { phase: 'Succeeded' }),
+      pod('ending', ready('True'), { deletionTimestamp: '2026-11-29T10:00:00Z' }),
+    ],
+  );
+  const found = (await source.list()).map(({ name, uid, ready }) => [name, uid, ready]);
+  expect(found).toEqual([
+    ['a', 'uid of a', false],
+    ['b', 'uid of b', true],
+    ['c', 'uid of c', false],
+  ]);
 });

@@ -1,8 +1,7 @@
 import { topologicalOrder } from '../../../src/release/load-order';
-import { getVersion } from '../../../src/publish/keys';
 import { changesBetween } from '../../../src/publish/list-releases';
 import { fileKey, sweepOf } from '../../../src/release/location';
-import type { Manifest, ManifestModel } from '../../../src/release/manifest';
+import { getVersion, type Manifest, type ManifestModel } from '../../../src/release/manifest';
 
 test.each([
   ['1/model.pt', 1],
@@ -37,16 +36,17 @@ test('changesBetween describes new, removed and changed models', () => {
   });
   const before = release({ a: model([1]), b: model([1]), c: model([1], { 'config.pbtxt': 'x' }) });
   const after = release({ a: model([2]), c: model([1], { 'config.pbtxt': 'y' }), d: model([1, 2]) });
-  expect(changesBetween(before, after)).toEqual(['a 1 -> 2', 'removed b', 'c: configuration', 'new d 1 2']);
+  expect(changesBetween(before, after)).toEqual(['a 1 -> 2', 'removed b', 'c: config.pbtxt', 'new d 1 2']);
   const old = { 'config.pbtxt': 'a', '1/model.py': 'a', '1/data.bin': 'a' };
   const changed: [Record<string, string>, string[], string?][] = [
     [old, []],
-    [{ ...old, 'config.pbtxt': 'b' }, ['m: configuration']],
-    [{ ...old, '1/model.py': 'b' }, ['m: 1/model.py changed']],
-    [{ ...old, '1/model.py': 'b', '1/data.bin': 'b' }, ['m: files of 1 replaced']],
-    [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: version 2 added and configuration']],
-    [{ ...old, 'labels.txt': 'b' }, ['m: labels.txt changed and golden requests'], 'g'],
-    [{ 'config.pbtxt': 'a' }, ['m: version 1 deleted']],
+    [{ ...old, 'config.pbtxt': 'b' }, ['m: config.pbtxt']],
+    [{ ...old, '1/model.py': 'b' }, ['m: 1/model.py']],
+    [{ ...old, '1/model.py': 'b', '1/data.bin': 'b' }, ['m: 1/data.bin and 1/model.py']],
+    [{ ...old, 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: 2/model.py and config.pbtxt']],
+    [{ ...old, 'labels.txt': 'b' }, ['m: labels.txt and golden requests'], 'g'],
+    [{ 'config.pbtxt': 'b', '2/model.py': 'b' }, ['m: 4 files']],
+    [{ 'config.pbtxt': 'a' }, ['m: 1/data.bin and 1/model.py']],
   ];
   for (const [contents, changes, golden] of changed) {
     const now = {

@@ -60,7 +60,7 @@ test('a prune deletes files that no retained release names, except of publishers
 test('a prune counts itself in head.json before it deletes anything', async () => {
   const done: unknown[] = [];
   const store = { delete: (objects: unknown) => Promise.resolve(done.push(objects)) } as unknown as S3Store;
-  const head = { replaceOnce: (_: unknown, { sweep }: Head) => Promise.resolve(done.push(sweep)) };
+  const head = { put: ({ sweep }: Head) => Promise.resolve(done.push(sweep)) };
   const plan = { retained: [], orphans: [{ key: 'x', bytes: 1 }] };
   await prune(getSnapshot(OLD), plan, { head: head as unknown as HeadFile, store, writer: 'w' });
   expect(done).toEqual([4, [{ key: 'x' }]]);

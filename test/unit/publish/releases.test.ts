@@ -246,6 +246,17 @@ describe('rollback', () => {
     await expect(at.rollBack(release?.id, ['whole'])).rejects.toThrow('ensemble whole contains step, which --models');
   });
 
+  test('--no-ask does not need the golden requests of a model that stays as it is', async () => {
+    const golden = JSON.stringify({ inputs: [{ name: 'x', data: [1] }], outputs: [{ name: 'y', data: [11] }] });
+    const at = start({ ...version(1), ...addingModel('step', { 1: 10 }), 'step/golden/one.json': golden });
+    const { release } = await at.publish();
+    at.write(version(2));
+    await at.publish();
+    expect(at.bucket.objects.delete(release?.models['step']?.golden?.key ?? '')).toBe(true);
+    await rollBack(undefined, { ...at.options(), noAsk: true });
+    expect(await at.served()).toEqual(['a 1', 'step 1']);
+  });
+
   test('skips releases without models', async () => {
     const at = start(version(1));
     const { isNew, release: empty } = await at.publishNothing();

@@ -193,9 +193,17 @@ describe('several replicas', () => {
         list: () => Promise.resolve(addresses.map((one) => ({ ...one, ready: !events.includes(`served ${one.uid}`) }))),
       },
     });
-    await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 serves, but is not ready' });
+    await expect(trials.run()).rejects.toThrow(/^pod-p0 did not load .* within .*: it is served, but not ready$/);
     trials.stop();
     expect(events).toEqual(['asked p0 outside', 'served p0']);
+  });
+
+  test('a second replica that does not answer gets no requests, so the first one stays in the Service', async () => {
+    const dead = { name: 'dead', uid: 'dead', url: 'http://127.0.0.1:9' };
+    const trials = makeTrials([await startReplica('p0', 'served'), dead], { firstMs: 200 });
+    await expect(trials.run()).rejects.toThrow('the agent of dead does not answer');
+    trials.stop();
+    expect(events).toEqual(['asked p0 alone', 'served p0']);
   });
 
   test('replicas go back some at a time', async () => {

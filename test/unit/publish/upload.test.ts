@@ -28,7 +28,8 @@ test.each(SIZES)('uploadModels writes a content of %d bytes once, and names it a
   for (let i = 0; i < 2; i += 1) {
     const { keys, sent, key, body } = await upload(bucket, bytes);
     expect([keys, sent]).toEqual([[key, key], bytes]);
-    expect(bucket.objects).toEqual(new Map([[key, body]]));
+    // toEqual compares each byte of a buffer by itself, which takes a minute.
+    expect([bucket.objects.size, bucket.objects.get(key)?.equals(body)]).toEqual([1, true]);
   }
 });
 

@@ -1,4 +1,4 @@
-import { formatLocation, parseLocation, releasesPrefix, tritonRepositoryUrl } from '../../../src/release/location';
+import { parseLocation } from '../../../src/release/location';
 
 describe('parseLocation', () => {
   test.each([
@@ -25,16 +25,4 @@ describe('parseLocation', () => {
   ])('rejects %s', (text, message) => {
     expect(() => parseLocation(text)).toThrow(message);
   });
-});
-
-test('formatLocation and tritonRepositoryUrl write the address for S3 and for Triton', () => {
-  const location = { bucket: 'b-1', prefix: 'models' };
-  expect(formatLocation(location)).toBe('s3://b-1/models');
-  expect(tritonRepositoryUrl(location, undefined)).toBe('s3://b-1/models');
-  expect(tritonRepositoryUrl(location, 'http://127.0.0.1:9000/')).toBe('s3://http://127.0.0.1:9000/b-1/models');
-});
-
-test('releasesPrefix is outside of the repository, because Triton treats every folder in it as a model', () => {
-  const location = { bucket: 'b-1', prefix: 'models' };
-  expect(releasesPrefix(location).startsWith(`${location.prefix}/`)).toBe(false);
 });
