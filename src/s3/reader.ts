@@ -10,7 +10,6 @@ const PARTS_AHEAD = 8;
 export interface GotObject {
   body: Buffer;
   etag: string;
-  ageMs: number;
 }
 
 /** Metadata of an object, from HEAD. */
@@ -53,7 +52,7 @@ export class S3Reader {
 
   /**
    * The object's bytes, or undefined if the object does not exist. They are verified against the stored checksum, if the
-   * object was uploaded in one part. `ageMs` is the time since it was written, by the server's clock.
+   * object was uploaded in one part.
    * @param options `bytes`: expected size, for the deadline
    */
   async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<GotObject | undefined> {
@@ -62,9 +61,7 @@ export class S3Reader {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
         throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
-      const age = Date.parse(headers['date'] ?? '') - Date.parse(headers['last-modified'] ?? '');
-      // An object without these dates counts as new.
-      return { body, etag: quoted(headers['etag']), ageMs: Math.max(0, age || 0) };
+      return { body, etag: quoted(headers['etag']) };
     };
     return this.requester.send({ ...request, answerBytes: bytes, read }).catch(ignoreMissing);
   }
@@ -103,19 +100,14 @@ export class S3Reader {
         hint: 'check the bucket and the key',
       });
     }
-    const queue = head.bytes === 0 ? [] : splitIntoParts(head.bytes);
     const pending: Promise<Buffer>[] = [];
-    for (;;) {
-      for (const { start, bytes } of queue.splice(0, PARTS_AHEAD - pending.length)) {
-        const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
-        // The promise is awaited below, unless an earlier part fails.
-        reading.catch(() => undefined);
-        pending.push(reading);
-      }
-      const next = pending.shift();
-      if (next === undefined) return;
-      yield await next;
+    for (const { start, bytes } of splitIntoParts(head.bytes)) {
+      const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
+      // The promise is awaited below, unless an earlier part fails.
+      reading.catch(() => undefined);
+      if (pending.push(reading) === PARTS_AHEAD) yield (await pending.shift()) as Buffer;
     }
+    for (const reading of pending) yield await reading;
   }
 
   /** @returns undefined if the object does not exist */
@@ -141,6 +133,7 @@ export class S3Reader {
    * @throws UserError if the object does not have the whole range
    */
   protected async readRange(key: string, start: number, buffer: Buffer, etag?: string): Promise<Buffer> {
+    if (buffer.byteLength === 0) return buffer;
     let at = 0;
     const take = (chunk: Buffer): undefined => void (at += chunk.copy(buffer, at));
     const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, etag);

@@ -69,10 +69,10 @@ export class MemoryStore {
     return this.send(() => this.shared.list(prefix));
   }
 
-  async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
+  async get(key: string): Promise<{ body: Buffer; etag: string } | undefined> {
     return this.send(() => {
       const body = this.shared.objects.get(key);
-      return body && { body, etag: getEtag(body), ageMs: 0 };
+      return body && { body, etag: getEtag(body) };
     });
   }
 
