@@ -7,19 +7,6 @@ import type { StoreOptions, TakeBytes } from './types';
 /** Parts of an object that `read` requests ahead. */
 const PARTS_AHEAD = 8;
 
-export interface GotObject {
-  body: Buffer;
-  etag: string;
-}
-
-/** Metadata of an object, from HEAD. */
-export interface ObjectHead {
-  bytes: number;
-  etag: string;
-  /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
-  sha256: string | undefined;
-}
-
 const CHECKSUM_MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
 /**
@@ -55,9 +42,9 @@ export class S3Reader {
    * object was uploaded in one part.
    * @param options `bytes`: expected size, for the deadline
    */
-  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<GotObject | undefined> {
+  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<{ body: Buffer; etag: string } | undefined> {
     const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE };
-    const read = ({ headers, body }: Answer): GotObject => {
+    const read = ({ headers, body }: Answer) => {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
         throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
@@ -110,10 +97,13 @@ export class S3Reader {
     for (const reading of pending) yield await reading;
   }
 
-  /** @returns undefined if the object does not exist */
-  protected async head(key: string): Promise<ObjectHead | undefined> {
+  /**
+   * The metadata of an object; undefined if it does not exist. `sha256` is as S3 stores it, which depends on the parts in
+   * which the object was uploaded.
+   */
+  protected async head(key: string) {
     const what = `read the metadata of ${this.name(key)}`;
-    const read = ({ headers }: Answer): ObjectHead => ({
+    const read = ({ headers }: Answer) => ({
       bytes: Number(headers['content-length']),
       etag: quoted(headers['etag']),
       sha256: headers['x-amz-checksum-sha256'],

@@ -88,12 +88,11 @@ export class S3Store extends S3Reader {
       ContinuationToken = await this.run(`list ${this.name(prefix)}`, async (s3, from, options) => {
         const input = { ...from, Prefix: prefix, EncodingType: 'url', ContinuationToken: before } as const;
         const page = await s3.listObjectsV2(input, options);
-        for (const { Key = '', Size: bytes = NaN, ETag, LastModified: modified } of page.Contents ?? []) {
+        for (const { Key = '', Size: bytes = NaN, ETag } of page.Contents ?? []) {
           const key = page.EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
           if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
-          if (!Number.isSafeInteger(bytes) || ETag === undefined || modified === undefined)
-            throw new Error(`the answer has no size, ETag or time of "${key}"`);
-          objects.set(key, { key, bytes, etag: quoted(ETag), modified });
+          if (!Number.isSafeInteger(bytes) || !ETag) throw new Error(`the answer has no size or ETag of "${key}"`);
+          objects.set(key, { key, bytes, etag: quoted(ETag) });
         }
         if (page.IsTruncated === false) return undefined;
         const { NextContinuationToken: next } = page;
@@ -327,11 +326,13 @@ export class S3Store extends S3Reader {
     let canCopy = store.options.endpointUrl === this.options.endpointUrl;
     const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
       if (!canCopy) return undefined;
-      const CopySource = encodeKey(`${store.bucket}/${from}`);
-      const what = { Key: key, UploadId, PartNumber: number, CopySource };
-      const CopySourceRange = `bytes=${start}-${start + bytes - 1}`;
+      const source = {
+        CopySource: encodeKey(`${store.bucket}/${from}`),
+        CopySourceRange: `bytes=${start}-${start + bytes - 1}`,
+      };
       const copied: Send<StoredPart | undefined> = async (s3, to, sending) => {
-        const answer = await s3.uploadPartCopy({ ...to, ...what, CopySourceRange }, sending);
+        const input = { ...to, Key: key, UploadId, PartNumber: number, ...source };
+        const answer = await s3.uploadPartCopy(input, sending);
         const { ETag, ChecksumSHA256 = '' } = answer.CopyPartResult ?? {};
         // Without a SHA-256 of the part; if the source was uploaded in parts, versitygw returns that of the whole source.
         if (ChecksumSHA256 === '' || ChecksumSHA256.includes('-')) return undefined;
@@ -342,7 +343,7 @@ export class S3Store extends S3Reader {
         if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
         throw error;
       });
-      canCopy = part !== undefined;
+      if (part === undefined) canCopy = false;
       return part;
     };
     const read = (start: number, buffer: Buffer): Promise<Buffer> => store.readRange(from, start, buffer);

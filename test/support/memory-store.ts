@@ -26,7 +26,7 @@ export class MemoryBucket {
   list(prefix: string): ListedObject[] {
     return [...this.objects]
       .filter(([key]) => key.startsWith(prefix))
-      .map(([key, body]) => ({ key, bytes: body.byteLength, etag: getEtag(body), modified: new Date(0) }))
+      .map(([key, body]) => ({ key, bytes: body.byteLength, etag: getEtag(body) }))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 }

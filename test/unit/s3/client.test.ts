@@ -399,9 +399,7 @@ describe('S3Store.stream', () => {
   test('reads a range', async () => {
     const { store, seen } = await storeWith(() => whole());
     expect(await read(store)).toEqual(content.subarray(100, 400));
-    expect(seen.map(({ url, headers }) => [url, headers.range])).toEqual([
-      ['/bucket/k', 'bytes=100-399'],
-    ]);
+    expect(seen.map(({ url, headers }) => [url, headers.range])).toEqual([['/bucket/k', 'bytes=100-399']]);
   });
 
   test('requests the rest if an answer is cut short', async () => {
@@ -514,11 +512,7 @@ describe('S3Store.stream', () => {
   });
 
   test.each<[text: string, reply: Reply, outcome: object]>([
-    [
-      'an object that does not exist',
-      failure('NoSuchKey', 404),
-      { message: 's3://bucket/k does not exist' },
-    ],
+    ['an object that does not exist', failure('NoSuchKey', 404), { message: 's3://bucket/k does not exist' }],
     ['an object that ends before the part', failure('InvalidRange', 416), { byteLength: 0 }],
     ['an object that ends within the part', { status: 206, body: content.subarray(100, 200) }, { byteLength: 100 }],
     ['a server that sends the whole object', { body: content }, { code: 'RangeIgnored' }],
