@@ -163,9 +163,10 @@ export class S3Store extends S3Reader {
    * @throws PreconditionFailedError
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
+    if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
     const read = (start: number, { byteLength }: Buffer): Promise<Uint8Array> =>
       Promise.resolve(body.subarray(start, start + byteLength));
-    return this.put(key, { bytes: body.byteLength, read }, { condition });
+    return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
   /**
