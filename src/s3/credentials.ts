@@ -9,11 +9,6 @@ interface Expiring extends Credentials {
   expiration?: Date;
 }
 
-/** No credentials could be obtained. */
-export class CredentialsError extends UserError {
-  override readonly name = 'CredentialsError';
-}
-
 /** What the providers of AWS need to send requests. */
 export interface SignInOptions {
   /** Region of requests to STS, if the profile of a role names none. */
@@ -49,7 +44,7 @@ export class CredentialSource {
     this.fixed = given ?? readEnvironment(env);
   }
 
-  /** @throws CredentialsError */
+  /** @throws UserError if no credentials can be obtained */
   get(): Credentials | Promise<Credentials> {
     if (this.fixed !== undefined) return this.fixed;
     const expiresIn = (this.current?.expiration?.getTime() ?? Infinity) - Date.now();
@@ -65,7 +60,7 @@ export class CredentialSource {
   /**
    * Replaces credentials that S3 rejected as expired.
    * @returns false if there are no other credentials
-   * @throws CredentialsError
+   * @throws UserError
    */
   async renew(rejected: Credentials): Promise<boolean> {
     if (this.fixed !== undefined) return false;
@@ -102,7 +97,7 @@ export class CredentialSource {
     return (await import('@aws-sdk/credential-provider-node')).defaultProvider(options)();
   }
 
-  private explain(error: NodeJS.ErrnoException): CredentialsError {
+  private explain(error: NodeJS.ErrnoException): UserError {
     const profile = nonEmpty(this.env['AWS_PROFILE']);
     const container = CONTAINER_VARIABLES.find((variable) => nonEmpty(this.env[variable]) !== undefined);
     const name = error.code ?? error.name;
@@ -112,7 +107,7 @@ export class CredentialSource {
     // The command may contain a secret.
     text = text.replace(/^Command failed: .*\n?/, 'credential_process failed: ').trim();
     const [, advice = OTHERWISE] = ADVICE.find(([pattern]) => pattern.test(`${error.name} ${text}`)) ?? [];
-    return new CredentialsError(
+    return new UserError(
       `cannot obtain the AWS credentials${profile === undefined ? '' : ` of profile ${profile}`}: ${text}`,
       { hint: error instanceof ProxyError ? error.hint : advice, cause: error },
     );

@@ -7,20 +7,6 @@ import type { StoreOptions, TakeBytes } from './types';
 /** Parts of an object that `read` requests ahead. */
 const PARTS_AHEAD = 8;
 
-export interface GotObject {
-  body: Buffer;
-  etag: string;
-  ageMs: number;
-}
-
-/** Metadata of an object, from HEAD. */
-export interface ObjectHead {
-  bytes: number;
-  etag: string;
-  /** SHA-256 as S3 stores it, which depends on the parts in which the object was uploaded. */
-  sha256: string | undefined;
-}
-
 const CHECKSUM_MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
 /**
@@ -53,18 +39,16 @@ export class S3Reader {
 
   /**
    * The object's bytes, or undefined if the object does not exist. They are verified against the stored checksum, if the
-   * object was uploaded in one part. `ageMs` is the time since it was written, by the server's clock.
+   * object was uploaded in one part.
    * @param options `bytes`: expected size, for the deadline
    */
-  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<GotObject | undefined> {
+  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<{ body: Buffer; etag: string } | undefined> {
     const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE };
-    const read = ({ headers, body }: Answer): GotObject => {
+    const read = ({ headers, body }: Answer) => {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
         throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
-      const age = Date.parse(headers['date'] ?? '') - Date.parse(headers['last-modified'] ?? '');
-      // An object without these dates counts as new.
-      return { body, etag: quoted(headers['etag']), ageMs: Math.max(0, age || 0) };
+      return { body, etag: quoted(headers['etag']) };
     };
     return this.requester.send({ ...request, answerBytes: bytes, read }).catch(ignoreMissing);
   }
@@ -103,25 +87,23 @@ export class S3Reader {
         hint: 'check the bucket and the key',
       });
     }
-    const queue = head.bytes === 0 ? [] : splitIntoParts(head.bytes);
     const pending: Promise<Buffer>[] = [];
-    for (;;) {
-      for (const { start, bytes } of queue.splice(0, PARTS_AHEAD - pending.length)) {
-        const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
-        // The promise is awaited below, unless an earlier part fails.
-        reading.catch(() => undefined);
-        pending.push(reading);
-      }
-      const next = pending.shift();
-      if (next === undefined) return;
-      yield await next;
+    for (const { start, bytes } of splitIntoParts(head.bytes)) {
+      const reading = this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
+      // The promise is awaited below, unless an earlier part fails.
+      reading.catch(() => undefined);
+      if (pending.push(reading) === PARTS_AHEAD) yield (await pending.shift()) as Buffer;
     }
+    for (const reading of pending) yield await reading;
   }
 
-  /** @returns undefined if the object does not exist */
-  protected async head(key: string): Promise<ObjectHead | undefined> {
+  /**
+   * The metadata of an object; undefined if it does not exist. `sha256` is as S3 stores it, which depends on the parts in
+   * which the object was uploaded.
+   */
+  protected async head(key: string) {
     const what = `read the metadata of ${this.name(key)}`;
-    const read = ({ headers }: Answer): ObjectHead => ({
+    const read = ({ headers }: Answer) => ({
       bytes: Number(headers['content-length']),
       etag: quoted(headers['etag']),
       sha256: headers['x-amz-checksum-sha256'],
@@ -141,6 +123,7 @@ export class S3Reader {
    * @throws UserError if the object does not have the whole range
    */
   protected async readRange(key: string, start: number, buffer: Buffer, etag?: string): Promise<Buffer> {
+    if (buffer.byteLength === 0) return buffer;
     let at = 0;
     const take = (chunk: Buffer): undefined => void (at += chunk.copy(buffer, at));
     const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, etag);

@@ -32,10 +32,8 @@ export interface S3Request<T> {
   body?: Uint8Array | undefined;
   /** SHA-256 of the body, if already known. */
   bodySha256?: Buffer;
-  /** Expected size of the answer, which extends the deadline. */
-  answerBytes?: number;
-  /** Bytes that the server copies or joins before it answers, which extend the deadline. */
-  copiedBytes?: number;
+  /** Expected size of the answer, or of what the server copies or joins before it answers; extends the deadline. */
+  answerBytes?: number | undefined;
   /** Gets the body of a successful answer. Each try requests only the bytes that it does not have. */
   sink?: Sink;
   /** Reads a successful answer. If it throws RequestError, the request counts as failed and may be retried. */
@@ -76,9 +74,8 @@ export class SinkError extends Error {
 /** Connections, and most requests that callers should have in flight. */
 export const CONCURRENCY = 64;
 
-/** The slowest transfer that the deadline allows for, in bytes per millisecond; and of bytes that the server copies. */
+/** The slowest transfer that the deadline allows for, in bytes per millisecond. */
 const SLOWEST_BYTES_PER_MS = 16;
-const SLOWEST_COPY_BYTES_PER_MS = 10_000;
 
 /** Most tries if the server answers with errors, because it would probably repeat them. */
 const MOST_REFUSALS = 10;
@@ -192,9 +189,8 @@ export class Requester {
    * @throws SinkError; S3Error if the failure is not transient, or the tries or the time are used up
    */
   async send<T>(request: S3Request<T>): Promise<T> {
-    const { what, body, sink, answerBytes = 0, copiedBytes = 0 } = request;
-    const transferMs =
-      ((body?.byteLength ?? 0) + answerBytes) / SLOWEST_BYTES_PER_MS + copiedBytes / SLOWEST_COPY_BYTES_PER_MS;
+    const { what, body, sink, answerBytes = 0 } = request;
+    const transferMs = ((body?.byteLength ?? 0) + answerBytes) / SLOWEST_BYTES_PER_MS;
     const corrected = new Set<string>();
     await this.opening;
     const started = performance.now();

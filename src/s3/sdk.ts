@@ -1,13 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as sdk from '@aws-sdk/client-s3';
+import { S3 } from '@aws-sdk/client-s3';
 import { UserError } from '../core/errors';
 import { S3Error } from './errors';
-import { getFailure, RequestError, waitBefore, type Requester } from './requester';
+import { getFailure, RequestError, waitBefore, type Requester, type S3Request } from './requester';
 
 /**
  * The rare requests, with AWS's SDK: it writes their XML and reads the answers. Requester sends them, so that endpoint,
- * sign-in, retries and messages are those of all requests.
+ * sign-in, retries and messages are those of all requests. It also replaces the name of the bucket, because only it
+ * knows how the bucket is addressed.
  */
+
+/** The SDK with an input for its methods, and the options of their requests. */
+export type Send<T> = (s3: S3, input: { Bucket: string }, options: object) => Promise<T>;
 
 interface SdkRequest {
   method: string;
@@ -17,26 +21,14 @@ interface SdkRequest {
   body?: string | Uint8Array;
 }
 
-type Name =
-  | `${'Create' | 'Complete' | 'Abort'}MultipartUpload`
-  | `${'Get' | 'Put'}BucketVersioning`
-  | ('CreateBucket' | 'DeleteObjects' | 'ListObjectsV2' | 'UploadPartCopy');
-type Command<N extends Name> = InstanceType<(typeof sdk)[`${N}Command`]>;
-type Handler<N extends Name> = ReturnType<Command<N>['resolveMiddleware']>;
-
-/** Sends a command to the bucket and reads its answer. */
-export type Run = <N extends Name, T>(
-  what: string,
-  name: N,
-  input: Omit<Command<N>['input'], 'Bucket'>,
-  read: (output: Awaited<ReturnType<Handler<N>>>['output']) => T,
-  copiedBytes?: number,
-) => Promise<T>;
+interface Sending extends Pick<S3Request<unknown>, 'what' | 'answerBytes'> {
+  requester: Requester;
+}
 
 // The warning about the version of Node is for those who use the SDK in their own code.
 process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 
-const client = new sdk.S3Client({
+const s3 = new S3({
   region: 'us-east-1',
   endpoint: 'http://s3',
   forcePathStyle: true,
@@ -62,7 +54,7 @@ const PASSED_ON = /^(content-type|if-.*|x-amz-(?!date$|content-sha256$|user-agen
 
 async function handle(
   { method, path, query, headers, body }: SdkRequest,
-  { requester, ...sending }: { requester: Requester; what: string; copiedBytes: number },
+  { requester, ...sending }: Sending,
 ): Promise<unknown> {
   const named = Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value] as const);
   return requester.send({
@@ -83,22 +75,17 @@ async function handle(
   });
 }
 
-/** @returns what sends commands with `requester`. If the SDK or `read` cannot read an answer, the command is sent again. */
-export function runWith(requester: Requester): Run {
-  return async (what, name, input, read, copiedBytes = 0) => {
-    // Requester replaces the name of the bucket, because only it knows how the bucket is addressed.
-    const command = new (sdk[`${name}Command`] as new (input: object) => object)({ ...input, Bucket: 'b' });
-    for (let tries = 1; ; tries += 1) {
-      try {
-        const output: unknown = await client.send(command as never, { requester, what, copiedBytes } as never);
-        return read(output as never);
-      } catch (cause) {
-        if (cause instanceof UserError) throw cause;
-        const text = (cause as Error).message.split('\n', 1)[0] as string;
-        const details = cause instanceof RequestError ? cause.details : { code: 'MalformedAnswer', text, cause };
-        if (tries === MOST_TRIES) throw new S3Error(what, requester.url, details);
-        await sleep(waitBefore(tries));
-      }
+/** Sends a request with the SDK. If the SDK or `send` cannot read the answer, it is sent again. */
+export async function sendWithSdk<T>(sending: Sending, send: Send<T>): Promise<T> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await send(s3, { Bucket: 'b' }, sending);
+    } catch (cause) {
+      if (cause instanceof UserError) throw cause;
+      const text = (cause as Error).message.split('\n', 1)[0] as string;
+      const details = cause instanceof RequestError ? cause.details : { code: 'MalformedAnswer', text, cause };
+      if (tries === MOST_TRIES) throw new S3Error(sending.what, sending.requester.url, details);
+      await sleep(waitBefore(tries));
     }
-  };
+  }
 }

@@ -1,4 +1,3 @@
-import type { CompleteMultipartUploadOutput } from '@aws-sdk/client-s3';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
@@ -8,7 +7,7 @@ import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 import { S3Reader } from './reader';
 import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
 import { WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
-import type { Run } from './sdk';
+import type { Send } from './sdk';
 import type { ListedObject, PutCondition, UploadOptions, Written } from './types';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
@@ -38,25 +37,16 @@ interface StoredPart {
   ChecksumSHA256: string;
 }
 
-interface PartsToSend {
-  bytes: number;
-  /** Parts that are sent at a time. */
-  atATime: number;
-  send: (part: PartRange, uploadId: string) => Promise<StoredPart>;
-  /** @throws FileChangedError if what was sent may have changed meanwhile */
-  verify?: () => Promise<void>;
+interface PartsSource extends UploadSource {
+  /** Has S3 copy a part; undefined if it cannot. */
+  copyPart?: (part: PartRange, uploadId: string) => Promise<StoredPart | undefined>;
 }
 
 /** S3's limit per request. */
 const KEYS_AT_A_TIME = 1000;
 
-/** Parts that S3 copies at a time. */
-const COPIES_AT_A_TIME = 16;
-
-/** Parts that this process uploads at a time, of each object. */
-const UPLOADS_AT_A_TIME = 8;
-
-const ignore = (): void => undefined;
+/** Parts of an object that are sent at a time, as far as the buffers suffice, or that S3 copies. */
+const PARTS_AT_A_TIME = 16;
 
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
@@ -69,14 +59,19 @@ export class S3Store extends S3Reader {
   readonly concurrency = CONCURRENCY;
 
   /** Sends a rare request with AWS's SDK, which takes 0.1 s to load, so many runs never load it. */
-  private readonly run: Run = async (...request) => (await import('./sdk')).runWith(this.requester)(...request);
+  private async run<T>(what: string, send: Send<T>, answerBytes = 0): Promise<T> {
+    const { sendWithSdk } = await import('./sdk');
+    return sendWithSdk({ requester: this.requester, what, answerBytes }, send);
+  }
 
   /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
     const { region: LocationConstraint = 'us-east-1' } = this.options;
     const elsewhere = { CreateBucketConfiguration: { LocationConstraint: LocationConstraint as never } };
-    const input = LocationConstraint === 'us-east-1' ? {} : elsewhere;
-    await this.run(`create bucket ${this.bucket}`, 'CreateBucket', input, ignore).catch((error: unknown) => {
+    const where = LocationConstraint === 'us-east-1' ? {} : elsewhere;
+    await this.run(`create bucket ${this.bucket}`, (s3, to, options) =>
+      s3.createBucket({ ...to, ...where }, options),
+    ).catch((error: unknown) => {
       if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
     });
   }
@@ -87,25 +82,25 @@ export class S3Store extends S3Reader {
    */
   async list(prefix: string): Promise<ListedObject[]> {
     const objects = new Map<string, ListedObject>();
-    for (let ContinuationToken: string | undefined; ;) {
+    let ContinuationToken: string | undefined;
+    do {
       const before = ContinuationToken;
-      const input = { Prefix: prefix, EncodingType: 'url', ContinuationToken } as const;
-      ContinuationToken = await this.run(`list ${this.name(prefix)}`, 'ListObjectsV2', input, (page) => {
-        const { Contents = [], IsTruncated, KeyCount = Contents.length, NextContinuationToken: next } = page;
-        for (const { Key = '', Size: bytes = NaN, ETag, LastModified: modified } of Contents) {
+      ContinuationToken = await this.run(`list ${this.name(prefix)}`, async (s3, from, options) => {
+        const input = { ...from, Prefix: prefix, EncodingType: 'url', ContinuationToken: before } as const;
+        const page = await s3.listObjectsV2(input, options);
+        for (const { Key = '', Size: bytes = NaN, ETag } of page.Contents ?? []) {
           const key = page.EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
           if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
-          if (!Number.isSafeInteger(bytes) || ETag === undefined || modified === undefined)
-            throw new Error(`the answer has no size, ETag or time of "${key}"`);
-          objects.set(key, { key, bytes, etag: quoted(ETag), modified });
+          if (!Number.isSafeInteger(bytes) || !ETag) throw new Error(`the answer has no size or ETag of "${key}"`);
+          objects.set(key, { key, bytes, etag: quoted(ETag) });
         }
-        if (KeyCount !== Contents.length) throw new Error(`the page should have ${KeyCount} keys`);
-        if (IsTruncated === undefined || (IsTruncated && !next)) throw new Error('the answer names no next page');
-        if (IsTruncated && next === before) throw new Error('the same page came twice');
-        return IsTruncated ? next : undefined;
+        if (page.IsTruncated === false) return undefined;
+        const { NextContinuationToken: next } = page;
+        if (!page.IsTruncated || !next || next === before) throw new Error('the answer names no next page');
+        return next;
       });
-      if (ContinuationToken === undefined) return [...objects.values()];
-    }
+    } while (ContinuationToken !== undefined);
+    return [...objects.values()];
   }
 
   /**
@@ -115,9 +110,9 @@ export class S3Store extends S3Reader {
   async delete(objects: readonly { key: string; etag?: string | undefined }[]): Promise<void> {
     for (let i = 0; i < objects.length; i += KEYS_AT_A_TIME) {
       const Objects = objects.slice(i, i + KEYS_AT_A_TIME).map(({ key, etag }) => ({ Key: key, ETag: etag }));
-      const input = { Delete: { Objects }, ChecksumAlgorithm: 'SHA256' } as const;
-      const what = `delete from s3://${this.bucket}`;
-      const changed = await this.run(what, 'DeleteObjects', input, ({ Deleted = [], Errors = [] }) => {
+      const changed = await this.run(`delete from s3://${this.bucket}`, async (s3, from, options) => {
+        const input = { ...from, Delete: { Objects }, ChecksumAlgorithm: 'SHA256' } as const;
+        const { Deleted = [], Errors = [] } = await s3.deleteObjects(input, options);
         const reported = new Set([...Deleted, ...Errors].map(({ Key }) => Key));
         const missing = Objects.find(({ Key }) => !reported.has(Key));
         if (missing !== undefined) throw new Error(`the answer does not report whether "${missing.Key}" was deleted`);
@@ -179,14 +174,15 @@ export class S3Store extends S3Reader {
    * @throws PreconditionFailedError, FileChangedError
    */
   async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
-    const { path, bytes } = file;
-    return withFile(path, bytes, async (source) => {
-      if (bytes > PART_BYTES) return this.putParts(key, source, options);
-      return this.buffers.lend(bytes, async (buffer) => {
-        const body = await source.read(0, buffer);
-        await source.verify?.();
-        return this.putObject(key, body, options);
-      });
+    return withFile(file.path, file.bytes, (source) => this.put(key, source, options));
+  }
+
+  private async put(key: string, source: PartsSource, options: UploadOptions): Promise<Written> {
+    if (source.bytes > PART_BYTES) return this.putParts(key, source, options);
+    return this.buffers.lend(source.bytes, async (buffer) => {
+      const body = await source.read(0, buffer);
+      await source.verify?.();
+      return this.putObject(key, body, options);
     });
   }
 
@@ -203,7 +199,7 @@ export class S3Store extends S3Reader {
       ...(condition && ('ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag })),
     };
     try {
-      const written = await this.put(key, `write ${this.name(key)}`, body, digest, { headers });
+      const written = await this.send(key, `write ${this.name(key)}`, body, digest, { headers });
       onBytes?.(body.byteLength);
       return { ...written, checksum };
     } catch (error) {
@@ -211,7 +207,7 @@ export class S3Store extends S3Reader {
     }
   }
 
-  private put(
+  private send(
     key: string,
     what: string,
     body: Uint8Array,
@@ -229,60 +225,56 @@ export class S3Store extends S3Reader {
     });
   }
 
-  /** Writes an object in parts, each of which S3 verifies. */
-  private putParts(key: string, source: UploadSource, options: UploadOptions): Promise<Written> {
-    const send = ({ number, start, bytes }: PartRange, uploadId: string): Promise<StoredPart> =>
-      this.buffers.lend(bytes, async (buffer) => {
-        const body = await source.read(start, buffer);
-        const digest = source.digests?.[number - 1] ?? sha256(body);
-        const query = { partNumber: String(number), uploadId };
-        const { etag } = await this.put(key, `write part ${number} of ${this.name(key)}`, body, digest, { query });
-        return { PartNumber: number, ETag: etag, ChecksumSHA256: digest.toString('base64') };
-      });
-    return this.multipart(key, { ...source, send, atATime: UPLOADS_AT_A_TIME }, options);
-  }
-
-  /** Runs a multipart upload; aborts it if it fails. */
-  private async multipart(
-    key: string,
-    { bytes, atATime, send, verify = () => Promise.resolve() }: PartsToSend,
-    options: UploadOptions,
-  ): Promise<Written> {
+  /** Writes an object in parts, each of which S3 verifies. If this fails, no part stays. */
+  private async putParts(key: string, source: PartsSource, options: UploadOptions): Promise<Written> {
+    const { bytes, read, copyPart, digests, verify } = source;
+    const { condition } = options;
     const what = `write ${this.name(key)}`;
     const { algorithm: ServerSideEncryption, key: SSEKMSKeyId } = this.options.encryption ?? {};
     const content = { ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE' } as const;
-    const begin = { Key: key, ...content, ServerSideEncryption, SSEKMSKeyId };
-    const UploadId = await this.run(what, 'CreateMultipartUpload', begin, ({ UploadId: id }) => {
+    const UploadId = await this.run(what, async (s3, to, sending) => {
+      const input = { ...to, Key: key, ...content, ServerSideEncryption, SSEKMSKeyId };
+      const { UploadId: id } = await s3.createMultipartUpload(input, sending);
       if (!id) throw new Error('the answer has no id of the upload');
       return id;
     });
+    const sendPart = ({ number, start, bytes: length }: PartRange): Promise<StoredPart> =>
+      this.buffers.lend(length, async (buffer) => {
+        const body = await read(start, buffer);
+        const digest = digests?.[number - 1] ?? sha256(body);
+        const query = { partNumber: String(number), uploadId: UploadId };
+        const { etag } = await this.send(key, `write part ${number} of ${this.name(key)}`, body, digest, { query });
+        return { PartNumber: number, ETag: etag, ChecksumSHA256: digest.toString('base64') };
+      });
     const Parts: StoredPart[] = [];
     let sent = 0;
     let checksum = '';
-    const { condition } = options;
     try {
-      await forEachLimited(splitIntoParts(bytes), atATime, async (part) => {
-        Parts[part.number - 1] = await send(part, UploadId);
+      await forEachLimited(splitIntoParts(bytes), PARTS_AT_A_TIME, async (part) => {
+        Parts[part.number - 1] = (await copyPart?.(part, UploadId)) ?? (await sendPart(part));
         options.onBytes?.((sent += part.bytes));
       });
-      await verify();
+      await verify?.();
       checksum = checksumOfParts(Parts.map((part) => Buffer.from(part.ChecksumSHA256, 'base64')));
       this.requireContent(key, checksum, options);
       // Not every server supports conditions on requests other than PUT.
       await this.requireCondition(key, condition);
-      const content = { Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes };
       const met = condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag });
-      const read = ({ ETag, ChecksumSHA256: stored }: CompleteMultipartUploadOutput): Written => {
-        requireStored(stored, checksum);
+      const complete: Send<Written> = async (s3, to, sending) => {
+        const input = { ...to, Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes, ...met };
+        const { ETag, ChecksumSHA256 } = await s3.completeMultipartUpload(input, sending);
+        requireStored(ChecksumSHA256, checksum);
         return { etag: quoted(ETag), checksum };
       };
       // Some servers join all bytes before they answer, so allow time for them.
-      return await this.run(what, 'CompleteMultipartUpload', { ...content, ...met }, read, bytes);
+      return await this.run(what, complete, bytes);
     } catch (failure) {
       // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
-      await this.run(what, 'AbortMultipartUpload', { Key: key, UploadId }, ignore).catch(ignore);
+      await this.run(what, (s3, to, sending) => s3.abortMultipartUpload({ ...to, Key: key, UploadId }, sending)).catch(
+        () => undefined,
+      );
       // S3 refuses a part that no longer has its digest.
-      await verify();
+      await verify?.();
       return this.acceptOurs(key, bytes, checksum, condition, failure);
     }
   }
@@ -328,56 +320,41 @@ export class S3Store extends S3Reader {
 
   /**
    * Copies an object whose content must have the checksum in `options`. S3 copies the parts of a large object; if it
-   * cannot, this process downloads and uploads the object, as it does with a small one.
+   * cannot, this process downloads and uploads them, as it does with a small one.
    * @throws UserError if the content does not have the expected checksum
    */
   async copy({ store = this, key: from }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
-    const { bytes, checksum, condition } = options;
+    let canCopy = store.options.endpointUrl === this.options.endpointUrl;
+    const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
+      if (!canCopy) return undefined;
+      const source = {
+        CopySource: encodeKey(`${store.bucket}/${from}`),
+        CopySourceRange: `bytes=${start}-${start + bytes - 1}`,
+      };
+      const copied: Send<StoredPart | undefined> = async (s3, to, sending) => {
+        const input = { ...to, Key: key, UploadId, PartNumber: number, ...source };
+        const answer = await s3.uploadPartCopy(input, sending);
+        const { ETag, ChecksumSHA256 = '' } = answer.CopyPartResult ?? {};
+        // Without a SHA-256 of the part; if the source was uploaded in parts, versitygw returns that of the whole source.
+        if (ChecksumSHA256 === '' || ChecksumSHA256.includes('-')) return undefined;
+        return { PartNumber: number, ETag: quoted(ETag), ChecksumSHA256 };
+      };
+      const part = await this.run(`copy part ${number} of ${this.name(key)}`, copied, bytes).catch((error: unknown) => {
+        // Our credentials may also lack access to the source; those of the other store may have it.
+        if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
+        throw error;
+      });
+      if (part === undefined) canCopy = false;
+      return part;
+    };
+    const read = (start: number, buffer: Buffer): Promise<Buffer> => store.readRange(from, start, buffer);
     try {
-      await this.requireCondition(key, condition);
-      if (bytes <= PART_BYTES) {
-        const got = await store.get(from, { bytes });
-        if (got === undefined) throw new S3Error(`copy ${store.name(from)}`, store.url, { code: 'NoSuchKey' });
-        return await this.putObject(key, got.body, options);
-      }
-      const copied = await this.copyParts(store, from, key, options);
-      if (copied !== undefined) return copied;
-      const read = (start: number, buffer: Buffer): Promise<Buffer> => store.readRange(from, start, buffer);
-      return await this.putParts(key, { bytes, read }, options);
+      return await this.put(key, { bytes: options.bytes, read, copyPart }, options);
     } catch (error) {
-      if (!(error instanceof FileChangedError)) return this.acceptOurs(key, bytes, checksum, condition, error);
+      if (!(error instanceof FileChangedError)) throw error;
       throw new UserError(`cannot copy ${store.name(from)}: its content does not match its recorded checksum`, {
         hint: 'publish the model again from its files',
       });
-    }
-  }
-
-  /** @returns undefined if S3 cannot copy the object, or reports no SHA-256 of its parts */
-  private async copyParts(
-    store: S3Store,
-    from: string,
-    key: string,
-    options: CopyOptions,
-  ): Promise<Written | undefined> {
-    if (store.options.endpointUrl !== this.options.endpointUrl) return undefined;
-    const CopySource = encodeKey(`${store.bucket}/${from}`);
-    const send = async ({ number: PartNumber, start, bytes }: PartRange, UploadId: string): Promise<StoredPart> => {
-      const CopySourceRange = `bytes=${start}-${start + bytes - 1}`;
-      const input = { Key: key, UploadId, PartNumber, CopySource, CopySourceRange };
-      const what = `copy part ${PartNumber} of ${this.name(key)}`;
-      const result = await this.run(what, 'UploadPartCopy', input, (answer) => answer.CopyPartResult, bytes);
-      const { ETag, ChecksumSHA256 = '' } = result ?? {};
-      // If the source was uploaded in parts, versitygw returns the checksum of the whole source.
-      if (ChecksumSHA256 !== '' && !ChecksumSHA256.includes('-'))
-        return { PartNumber, ETag: quoted(ETag), ChecksumSHA256 };
-      throw new S3Error(what, this.url, { code: 'NotImplemented', text: 'the answer has no SHA-256 of the part' });
-    };
-    try {
-      return await this.multipart(key, { bytes: options.bytes, send, atATime: COPIES_AT_A_TIME }, options);
-    } catch (error) {
-      // Our credentials may also lack access to the source; those of the other store may have it.
-      if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
-      throw error;
     }
   }
 }

@@ -38,8 +38,6 @@ export interface ListedObject {
   key: string;
   bytes: number;
   etag: string;
-  /** When the object was written, by the server's clock. */
-  modified: Date;
 }
 
 /** Condition of a write: the object does not exist yet, or has this ETag. */

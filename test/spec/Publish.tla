@@ -11,10 +11,11 @@
 (*    wait, at any step.  So the results hold for all clocks.  Lease.tla   *)
 (*    has the deadlines.                                                   *)
 (*  - Switch.tla has what happens inside a pod while it loads a release.   *)
-(*  - A request stays in `net' until it is applied: at any later step, or  *)
-(*    never.  Its sender may have gone.  Requests that replace head.json   *)
-(*    or delete an object may be applied twice, because clients repeat     *)
-(*    them.  Any response may be lost.                                     *)
+(*  - A request stays in `net': it is applied at any later step, as often  *)
+(*    as Copies says, or never.  Its sender may have gone.  Any response   *)
+(*    may be lost.                                                         *)
+(*  - Objects have no other content than their key says, because it has    *)
+(*    the SHA-256, which S3 and agents verify.                             *)
 (***************************************************************************)
 EXTENDS Naturals, FiniteSets, TLC
 
@@ -25,7 +26,7 @@ CONSTANTS
   Command,      \* [Publishers -> {"publish", "rollback", "prune"}]
   Changes,      \* [Publishers -> SUBSET Models]: what a publish changes
   Number,       \* [Publishers -> Nat]: the version number that it publishes under
-  Bytes,        \* [Publishers -> Nat]: what it publishes
+  Bytes,        \* [Publishers -> Nat]: what it publishes.  A refused release has left LEFT in the bucket
   Rank,         \* [Publishers -> Nat]: order of the run ids
   BadOn,        \* set of <<release, pod>>: the release does not load there
   StartUp,      \* pods that are up at the start; the others may start later
@@ -37,7 +38,7 @@ CONSTANTS
   OutagesEnd,   \* a pod that lost S3 gets it back
   CanCrash,     \* publishers may die at any step
   CanGiveUp,    \* publishers may time out or be interrupted
-  Copies,       \* how often a request that replaces head.json or deletes an object may be applied
+  Copies,       \* how often a request to S3 may be applied
   KnowsReady,   \* publishers are told which pods are up, and ask others only if there is none
   LateUploads,  \* a publisher may give up while an upload is under way
   SlowPods,     \* an agent may get an old head, and a load may end when it is not wanted any more
@@ -46,61 +47,57 @@ CONSTANTS
 On(g) == g \in Guards
 Releases == {"r0", "r1"} \cup Publishers     \* the release of publisher p is called p
 
-(* Objects.  [model, of]: an S3 version that release `of' brought.          *)
-Object(m, r) == [model |-> m, of |-> r]
-Objects == {Object(m, r) : m \in Models, r \in Releases}
-NumberOf(o) == CASE o.of = "r0" -> 0 [] o.of = "r1" -> 1 [] OTHER -> Number[o.of]
-BytesOf(o) == CASE o.of = "r0" -> 0 [] o.of = "r1" -> 1 [] OTHER -> Bytes[o.of]
-Key(o) == <<o.model, NumberOf(o)>>
-Keys == {Key(o) : o \in Objects}
+(* The key of a file: its content, and the number of prunes before it was   *)
+(* planned.  A release names it under a version number.                     *)
+Key(m, bytes, sweep) == <<m, bytes, IF On("SweepInKey") THEN sweep ELSE 0>>
+BytesOf(key) == key[2]
+SweepOf(key) == key[3]
+File(number, key) == [number |-> number, key |-> key]
+LEFT == 9
 
 (* A rollback writes a manifest of its own, or points head at the old one.  *)
 ReleaseOf(p) == IF Command[p] = "rollback" /\ ~On("NewId") THEN "r0" ELSE p
 
 VARIABLES
-  s3,    \* objects: versions that exist; current: [Keys -> object or None];
-         \* manifests: [Releases -> [Models -> object] or None];
-         \* head: [release, generation, retained, swept]
+  s3,    \* objects: keys that exist; manifests: [Releases -> [Models -> file] or None];
+         \* head: [release, generation, retained, sweep]
   net,   \* requests under way
   pub,   \* [Publishers -> record]
   pod,   \* [Pods -> record]
   left,  \* faults that may still happen
-  was    \* history: head: releases that head named; heads: what agents may have read; wrong: wrong bytes were loaded
+  was    \* history: head: releases that head named; heads: what agents may have read
 vars == <<s3, net, pub, pod, left, was>>
 
-(* `swept' are the objects that prunes gave up.  In head.json it is a time. *)
 NoHead == [release |-> None, generation |-> 0]
 Seen(h) == [release |-> h.release, generation |-> h.generation]
 ETag(h) == IF On("Generation") THEN h.generation ELSE h.release
 
-First == [m \in Models |-> Object(m, "r0")]
+First == [m \in Models |-> File(0, Key(m, 0, 0))]
 Changed == CHOOSE m \in Models : TRUE
-Second == [First EXCEPT ![Changed] = Object(Changed, "r1")]
+Second == [First EXCEPT ![Changed] = File(1, Key(Changed, 1, 0))]
 
 Init ==
-  /\ LET objects == {First[m] : m \in Models} \cup {Second[Changed]} IN
-     s3 = [objects |-> objects,
-           current |-> [k \in Keys |-> IF \E o \in objects : Key(o) = k THEN CHOOSE o \in objects : Key(o) = k ELSE None],
+  /\ s3 = [objects |-> {First[m].key : m \in Models} \cup {Second[Changed].key}
+                        \cup {Key(m, Bytes[p], 0) : <<m, p>> \in {c \in Models \X Publishers : Bytes[c[2]] = LEFT}},
            manifests |-> [r \in Releases |-> CASE r = "r0" -> First [] r = "r1" -> Second [] OTHER -> None],
-           head |-> [release |-> "r1", generation |-> 1, retained |-> {"r0", "r1"}, swept |-> {}]]
+           head |-> [release |-> "r1", generation |-> 1, retained |-> {"r0", "r1"}, sweep |-> 0]]
   /\ net = {}
   /\ pub = [p \in Publishers |->
-       [at |-> "start", base |-> None, plan |-> None, uploads |-> None, asked |-> {}, served |-> {}, canary |-> FALSE, doomed |-> {}, why |-> None]]
+       [at |-> "start", base |-> None, plan |-> None, upload |-> None, asked |-> {}, served |-> {}, canary |-> FALSE, doomed |-> {}, why |-> None]]
   /\ pod = [d \in Pods |->
        IF d \in StartUp
        THEN [up |-> "up", serves |-> "r1", loading |-> None, trial |-> None, head |-> [release |-> "r1", generation |-> 1],
              home |-> "r1", disk |-> {"r1"}, s3 |-> TRUE]
        ELSE [up |-> "down", serves |-> None, loading |-> None, trial |-> None, head |-> NoHead, home |-> None, disk |-> {}, s3 |-> TRUE]]
   /\ left = [restarts |-> MaxRestarts, stops |-> MaxStops, outages |-> MaxOutages, failures |-> MaxFailures]
-  /\ was = [head |-> {}, heads |-> {Seen(s3.head)}, wrong |-> FALSE]
+  /\ was = [head |-> {}, heads |-> {Seen(s3.head)}]
 
 -------------------------------------------------------------------------------
-(* What a read of an object gives: None, or an object with these bytes.     *)
-Read(o) ==
-  IF On("Versioning") /\ On("ByVersionId") THEN IF o \in s3.objects THEN o ELSE None
-  ELSE s3.current[Key(o)]
-Readable(o) == Read(o) # None /\ (On("Verify") => BytesOf(Read(o)) = BytesOf(o))
-Complete(r) == s3.manifests[r] # None /\ \A m \in Models : Readable(s3.manifests[r][m])
+Complete(r) == s3.manifests[r] # None /\ \A m \in Models : s3.manifests[r][m].key \in s3.objects
+
+(* What stays in `net' of a request that is applied.                        *)
+Less(message) ==
+  (net \ {message}) \cup (IF message.copies = 1 THEN {} ELSE {[message EXCEPT !.copies = @ - 1]})
 
 Ends == {"ok", "failed", "unknown", "partial", "dead"}
 Lives(p) == pub[p].at \notin Ends
@@ -136,7 +133,7 @@ Start(p) ==
                /\ UNCHANGED s3
   /\ UNCHANGED <<net, pod, left, was>>
 
-(* One model after the other: name an object that is there, or upload.      *)
+(* One model after the other: name a file of a retained release, or upload. *)
 Plan(p) ==
   /\ pub[p].at = "plan"
   /\ LET me == pub[p]
@@ -145,35 +142,31 @@ Plan(p) ==
         THEN /\ s3' = [s3 EXCEPT !.manifests[p] = me.plan]
              /\ pub' = Goto(p, "trial") /\ UNCHANGED net
         ELSE LET m == CHOOSE x \in missing : TRUE
-                 named == {s3.manifests[r][m] : r \in me.base.retained}
-                 here == s3.current[<<m, Number[p]>>]
-                 unswept == IF On("NameRetained") THEN {here} \ me.base.swept ELSE {here}
-                 usable == {o \in (named \cup unswept) \ {None} : BytesOf(o) = Bytes[p]}
+                 known == {r \in Releases : s3.manifests[r] # None /\ (On("NameRetained") => r \in me.base.retained)}
+                 named == {s3.manifests[r][m] : r \in known}
+                 numbered == {BytesOf(f.key) : f \in {f \in named : f.number = Number[p]}}
+                 same == {f.key : f \in {f \in named : BytesOf(f.key) = Bytes[p]}}
+                 new == Key(m, Bytes[p], me.base.sweep)
+                 plan(key) == [me.plan EXCEPT ![m] = File(Number[p], key)]
              IN /\ UNCHANGED s3
-                /\ IF usable # {}
-                   THEN pub' = [pub EXCEPT ![p].plan[m] = CHOOSE o \in usable : TRUE] /\ UNCHANGED net
-                   ELSE IF On("Conflict") /\ \E o \in named : Key(o) = <<m, Number[p]>>
+                /\ IF On("Conflict") /\ numbered \notin {{}, {Bytes[p]}}
                    THEN pub' = Failing(p, "conflict") /\ UNCHANGED net
-                   ELSE /\ net' = net \cup {[type |-> "put", by |-> p, model |-> m, expects |-> here]}
-                        /\ pub' = [pub EXCEPT ![p].at = "upload", ![p].uploads = m]
+                   ELSE IF same # {}
+                   THEN pub' = Set(p, "plan", plan(CHOOSE key \in same : TRUE)) /\ UNCHANGED net
+                   ELSE /\ net' = net \cup {[type |-> "put", key |-> new, copies |-> Copies]}
+                        /\ pub' = [pub EXCEPT ![p].at = "upload", ![p].plan = plan(new), ![p].upload = new]
   /\ UNCHANGED <<pod, left, was>>
 
-(* An upload creates an object, or replaces the one that the plan saw.      *)
 ApplyPut(message) ==
-  /\ message.type = "put"
-  /\ LET p == message.by
-         o == Object(message.model, p)
-         before == s3.current[Key(o)]
-         done == before = message.expects
-         waits == pub[p].at = "upload" /\ pub[p].uploads = message.model
-     IN /\ net' = net \ {message}
-        /\ s3' = IF ~done THEN s3
-                 ELSE [s3 EXCEPT !.objects = (IF On("Versioning") THEN @ ELSE @ \ {before}) \cup {o},
-                                 !.current[Key(o)] = o]
-        /\ IF ~waits THEN pub' = pub
-           ELSE \/ done /\ pub' = [pub EXCEPT ![p].at = "plan", ![p].plan[message.model] = o]
-                \/ pub' = Goto(p, "plan")      \* refused, or the response is lost: look again
-  /\ UNCHANGED <<pod, left, was>>
+  /\ message.type = "put" /\ net' = Less(message)
+  /\ s3' = [s3 EXCEPT !.objects = @ \cup {message.key}]
+  /\ UNCHANGED <<pub, pod, left, was>>
+
+(* The object is there: of this publisher, or of another one.               *)
+Uploaded(p) ==
+  /\ pub[p].at = "upload" /\ pub[p].upload \in s3.objects
+  /\ pub' = [pub EXCEPT ![p].at = "plan", ![p].upload = None]
+  /\ UNCHANGED <<s3, net, pod, left, was>>
 
 GiveUpUpload(p) ==
   /\ LateUploads /\ pub[p].at = "upload" /\ pub' = Failing(p, "timeout")
@@ -230,8 +223,8 @@ Ended(p) ==
 HeadPut(p, kind, h, expects) ==
   [type |-> "head", by |-> p, kind |-> kind, head |-> h, expects |-> expects, copies |-> Copies]
 (* What takes the place of head h.                                          *)
-After(h, release, retained, swept) ==
-  [release |-> release, retained |-> retained, swept |-> swept]
+After(h, release, retained, sweep) ==
+  [release |-> release, retained |-> retained, sweep |-> sweep]
 
 Commit(p) ==
   /\ pub[p].at = "trial"
@@ -240,7 +233,7 @@ Commit(p) ==
   /\ pub[p].asked \cap Up \subseteq pub[p].served
   /\ On("CheckTrials") => \A d \in pub[p].asked \cap Up : pod[d].trial = p /\ Reports(d) = ReleaseOf(p)
   /\ LET base == IF On("BaseAtStart") THEN pub[p].base ELSE s3.head
-         next(kept) == After(base, ReleaseOf(p), kept \cup {ReleaseOf(p)}, base.swept)
+         next(kept) == After(base, ReleaseOf(p), kept \cup {ReleaseOf(p)}, base.sweep)
      \* Of many releases only some are retained.
      IN \E kept \in {base.retained, {base.release}} : net' = net \cup {HeadPut(p, "commit", next(kept), ETag(base))}
   /\ pub' = Goto(p, "commit")
@@ -259,11 +252,10 @@ ApplyHead(message) ==
              [] message.kind = "fence" /\ ~done -> Goto(p, "check")
              [] message.kind = "pruning" /\ done -> Goto(p, "delete")
              [] message.kind = "pruning" /\ ~done -> Failing(p, "overtaken")
-     IN /\ \/ net' = net \ {message}
-           \/ message.copies > 1 /\ net' = (net \ {message}) \cup {[message EXCEPT !.copies = @ - 1]}
+     IN /\ net' = Less(message)
         /\ IF done
            THEN /\ s3' = [s3 EXCEPT !.head = [release |-> message.head.release, generation |-> s3.head.generation + 1,
-                                              retained |-> message.head.retained, swept |-> message.head.swept]]
+                                              retained |-> message.head.retained, sweep |-> message.head.sweep]]
                 /\ was' = [was EXCEPT !.head = IF message.kind = "commit" THEN @ \cup {p} ELSE @,
                                       !.heads = IF SlowPods THEN @ \cup {Seen(s3'.head)} ELSE {Seen(s3'.head)}]
            ELSE UNCHANGED <<s3, was>>
@@ -282,7 +274,7 @@ Check(p) ==
   /\ IF s3.head.release = ReleaseOf(p) \/ (On("History") /\ p \in was.head)
      THEN pub' = Goto(p, "after") /\ UNCHANGED net
      ELSE IF On("Fence") /\ ETag(s3.head) = ETag(pub[p].base)
-     THEN /\ net' = net \cup {HeadPut(p, "fence", After(s3.head, s3.head.release, s3.head.retained, s3.head.swept), ETag(s3.head))}
+     THEN /\ net' = net \cup {HeadPut(p, "fence", After(s3.head, s3.head.release, s3.head.retained, s3.head.sweep), ETag(s3.head))}
           /\ pub' = Goto(p, "fence")
      ELSE pub' = Failing(p, "overtaken") /\ UNCHANGED net
   /\ UNCHANGED <<s3, pod, left, was>>
@@ -317,35 +309,30 @@ Crash(p) ==
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
 -------------------------------------------------------------------------------
-(* Publishers: prune.  It retains the release of head only.                 *)
+(* Publishers: prune.  It retains the release of head only, and deletes     *)
+(* nothing of publishers that plan after it.                                *)
 
 Prune(p) ==
   /\ pub[p].at = "prune"
   /\ LET base == pub[p].base
-         kept == {s3.manifests[base.release][m] : m \in Models}
-         doomed == s3.objects \ kept
-     IN IF On("PruneCommits")
-        THEN /\ net' = net \cup {HeadPut(p, "pruning", After(base, base.release, {base.release}, base.swept \cup doomed), ETag(base))}
-             /\ pub' = [pub EXCEPT ![p].doomed = doomed, ![p].at = "pruning"]
-        ELSE /\ pub' = [pub EXCEPT ![p].doomed = doomed, ![p].at = "delete"] /\ UNCHANGED net
+         doomed == {k \in s3.objects : SweepOf(k) <= base.sweep} \ {s3.manifests[base.release][m].key : m \in Models}
+     IN /\ pub' = [pub EXCEPT ![p].doomed = doomed, ![p].at = IF On("PruneCommits") THEN "pruning" ELSE "delete"]
+        /\ IF On("PruneCommits")
+           THEN net' = net \cup {HeadPut(p, "pruning", After(base, base.release, {base.release}, base.sweep + 1), ETag(base))}
+           ELSE UNCHANGED net
   /\ UNCHANGED <<s3, pod, left, was>>
 
 SendDelete(p) ==
   /\ pub[p].at = "delete"
   /\ IF pub[p].doomed = {} THEN pub' = Goto(p, "ok") /\ UNCHANGED net
-     ELSE LET o == CHOOSE x \in pub[p].doomed : TRUE
-          IN /\ pub' = Set(p, "doomed", pub[p].doomed \ {o})
-             /\ net' = net \cup {[type |-> "delete", object |-> o, copies |-> Copies]}
+     ELSE LET k == CHOOSE x \in pub[p].doomed : TRUE
+          IN /\ pub' = Set(p, "doomed", pub[p].doomed \ {k})
+             /\ net' = net \cup {[type |-> "delete", key |-> k, copies |-> Copies]}
   /\ UNCHANGED <<s3, pod, left, was>>
 
-(* By version id.  Without versions: whatever is at the key.                *)
 ApplyDelete(message) ==
-  /\ message.type = "delete"
-  /\ LET k == Key(message.object)
-         gone == IF On("Versioning") THEN message.object ELSE s3.current[k]
-     IN s3' = [s3 EXCEPT !.objects = @ \ {gone}, !.current[k] = IF @ = gone THEN None ELSE @]
-  /\ \/ net' = net \ {message}
-     \/ message.copies > 1 /\ net' = (net \ {message}) \cup {[message EXCEPT !.copies = @ - 1]}
+  /\ message.type = "delete" /\ net' = Less(message)
+  /\ s3' = [s3 EXCEPT !.objects = @ \ {message.key}]
   /\ UNCHANGED <<pub, pod, left, was>>
 
 -------------------------------------------------------------------------------
@@ -416,12 +403,10 @@ Download(d) ==
   /\ LET r == Target(d)
          me == pod[d]
          keep == {r, me.serves} \cup (IF On("KeepHomeFiles") THEN {me.home} ELSE {})
-     IN /\ pod' = [pod EXCEPT ![d].disk = (@ \cap keep) \cup {r}]
-        /\ was' = [was EXCEPT !.wrong = @ \/ \E m \in Models :
-                     LET o == s3.manifests[r][m] IN BytesOf(Read(o)) # BytesOf(o)]
-  /\ UNCHANGED <<s3, net, pub, left>>
+     IN pod' = [pod EXCEPT ![d].disk = (@ \cap keep) \cup {r}]
+  /\ UNCHANGED <<s3, net, pub, left, was>>
 
-(* Bytes are missing, or are not the ones that the manifest names.          *)
+(* A file is missing.                                                       *)
 Missing(d) ==
   /\ Wants(d) /\ pod[d].s3 /\ pod[d].trial # None /\ Target(d) \notin pod[d].disk /\ ~Complete(Target(d))
   /\ pub' = Refused(pod[d].trial, "refused")
@@ -518,7 +503,7 @@ Lose(message) ==
 
 -------------------------------------------------------------------------------
 PublisherStep(p) ==
-  \/ Start(p) \/ Plan(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
+  \/ Start(p) \/ Plan(p) \/ Uploaded(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
   \/ \E d \in Pods : Ask(p, d) \/ Confirm(p, d) \/ Acknowledge(p, d) \/ End(p, d)
 GivesUp(p) == GiveUpUpload(p) \/ GiveUp(p) \/ GiveUpUnknown(p) \/ FinishPartly(p)
 PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d) \/ StartLoad(d) \/ EndLoad(d) \/ Unload(d)
@@ -544,7 +529,7 @@ View ==
                    /\ pub[m.by].at # m.kind
       kept(p) == LET me == pub[p] IN
         IF Lives(p) \/ me.at = "ok" THEN me
-        ELSE [me EXCEPT !.base = IF me.base = None THEN 0 ELSE me.base.generation, !.plan = None, !.uploads = None,
+        ELSE [me EXCEPT !.base = IF me.base = None THEN 0 ELSE me.base.generation, !.plan = None, !.upload = None,
                         !.asked = {}, !.served = {}, !.canary = FALSE, !.doomed = {}, !.why = IF @ = "busy" THEN @ ELSE None]
   IN <<s3, {m \in net : ~dead(m)}, [p \in Publishers |-> kept(p)], pod, left, was>>
 
@@ -552,11 +537,9 @@ View ==
 (* What holds in every state                                                *)
 
 TypeOK ==
-  /\ s3.objects \subseteq Objects /\ s3.head.release \in Releases
+  /\ s3.head.release \in Releases
   /\ \A d \in Pods : pod[d].serves \in Releases \cup {None} /\ pod[d].trial \in Publishers \cup {None}
 
-(* No pod loads bytes that the manifest does not name.                      *)
-RightBytes == ~was.wrong
 (* A pod that starts can download head.                                     *)
 HeadIsComplete == Complete(s3.head.release)
 (* What `releases' lists can be rolled back to.                             *)
@@ -564,9 +547,9 @@ RetainedIsComplete == \A r \in s3.head.retained : Complete(r)
 (* In the releases that are retained a version number names one thing.      *)
 NumbersAreStable ==
   \A r, t \in s3.head.retained : \A m \in Models :
-    LET o == s3.manifests[r][m]
-        q == s3.manifests[t][m]
-    IN Key(o) = Key(q) => BytesOf(o) = BytesOf(q)
+    LET f == s3.manifests[r][m]
+        g == s3.manifests[t][m]
+    IN f.number = g.number => BytesOf(f.key) = BytesOf(g.key)
 (* Exit 1: head never was and never will be at the release, ...             *)
 FailedMeansNot == \A p \in Publishers : pub[p].at = "failed" => p \notin was.head
 (* ... and no pod serves it or will serve it.                               *)
@@ -586,7 +569,7 @@ OneOfTwoGoesOn == ~(\A p \in Publishers : pub[p].why = "busy" /\ pub[p].at \in {
 (* A number is in conflict only if a release that was in service has it.    *)
 NumbersAreNotBurnt ==
   \A p \in Publishers : pub[p].why = "conflict" =>
-    \E r \in {"r0", "r1"} \cup was.head : \E m \in Models : NumberOf(s3.manifests[r][m]) = Number[p]
+    \E r \in {"r0", "r1"} \cup was.head : \E m \in Models : s3.manifests[r][m].number = Number[p]
 
 (* What holds in every step                                                 *)
 
@@ -620,5 +603,8 @@ NeverFenced == \A p \in Publishers : pub[p].why # "fenced"
 (* For a release that loads on no pod: the first refusal ends the publish.  *)
 OnlyTheCanaryIsAsked == \A p \in Publishers : \A d, e \in pub[p].asked : d = e
 NeverPartial == \A p \in Publishers : pub[p].at # "partial"
-NeverDeleted == Object(Changed, "r0") \in s3.objects
+NeverDeleted == First[Changed].key \in s3.objects
+NeverShared ==
+  ~\E r, t \in Publishers \cap s3.head.retained : r # t /\ s3.manifests[r][Changed].key = s3.manifests[t][Changed].key
+NeverNew == \A p, q \in s3.objects : BytesOf(p) = BytesOf(q) => SweepOf(p) = SweepOf(q)
 ===============================================================================

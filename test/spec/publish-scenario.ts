@@ -8,7 +8,7 @@ export interface Scenario {
   commands: Record<string, Command>;
   /** Version number that each publisher uploads under. Releases r0 and r1 have 0 and 1. */
   numbers?: Record<string, number>;
-  /** What each publisher uploads. Releases r0 and r1 have 0 and 1. */
+  /** What each publisher uploads. Releases r0 and r1 have 0 and 1, and a refused release has left 9. */
   bytes?: Record<string, number>;
   models?: string[];
   /** Models that each publisher changes. Default: all. */
@@ -30,7 +30,7 @@ export interface Scenario {
   knowsReady?: boolean;
   /** Agents get old heads, and loads end late. */
   slowPods?: boolean;
-  /** How often a request that replaces head.json or deletes an object may be applied. */
+  /** How often a request to S3 may be applied. */
   copies?: number;
   /** Guards that are removed. */
   without?: string[];

@@ -31,14 +31,23 @@ const BAD_EVERYWHERE = {
 };
 const TWO = { p1: 'publish', p2: 'publish' } as const;
 const PRUNE = { p1: 'publish', p2: 'prune' } as const;
-/** The bytes that p1 publishes are in the bucket already, and a prune may delete them. */
+/** The bytes that p1 publishes are those of the former release, which a prune may delete. */
 const REUSE = { commands: PRUNE, numbers: { p1: 0, p2: 3 }, bytes: { p1: 0, p2: 3 } } as const;
 const SAME_NUMBER = { commands: TWO, numbers: { p1: 2, p2: 2 }, lateUploads: true } as const;
+
+/** A refused release has left the bytes that p1 publishes. */
+const LEFT: Scenario = { commands: PRUNE, bytes: { p1: 9, p2: 3 }, pods: [] };
+/** A third publisher publishes what the first one, which may have failed, has uploaded. */
+const AGAIN: Scenario = {
+  commands: { p1: 'publish', p2: 'prune', p3: 'publish' },
+  bytes: { p1: 9, p2: 3, p3: 9 },
+  pods: [],
+};
 
 /** No pod can load the release that head.json names. */
 const NO_POD_SERVES = { commands: PUBLISH, up: [], bad: [['r1', 'a']] as [string, string][] };
 /** A pod starts during a prune. */
-const START = { commands: PRUNE, pods: ['a', 'b'], up: ['a'], giveUp: false };
+const START = { ...REUSE, pods: ['a', 'b'], up: ['a'], giveUp: false };
 /** S3 fails and stays away, and a pod restarts. */
 const RESTART = {
   commands: PUBLISH,
@@ -51,7 +60,6 @@ const RESTART = {
 
 const SAFE = [
   'TypeOK',
-  'RightBytes',
   'HeadIsComplete',
   'RetainedIsComplete',
   'NumbersAreStable',
@@ -70,6 +78,15 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long
   { title: 'rollback and prune', commands: { p1: 'rollback', p2: 'prune' }, stops: 1, crash: true, copies: 2 },
   { title: 'publish and rollback', commands: { p1: 'publish', p2: 'rollback' }, restarts: 1 },
   { title: 'a publish reuses bytes that a prune may delete', ...REUSE, stops: 1, crash: true, lateUploads: true },
+  { title: 'a refused release left the bytes of two publishers, and a prune', ...AGAIN, giveUp: false, copies: 2 },
+  {
+    title: 'a publish and two prunes, with late and doubled requests',
+    commands: { p1: 'publish', p2: 'prune', p3: 'prune' },
+    bytes: { p1: 0, p2: 3, p3: 4 },
+    pods: [],
+    lateUploads: true,
+    copies: 2,
+  },
   { title: 'the same version number', ...SAME_NUMBER, formulas: [...SAFE, 'NumbersAreNotBurnt'] },
   {
     title: 'a pod joins',
@@ -173,7 +190,6 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
   { without: ['AllPods'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH, pods: ['a', 'b'] },
   { without: ['BaseAtStart'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['BaseCheck'], violates: 'NoStepBack', commands: TWO, restarts: 1 },
-  { without: ['ByVersionId'], violates: 'HeadIsComplete', ...SAME_NUMBER },
   { without: ['Canary'], violates: 'OnlyTheCanaryIsAsked', ...BAD_EVERYWHERE },
   { without: ['CheckTrials'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH },
   { without: ['Conflict'], violates: 'NumbersAreStable', commands: PUBLISH, numbers: { p1: 1 }, bytes: { p1: 2 } },
@@ -187,15 +203,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
   { without: ['IfMatch'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['KeepHead', 'HomeFirst'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
   { without: ['KeepHomeFiles'], violates: 'TrialsEnd', kind: 'end', commands: PUBLISH, ...NO_S3 },
-  {
-    without: ['NameRetained'],
-    violates: 'HeadIsComplete',
-    commands: { p1: 'publish', p2: 'prune', p3: 'publish' },
-    numbers: { p1: 2, p2: 3, p3: 2 },
-    bytes: { p1: 2, p2: 3, p3: 2 },
-    pods: [],
-    lateUploads: true,
-  },
+  { without: ['NameRetained'], violates: 'HeadIsComplete', ...AGAIN },
   { without: ['NewerHead'], violates: 'NoStepBack', commands: TWO, slowPods: true },
   { without: ['NewId'], violates: 'OkMeansHead', commands: { p1: 'rollback', p2: 'rollback' } },
   { without: ['OneTrial'], violates: 'TrialsAreNotTaken', kind: 'step', commands: TWO },
@@ -206,8 +214,7 @@ const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[
   { without: ['RenewOnly'], violates: 'FailedMeansHome', commands: PUBLISH },
   { without: ['Reread'], violates: 'PodsStart', kind: 'end', ...START },
   { without: ['StateTag'], violates: 'FailedMeansHome', commands: PUBLISH },
-  { without: ['Versioning', 'Verify'], violates: 'RightBytes', ...SAME_NUMBER },
-  { without: ['Versioning'], violates: 'HeadIsComplete', ...REUSE },
+  { without: ['SweepInKey'], violates: 'HeadIsComplete', ...LEFT },
   { without: ['WaitForPods'], violates: 'CommitAfterATrial', kind: 'step', commands: PUBLISH, restarts: 1 },
 ];
 
@@ -219,6 +226,8 @@ const POSSIBLE: (Scenario & { title: string; formula: string })[] = [
   { title: 'a publish asks a pod that joins', formula: 'NeverAllOk', commands: PUBLISH, pods: ['a', 'b'], up: ['a'] },
   { title: 'a publish succeeds on a pod that cannot load head', formula: 'NeverAllOk', ...NO_POD_SERVES },
   { title: 'a prune deletes', formula: 'NeverDeleted', commands: PRUNE },
+  { title: 'two releases name one object', formula: 'NeverShared', ...AGAIN },
+  { title: 'a publisher writes bytes again that a prune deletes', formula: 'NeverNew', ...LEFT },
   { title: 'a commit is fenced', formula: 'NeverFenced', commands: PUBLISH },
   { title: 'a publish is incomplete', formula: 'NeverPartial', commands: PUBLISH },
 ];

@@ -26,7 +26,7 @@ export class MemoryBucket {
   list(prefix: string): ListedObject[] {
     return [...this.objects]
       .filter(([key]) => key.startsWith(prefix))
-      .map(([key, body]) => ({ key, bytes: body.byteLength, etag: getEtag(body), modified: new Date(0) }))
+      .map(([key, body]) => ({ key, bytes: body.byteLength, etag: getEtag(body) }))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
   }
 }
@@ -69,10 +69,10 @@ export class MemoryStore {
     return this.send(() => this.shared.list(prefix));
   }
 
-  async get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
+  async get(key: string): Promise<{ body: Buffer; etag: string } | undefined> {
     return this.send(() => {
       const body = this.shared.objects.get(key);
-      return body && { body, etag: getEtag(body), ageMs: 0 };
+      return body && { body, etag: getEtag(body) };
     });
   }
 

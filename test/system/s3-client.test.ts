@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../src/core/errors';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import {
@@ -25,8 +24,6 @@ const BIG = 2 * PART_BYTES + 7;
 describeOnEachS3('with', (start, name) => {
   let endpoint: string;
   let store: S3Store;
-  /** Settles when the object `age` is two seconds old. */
-  let aged: Promise<void>;
 
   const open = (options: Partial<StoreOptions> = {}): S3Store => {
     const opened = new S3Store({
@@ -47,8 +44,6 @@ describeOnEachS3('with', (start, name) => {
     store = open();
     await store.ensureBucket();
     await store.ensureBucket(); // A second call changes nothing.
-    await store.putBytes('age', Buffer.from('x'));
-    aged = sleep(2100);
   });
 
   test('writes, lists, reads and deletes objects', async () => {
@@ -108,13 +103,6 @@ describeOnEachS3('with', (start, name) => {
     expect(sorted(listed).map(({ key }) => key)).toEqual(keys);
     await store.delete(keys.map((key) => ({ key })));
     expect(await store.list('pages/')).toEqual([]);
-  });
-
-  test('takes the age of an object from the clock of the server', async () => {
-    await aged;
-    const age = (await store.get('age'))?.ageMs ?? NaN;
-    expect(age).toBeGreaterThanOrEqual(1000);
-    expect(age).toBeLessThan(120_000);
   });
 
   test('uploads a large file in parts, from disk and from memory', async () => {

@@ -44,10 +44,10 @@ export class SimulatedStore {
     return this.send('list', () => this.options.bucket.list(prefix));
   }
 
-  get(key: string): Promise<{ body: Buffer; etag: string; ageMs: number } | undefined> {
+  get(key: string): Promise<{ body: Buffer; etag: string } | undefined> {
     return this.send(`get ${this.describe(key)}`, () => {
       const body = this.options.bucket.objects.get(key);
-      return body && { body, etag: getEtag(body), ageMs: 0 };
+      return body && { body, etag: getEtag(body) };
     });
   }
 

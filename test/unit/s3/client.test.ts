@@ -52,7 +52,6 @@ describe('S3Store.list', () => {
     ['without IsTruncated', page(entry('m/a'))],
     ['without the token of the next page', page(`${entry('m/a')}<IsTruncated>true</IsTruncated>`)],
     ['with an empty token', page(`${entry('m/a')}${more('')}`)],
-    ['with fewer keys than its KeyCount', page(`<KeyCount>2</KeyCount>${entry('m/a')}${LAST}`)],
     ['with a key of another prefix', page(entry('n/a') + LAST)],
     ['with a size that is not a number', page(entry('m/a', '1x') + LAST)],
     ['without an ETag', page(entry('m/a').replace('<ETag>"e"</ETag>', '') + LAST)],
@@ -72,7 +71,7 @@ describe('S3Store.list', () => {
 
   test('rejects the same page again', async () => {
     const { store } = await storeWith(() => page(entry('m/a') + more('t')));
-    expect((await getError(store.list('m/'))).message).toMatch(/twice/);
+    expect((await getError(store.list('m/'))).message).toMatch(/no next page/);
   });
 });
 
@@ -400,9 +399,7 @@ describe('S3Store.stream', () => {
   test('reads a range', async () => {
     const { store, seen } = await storeWith(() => whole());
     expect(await read(store)).toEqual(content.subarray(100, 400));
-    expect(seen.map(({ url, headers }) => [url, headers.range])).toEqual([
-      ['/bucket/k', 'bytes=100-399'],
-    ]);
+    expect(seen.map(({ url, headers }) => [url, headers.range])).toEqual([['/bucket/k', 'bytes=100-399']]);
   });
 
   test('requests the rest if an answer is cut short', async () => {
@@ -515,11 +512,7 @@ describe('S3Store.stream', () => {
   });
 
   test.each<[text: string, reply: Reply, outcome: object]>([
-    [
-      'an object that does not exist',
-      failure('NoSuchKey', 404),
-      { message: 's3://bucket/k does not exist' },
-    ],
+    ['an object that does not exist', failure('NoSuchKey', 404), { message: 's3://bucket/k does not exist' }],
     ['an object that ends before the part', failure('InvalidRange', 416), { byteLength: 0 }],
     ['an object that ends within the part', { status: 206, body: content.subarray(100, 200) }, { byteLength: 100 }],
     ['a server that sends the whole object', { body: content }, { code: 'RangeIgnored' }],
@@ -528,14 +521,6 @@ describe('S3Store.stream', () => {
     expect(await read(store).catch((error: unknown) => error)).toMatchObject(outcome);
     expect(seen).toHaveLength(1);
   });
-});
-
-test('S3Store.get computes the age of an object from two dates of the server', async () => {
-  const headers = { date: 'Fri, 02 Jan 2026 10:00:30 GMT', 'last-modified': 'Fri, 02 Jan 2026 10:00:00 GMT' };
-  const { store } = await storeWith(() => ({ body: 'x', headers }));
-  expect((await store.get('k'))?.ageMs).toBe(30_000);
-  const undated = await storeWith(() => ({ body: 'x' }));
-  expect((await undated.store.get('k'))?.ageMs).toBe(0);
 });
 
 describe('the proxy', () => {
