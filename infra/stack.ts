@@ -36,14 +36,13 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
   const kubernetes = kubernetesProvider(cluster.access);
-  const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
+  const options = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
     {
       title: getTitle(settings, 'gpu'),
       pools: settings.gpuNodePools,
       drainSeconds: drainSeconds(options),
-      monitoring: monitoring?.serviceMonitor === true ? monitoring : undefined,
       region: settings.region,
       tags: settings.tags,
       ...cluster.nodes,
@@ -150,7 +149,7 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
       subnetIds: network.privateSubnetIds,
       systemNodes: settings.systemNodes,
       nodeTags: tags,
-      hasNodeGroups: gpuNodePools.some(({ mechanism }) => mechanism === 'managed-node-group'),
+      hasNodeGroups: gpuNodePools.some(({ nodes }) => nodes !== undefined),
       admins: settings.admins,
       viewers: settings.viewers,
       publicAccessCidrs: settings.publicAccessCidrs,
@@ -253,6 +252,6 @@ function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings
   return {
     nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
     tolerations: [...(triton.tolerations ?? []), ...taints],
-    sharedGpus: pools.some(({ timeSlices }) => timeSlices > 1),
+    sharedGpus: false,
   };
 }
