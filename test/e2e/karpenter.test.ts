@@ -28,12 +28,11 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
         gpuNodePools: [
           {
             name: 'gpu',
-            mechanism: 'karpenter',
             nodeClass: KWOK_NODE_CLASS,
             instanceTypes: ['g6.2xlarge', 'g6.xlarge'],
             capacityTypes: ['spot', 'on-demand'],
             maximumGpus: MAXIMUM_GPUS,
-            consolidateAfterMinutes: 0,
+            disruption: { consolidateAfter: '0s' },
           },
         ],
       },
