@@ -71,20 +71,35 @@ function clusterItems({ cluster }: Settings): CostItem[] {
 }
 
 /**
- * Replicas fill the pools in their order. Karpenter treats the preference of the replicas for different nodes as a
- * requirement until the pool is at its limit (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), so
- * it starts one node for each replica. Replicas that no pool has room for stay pending, and cost nothing.
+ * Nodes that Karpenter starts for replicas. It takes their preference for different zones for a requirement
+ * (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), and packs the replicas of one zone.
  */
-function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod, autoscaling, replicas } }: Settings): CostItem[] {
+function startedNodes(replicas: number, podsPerNode: number, zones: number): number {
+  const [each, more] = [Math.floor(replicas / zones), replicas % zones];
+  return more * Math.ceil((each + 1) / podsPerNode) + (zones - more) * Math.ceil(each / podsPerNode);
+}
+
+/** Zones of the nodes of a pool. Of an existing cluster they are unknown, and many zones mean many nodes. */
+function countZones({ cluster }: Settings, { zones }: GpuNodePoolSettings): number {
+  if (zones.length > 0) return zones.length;
+  if (cluster.kind === 'existing') return Infinity;
+  return cluster.network.kind === 'existing' ? cluster.network.privateSubnetIds.length : cluster.network.zones.length;
+}
+
+/** Replicas fill the pools in their order. Those that no pool has room for stay pending, and cost nothing. */
+function nodeItems(settings: Settings): CostItem[] {
+  const { gpusPerPod, autoscaling, replicas } = settings.triton;
   if (gpusPerPod === 0) return [];
   let waiting = autoscaling?.minReplicas ?? replicas;
-  return pools.flatMap((pool) => {
+  return settings.gpuNodePools.flatMap((pool) => {
     const [type] = getKnownTypes(pool.instanceTypes)
       .filter(({ gpus }) => gpus >= gpusPerPod)
       .sort((a, b) => a.usdPerHour - b.usdPerHour);
     if (type === undefined) return [];
-    const nodes = pool.nodes ?? Math.min(waiting, getMostNodes(pool, type));
-    waiting -= Math.min(waiting, nodes * Math.floor(type.gpus / gpusPerPod));
+    const podsPerNode = Math.floor(type.gpus / gpusPerPod);
+    const zones = Math.min(countZones(settings, pool), Math.max(1, waiting));
+    const nodes = pool.nodes ?? Math.min(startedNodes(waiting, podsPerNode, zones), getMostNodes(pool, type));
+    waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
   });
 }

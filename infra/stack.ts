@@ -6,6 +6,7 @@ import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
+import { getKnownTypes } from './gpu/gpu-instance-types';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
@@ -253,5 +254,8 @@ function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings
     nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
     tolerations: [...(triton.tolerations ?? []), ...taints],
     sharedGpus: false,
+    sharedNodes: pools.some(({ instanceTypes }) =>
+      getKnownTypes(instanceTypes).some(({ gpus }) => gpus >= 2 * triton.gpusPerPod),
+    ),
   };
 }

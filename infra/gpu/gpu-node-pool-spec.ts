@@ -50,9 +50,6 @@ function graceHours(drainSeconds = 0): number {
   return Math.min(hours, MOST_NODE_HOURS / 2);
 }
 
-/** How long Karpenter drains a node at most, as in a NodePool: `4h`. */
-export const nodeDrainTime = (drainSeconds?: number): string => `${graceHours(drainSeconds)}h`;
-
 /**
  * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
  * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
@@ -104,7 +101,7 @@ export function nodePoolSpec(
         ],
         taints: poolTaints(pool),
         expireAfter: `${Math.min(parseInt(expireAfter, 10), MOST_NODE_HOURS - grace)}h`,
-        terminationGracePeriod: nodeDrainTime(drainSeconds),
+        terminationGracePeriod: `${grace}h`,
       },
     },
     disruption: {
@@ -116,32 +113,5 @@ export function nodePoolSpec(
     },
     limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
     weight: weight === 0 ? undefined : weight,
-  };
-}
-
-/** Placement of the nodes of EKS Auto Mode. */
-export interface NodeClassPlacement<Text> {
-  roleName: Text;
-  subnetIds: Text[];
-  securityGroupId: Text;
-  /** Tags of the instances, their disks and network interfaces. */
-  tags: Readonly<Record<string, string>>;
-}
-
-/**
- * Spec of the eks.amazonaws.com/v1 NodeClass. Auto Mode itself uses the instance store of nodes that have more of it than
- * `size`, and pulls images in parallel on G and P types with an instance store:
- * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
- */
-export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlacement<Text>): object {
-  return {
-    role: place.roleName,
-    subnetSelectorTerms: place.subnetIds.map((id) => ({ id })),
-    securityGroupSelectorTerms: [{ id: place.securityGroupId }],
-    ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
-    networkPolicy: 'DefaultAllow',
-    tags: Object.keys(place.tags).length === 0 ? undefined : place.tags,
-    capacityReservationSelectorTerms:
-      pool.capacityReservationIds.length === 0 ? undefined : pool.capacityReservationIds.map((id) => ({ id })),
   };
 }

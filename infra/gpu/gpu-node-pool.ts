@@ -6,7 +6,6 @@ import {
   deleteTimeout,
   getVolume,
   IMAGE_DISK,
-  nodeClassSpec,
   nodePoolSpec,
   poolLabels,
   poolTaints,
@@ -101,19 +100,29 @@ export class GpuNodePool extends pulumi.ComponentResource {
     this.registerOutputs();
   }
 
+  /**
+   * The NodeClass of a pool of Auto Mode, which itself uses the instance store of nodes that have more of it than `size`,
+   * and pulls images in parallel on G and P types with an instance store:
+   * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
+   */
   private nodeClass(name: string, pool: GpuNodePoolSettings, place: NodePlacement, { drainSeconds }: GpuNodePoolArgs) {
+    const tags = poolTags(pool, place);
+    const reservations = pool.capacityReservationIds.map((id) => ({ id }));
     const nodeClass = new CustomResource(
       `${name}-class`,
       {
         apiVersion: 'eks.amazonaws.com/v1',
         kind: 'NodeClass',
         metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
-        spec: nodeClassSpec<pulumi.Input<string>>(pool, {
-          roleName: place.nodeRole.name,
-          subnetIds: getSubnets(pool, place),
-          securityGroupId: place.securityGroupId,
-          tags: poolTags(pool, place),
-        }),
+        spec: {
+          role: place.nodeRole.name,
+          subnetSelectorTerms: getSubnets(pool, place).map((id) => ({ id })),
+          securityGroupSelectorTerms: [{ id: place.securityGroupId }],
+          ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
+          networkPolicy: 'DefaultAllow',
+          tags: Object.keys(tags).length === 0 ? undefined : tags,
+          capacityReservationSelectorTerms: reservations.length === 0 ? undefined : reservations,
+        },
       },
       { parent: this, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
     );

@@ -67,13 +67,25 @@ test('estimateCost notes that spot prices are an assumption', () => {
   expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
 });
 
-test('estimateCost counts a node of the cheapest sufficient instance type for each replica, up to the limit', () => {
-  const pool = { ...POOL, instanceTypes: ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'], capacityTypes: ['on-demand'] };
-  const found = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 16 }], gpusPerPod: 2, replicas: 3 });
-  expect(items(found)['pool gpu']).toBe(`${(3 * 5.672 * 730).toFixed(2)} (3 x g5.12xlarge, on-demand)`);
-  const full = estimate({ gpuNodePools: [{ ...pool, maximumGpus: 8 }], gpusPerPod: 2, replicas: 4 });
-  expect(items(full)['pool gpu']).toBe(`${(2 * 5.672 * 730).toFixed(2)} (2 x g5.12xlarge, on-demand)`);
-});
+// Staging has three zones. Karpenter packs the replicas of a zone on nodes with GPUs for several.
+test.each<[gpusPerPod: number, replicas: number, pool: object, nodes: number]>([
+  [2, 3, {}, 3],
+  [2, 3, { maximumGpus: 8 }, 2],
+  [2, 6, {}, 3],
+  [1, 4, {}, 3],
+  [1, 13, {}, 4],
+  [1, 4, { zones: ['us-east-1a'] }, 1],
+  [1, 0, {}, 0],
+])(
+  'estimateCost: for GPUs per pod %i, %i replicas and %j, nodes of the cheapest type: %i',
+  (gpusPerPod, replicas, of, nodes) => {
+    const instanceTypes = ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'];
+    const pool = { ...POOL, instanceTypes, capacityTypes: ['on-demand'], maximumGpus: 64, ...of };
+    expect(items(estimate({ gpuNodePools: [pool], gpusPerPod, replicas }))['pool gpu']).toBe(
+      nodes === 0 ? undefined : `${(nodes * 5.672 * 730).toFixed(2)} (${nodes} x g5.12xlarge, on-demand)`,
+    );
+  },
+);
 
 test('estimateCost places replicas in the second pool when the first is full', () => {
   const pools = [
