@@ -371,7 +371,7 @@ export class Agent {
     // Before models are loaded, so that a missing object changes nothing.
     const golden = new Map(
       await Promise.all(
-        names.map(async (name) => [name, await readGoldenRequests(release.models[name]?.golden, store)] as const),
+        names.map(async (name) => [name, await readGoldenRequests(name, release.models[name]?.golden, store)] as const),
       ),
     );
     trial.phase = 'loading';

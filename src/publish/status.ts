@@ -109,7 +109,7 @@ type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 function goldenReader({ models }: Manifest, { store }: Bucket): ReadGolden {
   const read = new Map<string, Promise<GoldenRequest[]>>();
   return (model) => {
-    const reading = read.get(model) ?? readGoldenRequests(models[model]?.golden, store);
+    const reading = read.get(model) ?? readGoldenRequests(model, models[model]?.golden, store);
     read.set(model, reading);
     return reading;
   };

@@ -1,4 +1,5 @@
 import { forEachLimited } from '../core/concurrency';
+import { UserError } from '../core/errors';
 import { fileKey, type RepositoryLocation } from '../release/location';
 import type { ManifestModel, ReleasedFile } from '../release/manifest';
 import { PART_BYTES, PreconditionFailedError, type S3Store, type UploadOptions } from '../s3/store';
@@ -65,6 +66,7 @@ async function putNew(target: UploadTarget, path: string, file: DesiredFile): Pr
       return key;
     }
   } catch (error) {
+    if (error instanceof UserError) error.message = `${path}: ${error.message}`;
     if (!(error instanceof PreconditionFailedError)) throw error;
   }
   throw new PreconditionFailedError(`cannot write ${path}: s3://${store.bucket}/${key} has other bytes`, {

@@ -9,6 +9,7 @@ import type { ManifestModel } from './manifest';
  * @throws UserError if they are missing or are not the bytes that the release names
  */
 export async function readGoldenRequests(
+  model: string,
   golden: ManifestModel['golden'],
   store: Pick<S3Reader, 'bucket' | 'get'>,
 ): Promise<GoldenRequest[]> {
@@ -17,7 +18,7 @@ export async function readGoldenRequests(
   const found = await store.get(golden.key, golden);
   if (found !== undefined && checksumOfBytes(found.body) === golden.checksum) return decodeGolden(found.body, where);
   throw new UserError(
-    `cannot read the golden requests of the release: ${where} ${found === undefined ? 'is missing' : 'has other bytes than the release names'}`,
+    `cannot read the golden requests of ${model}: ${where} ${found === undefined ? 'is missing' : 'has other bytes than the release names'}`,
     { hint: 'publish the model again, or skip the verification of answers with --no-ask' },
   );
 }

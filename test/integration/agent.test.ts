@@ -277,7 +277,7 @@ describe('bytes that are not those of the manifest', () => {
       'does not have the bytes of the release',
     ],
     ['another size', (file) => ({ ...file, bytes: file.bytes + 5 }), 'does not have the bytes of the release'],
-    ['a version that is gone', (file) => ({ ...file, versionId: '0'.repeat(32) }), 'does not exist'],
+    ['a file that is gone', (file) => ({ ...file, key: `${file.key}1` }), 'does not exist'],
   ])('%s', async (_, change, reason) => {
     const release = await releases.write({ a: model({ 5: 'A5' }) }, change);
     await agent.try(release);

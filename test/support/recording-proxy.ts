@@ -18,8 +18,6 @@ export interface RecordingProxyOptions {
   onRequest?: (request: RecordedRequest) => unknown;
   /** Awaited after the server has answered and before the client gets the answer. */
   onAnswer?: (request: RecordedRequest) => unknown;
-  /** Added to the Date of every answer: the server's clock as the client sees it, in ms. */
-  clockOffsetMs?: number;
 }
 
 export interface RecordingProxy extends Proxy {
@@ -44,10 +42,6 @@ export async function startRecordingProxy(target: string, always: RecordingProxy
     const { status, headers, body } = await passOn(incoming, method === 'POST' ? keep : undefined);
     request.status = status;
     await options.onAnswer?.(request);
-    const { clockOffsetMs } = options;
-    if (clockOffsetMs !== undefined && typeof headers['date'] === 'string') {
-      headers['date'] = new Date(Date.parse(headers['date']) + clockOffsetMs).toUTCString();
-    }
     reply.writeHead(status, headers).end(body);
   };
 

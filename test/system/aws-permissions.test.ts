@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { policyDocument, type PolicyStatement } from '../../infra/iam/policy-document';
 import { prunerStatements, publisherStatements } from '../../infra/iam/repository-policies';
 import { pruneReleases } from '../../src/commands/prune-command';
-import { releasesPrefix } from '../../src/release/location';
+import { filesPrefix, releasesPrefix } from '../../src/release/location';
 import { promote } from '../../src/publish/promote';
 import { rollBack } from '../../src/publish/rollback';
 import { repositoryStatus } from '../../src/publish/status';
@@ -121,14 +121,13 @@ test('a publisher needs exactly the listed permissions, which its role has, and 
   expect(refused(policies.publisher).filter((call) => !ofSource.test(call))).toEqual([]);
   expect(refused(policies.pruner).filter((call) => !ofSource.test(call))).toEqual([]);
 
-  // Two days and some releases later.
-  tap.set({ clockOffsetMs: 2 * 24 * 3600 * 1000 });
   tap.requests.length = 0;
-  await direct.putBytes(`${LOCATION.prefix}/small/9/model.pt`, Buffer.from('in no release'));
+  const orphan = `${filesPrefix(LOCATION)}${'0'.repeat(43)}.0`;
+  await direct.putBytes(orphan, Buffer.from('in no release'));
   const flags = { yes: true, 'dry-run': false, json: false };
   const target = { ...{ name: 'test', flags: {}, location: LOCATION, store, replicas }, commitStore: store, close };
   await pruneReleases(flags, target);
-  expect(refused(policies.publisher)).toEqual([`s3:DeleteObject ${place.bucketArn}/models/small/9/model.pt`]);
+  expect(refused(policies.publisher)).toEqual([`s3:DeleteObject ${place.bucketArn}/${orphan}`]);
   expect(refused(policies.pruner)).toEqual([]);
 });
 

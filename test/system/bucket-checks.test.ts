@@ -9,7 +9,6 @@ afterAll(() => scratch.clean());
 
 /** Checks that only AWS can do, or that would take long. */
 const SKIPPED = {
-  'a deleted version can be read and deleted': 'the bucket has no versioning',
   'an object is encrypted with the KMS key': 'no --kms-key',
   'a request to another region finds the bucket': 'only AWS has other regions',
   'writes succeed although S3 limits their rate': 'no --throttle',

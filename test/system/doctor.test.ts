@@ -165,12 +165,7 @@ async function createNetwork(createIt = createRoutedVpc, size = 24): Promise<Set
   return { settings: { availabilityZones: [], vpcId, privateSubnetIds } };
 }
 
-async function createBucket(versioning?: 'Enabled'): Promise<void> {
-  await askMoto(moto, 's3', `/${BUCKET}`, {}, '', 'PUT');
-  if (versioning === undefined) return;
-  const body = `<VersioningConfiguration><Status>${versioning}</Status></VersioningConfiguration>`;
-  await askMoto(moto, 's3', `/${BUCKET}?versioning`, {}, body, 'PUT');
-}
+const createBucket = () => askMoto(moto, 's3', `/${BUCKET}`, {}, '', 'PUT');
 
 interface State extends Settings {
   name: string;
@@ -388,13 +383,6 @@ const STATES: State[] = [
     says: [/acme-models does not exist/, /aws s3 mb s3:\/\/acme-models --region us-east-1/],
   },
   {
-    name: 'a bucket without versioning',
-    settings: { bucketName: BUCKET },
-    make: () => createBucket(),
-    finds: ['error bucket'],
-    says: [/aws s3api put-bucket-versioning --bucket acme-models .* --region us-east-1/],
-  },
-  {
     name: 'a bucket in another region',
     settings: { bucketName: BUCKET },
     env: () => ({ AWS_ENDPOINT_URL_S3: internet.url }),
@@ -447,7 +435,7 @@ describe('the rights of the doctor', () => {
     const answer = await askIam({ Action: 'CreateAccessKey' });
     const find = (name: string): string => new RegExp(`<${name}>(.*)</${name}>`).exec(answer)?.[1] ?? '';
     keys = { AWS_ACCESS_KEY_ID: find('AccessKeyId'), AWS_SECRET_ACCESS_KEY: find('SecretAccessKey') };
-    await createBucket('Enabled');
+    await createBucket();
     withBucket = { settings: { bucketName: BUCKET } };
     withNetwork = await createNetwork();
   });

@@ -73,7 +73,7 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
       writeFileSync(join(repository, 'a', '2', 'weights.bin'), randomBytes(bytes));
       const { code, stderr } = await publish(place);
       expect(stderr).toMatch(
-        /\nerror: cannot write .*a\/2\/weights\.bin .*\(HTTP 507\).*\n {2}-> .*no space left: free some/,
+        /\nerror: a\/2\/weights\.bin: cannot write .*\(HTTP 507\).*\n {2}-> .*no space left: free some/,
       );
       expect(stderr.match(/^error: /gm)).toHaveLength(1);
       expect(stderr).not.toMatch(/\n\s+at /);

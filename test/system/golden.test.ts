@@ -92,7 +92,7 @@ test('publish, status, rollback and promote send the golden requests of a releas
     ['through', 'golden'],
   ]);
   const stored = release?.models['adds']?.golden;
-  expect(stored?.key).toMatch(/^models\.releases\/kept\//);
+  expect(stored?.key).toMatch(/^models\.releases\/files\//);
   expect((await store.list('models/')).filter(({ key }) => key.includes('golden'))).toEqual([]);
   expect(await command('status', '--ask')).toMatchObject({
     code: 0,
