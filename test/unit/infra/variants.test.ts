@@ -167,6 +167,15 @@ test('Karpenter fills pools in the order of the stack file', async () => {
   ]);
 });
 
+test.each([
+  ['prefer different nodes', 'g5.xlarge', true],
+  ['share nodes with GPUs for several', 'g5.12xlarge', false],
+])('the replicas %s', async (_, type, isSpread) => {
+  const made = await variant({ gpuNodePools: [{ name: 'a10g', instanceTypes: [type] }] });
+  const { spec } = made.only('kubernetes:apps/v1:Deployment').inputs as { spec: { template: { spec: object } } };
+  expect('affinity' in spec.template.spec).toBe(isSpread);
+});
+
 test('a disruption block replaces the defaults of the NodePool', async () => {
   const disruption = {
     consolidateAfter: 'Never',
