@@ -1,22 +1,19 @@
-import { getFacts } from './gpu/gpu-instance-types';
-import { schedulableGpus } from './settings/gpu-node-pools';
+import { findFacts, type GpuInstanceFacts } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
-/** Fewest and most nodes of a pool, if all of them have the given instance type. */
-export function getNodes(pool: GpuNodePoolSettings, type: string): { fewest: number; most: number } {
-  if (pool.mechanism === 'managed-node-group') {
-    // One group for spot and one for on-demand, each of this size.
-    const groups = pool.capacityTypes.length;
-    return { fewest: pool.minimumNodes * groups, most: pool.maximumNodes * groups };
-  }
-  return { fewest: 0, most: Math.floor(pool.maximumGpus / getFacts(pool, type).gpus) };
-}
+/** The most nodes of a pool, if all of them have an instance type with these GPUs. */
+export const getMostNodes = ({ nodes, maximumGpus }: GpuNodePoolSettings, { gpus }: GpuInstanceFacts): number =>
+  nodes ?? Math.floor(maximumGpus / gpus);
 
-/** The most replicas that a pool can hold at its limit, whichever of its instance types it uses. */
+/**
+ * The most replicas that a pool can hold at its limit, whichever of its instance types it uses. An unknown type may
+ * have room for all.
+ */
 function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
-  const counts = pool.instanceTypes.map(
-    (type) => getNodes(pool, type).most * Math.floor(schedulableGpus(pool, type) / gpusPerPod),
-  );
+  const counts = pool.instanceTypes.map((type) => {
+    const facts = findFacts(type);
+    return facts === undefined ? Infinity : getMostNodes(pool, facts) * Math.floor(facts.gpus / gpusPerPod);
+  });
   return Math.max(0, ...counts);
 }
 
@@ -32,9 +29,6 @@ export function capacityWarning({ gpuNodePools: pools, triton }: Settings): stri
   const [key, asked] =
     autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
   if (asked <= room) return undefined;
-  const limits = [...new Set(pools.map(({ mechanism }) => getLimit(mechanism)))].join(' and ');
+  const limits = [...new Set(pools.map(({ nodes }) => (nodes === undefined ? 'maximumGpus' : 'nodes')))].join(' and ');
   return `${key} is ${asked}, but the GPU node pools have room for ${room} at most (${limits}), so the other replicas would stay pending. Raise ${limits}, or lower ${key}`;
 }
-
-const getLimit = (mechanism: GpuNodePoolSettings['mechanism']): string =>
-  mechanism === 'managed-node-group' ? 'maximumNodes' : 'maximumGpus';

@@ -1,7 +1,7 @@
-import { capacityWarning, getNodes } from './capacity';
-import { getFacts } from './gpu/gpu-instance-types';
-import { getVolumeGiB, IMAGE_DISK, usesInstanceStore } from './gpu/node-storage';
-import { schedulableGpus } from './settings/gpu-node-pools';
+import { capacityWarning, getMostNodes } from './capacity';
+import { findFacts, getKnownTypes, type GpuInstanceFacts } from './gpu/gpu-instance-types';
+import { getVolume, IMAGE_DISK } from './gpu/gpu-node-pool-spec';
+import { isAutoMode } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** One row of an estimate. */
@@ -71,51 +71,59 @@ function clusterItems({ cluster }: Settings): CostItem[] {
 }
 
 /**
- * Replicas fill the pools in their order. Karpenter treats the preference of the replicas for different nodes as a
- * requirement until the pool is at its limit (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), so
- * it starts one node for each replica. Replicas that no pool has room for stay pending, and cost nothing.
+ * Nodes that Karpenter starts for replicas. It takes their preference for different zones for a requirement
+ * (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28), and packs the replicas of one zone.
  */
-function nodeItems({ gpuNodePools: pools, triton: { gpusPerPod, autoscaling, replicas } }: Settings): CostItem[] {
+function startedNodes(replicas: number, podsPerNode: number, zones: number): number {
+  const [each, more] = [Math.floor(replicas / zones), replicas % zones];
+  return more * Math.ceil((each + 1) / podsPerNode) + (zones - more) * Math.ceil(each / podsPerNode);
+}
+
+/** Zones of the nodes of a pool. Of an existing cluster they are unknown, and many zones mean many nodes. */
+function countZones({ cluster }: Settings, { zones }: GpuNodePoolSettings): number {
+  if (zones.length > 0) return zones.length;
+  if (cluster.kind === 'existing') return Infinity;
+  return cluster.network.kind === 'existing' ? cluster.network.privateSubnetIds.length : cluster.network.zones.length;
+}
+
+/** Replicas fill the pools in their order. Those that no pool has room for stay pending, and cost nothing. */
+function nodeItems(settings: Settings): CostItem[] {
+  const { gpusPerPod, autoscaling, replicas } = settings.triton;
   if (gpusPerPod === 0) return [];
   let waiting = autoscaling?.minReplicas ?? replicas;
-  return pools.flatMap(getGroups).flatMap((pool) => {
-    const price = (type: string): number => getFacts(pool, type).usdPerHour;
-    const [type] = pool.instanceTypes
-      .filter((one) => schedulableGpus(pool, one) >= gpusPerPod)
-      .sort((a, b) => price(a) - price(b));
+  return settings.gpuNodePools.flatMap((pool) => {
+    const [type] = getKnownTypes(pool.instanceTypes)
+      .filter(({ gpus }) => gpus >= gpusPerPod)
+      .sort((a, b) => a.usdPerHour - b.usdPerHour);
     if (type === undefined) return [];
-    const podsPerNode = Math.floor(schedulableGpus(pool, type) / gpusPerPod);
-    const started = pool.mechanism === 'managed-node-group' ? Math.ceil(waiting / podsPerNode) : waiting;
-    const { fewest, most } = getNodes(pool, type);
-    const nodes = Math.min(Math.max(started, fewest), most);
+    const podsPerNode = Math.floor(type.gpus / gpusPerPod);
+    const zones = Math.min(countZones(settings, pool), Math.max(1, waiting));
+    const nodes = pool.nodes ?? Math.min(startedNodes(waiting, podsPerNode, zones), getMostNodes(pool, type));
     waiting -= Math.min(waiting, nodes * podsPerNode);
     return nodes === 0 ? [] : poolItems(pool, type, nodes);
   });
 }
 
-/** A managed pool has a group of nodes for each capacity type, with its own price. */
-function getGroups(pool: GpuNodePoolSettings): GpuNodePoolSettings[] {
-  const { name, mechanism, capacityTypes } = pool;
-  if (mechanism !== 'managed-node-group' || capacityTypes.length < 2) return [pool];
-  return capacityTypes.map((one) => ({ ...pool, name: `${name} (${one})`, capacityTypes: [one] }));
-}
-
 /** Items of a pool at its limit, with its most expensive instance type and no spot instances. */
 function fullPool(pool: GpuNodePoolSettings): CostItem[] {
   const onDemand: GpuNodePoolSettings = { ...pool, capacityTypes: ['on-demand'] };
-  const estimates = pool.instanceTypes.map((type) => poolItems(onDemand, type, getNodes(pool, type).most));
+  const estimates = getKnownTypes(pool.instanceTypes).map((type) =>
+    poolItems(onDemand, type, getMostNodes(pool, type)),
+  );
   return estimates.sort((a, b) => total(b) - total(a))[0] ?? [];
 }
 
-function poolItems(pool: GpuNodePoolSettings, type: string, nodes: number): CostItem[] {
-  const onDemand = nodes * getFacts(pool, type).usdPerHour;
+function poolItems(
+  pool: GpuNodePoolSettings,
+  { type, usdPerHour }: GpuInstanceFacts & { type: string },
+  nodes: number,
+): CostItem[] {
+  const onDemand = nodes * usdPerHour;
   const isSpot = pool.capacityTypes.includes('spot');
   const count = `${nodes} x ${type}`;
   const kind = isSpot ? `spot at ${percent(SPOT_SHARE)} of the on-demand price` : 'on-demand';
-  const fee = pool.mechanism === 'auto-mode' ? autoModeFee(type) : 0;
-  const GiB = getVolumeGiB(pool, type);
-  // The volumes of Auto Mode always have the throughput for images.
-  const isFast = pool.mechanism === 'auto-mode' || usesInstanceStore(pool, type) === false;
+  const fee = isAutoMode(pool) ? autoModeFee(type) : 0;
+  const { GiB, isFast } = getVolume(pool, type);
   const speed = isFast ? (IMAGE_DISK.throughput - 125) * USD.diskThroughputMonth : 0;
   return [
     hourly(`pool ${pool.name}`, `${count}, ${kind}`, onDemand * (isSpot ? SPOT_SHARE : 1)),
@@ -131,10 +139,14 @@ function poolItems(pool: GpuNodePoolSettings, type: string, nodes: number): Cost
 /** Costs that are not included, and assumptions. */
 function notes(settings: Settings): string[] {
   const spot = settings.gpuNodePools.filter(({ capacityTypes }) => capacityTypes.includes('spot'));
+  const unknown = settings.gpuNodePools.flatMap(({ instanceTypes }) =>
+    instanceTypes.filter((type) => findFacts(type) === undefined),
+  );
   const assumed = `Assumption: spot instances cost ${percent(SPOT_SHARE)} of the on-demand price, and these pools use spot instances only: ${spot.map(({ name }) => name).join(', ')}. AWS changes the price, and may have no spot instances.`;
   return [
     ...[capacityWarning(settings) ?? []].flat().map((warning) => `Warning: ${warning}.`),
     ...(spot.length === 0 ? [] : [assumed]),
+    ...(unknown.length === 0 ? [] : [`Not included: ${unknown.join(', ')}, whose prices this package does not know.`]),
     'Not included: traffic (0.40 dollars for each pull of the image through a NAT gateway), requests to S3 and KMS, logs, load balancers, existing clusters, nodes for pods other than Triton, taxes and discounts.',
     ...(settings.region === PRICES_REGION ? [] : [`Most prices in ${settings.region} are higher.`]),
   ];

@@ -10,7 +10,7 @@ import {
   type ServerMemory,
 } from '../src/model';
 import { defined } from './defined';
-import { getFacts, getGpuMemory } from './gpu/gpu-instance-types';
+import { getGpuMemory, getKnownTypes } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { DEFAULTS, modelDiskBytes } from './triton/limits';
 
@@ -62,14 +62,9 @@ function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
 
 /** Checks the smallest GPU of a pool, because any replica may get it. */
 function gpuWarning(pool: GpuNodePoolSettings, memory: ServerMemory): string | undefined {
-  const { name, mechanism, instanceTypes, timeSlices } = pool;
-  const slices = mechanism === 'managed-node-group' ? timeSlices : 1;
-  const [type] = [...instanceTypes].sort((a, b) => getGpuMemory(pool, a) - getGpuMemory(pool, b));
-  if (type === undefined) return undefined;
-  const { gpu } = getFacts(pool, type);
-  const share = slices === 1 ? '' : ` for each of ${slices} replicas (timeSlices)`;
-  const fault = gpuMemoryFault(memory, `${type} (${gpu}) of pool ${name}`, getGpuMemory(pool, type) / slices);
+  const [facts] = getKnownTypes(pool.instanceTypes).sort((a, b) => getGpuMemory(a) - getGpuMemory(b));
+  if (facts === undefined) return undefined;
+  const fault = gpuMemoryFault(memory, `${facts.type} (${facts.gpu}) of pool ${pool.name}`, getGpuMemory(facts));
   if (fault === undefined) return undefined;
-  const fewer = slices === 1 ? '' : 'lower timeSlices, ';
-  return `${fault}${share}: ${fewer}set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models`;
+  return `${fault}: set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models`;
 }

@@ -6,6 +6,7 @@ import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
+import { getKnownTypes } from './gpu/gpu-instance-types';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
@@ -36,14 +37,13 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
   const kubernetes = kubernetesProvider(cluster.access);
-  const { monitoring, ...options } = completeOptions(COMPONENT_NAME, settings.triton);
+  const options = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
     {
       title: getTitle(settings, 'gpu'),
       pools: settings.gpuNodePools,
       drainSeconds: drainSeconds(options),
-      monitoring: monitoring?.serviceMonitor === true ? monitoring : undefined,
       region: settings.region,
       tags: settings.tags,
       ...cluster.nodes,
@@ -150,7 +150,7 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
       subnetIds: network.privateSubnetIds,
       systemNodes: settings.systemNodes,
       nodeTags: tags,
-      hasNodeGroups: gpuNodePools.some(({ mechanism }) => mechanism === 'managed-node-group'),
+      hasNodeGroups: gpuNodePools.some(({ nodes }) => nodes !== undefined),
       admins: settings.admins,
       viewers: settings.viewers,
       publicAccessCidrs: settings.publicAccessCidrs,
@@ -253,6 +253,9 @@ function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings
   return {
     nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
     tolerations: [...(triton.tolerations ?? []), ...taints],
-    sharedGpus: pools.some(({ timeSlices }) => timeSlices > 1),
+    sharedGpus: false,
+    sharedNodes: pools.some(({ instanceTypes }) =>
+      getKnownTypes(instanceTypes).some(({ gpus }) => gpus >= 2 * triton.gpusPerPod),
+    ),
   };
 }

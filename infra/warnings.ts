@@ -1,7 +1,7 @@
+import { didYouMean } from '../src/core/nearest';
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
-import { CAPABILITY_FIX, DRIVER_FIX, findOldDriver, findOldGpus } from './gpu/cuda';
-import { findSlowStorage, STORAGE_FIX } from './gpu/node-storage';
+import { findFacts, GPU_INSTANCE_TYPE_NAMES } from './gpu/gpu-instance-types';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
@@ -21,8 +21,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
     ...spotWarning(settings),
-    ...gpuNodePools.flatMap(storageWarning),
-    ...driverWarnings(settings),
+    ...gpuNodePools.flatMap(unknownTypes),
     ...publisherWarnings(settings),
   ];
   if (cluster.kind === 'existing') return always;
@@ -42,13 +41,6 @@ export function getWarnings(settings: Settings, today: Date): string[] {
           'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only. A "pulumi up" from elsewhere fails, the first one after it created the cluster. If you run pulumi elsewhere, set your addresses: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
       : []),
-    ...gpuNodePools
-      .filter(({ mechanism, minimumNodes, maximumNodes }) => {
-        return mechanism === 'managed-node-group' && minimumNodes < maximumNodes;
-      })
-      .map(({ name, minimumNodes, maximumNodes }) => {
-        return `pool ${name} starts with minimumNodes (${minimumNodes}), and this stack has no autoscaler that adds nodes up to maximumNodes (${maximumNodes}): set both to the number of nodes that you need, or install an autoscaler. A raised minimumNodes alone is rejected by AWS while the group has fewer nodes`;
-      }),
   ];
 }
 
@@ -72,27 +64,21 @@ function publisherWarnings({ publisher }: Settings): string[] {
   ];
 }
 
-function storageWarning(pool: GpuNodePoolSettings): string[] {
-  const found = findSlowStorage(pool);
-  return found === undefined ? [] : [`${found}: ${STORAGE_FIX}`];
+function unknownTypes({ name, instanceTypes }: GpuNodePoolSettings): string[] {
+  return instanceTypes
+    .filter((type) => findFacts(type) === undefined)
+    .map((type) => {
+      const hint = didYouMean(type, GPU_INSTANCE_TYPE_NAMES);
+      return `pool ${name}: this package does not know ${type}, so it checks neither whether a replica fits, nor quota and price${hint === undefined ? '' : `: ${hint}`}`;
+    });
 }
 
 /** Whether the pool keeps nodes if AWS takes back all spot instances. */
-const hasFloor = ({ mechanism, capacityTypes }: GpuNodePoolSettings): boolean =>
-  mechanism === 'managed-node-group' ? capacityTypes.includes('on-demand') : !capacityTypes.includes('spot');
+const hasFloor = ({ capacityTypes }: GpuNodePoolSettings): boolean => !capacityTypes.includes('spot');
 
 /** The time that a replica may need on a new node. */
 const newNodeMinutes = ({ triton }: Settings): number =>
   Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
-
-function driverWarnings({ triton, gpuNodePools }: Settings): string[] {
-  if (triton.gpusPerPod === 0) return [];
-  const { image } = completeOptions(COMPONENT_NAME, triton);
-  return [
-    ...gpuNodePools.flatMap((pool) => findOldDriver(pool, image) ?? []).map((found) => `${found}: ${DRIVER_FIX}`),
-    ...gpuNodePools.flatMap((pool) => findOldGpus(pool, image)).map((found) => `${found}: ${CAPABILITY_FIX}`),
-  ];
-}
 
 /** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
 function spotWarning(settings: Settings): string[] {
@@ -108,9 +94,7 @@ export function getSpotNotes(settings: Settings): string[] {
   const { triton, gpuNodePools: pools } = settings;
   if (triton.gpusPerPod === 0 || !pools.some(({ capacityTypes }) => capacityTypes.includes('spot'))) return [];
   const most = triton.autoscaling?.maxReplicas ?? triton.replicas;
-  const floor = pools
-    .filter(hasFloor)
-    .map((pool) => ({ ...pool, capacityTypes: pool.capacityTypes.filter((type) => type !== 'spot') }));
+  const floor = pools.filter(hasFloor);
   const left = Math.min(most, replicaRoom(floor, triton.gpusPerPod));
   if (left === most) return [];
   const where = left === 0 ? '' : ` (${floor.map(({ name }) => name).join(', ')})`;

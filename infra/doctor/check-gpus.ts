@@ -1,6 +1,5 @@
-import { getNodes } from '../capacity';
-import { getFacts } from '../gpu/gpu-instance-types';
-import { schedulableGpus } from '../settings/gpu-node-pools';
+import { getMostNodes } from '../capacity';
+import { findFacts } from '../gpu/gpu-instance-types';
 import type { GpuNodePoolSettings } from '../settings/types';
 import type { Quota } from './aws';
 import { getNodeZones, requestIncrease } from './check-network';
@@ -72,11 +71,18 @@ export const quotasCheck: Check = {
     const uses = pools.flatMap((pool) =>
       pool.capacityTypes.flatMap((capacity) =>
         pool.instanceTypes.map((type) => {
-          const { vcpus } = getFacts(pool, type);
-          const ofNode = gpusPerPod === 0 ? 0 : Math.floor(schedulableGpus(pool, type) / gpusPerPod);
-          // Each capacity type of a managed node group has a group of its own.
-          const most = getNodes({ ...pool, capacityTypes: [capacity] }, type).most * vcpus;
-          return { pool, quota: getQuota(type, capacity), vcpus, replicas: ofNode, most };
+          const facts = findFacts(type);
+          if (facts === undefined) return { pool, type, quota: undefined, vcpus: 0, replicas: 0, most: 0 };
+          const { gpus, vcpus } = facts;
+          const replicas = gpusPerPod === 0 ? 0 : Math.floor(gpus / gpusPerPod);
+          return {
+            pool,
+            type,
+            quota: getQuota(type, capacity),
+            vcpus,
+            replicas,
+            most: getMostNodes(pool, facts) * vcpus,
+          };
         }),
       ),
     );
@@ -91,7 +97,9 @@ export const quotasCheck: Check = {
         return { quota, granted, room, most: sum(ofPools) };
       }),
     );
-    const unknown = new Set(uses.filter(({ quota }) => quota === undefined).map(({ pool }) => pool.name));
+    const unknown = new Set(
+      uses.filter(({ quota }) => quota === undefined).map(({ pool, type }) => `pool ${pool.name}: ${type}`),
+    );
     const needed = gpusPerPod === 0 ? 0 : (autoscaling?.minReplicas ?? replicas);
     const room = sum(demands.map((demand) => demand.room));
     const findings = demands.map(({ quota, granted, most }) => {
@@ -105,9 +113,7 @@ export const quotasCheck: Check = {
     const fix = 'compare it yourself: aws service-quotas list-service-quotas --service-code ec2';
     return [
       ...findings,
-      ...[...unknown].map((name) =>
-        warning(`pool ${name}: the doctor does not know the quota of its spot instances`, fix),
-      ),
+      ...[...unknown].map((which) => warning(`${which}: the doctor does not know its quota, or its vCPUs`, fix)),
     ];
   },
 };

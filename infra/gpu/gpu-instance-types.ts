@@ -1,6 +1,3 @@
-import type { Values } from '../settings/fields';
-import type { INSTANCE_TYPE_FIELDS } from '../settings/instance-type-fields';
-
 /** Properties of a GPU. */
 interface GpuFacts {
   /** CUDA compute capability. A TensorRT plan runs only on the compute capability that it was built for. */
@@ -23,11 +20,9 @@ const GPUS = {
 
 type GpuModel = keyof typeof GPUS;
 
-export const isKnownGpu = (gpu: string): gpu is GpuModel => Object.hasOwn(GPUS, gpu);
-
 /** Properties of an EC2 instance type with GPUs. */
 export interface GpuInstanceFacts {
-  gpu: string;
+  gpu: GpuModel;
   gpus: number;
   vcpus: number;
   memoryGiB: number;
@@ -52,7 +47,7 @@ const facts = (
 ): GpuInstanceFacts => ({ gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB, usdPerHour });
 
 /**
- * The x86-64 instance types that pools may use: GPU, number of GPUs, vCPUs, GiB of memory, cores for pods, MiB of memory
+ * The x86-64 instance types whose facts this package knows: GPU, number of GPUs, vCPUs, GiB of memory, cores for pods, MiB of memory
  * for pods, GB of local NVMe storage, price (infra/cost.ts). The three numbers before the price are from
  * https://github.com/aws/karpenter-provider-aws/blob/1d927085dd81/website/content/en/preview/reference/instance-types.md
  * (2026-08-21), which lists what DescribeInstanceTypes of EC2 returns.
@@ -100,81 +95,27 @@ export type GpuInstanceType = keyof typeof GPU_INSTANCE_TYPES;
 
 export const GPU_INSTANCE_TYPE_NAMES = Object.keys(GPU_INSTANCE_TYPES) as GpuInstanceType[];
 
-/** Facts of a type that the table lacks, as the stack file gives them in `instanceTypeFacts`. */
-export type GivenFacts = Values<typeof INSTANCE_TYPE_FIELDS>;
-
-/** A pool, as far as it has facts of its instance types. */
-export interface PoolOfTypes {
-  instanceTypeFacts?: readonly GivenFacts[] | undefined;
-}
-
-const isInTable = (type: string): type is GpuInstanceType => Object.hasOwn(GPU_INSTANCE_TYPES, type);
-
-/** The facts that the stack file gives; undefined for a type of the table. */
-export const findGiven = ({ instanceTypeFacts }: PoolOfTypes, type: string): GivenFacts | undefined =>
-  instanceTypeFacts?.find(({ name }) => name === type);
-
-/**
- * Cores that the kubelet reserves: 6% of the first, 1% of the second, 0.5% of the next two, 0.25% of the others
- * (https://github.com/aws/karpenter-provider-aws/blob/1d927085dd81/pkg/providers/instancetype/types.go, 2026-08-21), which
- * gives the numbers of the table.
- */
-const reservedCores = (vcpus: number): number => 0.06 + 0.01 + 0.005 * 2 + 0.0025 * Math.max(0, vcpus - 4);
-
 /**
  * Share of the memory that Karpenter subtracts for the hypervisor, by default
  * (https://karpenter.sh/docs/reference/settings, VM_MEMORY_OVERHEAD_PERCENT, read 2026-11-25).
  */
 export const HYPERVISOR_SHARE = 0.075;
 
-/**
- * The largest reserve of memory, in MiB, that a type with NVIDIA GPUs and at most as many vCPUs has in Karpenter's list (see
- * GPU_INSTANCE_TYPES). The reserve grows with the number of pods, which depends on the network interfaces of the type.
- */
-const LARGEST_RESERVES: readonly (readonly [vcpus: number, MiB: number])[] = [
-  [8, 3150],
-  [16, 5923],
-  [32, 7309],
-  [64, 8694],
-  [Infinity, 17_011],
-];
+/** The facts of an instance type; undefined for a type that the table lacks. */
+export const findFacts = (type: string): GpuInstanceFacts | undefined =>
+  Object.hasOwn(GPU_INSTANCE_TYPES, type) ? GPU_INSTANCE_TYPES[type as GpuInstanceType] : undefined;
 
-/** MiB that a type has for pods at least. */
-export function leastPodMemoryMiB(vcpus: number, memoryGiB: number): number {
-  const reserve = LARGEST_RESERVES.find(([most]) => vcpus <= most)?.[1] ?? 0;
-  return Math.max(0, Math.floor(memoryGiB * 1024 * (1 - HYPERVISOR_SHARE)) - reserve);
-}
+/** The types of a pool that the table has, with their facts. */
+export const getKnownTypes = (types: readonly string[]): (GpuInstanceFacts & { type: string })[] =>
+  types.flatMap((type) => {
+    const facts = findFacts(type);
+    return facts === undefined ? [] : [{ type, ...facts }];
+  });
 
-/** The facts of an instance type, from the table or from the stack file. Undefined if both lack the type. */
-export function findFacts(pool: PoolOfTypes, type: string): GpuInstanceFacts | undefined {
-  if (isInTable(type)) return GPU_INSTANCE_TYPES[type];
-  const given = findGiven(pool, type);
-  if (given === undefined) return undefined;
-  const { vcpus, memoryGiB, podMemoryMiB = leastPodMemoryMiB(vcpus, memoryGiB) } = given;
-  const podCores = Math.floor((vcpus - reservedCores(vcpus)) * 100) / 100;
-  return { ...given, podCores, podMemoryMiB };
-}
+export const getComputeCapability = ({ gpu }: GpuInstanceFacts): string => GPUS[gpu].computeCapability;
 
-/** The same for a type of a pool whose settings are checked. */
-export function getFacts(pool: PoolOfTypes, type: string): GpuInstanceFacts {
-  const facts = findFacts(pool, type);
-  if (facts === undefined) throw new Error(`the facts of ${type} are not known`);
-  return facts;
-}
+/** Bytes of memory of each GPU. */
+export const getGpuMemory = ({ gpu }: GpuInstanceFacts): number => GPUS[gpu].memoryGB * 1e9;
 
-function getGpu(pool: PoolOfTypes, type: string): GpuFacts {
-  const { gpu } = getFacts(pool, type);
-  if (isKnownGpu(gpu)) return GPUS[gpu];
-  const { computeCapability, gpuMemoryGB } = findGiven(pool, type) ?? {};
-  if (computeCapability === undefined || gpuMemoryGB === undefined) throw new Error(`the GPU ${gpu} is not known`);
-  return { computeCapability, memoryGB: gpuMemoryGB };
-}
-
-export const getComputeCapability = (pool: PoolOfTypes, type: string): string => getGpu(pool, type).computeCapability;
-
-/** Bytes of memory of each GPU of an instance type. */
-export const getGpuMemory = (pool: PoolOfTypes, type: string): number => getGpu(pool, type).memoryGB * 1e9;
-
-/** Local NVMe storage of an instance type, in GiB. */
-export const getNvmeGiB = (pool: PoolOfTypes, type: string): number =>
-  Math.floor((getFacts(pool, type).nvmeGB * 1e9) / 2 ** 30);
+/** Local NVMe storage of an instance, in GiB. */
+export const getNvmeGiB = ({ nvmeGB }: GpuInstanceFacts): number => Math.floor((nvmeGB * 1e9) / 2 ** 30);

@@ -1,7 +1,32 @@
-import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
+import { isAutoMode } from '../settings/gpu-node-pools';
 import type { GpuNodePoolSettings } from '../settings/types';
-import { disruptionBudgets } from './maintenance-window';
-import { IMAGE_DISK } from './node-storage';
+import { findFacts, getNvmeGiB } from './gpu-instance-types';
+import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-labels';
+
+/**
+ * Throughput in MiB/s and operations per second of an EBS volume with images. Below 600 MiB/s, images may be pulled more
+ * slowly in parallel than without, and 3000 operations are included in the price:
+ * https://github.com/awslabs/amazon-eks-ami/blob/81fec2e89585/nodeadm/doc/examples.md (2026-07-23), "fast image pull",
+ * https://docs.aws.amazon.com/ebs/latest/userguide/general-purpose.html (2026-11-26), which allows 0.25 MiB/s for each
+ * operation.
+ */
+export const IMAGE_DISK = { throughput: 600, iops: 3000 } as const;
+
+/**
+ * The EBS volume of a node. Images and pods are on the local NVMe storage of the instance, if that is larger than diskGiB.
+ * Auto Mode decides it for each node, and then has a volume of 20 GiB:
+ * https://docs.aws.amazon.com/eks/latest/userguide/automode-learn-instances.html (2026-11-26), "Considerations". The nodes
+ * of a managed group have the same user data, so one rule for all of them, with 40 GiB for the system and its logs.
+ */
+export function getVolume(pool: GpuNodePoolSettings, type: string) {
+  const fits = (one: string): boolean => {
+    const facts = findFacts(one);
+    return facts !== undefined && pool.diskGiB < getNvmeGiB(facts);
+  };
+  if (isAutoMode(pool)) return { GiB: fits(type) ? 20 : pool.diskGiB, hasImages: !fits(type), isFast: true };
+  const isLocal = pool.nodes !== undefined && pool.instanceTypes.every(fits);
+  return { GiB: isLocal ? 40 : pool.diskGiB, hasImages: !isLocal, isFast: !isLocal && pool.nodes !== undefined };
+}
 
 /**
  * Longest life of a node of Auto Mode, 21 days, with its drain
@@ -24,9 +49,6 @@ function graceHours(drainSeconds = 0): number {
   while (hours * 3600 < drainSeconds) hours *= 2;
   return Math.min(hours, MOST_NODE_HOURS / 2);
 }
-
-/** How long Karpenter drains a node at most, as in a NodePool: `4h`. */
-export const nodeDrainTime = (drainSeconds?: number): string => `${graceHours(drainSeconds)}h`;
 
 /**
  * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
@@ -63,6 +85,7 @@ export function nodePoolSpec(
   { drainSeconds, weight = 0 }: { drainSeconds?: number; weight?: number },
 ): object {
   const grace = graceHours(drainSeconds);
+  const { consolidateAfter = '10m', expireAfter = '336h', budgets = [{ nodes: '1' }] } = pool.disruption ?? {};
   const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
   return {
     template: {
@@ -77,45 +100,18 @@ export function nodePoolSpec(
           ...(pool.zones.length === 0 ? [] : [requirement('topology.kubernetes.io/zone', pool.zones)]),
         ],
         taints: poolTaints(pool),
-        expireAfter: `${Math.min(pool.expireAfterHours, MOST_NODE_HOURS - grace)}h`,
-        terminationGracePeriod: nodeDrainTime(drainSeconds),
+        expireAfter: `${Math.min(parseInt(expireAfter, 10), MOST_NODE_HOURS - grace)}h`,
+        terminationGracePeriod: `${grace}h`,
       },
     },
     disruption: {
       // Only empty nodes are consolidated: moving a replica saves little, but the replica would have to load its models
       // again.
       consolidationPolicy: 'WhenEmpty',
-      consolidateAfter: `${pool.consolidateAfterMinutes}m`,
-      budgets: disruptionBudgets(pool.disruptedNodes, pool.maintenanceWindow),
+      consolidateAfter,
+      budgets,
     },
     limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
     weight: weight === 0 ? undefined : weight,
-  };
-}
-
-/** Placement of the nodes of EKS Auto Mode. */
-export interface NodeClassPlacement<Text> {
-  roleName: Text;
-  subnetIds: Text[];
-  securityGroupId: Text;
-  /** Tags of the instances, their disks and network interfaces. */
-  tags: Readonly<Record<string, string>>;
-}
-
-/**
- * Spec of the eks.amazonaws.com/v1 NodeClass. Auto Mode itself uses the instance store of nodes that have more of it than
- * `size` (node-storage.ts), and pulls images in parallel on G and P types with an instance store:
- * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
- */
-export function nodeClassSpec<Text>(pool: GpuNodePoolSettings, place: NodeClassPlacement<Text>): object {
-  return {
-    role: place.roleName,
-    subnetSelectorTerms: place.subnetIds.map((id) => ({ id })),
-    securityGroupSelectorTerms: [{ id: place.securityGroupId }],
-    ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
-    networkPolicy: 'DefaultAllow',
-    tags: Object.keys(place.tags).length === 0 ? undefined : place.tags,
-    capacityReservationSelectorTerms:
-      pool.capacityReservationIds.length === 0 ? undefined : pool.capacityReservationIds.map((id) => ({ id })),
   };
 }

@@ -3,11 +3,11 @@ import * as pulumi from '@pulumi/pulumi';
 import type { Cluster } from '../cluster/cluster';
 import { createAccessEntry } from '../cluster/cluster-access';
 import { toRunError } from '../run-error';
-import { GpuNodeAgents, type ScrapeArgs } from './gpu-node-agents';
+import { devicePlugin } from './device-plugin';
 import { GpuNodePool, type NodePlacement } from './gpu-node-pool';
 import { serviceTrust } from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, NODE_GROUP_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
-import { completePool } from '../settings/complete-pool';
+import { completePool, isAutoMode } from '../settings/gpu-node-pools';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
 
 export interface GpuNodesArgs {
@@ -21,7 +21,7 @@ export interface GpuNodesArgs {
   /** Time in which all replicas can be replaced one after the other, in seconds. Default: four hours. */
   drainSeconds?: number;
   region: string;
-  /** The cluster, if this program creates it. Default: none, which allows only pools of the mechanism karpenter. */
+  /** The cluster, if this program creates it. Default: none, which allows only pools with a nodeClass. */
   cluster?: Cluster;
   /** Private subnets of that cluster, one for each zone. Default: none. */
   subnetIds?: pulumi.Input<string>[];
@@ -29,14 +29,12 @@ export interface GpuNodesArgs {
   zones?: string[];
   /** Tags of the nodes and their disks. With Auto Mode the cluster needs the same tags (`nodeTags`). Default: none. */
   tags?: Readonly<Record<string, string>>;
-  /** Makes Prometheus scrape DCGM exporter, where pools have it. Default: it is not scraped. */
-  monitoring?: ScrapeArgs | undefined;
 }
 
 /** Arguments with the defaults of the pools filled in. */
 type Completed = Omit<GpuNodesArgs, 'pools'> & { pools: GpuNodePoolSettings[] };
 
-/** All GPU node pools of a cluster, with their shared node roles and node agents. */
+/** All GPU node pools of a cluster, with their shared node roles and the device plugin. */
 export class GpuNodes extends pulumi.ComponentResource {
   /** Must exist before pods that need a GPU, and must be deleted after them. */
   readonly pools: GpuNodePool[];
@@ -47,7 +45,7 @@ export class GpuNodes extends pulumi.ComponentResource {
     const autoMode = this.autoMode(name, args);
     const groups = this.nodeGroupRole(name, args);
     this.pools = args.pools.map((pool, index) => {
-      const shared = pool.mechanism === 'auto-mode' ? autoMode : groups;
+      const shared = isAutoMode(pool) ? autoMode : groups;
       return new GpuNodePool(
         `${name}-${pool.name}`,
         {
@@ -60,7 +58,11 @@ export class GpuNodes extends pulumi.ComponentResource {
         { parent: this, dependsOn: [...(shared?.dependsOn ?? []), ...(args.cluster?.ready ?? [])] },
       );
     });
-    this.agents(name, args);
+    const managed = getManaged(args);
+    if (managed.length > 0) {
+      const waits = { parent: this, dependsOn: args.cluster?.ready ?? [] };
+      devicePlugin(`${name}-device-plugin`, managed, waits);
+    }
     if (args.cluster?.autoMode === true) this.enforceNetworkPolicies(name, args.cluster);
     this.registerOutputs();
   }
@@ -88,7 +90,7 @@ export class GpuNodes extends pulumi.ComponentResource {
   private place(args: GpuNodesArgs, { role }: RoleWithPolicies): NodePlacement {
     const { cluster, subnetIds = [], zones = [], tags = {} } = args;
     if (cluster === undefined)
-      throw new Error('cluster is missing; only pools of the mechanism karpenter need no cluster');
+      throw new pulumi.RunError('cluster is missing; only pools with a nodeClass need no cluster');
     const { clusterName, version, securityGroupId } = cluster;
     const nodeRole = { name: role.name, arn: role.arn };
     return { clusterName, version, securityGroupId, subnetIds, zones, tags, nodeRole };
@@ -96,7 +98,7 @@ export class GpuNodes extends pulumi.ComponentResource {
 
   /** The role of Auto Mode's GPU nodes. The cluster needs an access entry for it. */
   private autoMode(name: string, { pools, region, cluster, title = name }: Completed) {
-    if (cluster === undefined || !pools.some(({ mechanism }) => mechanism === 'auto-mode')) return undefined;
+    if (cluster === undefined || !pools.some(isAutoMode)) return undefined;
     const label = `${name}-auto-mode`;
     const nodes = roleWithPolicies(
       label,
@@ -119,8 +121,9 @@ export class GpuNodes extends pulumi.ComponentResource {
   }
 
   /** The role of managed node groups. EKS creates its access entry. */
-  private nodeGroupRole(name: string, { pools, region, title = name }: Completed) {
-    if (!pools.some(({ mechanism }) => mechanism === 'managed-node-group')) return undefined;
+  private nodeGroupRole(name: string, args: Completed) {
+    const { region, title = name } = args;
+    if (getManaged(args).length === 0) return undefined;
     const nodes: RoleWithPolicies = roleWithPolicies(
       `${name}-groups`,
       region,
@@ -133,14 +136,8 @@ export class GpuNodes extends pulumi.ComponentResource {
     );
     return { ...nodes, dependsOn: nodes.attachments };
   }
-
-  private agents(name: string, { pools, cluster, title = name, monitoring }: Completed): void {
-    const groups = pools.filter(({ mechanism }) => mechanism === 'managed-node-group');
-    if (!groups.some(({ ami, dcgmExporter }) => ami === 'AL2023' || dcgmExporter)) return;
-    new GpuNodeAgents(
-      `${name}-agents`,
-      { title: `${title}-agents`, pools: groups, monitoring },
-      { parent: this, dependsOn: cluster?.ready ?? [] },
-    );
-  }
 }
+
+/** Names of the pools with managed node groups. */
+const getManaged = ({ pools }: Completed): string[] =>
+  pools.filter(({ nodes }) => nodes !== undefined).map(({ name }) => name);

@@ -1,6 +1,5 @@
 import { LOCATION } from '../../src/release/location';
 import type { Fields } from '../settings/fields';
-import { INSTANCE_TYPE_FIELDS } from '../settings/instance-type-fields';
 import { POOL_FIELDS } from '../settings/pool-fields';
 import { STACK_FIELDS } from '../settings/stack-fields';
 import { TRITON_FIELDS } from '../settings/triton-fields';
@@ -96,25 +95,11 @@ export const TRITON_ACCESS_FIELDS = {
 
 /** Arguments of GpuNodePool: those of a pool for the Karpenter of an existing cluster, with the names of a stack file. */
 export const GPU_NODE_POOL_FIELDS = {
-  ...without(
-    POOL_FIELDS,
-    'mechanism',
-    // Only of managed node groups.
-    'minimumNodes',
-    'maximumNodes',
-    'ami',
-    'timeSlices',
-    'dcgmExporter',
-  ),
+  ...without(POOL_FIELDS, 'nodes'),
   name: {
     ...POOL_FIELDS.name,
     optional: true,
     description: `${POOL_FIELDS.name.description} Default: the name of the component.`,
-  },
-  instanceTypeFacts: {
-    kind: 'objectArray',
-    fields: INSTANCE_TYPE_FIELDS,
-    description: STACK_FIELDS.instanceTypeFacts.description,
   },
   nodeClass: { ...POOL_FIELDS.nodeClass, optional: undefined, description: 'Existing node class of Karpenter.' },
   drainSeconds: {
@@ -145,27 +130,23 @@ export const EXAMPLES: Readonly<Record<string, unknown>> = {
   capacityTypes: ['on-demand'],
   clientCidrs: ['10.0.0.0/16'],
   clientNamespaces: ['web'],
-  consolidateAfterMinutes: 5,
   createNamespace: false,
   diskGiB: 200,
-  disruptedNodes: '20%',
+  disruption: { consolidateAfter: '5m', expireAfter: '168h', budgets: [{ nodes: '20%' }] },
   drainSeconds: 3600,
   egressCidrs: ['10.0.0.0/16'],
   egressPorts: [443],
   environment: { LOG_LEVEL: 'debug' },
-  expireAfterHours: 168,
   exposure: 'internal-load-balancer',
   extraArguments: ['--log-verbose=1'],
   gpusPerPod: 2,
   image: 'nvcr.io/nvidia/tritonserver:26.10-py3',
   ingress: { host: 'triton.example.com', tlsSecretName: 'triton-tls', annotations: { 'example.com/auth': 'basic' } },
-  instanceTypeFacts: [],
   instanceTypes: ['g6.xlarge'],
   keyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0123abcd',
   labels: { team: 'vision' },
   loadBalancerCidrs: ['10.0.0.0/16'],
   loadBalancerClass: 'service.k8s.aws/nlb',
-  maintenanceWindow: { days: ['Sat'], startHour: 2, hours: 4 },
   maximumGpus: 4,
   modelRepository: 's3://models-bucket/models',
   modelRepositoryPrefix: 'faces',

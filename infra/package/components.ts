@@ -5,7 +5,7 @@ import { formatLocation } from '../../src/release/location';
 import { ProblemList } from '../../src/core/problems';
 import { GpuNodePool } from '../gpu/gpu-node-pool';
 import { TritonAccess } from '../iam/triton-access';
-import { completePool } from '../settings/complete-pool';
+import { completePool } from '../settings/gpu-node-pools';
 import { CONFIG_FIELDS } from '../settings/config';
 import type { Fields, Values } from '../settings/fields';
 import { readFields } from '../settings/reader';
@@ -153,7 +153,7 @@ const gpuNodePool = component({
   late: [],
   outputs: {},
   prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
-    const pool = completePool({ ...fields, name: fields.name ?? name, mechanism: 'karpenter' });
+    const pool = completePool({ ...fields, name: fields.name ?? name });
     return (options) => {
       new GpuNodePool(name, { pool, drainSeconds, weight }, options);
       return {};

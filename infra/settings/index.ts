@@ -3,13 +3,11 @@ import { regionFault } from '../region';
 import { clusterSettings } from './cluster';
 import { CONFIG_FIELDS, parseValues, type ConfigValues } from './config';
 import { checkPools } from './gpu-node-pools';
-import { checkGivenFacts } from './instance-type-facts';
 import { modelRepositorySettings, publisherSettings } from './model-repository';
 import { readFields, refuseUnknown } from './reader';
 import { pulumiConfig, type ConfigSource } from './source';
 import { tritonSettings } from './triton';
-import type { GivenFacts } from '../gpu/gpu-instance-types';
-import type { GpuNodePoolSettings, Settings } from './types';
+import type { Settings } from './types';
 
 export type { ConfigSource } from './source';
 export type * from './types';
@@ -39,21 +37,14 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     tags: source.tags,
     protect: values.protect,
     cluster,
-    gpuNodePools: values.gpuNodePools.map((pool) => withFacts(pool, values.instanceTypeFacts)),
+    gpuNodePools: values.gpuNodePools,
     modelRepository: modelRepositorySettings(values, region, problems),
     publisher: publisherSettings(values, problems),
     triton: tritonSettings(values, source.encrypted, problems),
   };
-  // The checks of pools rely on these facts.
-  if (checkGivenFacts(values.instanceTypeFacts, problems)) checkPools(settings, values.modelGpus, problems);
+  checkPools(settings, values.modelGpus, problems);
   refuse();
   return settings;
-}
-
-/** The pool with the facts of its types. Pools travel to many places, and each needs facts only together with a pool. */
-function withFacts(pool: GpuNodePoolSettings, given: readonly GivenFacts[]): GpuNodePoolSettings {
-  const instanceTypeFacts = given.filter(({ name }) => pool.instanceTypes.includes(name));
-  return instanceTypeFacts.length === 0 ? pool : { ...pool, instanceTypeFacts };
 }
 
 const known = (given: Readonly<Record<string, unknown>>): Record<string, unknown> =>

@@ -4,8 +4,7 @@ import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import { iamArn } from '../iam/arn';
 import type { Fields, TextCheck, TextFault } from './fields';
-import { ARM_TYPE, INSTANCE_TYPE_FIELDS } from './instance-type-fields';
-import { POOL_FIELDS } from './pool-fields';
+import { ARM_TYPE, POOL_FIELDS } from './pool-fields';
 
 /** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
@@ -194,13 +193,7 @@ const CLUSTER_FIELDS = {
     kind: 'objectArray',
     fields: POOL_FIELDS,
     description:
-      'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed, renamed or has a changed mechanism is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
-  },
-  instanceTypeFacts: {
-    kind: 'objectArray',
-    fields: INSTANCE_TYPE_FIELDS,
-    description:
-      'Facts of EC2 instance types that infra/gpu/gpu-instance-types.ts lacks, so that pools may name them. AWS decides whether it offers such a type, and whether Auto Mode starts it.',
+      'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed or renamed is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
   },
   modelGpus: {
     kind: 'objectArray',

@@ -1,6 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { SupportType } from '../cluster/eks-versions';
-import type { PoolOfTypes } from '../gpu/gpu-instance-types';
 import type { TritonOptions } from '../triton/args';
 import type { CompleteOptions } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
@@ -52,7 +51,7 @@ export type ClusterSettings =
     };
 
 /** A GPU node pool with all defaults filled in. */
-export type GpuNodePoolSettings = Values<typeof POOL_FIELDS> & PoolOfTypes;
+export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
 
 /**
  * A GPU node pool as users write it: a name, instance types, and all fields that differ from the defaults

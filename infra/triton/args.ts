@@ -267,6 +267,8 @@ export interface TritonOptions {
    * only a pod that sees no GPU fails to start; otherwise also one that sees fewer than `gpusPerPod`. Default: true.
    */
   sharedGpus?: boolean;
+  /** Whether several pods may run on a node, because nodes have GPUs for several. Default: they prefer different nodes. */
+  sharedNodes?: boolean;
   /** Labels of the nodes that pods may run on. Default: none. */
   nodeSelector?: Record<string, pulumi.Input<string>>;
   /** Tolerated taints in addition to nvidia.com/gpu, which pods with GPUs always tolerate. Default: none. */

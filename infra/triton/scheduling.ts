@@ -23,15 +23,18 @@ export function scheduling(
   return {
     nodeSelector,
     tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TOLERATION]), ...tolerations],
-    affinity: {
-      podAntiAffinity: {
-        // Preferred, not required: if the only node has several GPUs, two pods on this node are better than one pod.
-        // Karpenter starts a node for each pod nevertheless, until the pool is at its limit.
-        preferredDuringSchedulingIgnoredDuringExecution: [
-          { weight: 100, podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: ofThisServer } },
-        ],
-      },
-    },
+    // Karpenter takes a preference for a requirement (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28)
+    // and would start a node for each pod, also where one node has GPUs for several. Zones still spread those pods.
+    affinity: settings.sharedNodes
+      ? undefined
+      : {
+          podAntiAffinity: {
+            // Preferred, not required: two pods on the only node are better than one pod.
+            preferredDuringSchedulingIgnoredDuringExecution: [
+              { weight: 100, podAffinityTerm: { topologyKey: 'kubernetes.io/hostname', labelSelector: ofThisServer } },
+            ],
+          },
+        },
     topologySpreadConstraints: [
       {
         topologyKey: 'topology.kubernetes.io/zone',

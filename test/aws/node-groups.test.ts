@@ -16,15 +16,8 @@ import { Scratch } from '../support/temp-dir';
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;
 
-const AL2023 = { name: 'al2023', ...ONE_NODE_GROUP, timeSlices: 2, dcgmExporter: true };
-const BOTTLEROCKET = {
-  name: 'bottlerocket',
-  mechanism: 'managed-node-group',
-  ami: 'Bottlerocket',
-  instanceTypes: ['g5.xlarge', 'g5.2xlarge'],
-  capacityTypes: ['spot'],
-  timeSlices: 2,
-};
+const ON_DEMAND = { name: 'floor', ...ONE_NODE_GROUP };
+const SPOT = { name: 'burst', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], capacityTypes: ['spot'], nodes: 1 };
 
 interface NodeGroup {
   nodegroupName: string;
@@ -35,15 +28,17 @@ interface NodeGroup {
   launchTemplate: { version: string };
 }
 
-/** The stack staging without Auto Mode: managed groups of both systems, what they need, and what a change does to them. */
+const LARGER = { nodes: 2, labels: { team: 'vision' } };
+
+/** The stack staging without Auto Mode: managed groups, what they need, and what a change does to them. */
 describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real AWS provider on a mock of AWS', () => {
   const scratch = new Scratch();
   let made: AwsStack;
 
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
-      config: { publicAccessCidrs: [HERE], autoMode: false, gpuNodePools: [AL2023, BOTTLEROCKET] },
-      nodeLabels: { 'triton-serving/gpu-pool': AL2023.name },
+      config: { publicAccessCidrs: [HERE], autoMode: false, gpuNodePools: [ON_DEMAND, SPOT] },
+      nodeLabels: { 'triton-serving/gpu-pool': ON_DEMAND.name },
     });
   }, BUILD_MS);
   afterAll(() => scratch.clean());
@@ -55,7 +50,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     const found = await Promise.all(
       nodegroups.map(async (name) => {
         const { nodegroup } = JSON.parse(await askMoto(made.moto, 'eks', `${all}/${name}`)) as { nodegroup: NodeGroup };
-        return [/(al2023|bottlerocket|system)/.exec(name)?.[0] ?? name, nodegroup] as const;
+        return [/(floor|burst|system)/.exec(name)?.[0] ?? name, nodegroup] as const;
       }),
     );
     expect(new Set(found.map(([pool]) => pool)).size).toBe(found.length);
@@ -63,11 +58,11 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   };
 
   /** What the next `up` would do, as "OP TYPE NAME". */
-  const plan = async (al2023: object, bottlerocket: object = {}): Promise<string[]> => {
+  const plan = async (floor: object, burst: object = {}): Promise<string[]> => {
     made.stack.configure({
       gpuNodePools: [
-        { ...AL2023, ...al2023 },
-        { ...BOTTLEROCKET, ...bottlerocket },
+        { ...ON_DEMAND, ...floor },
+        { ...SPOT, ...burst },
       ],
     });
     const steps = await made.stack.changes();
@@ -80,22 +75,17 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       const { stack, plane, moto } = made;
       const said = await stack.up('--policy-pack', 'policy');
       expectPolicyPackPassed(said);
-      expect(said).toContain('pool bottlerocket starts with minimumNodes (0), and this stack has no autoscaler');
-      expect(said).not.toContain('pool al2023 starts with');
       expect(await groups()).toMatchObject({
         system: { amiType: 'AL2023_x86_64_STANDARD', scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 } },
-        al2023: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'ON_DEMAND', instanceTypes: ['g5.xlarge'] },
-        bottlerocket: { amiType: 'BOTTLEROCKET_x86_64_NVIDIA', capacityType: 'SPOT' },
+        floor: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'ON_DEMAND', instanceTypes: ['g5.xlarge'] },
+        burst: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'SPOT', scalingConfig: { desiredSize: 1 } },
       });
       const { addons } = JSON.parse(await askMoto(moto, 'eks', '/clusters/triton-staging/addons')) as {
         addons: string[];
       };
       expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
-      const { items } = await plane.client.objects.list('apps/v1', 'DaemonSet', 'gpu-node-agents');
-      const agents = items.map((item) => item as unknown as { metadata: { labels: object }; status: object });
-      expect(agents).toHaveLength(2);
-      // Bottlerocket has its own device plugin, and no node of it is here.
-      for (const { status } of agents) expect(status).toMatchObject({ desiredNumberScheduled: 3, numberReady: 3 });
+      const plugin = await plane.client.objects.list('apps/v1', 'DaemonSet', 'kube-system');
+      expect(plugin.items).toMatchObject([{ status: { desiredNumberScheduled: 3, numberReady: 3 } }]);
       expect(await plane.readyPods('triton')).toHaveLength(2);
     },
     STEP_MS,
@@ -108,35 +98,33 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     async () => {
       const { stack } = made;
       stack.configure({ systemNodes: 3 });
-      const steps = await plan({ minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } }, { diskGiB: 300 });
+      const steps = await plan(LARGER, { diskGiB: 300 });
       expect(steps.sort()).toEqual([
-        'update LaunchTemplate gpu-bottlerocket-spot',
+        'update LaunchTemplate gpu-burst',
         'update NodeGroup cluster-addons-system',
-        'update NodeGroup gpu-al2023-on-demand',
-        'update NodeGroup gpu-bottlerocket-spot',
+        'update NodeGroup gpu-burst',
+        'update NodeGroup gpu-floor',
       ]);
       await stack.up();
       expect(await groups()).toMatchObject({
         system: { scalingConfig: { desiredSize: 3 } },
-        al2023: { scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 }, launchTemplate: { version: '1' } },
-        bottlerocket: { launchTemplate: { version: '2' } },
+        floor: { scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 }, launchTemplate: { version: '1' } },
+        burst: { launchTemplate: { version: '2' } },
       });
       await stack.up('--expect-no-changes');
     },
     STEP_MS,
   );
 
-  const LARGER = { minimumNodes: 2, maximumNodes: 2, labels: { team: 'vision' } };
-
   test.each([
     ['its machines', { instanceTypes: ['g5.2xlarge'] }],
     ['its zones', { zones: ['us-east-1a'] }],
-    ['its system', { ami: 'Bottlerocket', dcgmExporter: false, timeSlices: 1 }],
+    ['its capacity type', { capacityTypes: ['spot'] }],
   ])(
     'up creates a new group before it deletes the old one if %s changed',
     async (_, change) => {
       const steps = await plan({ ...LARGER, ...change }, { diskGiB: 300 });
-      const group = 'NodeGroup gpu-al2023-on-demand';
+      const group = 'NodeGroup gpu-floor';
       const places = ['create-replacement', 'replace', 'delete-replaced'].map((op) => steps.indexOf(`${op} ${group}`));
       expect(places).not.toContain(-1);
       expect(places).toEqual([...places].sort((a, b) => a - b));
@@ -149,17 +137,15 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     'up performs the previewed replacement',
     async () => {
       const { stack } = made;
-      const old = (await groups())['al2023']?.nodegroupName;
+      const old = (await groups())['floor']?.nodegroupName;
       await plan({ ...LARGER, instanceTypes: ['g5.2xlarge'] }, { diskGiB: 300 });
       const said = await stack.up();
-      const done = [/al2023-on-demand created replacement/, /al2023-on-demand deleted original/].map((line) =>
-        said.search(line),
-      );
+      const done = [/gpu-floor created replacement/, /gpu-floor deleted original/].map((line) => said.search(line));
       expect(done[0]).toBeGreaterThan(-1);
       expect(done[1]).toBeGreaterThan(done[0] ?? Infinity);
-      const { al2023 } = await groups();
-      expect(al2023).toMatchObject({ instanceTypes: ['g5.2xlarge'], scalingConfig: { desiredSize: 2 } });
-      expect(al2023?.nodegroupName).not.toBe(old);
+      const { floor } = await groups();
+      expect(floor).toMatchObject({ instanceTypes: ['g5.2xlarge'], scalingConfig: { desiredSize: 2 } });
+      expect(floor?.nodegroupName).not.toBe(old);
       await stack.up('--expect-no-changes');
     },
     STEP_MS,
@@ -172,7 +158,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       const deleted = deletions(await stack.destroy());
       expectInOrder(deleted, [
         /:Deployment triton$/,
-        /:NodeGroup gpu-al2023/,
+        /:NodeGroup gpu-floor/,
         /:NodeGroup cluster-addons-system/,
         /:Addon cluster-addons-vpc-cni/,
         /^aws:eks:Cluster /,

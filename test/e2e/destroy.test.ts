@@ -40,7 +40,6 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
         gpuNodePools: [
           {
             name: 'gpu',
-            mechanism: 'karpenter',
             nodeClass: KWOK_NODE_CLASS,
             instanceTypes: ['g6.xlarge'],
             capacityTypes: ['on-demand'],

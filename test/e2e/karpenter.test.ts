@@ -9,6 +9,14 @@ import type { TestStack } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 const MAXIMUM_GPUS = 2;
+const POOL = {
+  name: 'gpu',
+  nodeClass: KWOK_NODE_CLASS,
+  instanceTypes: ['g6.2xlarge', 'g6.xlarge'],
+  capacityTypes: ['spot', 'on-demand'],
+  maximumGpus: MAXIMUM_GPUS,
+  disruption: { consolidateAfter: '0s' },
+};
 const ZONES = ['us-east-1a', 'us-east-1b'];
 
 describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter', () => {
@@ -21,23 +29,11 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
   beforeAll(async () => {
     plane = await ControlPlane.start(scratch);
     await plane.addNode({ name: 'cpu-0' });
-    karpenter = await Karpenter.start(plane, { instanceTypes: ['g6.xlarge', 'g6.2xlarge', 'g5.xlarge'], zones: ZONES });
-    stack = await localStack(scratch, plane, {
-      config: {
-        replicas: 1,
-        gpuNodePools: [
-          {
-            name: 'gpu',
-            mechanism: 'karpenter',
-            nodeClass: KWOK_NODE_CLASS,
-            instanceTypes: ['g6.2xlarge', 'g6.xlarge'],
-            capacityTypes: ['spot', 'on-demand'],
-            maximumGpus: MAXIMUM_GPUS,
-            consolidateAfterMinutes: 0,
-          },
-        ],
-      },
+    karpenter = await Karpenter.start(plane, {
+      instanceTypes: ['g6.xlarge', 'g6.2xlarge', 'g5.xlarge', 'g6.12xlarge'],
+      zones: ZONES,
     });
+    stack = await localStack(scratch, plane, { config: { replicas: 1, gpuNodePools: [POOL] } });
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
@@ -105,6 +101,17 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     karpenter.runOut();
     await scale(1);
     expect((await gpuNodes(plane)).map((node) => label(node, 'karpenter.sh/capacity-type'))).toEqual(['spot']);
+  });
+
+  test('replicas share nodes with GPUs for several, one node in each zone, as npm run cost estimates', async () => {
+    await scale(0);
+    await noNodes();
+    const gpuNodePools = [{ ...POOL, instanceTypes: ['g6.12xlarge'], maximumGpus: 16, zones: ZONES }];
+    stack.configure({ replicas: 4, gpuNodePools });
+    await stack.up();
+    expect(await plane.readyPods(NAMESPACE, selector)).toHaveLength(4);
+    const nodes = await gpuNodes(plane);
+    expect(nodes.map((node) => label(node, 'topology.kubernetes.io/zone')).sort()).toEqual(ZONES);
   });
 
   test('destroy leaves no machines', async () => {

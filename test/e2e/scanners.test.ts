@@ -60,7 +60,9 @@ const STACKS: Readonly<Record<string, Scanned>> = {
         {
           name: 'a10g',
           instanceTypes: ['g5.2xlarge'],
-          maintenanceWindow: { days: ['Sat', 'Sun'], startHour: 2, hours: 4 },
+          disruption: {
+            budgets: [{ nodes: '1' }, { nodes: '0', schedule: '0 6 * * *', duration: '20h', reasons: ['Drifted'] }],
+          },
         },
       ],
     },
@@ -69,18 +71,9 @@ const STACKS: Readonly<Record<string, Scanned>> = {
     of: 'staging',
     changes: {
       autoMode: false,
-      gpuNodePools: [
-        { name: 'al2023', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'], dcgmExporter: true },
-        {
-          name: 'bottlerocket',
-          mechanism: 'managed-node-group',
-          ami: 'Bottlerocket',
-          instanceTypes: ['g5.xlarge'],
-          timeSlices: 2,
-        },
-      ],
+      gpuNodePools: [{ name: 'fixed', instanceTypes: ['g5.xlarge'], capacityTypes: ['on-demand'], nodes: 2 }],
     },
-    planOnly: 'device plugin and exporter work on the node itself, which scanners take for an attack',
+    planOnly: 'the device plugin works on the node itself, which scanners take for an attack',
   },
 };
 

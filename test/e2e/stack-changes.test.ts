@@ -28,7 +28,6 @@ const LOAD_BALANCER = {
 };
 const POOL = {
   name: 'a10g',
-  mechanism: 'karpenter',
   instanceTypes: ['g5.xlarge'],
   nodeClass: { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' },
 };

@@ -49,11 +49,9 @@ export interface AwsStackOptions {
 
 /** A GPU pool that is a managed node group of one node. */
 export const ONE_NODE_GROUP = {
-  mechanism: 'managed-node-group',
   instanceTypes: ['g5.xlarge'],
   capacityTypes: ['on-demand'],
-  minimumNodes: 1,
-  maximumNodes: 1,
+  nodes: 1,
 };
 
 /** Address range from which the tests pretend to connect. */

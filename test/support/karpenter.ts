@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KubernetesObject, V1Node } from '@kubernetes/client-node';
 import { loadAll } from 'js-yaml';
-import { getFacts, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
+import { GPU_INSTANCE_TYPES, type GpuInstanceType } from '../../infra/gpu/gpu-instance-types';
 import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureKarpenter, karpenterDefinitions } from '../../tools/toolchain/kubernetes';
@@ -131,7 +131,7 @@ export function keepPoolsReady(plane: ControlPlane, scratch: Scratch): void {
 /** The machines in the format of Karpenter's KWOK provider. */
 function machines({ instanceTypes, zones }: KarpenterOptions): object[] {
   return instanceTypes.map((name) => {
-    const { gpus, vcpus, memoryGiB } = getFacts({}, name);
+    const { gpus, vcpus, memoryGiB } = GPU_INSTANCE_TYPES[name];
     const offering = (capacityType: CapacityType, zone: string): object => ({
       Price: PRICES[capacityType] * vcpus,
       Available: true,

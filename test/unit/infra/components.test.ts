@@ -79,10 +79,9 @@ describe('another program', () => {
   test('can create a pool for an existing Karpenter', async () => {
     const nodeClass = { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' };
     const made = await other(() => {
-      const pool = { name: 'a10g', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass } as const;
+      const pool = { name: 'a10g', instanceTypes: ['g5.xlarge'], nodeClass };
       return {
-        pools: new GpuNodes('gpu', { pools: [{ ...pool, instanceTypes: ['g5.xlarge'] }], region: 'eu-west-1' }).pools
-          .length,
+        pools: new GpuNodes('gpu', { pools: [pool], region: 'eu-west-1' }).pools.length,
       };
     });
     expect([...getTypes(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
@@ -90,21 +89,18 @@ describe('another program', () => {
     ]);
   });
 
-  test('gets an error for a Karpenter pool without a node class', async () => {
+  test('gets an error for a pool without a node class in a cluster that it does not create', async () => {
     let said: unknown;
     await other(() => {
       try {
-        new GpuNodePool('mine', { pool: { name: 'a10g', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'] } });
+        new GpuNodePool('mine', { pool: { name: 'a10g', instanceTypes: ['g5.xlarge'] } });
       } catch (error) {
         said = error;
       }
       return {};
     });
     expect(said).toBeInstanceOf(RunError);
-    expect((said as Error).message).toBe(
-      'the pool a10g has invalid settings\n' +
-        '  pool a10g: nodeClass: is missing; allowed: a mapping with group, kind and name of the node class',
-    );
+    expect((said as Error).message).toBe('mine: place is missing; only a pool with nodeClass needs none');
   });
 
   test('gets all problems in one RunError, which Pulumi shows without a stack trace', async () => {

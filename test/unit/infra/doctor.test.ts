@@ -86,6 +86,13 @@ test.each<[name: string, values: Record<string, unknown>, spot: number, onDemand
     'warning warning',
   ],
   ['replicas without GPUs', { gpusPerPod: 0 }, 0, 0, 'warning warning'],
+  [
+    'a type that is not known beside one that is',
+    { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g7e.2xlarge'] }] },
+    0,
+    16,
+    'warning ok warning',
+  ],
 ])('GPU quotas: %s', async (_, values, spot, onDemand, levels) => {
   expect((await check('GPU quotas', { gpuNodePools: [POOL], ...values }, grant(spot, onDemand))).levels).toBe(levels);
 });

@@ -8,16 +8,14 @@ import {
 } from '../../../infra/cluster/eks-versions';
 import {
   getComputeCapability,
-  getFacts,
-  getGpuMemory,
+  getNvmeGiB,
   GPU_INSTANCE_TYPE_NAMES,
   GPU_INSTANCE_TYPES,
-  leastPodMemoryMiB,
 } from '../../../infra/gpu/gpu-instance-types';
-import { completePool } from '../../../infra/settings/complete-pool';
+import { getVolume } from '../../../infra/gpu/gpu-node-pool-spec';
+import { completePool } from '../../../infra/settings/gpu-node-pools';
 import { getLogsPrincipal, getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
-import { G7E } from './settings-problems';
 
 describe('subnetRanges', () => {
   const zones = (letters: string): string[] => Array.from(letters, (letter) => `us-east-1${letter}`);
@@ -59,31 +57,32 @@ describe('subnetRanges', () => {
   );
 });
 
-test('GPU_INSTANCE_TYPES have GPUs with a compute capability of TensorRT', () => {
+test('GPU_INSTANCE_TYPES have GPUs with a compute capability, and NVMe storage that the image does not fill', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {
-    expect(GPU_INSTANCE_TYPES[type].gpus).toBeGreaterThan(0);
-    expect(getComputeCapability({}, type)).toMatch(/^\d+\.\d$/);
+    const facts = GPU_INSTANCE_TYPES[type];
+    expect(facts.gpus).toBeGreaterThan(0);
+    expect(getComputeCapability(facts)).toMatch(/^\d+\.\d$/);
+    expect([type, getNvmeGiB(facts) > 100]).toEqual([type, true]);
   }
-  expect([
-    getComputeCapability({}, 'g5.xlarge'),
-    getComputeCapability({}, 'g6.xlarge'),
-    getComputeCapability({}, 'p5.48xlarge'),
-  ]).toEqual(['8.6', '8.9', '9.0']);
+  expect(getComputeCapability(GPU_INSTANCE_TYPES['g5.xlarge'])).toBe('8.6');
 });
 
-test('facts that a stack file may omit are not better than those of a type in the table', () => {
-  for (const type of GPU_INSTANCE_TYPE_NAMES) {
-    const { gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB } = GPU_INSTANCE_TYPES[type];
-    expect([type, leastPodMemoryMiB(vcpus, memoryGiB) <= podMemoryMiB]).toEqual([type, true]);
-    const given = { name: 'g.other', gpu, gpus, vcpus, memoryGiB, nvmeGB, usdPerHour: 1 };
-    expect([type, getFacts({ instanceTypeFacts: [given] }, 'g.other').podCores]).toEqual([type, podCores]);
-  }
-});
-
-test('a GPU of a stack file has its memory and compute capability from there', () => {
-  const pool = { instanceTypeFacts: [G7E] };
-  expect([getGpuMemory(pool, G7E.name), getComputeCapability(pool, G7E.name)]).toEqual([96e9, '12.0']);
-  expect(() => getGpuMemory({}, G7E.name)).toThrow('the facts of g7e.2xlarge are not known');
+test.each<[type: string, pool: object, GiB: number, isFast: boolean]>([
+  ['g5.xlarge', {}, 20, true],
+  ['g5.xlarge', { diskGiB: 231 }, 20, true],
+  ['g5.xlarge', { diskGiB: 232 }, 232, true],
+  ['g5.2xlarge', { diskGiB: 300 }, 20, true],
+  ['g7e.2xlarge', {}, 150, true],
+  ['g5.xlarge', { nodes: 1 }, 40, false],
+  ['g5.2xlarge', { nodes: 1, diskGiB: 300 }, 300, true],
+  ['g5.xlarge', { nodeClass: { group: 'g', kind: 'k', name: 'n' } }, 150, false],
+])('the EBS volume of %s in a pool with %j has %i GiB', (type, more, GiB, isFast) => {
+  const pool = completePool({
+    name: 'gpu',
+    instanceTypes: ['g5.xlarge', 'g5.2xlarge', 'g7e.2xlarge'].slice(0, type === 'g7e.2xlarge' ? 3 : 2),
+    ...more,
+  });
+  expect(getVolume(pool, type)).toMatchObject({ GiB, isFast });
 });
 
 describe('versions of EKS', () => {
@@ -158,7 +157,6 @@ describe('readKubeconfig', () => {
 describe('completePool', () => {
   test('fills in the defaults of stack files', () => {
     expect(completePool({ name: 'a10g', instanceTypes: ['g5.xlarge'], diskGiB: 300 })).toMatchObject({
-      mechanism: 'auto-mode',
       capacityTypes: ['spot', 'on-demand'],
       maximumGpus: 8,
       diskGiB: 300,

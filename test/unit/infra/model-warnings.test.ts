@@ -21,13 +21,6 @@ const warnings = (values: Record<string, unknown>, directory: string): Promise<s
   modelWarnings(readSettings(getConfig('staging', { modelGpus: [], ...values })), directory);
 
 const POOL = { name: 'small', instanceTypes: ['g5.xlarge', 'g4dn.xlarge'] };
-const SLICES = {
-  ...POOL,
-  mechanism: 'managed-node-group',
-  capacityTypes: ['spot'],
-  minimumNodes: 2,
-  timeSlices: 2,
-};
 const ON_CPU = { instance_group: [{ kind: 'KIND_CPU' }] };
 const GPU_ADVICE = 'set instanceTypes with larger GPUs, or lower instance_group.count or max_batch_size of the models';
 const MAIN_ADVICE =
@@ -45,15 +38,6 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
     ],
   ],
   ['a larger one', { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge'] }] }, 3.75 * GIB, {}, []],
-  [
-    'a GPU that replicas share',
-    { gpuNodePools: [SLICES] },
-    2.25 * GIB,
-    {},
-    [
-      `the models need about 9.6 GiB of each GPU at the peak (wide 9.0 GiB), but g4dn.xlarge (T4) of pool small has 7.5 GiB for each of 2 replicas (timeSlices): lower timeSlices, ${GPU_ADVICE}`,
-    ],
-  ],
   [
     'a pod that is too small',
     {},

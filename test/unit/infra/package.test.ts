@@ -388,7 +388,7 @@ test('a repository, the role for it and a pool of nodes need no account, region 
   expect(nodes.only('kubernetes:karpenter.sh/v1:NodePool').inputs).toMatchObject({
     spec: { limits: { 'nvidia.com/gpu': '4' } },
   });
-  expect(await wrong('GpuNodePool', { ...pool, instanceTypes: ['g6.xlarg'] })).toEqual([
+  expect(await wrong('GpuNodePool', { ...pool, instanceTypes: ['g5g.xlarge'] })).toEqual([
     expect.stringMatching(/^instanceTypes/),
   ]);
 });

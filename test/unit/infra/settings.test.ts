@@ -1,10 +1,8 @@
-import { load } from 'js-yaml';
 import { readSettings } from '../../../infra/settings';
 import type { IdentityValues } from '../../../infra/settings/aws-identity';
-import { completePool } from '../../../infra/settings/complete-pool';
 import { UserError } from '../../../src/core/errors';
 import { getConfig } from '../../support/registered-stack';
-import { G7E, POOL, getProblems } from './settings-problems';
+import { POOL, getProblems } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 
 const LOCAL = {
@@ -43,23 +41,14 @@ describe('readSettings of the stacks in this repository', () => {
     expect(readSettings(getConfig('staging', { gpuNodePools: [POOL] })).gpuNodePools).toEqual([
       {
         name: 'a10g',
-        mechanism: 'auto-mode',
         instanceTypes: ['g5.xlarge'],
         capacityTypes: ['spot', 'on-demand'],
         maximumGpus: 8,
-        minimumNodes: 0,
-        maximumNodes: 2,
         zones: [],
         labels: {},
         taints: [],
-        disruptedNodes: '1',
-        consolidateAfterMinutes: 10,
-        expireAfterHours: 336,
         diskGiB: 150,
         capacityReservationIds: [],
-        ami: 'AL2023',
-        timeSlices: 1,
-        dcgmExporter: false,
       },
     ]);
   });
@@ -94,7 +83,7 @@ describe('readSettings reports', () => {
       'natGateways: is "two"; allowed: one, per-zone',
       'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
       'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
-      'gpuNodePools[0].instanceTypes[1]: is 5; allowed: text',
+      'gpuNodePools[0].instanceTypes[1]: is 5; allowed: an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g6.xlarge"',
       'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text',
       'oldVersionDays: is 0; allowed: a whole number from 1 to 3650',
       expect.stringMatching(/^resources\.memory: unknown setting; allowed: cpu, /),
@@ -239,11 +228,11 @@ describe('readSettings reports', () => {
         'allowed: the ARN of a KMS key, not of an alias',
     ],
     [
-      'facts of instance types that are not x86-64 with GPUs of NVIDIA',
-      { instanceTypeFacts: ['g5g.2xlarge', 'p6e-gb200.36xlarge', 'g4ad.2xlarge'].map((name) => ({ ...G7E, name })) },
+      'instance types that are not x86-64 with GPUs of NVIDIA',
+      { gpuNodePools: [{ name: 'a', instanceTypes: ['g5g.2xlarge', 'p6e-gb200.36xlarge', 'g4ad.2xlarge'] }] },
       ...['g5g.2xlarge', 'p6e-gb200.36xlarge', 'g4ad.2xlarge'].map(
         (name, i) =>
-          `instanceTypeFacts[${i}].name: is "${name}"; allowed: an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g7e.2xlarge"`,
+          `gpuNodePools[0].instanceTypes[${i}]: is "${name}"; allowed: an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g6.xlarge"`,
       ),
     ],
     [
@@ -475,14 +464,25 @@ describe('readSettings rejects GPU node pools', () => {
     ],
     ['with a reservation but without reserved', { capacityReservationIds: ['cr-0a'] }, /capacityTypes: lacks reserved/],
     [
-      'of a managed group with reserved',
-      { mechanism: 'managed-node-group', capacityTypes: ['reserved'] },
-      /capacityTypes: has reserved; allowed: spot and on-demand/,
+      'with nodes of reserved capacity',
+      { nodes: 2, capacityTypes: ['reserved'] },
+      /capacityTypes: is reserved; allowed: one of spot, on-demand, because a managed node group has one of them/,
+    ],
+    ['with nodes of both spot and on-demand', { nodes: 2 }, /capacityTypes: is spot, on-demand; allowed: one of spot/],
+    [
+      'with nodes that Karpenter replaces',
+      { nodes: 2, capacityTypes: ['spot'], disruption: { expireAfter: '24h' } },
+      /disruption: is set, but only Karpenter replaces nodes/,
     ],
     [
-      'with a misspelt instance type',
-      { instanceTypes: ['g5.2xlrge'] },
-      /instanceTypes\[0\]: is "g5.2xlrge"; allowed: g4dn.xlarge, .*\n {4}-> did you mean "g5.2xlarge"\? For a type/,
+      'that live too long',
+      { disruption: { expireAfter: '505h' } },
+      /expireAfter: is "505h"; allowed: hours, from "1h"/,
+    ],
+    [
+      'with a budget of no schedule',
+      { disruption: { budgets: [{ nodes: '0', schedule: 'daily' }] } },
+      /budgets\[0\]\.schedule: is "daily"; allowed: a cron schedule/,
     ],
     [
       'with one instance type instead of a list',
@@ -490,24 +490,9 @@ describe('readSettings rejects GPU node pools', () => {
       /instanceTypes: is "g5.xlarge"; allowed: a list of: .*\n {4}-> write it as a list: \[g5.xlarge\]$/,
     ],
     [
-      'with minimumNodes above maximumNodes',
-      { mechanism: 'managed-node-group', minimumNodes: 3 },
-      /minimumNodes: is 3; allowed: at most maximumNodes, 2$/,
-    ],
-    [
-      'of Auto Mode with time slices',
-      { timeSlices: 4 },
-      /timeSlices: is 4; allowed: 1, because only managed-node-group supports it$/,
-    ],
-    [
-      'of Karpenter without a node class',
-      { mechanism: 'karpenter' },
-      /nodeClass: is missing; allowed: a mapping with group, kind and name/,
-    ],
-    [
-      'of Auto Mode with a node class',
+      'of a created cluster with a node class',
       { nodeClass: { group: 'g', kind: 'k', name: 'n' } },
-      /nodeClass: is set, but this stack creates the node class/,
+      /nodeClass: is set, but this stack creates the cluster and the node class/,
     ],
   ])('%s', (what, fields, said) => {
     const pool = { ...POOL, ...fields };
@@ -523,22 +508,20 @@ describe('readSettings rejects GPU node pools', () => {
     expect(getProblems({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([
       'gpuNodePools[0].zones: has eu-west-1a, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ]);
-    expect(getProblems({ ...network, gpuNodePools: [{ ...pool, mechanism: 'managed-node-group' }] })).toEqual([
+    expect(getProblems({ ...network, gpuNodePools: [{ ...pool, capacityTypes: ['spot'], nodes: 1 }] })).toEqual([
       'gpuNodePools[0].zones: has us-east-1f, but the zones of privateSubnetIds are unknown\n' +
         '    -> remove it; a managed node group uses all subnets of privateSubnetIds',
     ]);
   });
 
-  test('whose mechanism the cluster does not support', () => {
+  test('whose nodes the cluster cannot start', () => {
     expect(getProblems({ autoMode: false, gpuNodePools: [POOL] })).toEqual([
-      'gpuNodePools[0].mechanism: is auto-mode, but this stack does not create a cluster with Auto Mode; ' +
-        'allowed: managed-node-group, or set autoMode to true',
+      'gpuNodePools[0].nodes: is missing, but autoMode is false, so nothing starts nodes; ' +
+        'allowed: the number of nodes, or autoMode true',
     ]);
-    expect(getProblems({ ...LOCAL, gpuNodePools: [POOL] }, 'local')).toEqual([
-      expect.stringMatching(/allowed: karpenter, or an empty gpuNodePools$/),
-    ]);
-    expect(getProblems({ ...LOCAL, gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }] }, 'local')).toEqual([
-      'gpuNodePools[0].mechanism: is managed-node-group, but this stack does not create the cluster; allowed: karpenter, or an empty gpuNodePools',
+    expect(getProblems({ ...LOCAL, gpuNodePools: [{ ...POOL, nodes: 1 }] }, 'local')).toEqual([
+      'gpuNodePools[0].nodes: is set, but this stack does not create the cluster\n    -> remove it',
+      expect.stringMatching(/nodeClass: is missing, .* of its Karpenter, or an empty gpuNodePools$/),
     ]);
   });
 
@@ -549,8 +532,6 @@ describe('readSettings rejects GPU node pools', () => {
       'gpuNodePools[0].instanceTypes: has g5.xlarge with 1 GPU, but a replica needs 4\n' +
         '    -> use instance types with more GPUs, or lower gpusPerPod',
     ]);
-    const group = { ...POOL, mechanism: 'managed-node-group', timeSlices: 4 };
-    expect(getProblems({ gpusPerPod: 4, gpuNodePools: [group] })).toEqual([]);
   });
 
   test('whose instance types have too few cores or too little memory for a replica', () => {
@@ -569,11 +550,11 @@ describe('readSettings rejects GPU node pools', () => {
   });
 
   test.each([
-    ['auto-mode', 14, 1],
-    ['managed-node-group', 14, 0],
-    ['managed-node-group', 15, 1],
-  ])('of %s on g5.xlarge with %i GiB for Triton: %i problems', (mechanism, memoryGiB, problems) => {
-    expect(getProblems({ resources: { memoryGiB }, gpuNodePools: [{ ...POOL, mechanism }] })).toHaveLength(problems);
+    ['Auto Mode', {}, 14, 1],
+    ['a managed group', { capacityTypes: ['spot'], nodes: 1 }, 14, 0],
+    ['a managed group', { capacityTypes: ['spot'], nodes: 1 }, 15, 1],
+  ])('of %s %j on g5.xlarge with %i GiB for Triton: %i problems', (_, pool, memoryGiB, problems) => {
+    expect(getProblems({ resources: { memoryGiB }, gpuNodePools: [{ ...POOL, ...pool }] })).toHaveLength(problems);
   });
 
   test.each(['default', 'system', 'general-purpose'])('of Auto Mode with the name %s', (name) => {
@@ -581,7 +562,7 @@ describe('readSettings rejects GPU node pools', () => {
       `gpuNodePools[0].name: is "${name}", which EKS Auto Mode uses itself; ` +
         'allowed: any name but default, general-purpose, system',
     ]);
-    expect(getProblems({ gpuNodePools: [{ ...POOL, name, mechanism: 'managed-node-group' }] })).toEqual([]);
+    expect(getProblems({ gpuNodePools: [{ ...POOL, name, capacityTypes: ['spot'], nodes: 1 }] })).toEqual([]);
   });
 
   test('with GPUs for which a model has no plan', () => {
@@ -595,107 +576,5 @@ describe('readSettings rejects GPU node pools', () => {
     const both = [{ model: 'wav2vec_general_v1', computeCapabilities: ['8.6', '8.9'] }];
     expect(getProblems({ gpuNodePools: pools, modelGpus: both })).toEqual([]);
     expect(getProblems({ gpuNodePools: pools, modelGpus: [] })).toEqual([]);
-  });
-});
-
-describe('readSettings with instanceTypeFacts', () => {
-  const POOLS = [{ name: 'large', instanceTypes: ['g7e.2xlarge', 'g6.2xlarge'] }];
-  const read = (more: object, values: object = {}) =>
-    getProblems({ modelGpus: [], gpuNodePools: POOLS, instanceTypeFacts: [{ ...G7E, ...more }], ...values });
-
-  test('gives a pool the facts of the types that it names', () => {
-    const other = { name: 'small', instanceTypes: ['g6.xlarge'] };
-    const { gpuNodePools } = readSettings(
-      getConfig('staging', { modelGpus: [], gpuNodePools: [...POOLS, other], instanceTypeFacts: [G7E] }),
-    );
-    expect(gpuNodePools.map(({ instanceTypeFacts }) => instanceTypeFacts)).toEqual([[G7E], undefined]);
-    // A component fills in the defaults of its pools again.
-    expect(gpuNodePools.map((pool) => completePool(pool))).toEqual(gpuNodePools);
-  });
-
-  test('reports an unknown type with an example of its facts', () => {
-    expect(getProblems({ modelGpus: [], gpuNodePools: POOLS })).toEqual([
-      expect.stringMatching(
-        /^gpuNodePools\[0\]\.instanceTypes\[0\]: is "g7e.2xlarge"; allowed: g4dn.xlarge, .*, and the names in instanceTypeFacts\n.*give its facts: instanceTypeFacts: \[\{ name: g7e.2xlarge, gpu: /,
-      ),
-    ]);
-    expect(() => completePool({ name: 'large', instanceTypes: ['g7e.2xlarge'] })).toThrow('has invalid settings');
-  });
-
-  test('the example is valid', () => {
-    const [said = ''] = getProblems({ modelGpus: [], gpuNodePools: POOLS });
-    const example = load(said.slice(said.indexOf('instanceTypeFacts: ['))) as object;
-    expect(getProblems({ modelGpus: [], gpuNodePools: POOLS, ...example })).toEqual([]);
-  });
-
-  test.each<[string, object, object, RegExp | undefined]>([
-    ['a type of another GPU', {}, {}, undefined],
-    ['a type without optional facts', { podMemoryMiB: undefined, nvmeGB: undefined }, {}, undefined],
-    ['a type of a known GPU', { gpu: 'L4', computeCapability: undefined, gpuMemoryGB: undefined }, {}, undefined],
-    [
-      'a type that the package knows',
-      { name: 'g5.xlarge' },
-      { gpuNodePools: [POOL] },
-      /\[0\]\.name: is g5.xlarge, which this package knows\n.*remove it/,
-    ],
-    ['a type twice', {}, { instanceTypeFacts: [G7E, G7E] }, /\[1\]\.name: is g7e.2xlarge, like that of another item/],
-    [
-      'a type without GPUs',
-      { name: 'm7i.large' },
-      {},
-      /\[0\]\.name: is "m7i.large"; allowed: an x86-64 EC2 instance type of G or P/,
-    ],
-    [
-      'more memory for pods than the type has',
-      { podMemoryMiB: 65_537 },
-      {},
-      /\[0\]\.podMemoryMiB: is 65537; allowed: at most 65536, the memory of g7e.2xlarge/,
-    ],
-    ['a missing price', { usdPerHour: undefined }, {}, /\[0\]\.usdPerHour: is missing/],
-    [
-      'an unknown GPU',
-      { gpuMemoryGB: undefined },
-      {},
-      /\[0\]\.gpuMemoryGB: is missing, and this package does not know the GPU RTX/,
-    ],
-    [
-      'an unknown GPU, with a model for one GPU',
-      { computeCapability: undefined },
-      { modelGpus: [{ model: 'net', computeCapabilities: ['8.9'] }] },
-      /\[0\]\.computeCapability: is missing/,
-    ],
-    [
-      'another memory of a known GPU',
-      { gpu: 'L4', computeCapability: undefined },
-      {},
-      /\[0\]\.gpuMemoryGB: is 96, but this package knows the GPU L4/,
-    ],
-    [
-      'a pod that does not fit',
-      {},
-      { resources: { memoryGiB: 57 } },
-      /g7e.2xlarge with 7.91 cores and 56.12 GiB for pods of its 8 cores and 64 GiB/,
-    ],
-    [
-      'a pod that fits',
-      {},
-      { resources: { memoryGiB: 55 }, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
-      undefined,
-    ],
-    [
-      'too few GPUs',
-      {},
-      { gpusPerPod: 2, gpuNodePools: [{ ...POOLS[0], instanceTypes: ['g7e.2xlarge'] }] },
-      /has g7e.2xlarge with 1 GPU, but a replica needs 2/,
-    ],
-    [
-      'a model for another GPU',
-      {},
-      { modelGpus: [{ model: 'net', computeCapabilities: ['8.9'] }] },
-      /has g7e.2xlarge \(RTX PRO 6000, 12.0\), on which the model net does not run/,
-    ],
-  ])('%s', (_, more, values, said) => {
-    const found = read(more, values).filter((text) => !text.includes('has g6.2xlarge with'));
-    expect(found).toEqual(said === undefined ? [] : [expect.stringMatching(said)]);
   });
 });

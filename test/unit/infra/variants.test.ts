@@ -1,3 +1,4 @@
+import { load } from 'js-yaml';
 import { getIssuer } from '../../../infra/cluster/cluster';
 import { findIdentityProvider } from '../../../infra/iam/identity-provider';
 import { PUBLISHER } from '../../support/publisher-settings';
@@ -19,17 +20,12 @@ const getDependencies = ({ dependencies }: { dependencies: string[] }): (string 
 
 const GROUP = {
   name: 'fixed',
-  mechanism: 'managed-node-group',
   instanceTypes: ['g5.xlarge'],
-  minimumNodes: 1,
+  capacityTypes: ['on-demand'],
+  nodes: 2,
   labels: { team: 'vision' },
   taints: [{ key: 'team', value: 'vision', effect: 'NoExecute' }],
 };
-
-interface LaunchTemplate {
-  blockDeviceMappings: { deviceName: string; ebs: object }[];
-  userData?: string;
-}
 
 test('a taint of two pools gives the replicas one toleration, so another such pool replaces no replica', async () => {
   const tolerations = async (...names: string[]): Promise<unknown> => {
@@ -46,22 +42,18 @@ describe('a managed node group', () => {
     made = await variant({ gpuNodePools: [GROUP] });
   });
 
-  test('creates a spot and an on-demand group without fixed names, with labels and taints', () => {
-    const groups = made.all('aws:eks/nodeGroup:NodeGroup');
-    expect(groups.map(({ name, inputs }) => [name, inputs['capacityType']])).toEqual([
-      ['gpu-fixed-spot', 'SPOT'],
-      ['gpu-fixed-on-demand', 'ON_DEMAND'],
-    ]);
-    expect(groups[0]?.inputs).toEqual({
+  test('has a fixed size and no fixed name, labels and taints', () => {
+    const group = made.only('aws:eks/nodeGroup:NodeGroup', 'gpu-fixed');
+    expect(group.inputs).toEqual({
       clusterName: 'triton-staging',
       nodeRoleArn: `arn:aws:iam::${ACCOUNT}:role/gpu-groups-a1b2c3d`,
       version: '1.36',
       subnetIds: ['a', 'b', 'c'].map((zone) => `network-private-us-east-1${zone}-id`),
       amiType: 'AL2023_x86_64_NVIDIA',
-      capacityType: 'SPOT',
+      capacityType: 'ON_DEMAND',
       instanceTypes: ['g5.xlarge'],
-      launchTemplate: { id: 'lt-gpu-fixed-spot', version: '1' },
-      scalingConfig: { minSize: 1, maxSize: 2, desiredSize: 1 },
+      launchTemplate: { id: 'lt-gpu-fixed', version: '1' },
+      scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 },
       updateConfig: { maxUnavailable: 1 },
       nodeRepairConfig: { enabled: true },
       labels: { team: 'vision', 'triton-serving/gpu': 'true', 'triton-serving/gpu-pool': 'fixed' },
@@ -70,14 +62,11 @@ describe('a managed node group', () => {
         { key: 'team', value: 'vision', effect: 'NO_EXECUTE' },
       ],
     });
-    for (const { ignoreChanges, deleteBeforeReplace } of groups) {
-      expect(ignoreChanges).toEqual(['scalingConfig.desiredSize']);
-      expect(deleteBeforeReplace).toBeUndefined();
-    }
+    expect(group.deleteBeforeReplace).toBeUndefined();
   });
 
-  test('sets IMDSv2 with one hop and an encrypted disk', () => {
-    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'gpu-fixed-spot');
+  test('sets IMDSv2 with one hop, an encrypted disk, and local storage for images', () => {
+    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'gpu-fixed');
     expect(inputs).toMatchObject({
       metadataOptions: { httpEndpoint: 'enabled', httpTokens: 'required', httpPutResponseHopLimit: 1 },
       blockDeviceMappings: [
@@ -87,6 +76,26 @@ describe('a managed node group', () => {
         },
       ],
     });
+    const [head = '', part = '', ...rest] = Buffer.from(inputs['userData'] as string, 'base64')
+      .toString()
+      .split(/^--\/\/(?:--)?\n/m);
+    expect(head).toBe('MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="//"\n\n');
+    expect(rest).toEqual(['']);
+    const [type, ...config] = part.split('\n');
+    expect(type).toBe('Content-Type: application/node.eks.aws');
+    expect(load(config.join('\n'))).toEqual({
+      apiVersion: 'node.eks.aws/v1alpha1',
+      kind: 'NodeConfig',
+      spec: { featureGates: { FastImagePull: true }, instance: { localStorage: { strategy: 'RAID0' } } },
+    });
+  });
+
+  test('has images on a fast EBS volume if that is larger than the local storage', async () => {
+    const { inputs } = (await variant({ gpuNodePools: [{ ...GROUP, diskGiB: 300 }] })).only(
+      'aws:ec2/launchTemplate:LaunchTemplate',
+    );
+    expect(inputs['blockDeviceMappings']).toMatchObject([{ ebs: { volumeSize: 300, throughput: 600, iops: 3000 } }]);
+    expect(inputs['userData']).toBeUndefined();
   });
 
   test('creates the add-ons that Auto Mode provides for its own nodes only, and a device plugin', () => {
@@ -96,8 +105,8 @@ describe('a managed node group', () => {
     const affinity = JSON.stringify(inputs);
     expect(affinity).toContain('"key":"triton-serving/gpu-pool","operator":"In","values":["fixed"]');
     expect(affinity).toContain('nvcr.io/nvidia/k8s-device-plugin:v');
-    const settings = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.includes('device-plugin'));
-    expect(settings?.inputs['data']).toEqual({ 'config.yaml': '{"version":"v1"}' });
+    // Other pods with a host path are refused outside of kube-system.
+    expect(inputs['metadata']).toMatchObject({ namespace: 'kube-system' });
   });
 
   test('adds tolerations for its taints to the replicas', () => {
@@ -113,73 +122,6 @@ describe('a managed node group', () => {
   });
 });
 
-test('AL2023 pools get a device plugin for each number of time slices', async () => {
-  const pools = [GROUP, { ...GROUP, name: 'sliced', timeSlices: 4 }, { ...GROUP, name: 'watched', dcgmExporter: true }];
-  const made = await variant({ gpuNodePools: pools });
-  expect(
-    made
-      .all('kubernetes:apps/v1:DaemonSet')
-      .map(({ name }) => name.replace('gpu-agents-', ''))
-      .sort(),
-  ).toEqual(['dcgm-exporter', 'device-plugin-1', 'device-plugin-4']);
-  const sliced = made.all('kubernetes:core/v1:ConfigMap').find(({ name }) => name.endsWith('device-plugin-4'));
-  expect(JSON.parse((sliced?.inputs['data'] as { 'config.yaml': string })['config.yaml'])).toEqual({
-    version: 'v1',
-    sharing: { timeSlicing: { resources: [{ name: 'nvidia.com/gpu', replicas: 4 }] } },
-  });
-});
-
-test('Prometheus scrapes DCGM exporter if the stack has monitoring', async () => {
-  const gpuNodePools = [{ ...GROUP, dcgmExporter: true }];
-  const monitors = async (more: object): Promise<object[]> =>
-    (await variant({ gpuNodePools, ...more }))
-      .all('kubernetes:monitoring.coreos.com/v1:PodMonitor')
-      .map(({ inputs }) => inputs);
-  expect(await monitors({})).toEqual([]);
-  expect(await monitors({ monitoring: { serviceMonitor: false } })).toEqual([]);
-  const made = await variant({ gpuNodePools, monitoring: { scrapeSeconds: 30 } });
-  const daemonSet = made.all('kubernetes:apps/v1:DaemonSet').find(({ name }) => name.endsWith('dcgm-exporter'));
-  const { spec } = daemonSet?.inputs as { spec: { template: { metadata: { labels: object } } } };
-  expect(made.all('kubernetes:monitoring.coreos.com/v1:PodMonitor')[0]?.inputs).toMatchObject({
-    metadata: { namespace: 'gpu-node-agents', labels: { release: 'kube-prometheus-stack' } },
-    spec: {
-      selector: { matchLabels: spec.template.metadata.labels },
-      podMetricsEndpoints: [{ port: 'metrics', interval: '30s' }],
-    },
-  });
-});
-
-test.each([
-  ['two GPUs if no pool shares GPUs', [1], 2],
-  ['one GPU if a pool shares GPUs', [1, 4], 1],
-])('a replica with gpusPerPod 2 must see at least %s', async (_, slices, least) => {
-  const pools = slices.map((timeSlices) => ({
-    ...GROUP,
-    name: `of-${timeSlices}`,
-    instanceTypes: ['g5.12xlarge'],
-    timeSlices,
-  }));
-  const made = await variant({ gpuNodePools: pools, gpusPerPod: 2 });
-  const { spec } = made.only('kubernetes:apps/v1:Deployment').inputs as unknown as {
-    spec: { template: { spec: { containers: [{ command: string[] }] } } };
-  };
-  expect(spec.template.spec.containers[0].command[2]).toMatch(new RegExp(`^gpus=2\nleast=${least}\n`));
-});
-
-test('Bottlerocket pools have a system volume and time slices in user data, but no device plugin', async () => {
-  const pool = { ...GROUP, ami: 'Bottlerocket', timeSlices: 3, capacityTypes: ['on-demand'] };
-  const made = await variant({ gpuNodePools: [pool] });
-  expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['amiType']).toBe('BOTTLEROCKET_x86_64_NVIDIA');
-  const template = made.only('aws:ec2/launchTemplate:LaunchTemplate').inputs as unknown as LaunchTemplate;
-  expect(template.blockDeviceMappings.map(({ deviceName }) => deviceName)).toEqual(['/dev/xvda', '/dev/xvdb']);
-  expect(template.blockDeviceMappings[1]?.ebs).toMatchObject({ volumeSize: 40, encrypted: 'true' });
-  expect(Buffer.from(template.userData ?? '', 'base64').toString()).toContain(
-    '\n[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = "time-slicing"\n' +
-      '[settings.kubelet-device-plugins.nvidia.time-slicing]\nreplicas = 3\n',
-  );
-  expect(made.all('kubernetes:apps/v1:DaemonSet')).toEqual([]);
-});
-
 describe('a node of Karpenter may drain until all replicas are replaced', () => {
   const KEDA = { kind: 'keda', minReplicas: 1 };
   const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 1000 };
@@ -191,7 +133,12 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
     ['13 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 13 } }, 8, 336],
     ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 4, 336],
     ['replicas that take an hour to drain', { replicas: 4, shutdown: { drainSeconds: 3600 } }, 8, 336],
-    ['a node that lives as long as Auto Mode allows', { gpuNodePools: [{ ...POOL, expireAfterHours: 504 }] }, 4, 500],
+    [
+      'a node that lives as long as Auto Mode allows',
+      { gpuNodePools: [{ ...POOL, disruption: { expireAfter: '504h' } }] },
+      4,
+      500,
+    ],
     ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
   ])('%s', async (_, values, hours, expireAfter) => {
     const made = await variant({ gpuNodePools: [POOL], ...values });
@@ -220,19 +167,39 @@ test('Karpenter fills pools in the order of the stack file', async () => {
   ]);
 });
 
+test.each([
+  ['prefer different nodes', 'g5.xlarge', true],
+  ['share nodes with GPUs for several', 'g5.12xlarge', false],
+])('the replicas %s', async (_, type, isSpread) => {
+  const made = await variant({ gpuNodePools: [{ name: 'a10g', instanceTypes: [type] }] });
+  const { spec } = made.only('kubernetes:apps/v1:Deployment').inputs as { spec: { template: { spec: object } } };
+  expect('affinity' in spec.template.spec).toBe(isSpread);
+});
+
+test('a disruption block replaces the defaults of the NodePool', async () => {
+  const disruption = {
+    consolidateAfter: 'Never',
+    budgets: [{ nodes: '20%' }, { nodes: '0', schedule: '0 6 * * *', duration: '20h', reasons: ['Drifted'] }],
+  };
+  const made = await variant({ gpuNodePools: [{ name: 'a10g', instanceTypes: ['g5.xlarge'], disruption }] });
+  expect(made.only('kubernetes:karpenter.sh/v1:NodePool').inputs['spec']).toMatchObject({
+    disruption: { consolidationPolicy: 'WhenEmpty', ...disruption },
+  });
+});
+
 test('a pool with zones uses the subnets of these zones', async () => {
-  const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'], capacityTypes: ['spot'] }] });
+  const made = await variant({ gpuNodePools: [{ ...GROUP, zones: ['us-east-1c'] }] });
   expect(made.only('aws:eks/nodeGroup:NodeGroup').inputs['subnetIds']).toEqual(['network-private-us-east-1c-id']);
 });
 
 test('nodes of managed groups have the tags of the stack', async () => {
-  const made = await variant({ autoMode: false, gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] });
+  const made = await variant({ autoMode: false, gpuNodePools: [GROUP] });
   const tags = Object.fromEntries(
     made.all('aws:ec2/launchTemplate:LaunchTemplate').map(({ name, inputs }) => [name, inputs['tagSpecifications']]),
   );
   const own = { project: 'triton-serving', stack: 'staging' };
   const of = (all: object) => ['instance', 'volume'].map((resourceType) => ({ resourceType, tags: all }));
-  const group = `gpu-${GROUP.name}-spot`;
+  const group = `gpu-${GROUP.name}`;
   expect(tags).toEqual({
     'cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
     [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: `triton-staging-${group}` }),
@@ -300,8 +267,6 @@ test('autoMode false disables all of Auto Mode, and creates add-ons and untainte
     scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 },
   });
   expect(system.inputs['taints'] ?? []).toEqual([]);
-  // No autoscaler changes its size, so Pulumi must apply systemNodes.
-  expect(system.ignoreChanges).toEqual([]);
   // Nodes become ready only with a network, and CoreDNS needs nodes.
   const coredns = made.only('aws:eks/addon:Addon', 'cluster-addons-coredns');
   expect(getDependencies(coredns)).toContain(system.name);
@@ -525,7 +490,7 @@ describe('an existing cluster', () => {
 
   test('gets a NodePool for its Karpenter', async () => {
     const nodeClass = { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'default' };
-    const pool = { name: 'gpu', mechanism: 'karpenter', instanceTypes: ['g5.xlarge'], nodeClass };
+    const pool = { name: 'gpu', instanceTypes: ['g5.xlarge'], nodeClass };
     const made = await variant({ ...local, gpuNodePools: [pool], gpusPerPod: 1 }, 'local');
     expect(made.only('kubernetes:karpenter.sh/v1:NodePool').inputs).toMatchObject({
       spec: { template: { spec: { nodeClassRef: nodeClass } } },

@@ -21,7 +21,10 @@ const KUBECONFIG = JSON.stringify({
 const STACKS = {
   prod: ['prod', { ...PUBLISHER, bucketReaders: ['arn:aws:iam::444455556666:role/deploy-prod'] }],
   pruned: ['staging', { ...PUBLISHER, prunerSubjects: ['repo:acme/serving:environment:prune'] }],
-  groups: ['staging', { gpuNodePools: [{ name: 'a', mechanism: 'managed-node-group', instanceTypes: ['g5.xlarge'] }] }],
+  groups: [
+    'staging',
+    { gpuNodePools: [{ name: 'a', instanceTypes: ['g5.xlarge'], capacityTypes: ['spot'], nodes: 1 }] },
+  ],
   ingress: [
     'prod',
     {
@@ -193,7 +196,7 @@ const MUTANTS: readonly (readonly [string, StackName, string, readonly Mutant[]]
     'NodePool gpu-a10g',
     [['spec template spec taints', [], 'taints is []; add the taint']],
   ],
-  ['gpu-nodes-tainted', 'groups', 'NodeGroup gpu-a-spot', [['taints', [], 'taints is []; add the taint']]],
+  ['gpu-nodes-tainted', 'groups', 'NodeGroup gpu-a', [['taints', [], 'taints is []; add the taint']]],
   ['gpu-pool-limited', 'prod', 'NodePool gpu-a10g', [['spec limits', undefined, 'spec.limits is not set; set nvidia']]],
   [
     'models-written-by-publishers',

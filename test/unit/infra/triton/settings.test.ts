@@ -112,7 +112,7 @@ describe('readSettings of the replicas', () => {
       exposure: 'internal-load-balancer',
       clientCidrs: ['10.0.0.0/8'],
       autoMode: false,
-      gpuNodePools: [{ ...POOL, mechanism: 'managed-node-group' }],
+      gpuNodePools: [{ ...POOL, capacityTypes: ['spot'], nodes: 1 }],
     };
     expect(getProblems(values)).toEqual([
       'loadBalancerClass: is missing, but without Auto Mode no controller creates a load balancer; allowed: the class ' +
