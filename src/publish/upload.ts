@@ -17,7 +17,7 @@ export interface UploadTarget {
 }
 
 /**
- * Writes what no retained release has, by content: so nobody sees it before the commit, and no object is replaced.
+ * Writes what no retained release has, by content: so no one sees it before the commit, and no object is replaced.
  * @returns the planned models as a manifest names them
  */
 export async function uploadModels({ models }: Plan, target: UploadTarget): Promise<Record<string, ManifestModel>> {
