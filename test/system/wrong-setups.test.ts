@@ -295,7 +295,8 @@ function read({ stderr }: Finished): { message: string; hint: string } | undefin
       .replaceAll(scratch.directory, 'DIR')
       .replace(/127\.0\.0\.1:\d+/g, '127.0.0.1:PORT')
       // Which of the first requests fails first is not determined.
-      .replace(/^cannot (read|list|write) s3:\/\/\S+(?= at https?:)/, 'cannot read s3://BUCKET/KEY')
+      .replace(/^cannot (read|list) s3:\/\/\S+(?= at https?:)/, 'cannot read s3://BUCKET/KEY')
+      .replace(/cannot write s3:\/\/\S+(?= at https?:)/, 'cannot write s3://BUCKET/KEY')
       .replace(/models-\d+/g, 'BUCKET')
       // Versions of Node differ in the code, and some add advice.
       .replace(/(EPROTO|ERR_SSL_WRONG_VERSION_NUMBER) .*(?=wrong version number)/, 'EPROTO ')
