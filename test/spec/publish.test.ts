@@ -73,7 +73,7 @@ const SAFE = [
 /** The formulas hold. `long`: takes minutes, so it runs with SOAK_FACTOR=2 only. */
 const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long?: true })[] = [
   { title: 'two publishers on two pods', commands: TWO, pods: ['a', 'b'], long: true },
-  { title: 'two publishers, every fault of a pod', commands: TWO, restarts: 1, outages: 1, crash: true },
+  { title: 'two publishers, every fault of a pod', commands: TWO, restarts: 1, outages: 1, crash: true, long: true },
   { title: 'publish and prune', commands: PRUNE, stops: 1, crash: true, lateUploads: true, copies: 2 },
   { title: 'rollback and prune', commands: { p1: 'rollback', p2: 'prune' }, stops: 1, crash: true, copies: 2 },
   { title: 'publish and rollback', commands: { p1: 'publish', p2: 'rollback' }, restarts: 1 },
@@ -169,7 +169,7 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long
     kind: 'end',
     formulas: ['PodsFollowHead'],
   },
-  { title: 'a pod that starts during a prune comes up', ...START, kind: 'end', formulas: ['PodsStart'] },
+  { title: 'a pod that starts during a prune comes up', ...START, kind: 'end', formulas: ['PodsStart'], long: true },
   {
     title: 'trials end, also without S3',
     commands: PUBLISH,
