@@ -9,7 +9,7 @@ export interface DownloadList {
   files: ReleasedFile[];
 }
 
-/** Downloads and verifies objects as the agent does, for `npm run bench -- --only distance`. */
+/** Downloads and verifies objects as the agent does, for `npm run bench -- --only transfer`. */
 export async function main([endpointUrl = '', list = '', directory = '']: readonly string[]): Promise<number> {
   const { bucket, files } = JSON.parse(readFileSync(list, 'utf8')) as DownloadList;
   mkdirSync(directory, { recursive: true });

@@ -1,41 +1,35 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus, totalmem } from 'node:os';
-import { join } from 'node:path';
-import { benchColdStart } from './bench/coldstart';
-import { benchDistance } from './bench/distance';
-import { benchBatching, benchEnsemble } from './bench/gfpgan';
-import { benchPreview, whyNoPreview } from './bench/preview';
+import { benchReplicas } from './bench/replicas';
+import { benchRequests } from './bench/requests';
 import { benchStart } from './bench/start';
-import { benchSync } from './bench/sync';
-import { EXIT, parseFlags, parseInteger, parseList, runCommand } from '../src/cli/cli';
+import { benchTransfer } from './bench/transfer';
+import type { BenchOptions } from './bench/compare';
+import { EXIT, parseFlags, parseInteger, runCommand } from '../src/cli/cli';
 import { withInterrupts } from '../src/cli/interrupts';
 import { UsageError } from '../src/core/errors';
 import { exec, stopCommands } from '../src/core/exec';
-import { paths } from '../src/core/paths';
 import { stopAll } from '../src/local/process/managed-process';
 
-const HELP = `Measures this package on this machine. Each benchmark also measures what its results are compared with.
+const HELP = `Measures this package on this machine, beside what its results are compared with.
 
   npm run bench [-- options]
 
   --only NAME       start: "npm run local" in a fresh clone with empty caches, and again
-                    ensemble: images per second of the ensemble and of calls to its steps one by one
-                    batching: images per second of gfpgan in batches and one by one
-                    preview: "pulumi preview" of the stack staging and of an empty program
-                    sync: sync-models, s5cmd, rclone and aws-cli with an S3 server on this machine
-                    distance: sync-models, downloads of the agent, s5cmd and rclone over TLS with round-trip times of 1, 30
-                    and 150 ms
-                    coldstart: start of a replica with the release agent, with Triton's own S3 loader, and s5cmd
+                    requests: images per second of gfpgan in batches and one by one, and of its ensemble and steps
+                    transfer: sync-models and downloads of the agent, s5cmd, rclone and aws-cli, over TLS at 1 and 30 ms
+                    replicas: start of a replica, and a new version on 1, 3 and 10 replicas, with agents and by hand
                     Default: all
-  --repetitions N   rounds of each comparison (default 7)
-  --rows A,B        measures only these rows. sync: cold-1000, large, start;
-                    distance: cold-1000, large, download-1000, download-large;
-                    coldstart: one, twenty, small, changes, publish
-  --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
-  --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or
-                    --quick none)
+  --repetitions N   rounds of each comparison (default 5)
+  --quick           a tenth of the bytes, files and replicas, to try the benchmark
   --help
 `;
+
+const BENCHMARKS: Readonly<Record<string, (options: BenchOptions) => Promise<void>>> = {
+  start: benchStart,
+  requests: benchRequests,
+  transfer: benchTransfer,
+  replicas: benchReplicas,
+};
 
 export async function main(argv: readonly string[]): Promise<number> {
   return runCommand(() =>
@@ -59,63 +53,26 @@ export async function main(argv: readonly string[]): Promise<number> {
 async function bench(argv: readonly string[]): Promise<number> {
   const flags = parseFlags(argv, {
     only: { type: 'string' },
-    repetitions: { type: 'string', default: '7' },
-    rows: { type: 'string' },
+    repetitions: { type: 'string', default: '5' },
     quick: { type: 'boolean', default: false },
-    out: { type: 'string' },
     help: { type: 'boolean', default: false },
   });
   if (flags.help) {
     process.stdout.write(HELP);
     return EXIT.ok;
   }
+  const { only, quick } = flags;
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
-  const isPartial = flags.rows !== undefined || flags.quick;
-  if (flags.quick && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
-    throw new UsageError('--quick is for --only sync, distance and coldstart');
+  const chosen = Object.entries(BENCHMARKS).filter(([name]) => only === undefined || only === name);
+  if (chosen.length === 0) {
+    throw new UsageError(`--only ${only}: unknown benchmark`, { hint: Object.keys(BENCHMARKS).join(', ') });
   }
-  if (flags.rows !== undefined && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
-    throw new UsageError('--rows is for --only sync, distance and coldstart');
-  }
-  const rows = parseList('rows', flags.rows);
-  // A partial run must not replace the complete results.
-  const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
-  const machine = await describeMachine();
-  const all = {
-    start: benchStart,
-    ensemble: () => benchEnsemble(repetitions),
-    batching: () => benchBatching(repetitions),
-    preview: () => benchPreview(repetitions),
-    coldstart: () => benchColdStart({ repetitions, rows, quick: flags.quick }),
-    distance: () => benchDistance({ repetitions, rows, quick: flags.quick }),
-    sync: () =>
-      benchSync({
-        repetitions,
-        rows,
-        quick: flags.quick,
-        machine,
-        chart: out === undefined ? undefined : join(out, 'sync.svg'),
-      }),
-  };
-  const names = Object.keys(all) as (keyof typeof all)[];
-  const chosen = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));
-  if (chosen.length === 0) throw new UsageError(`--only ${flags.only}: unknown benchmark`, { hint: names.join(', ') });
-  if (out !== undefined) mkdirSync(out, { recursive: true });
-  for (const name of chosen) {
-    const result = { date: new Date().toISOString().slice(0, 10), machine, ...(await all[name]()) };
-    if (out !== undefined) writeFileSync(join(out, `${name}.json`), `${JSON.stringify(result, null, 2)}\n`);
-  }
+  process.stdout.write(`${await describeMachine()}\n`);
+  for (const [, run] of chosen) await run({ repetitions, quick });
   return EXIT.ok;
 }
 
-/** Skips benchmarks that cannot run on this machine, unless they were requested by name. */
-function isPossible(name: string): boolean {
-  const reason = name === 'preview' ? whyNoPreview() : undefined;
-  if (reason !== undefined) process.stderr.write(`left out: ${name}: ${reason}\n`);
-  return reason === undefined;
-}
-
-export async function describeMachine(): Promise<string> {
+async function describeMachine(): Promise<string> {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;
   const processors = `${cpus().length} x ${cpus()[0]?.model ?? 'unknown processor'}`;
   return `${processors}, ${memory}, ${await describeGpus()}, Node ${process.versions.node}`;

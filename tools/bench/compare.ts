@@ -1,6 +1,12 @@
-import { UsageError } from '../../src/core/errors';
 import { formatTable } from '../../src/core/format';
 import { forEachLimited } from '../../src/core/concurrency';
+
+export interface BenchOptions {
+  /** Counted rounds of each comparison. */
+  repetitions: number;
+  /** A tenth of the bytes, files and replicas, to try the benchmark. */
+  quick: boolean;
+}
 
 /**
  * Runs the entries alternately in rounds, so that other load on the machine affects all of them equally. Each round
@@ -26,7 +32,7 @@ export async function rounds<T>(
   return results;
 }
 
-export interface Comparison {
+interface Comparison {
   name: string;
   /** Units per second, one value for each repetition. */
   rates: number[];
@@ -86,13 +92,4 @@ export function printComparison(title: string, results: readonly Comparison[]): 
 
 export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {
   process.stdout.write(`\n${title}\n\n${formatTable(headings, rows)}\n\n`);
-}
-
-/** @throws UsageError if a name is unknown */
-export function chooseRows<T extends { name: string }>(rows: readonly T[], names: readonly string[] | undefined): T[] {
-  return (names ?? rows.map(({ name }) => name)).map((name) => {
-    const row = rows.find((one) => one.name === name);
-    if (row !== undefined) return row;
-    throw new UsageError(`--rows ${name}: unknown row`, { hint: rows.map((one) => one.name).join(', ') });
-  });
 }

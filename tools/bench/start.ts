@@ -12,8 +12,8 @@ interface LocalJson {
 }
 
 /** Measures `npm run local` in a fresh clone twice, the first time with empty caches: no packages, programs or traces. */
-export async function benchStart(): Promise<object> {
-  return inScratch(async (scratch) => {
+export async function benchStart(): Promise<void> {
+  await inScratch(async (scratch) => {
     const clone = join(scratch, 'clone');
     await exec('git', ['clone', '--quiet', paths.root, clone]);
     // Free ports, which do not collide with a running local stack.
@@ -42,6 +42,5 @@ export async function benchStart(): Promise<object> {
       ['until', 'fresh clone, empty caches', 'second run'],
       [row('the first answer', 'firstAnswerMs'), row('all answers', 'milliseconds')],
     );
-    return runs;
   });
 }

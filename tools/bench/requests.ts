@@ -16,7 +16,7 @@ import { networkTensor } from '../../src/media/pictures';
 import { joinRows } from '../../src/triton/batches';
 import { TritonHttpClient } from '../../src/triton/http';
 import type { Tensor } from '../../src/triton/tensor';
-import { compareRates, inParallel, printComparison, type Comparison } from './compare';
+import { compareRates, inParallel, printComparison, type BenchOptions } from './compare';
 import { inScratch } from './scratch';
 
 const SINGLE = 'infer_face_restoration_v2.1';
@@ -44,33 +44,33 @@ const ENSEMBLE_CASES = [
   { title: 'the same without the network, 4 clients', clients: 4, ...AROUND_NETWORK },
 ];
 
-/** Compares GFPGAN in batches with single requests. */
-export async function benchBatching(repetitions: number): Promise<object> {
-  return withModels(paths.modelRepository, ['gfpgan', SINGLE], async (client, progress) => {
-    const face = networkTensor('input__0', 'signed', await readImage(FACE));
-    const eight = joinRows(Array<Tensor>(8).fill(face));
-    const ways = {
-      [`${SINGLE}: 8 requests, one after the other`]: () => inParallel(8, 1, () => infer(client, SINGLE, face)),
-      [`${SINGLE}: 8 requests at once`]: () => inParallel(8, 8, () => infer(client, SINGLE, face)),
-      'gfpgan: 8 requests at once, batched by Triton': () => inParallel(8, 8, () => infer(client, 'gfpgan', face)),
-      'gfpgan: one request of 8 images': () => infer(client, 'gfpgan', eight),
-    };
-    return { repetitions, results: await compareImages('images a second', ways, 8, repetitions, progress) };
-  });
-}
-
-/** Compares the ensemble with a client that calls its steps one by one, with and without the network. */
-export async function benchEnsemble(repetitions: number): Promise<object> {
-  return inScratch(async (repository) => {
-    for (const name of [...STEPS, ENSEMBLE]) {
+/** Images a second: GFPGAN in batches and one by one; its ensemble and a client that calls the steps one by one. */
+export async function benchRequests({ repetitions, quick }: BenchOptions): Promise<void> {
+  const pixels = pixelTensor('raw_image', await readImage(FACE));
+  const face = networkTensor('input__0', 'signed', await readImage(FACE));
+  const eight = joinRows(Array<Tensor>(8).fill(face));
+  await inScratch(async (repository) => {
+    for (const name of [...STEPS, ENSEMBLE, 'gfpgan']) {
       cpSync(join(paths.modelRepository, name), join(repository, name), { recursive: true });
     }
     const folder = join(repository, ENSEMBLE_WITHOUT_NETWORK);
     mkdirSync(join(folder, '1'), { recursive: true });
     writeFileSync(join(folder, 'model.yaml'), WITHOUT_NETWORK);
     writeFileSync(join(folder, '1', '.keep'), 'An ensemble has no file.\n');
-    return await withModels(repository, undefined, async (client, progress) => {
-      const pixels = pixelTensor('raw_image', await readImage(FACE));
+    await withModels(repository, async (client, progress) => {
+      const compare = (title: string, images: number, ways: Record<string, () => Promise<unknown>>): Promise<void> =>
+        progress.run(title, async (step) =>
+          printComparison(
+            title,
+            await compareRates(ways, images, repetitions, (round) => step.update(`round ${round}`)),
+          ),
+        );
+      await compare('images a second, GFPGAN', 8, {
+        '8 requests, one after the other': () => inParallel(8, 1, () => infer(client, SINGLE, face)),
+        '8 requests at once': () => inParallel(8, 8, () => infer(client, SINGLE, face)),
+        '8 requests at once, batched by Triton': () => inParallel(8, 8, () => infer(client, 'gfpgan', face)),
+        'one request of 8 images': () => infer(client, 'gfpgan', eight),
+      });
       const callSteps = async (steps: readonly string[]): Promise<void> => {
         let tensor: Tensor = pixels;
         for (const step of steps) {
@@ -78,46 +78,26 @@ export async function benchEnsemble(repetitions: number): Promise<object> {
           tensor = await infer(client, step, { ...tensor, name: 'input__0' }, ...others);
         }
       };
-      const results: Record<string, Comparison[]> = {};
-      for (const { title, images, clients, steps, ensemble } of ENSEMBLE_CASES) {
-        const ways = {
+      for (const { title, images, clients, steps, ensemble } of quick ? ENSEMBLE_CASES.slice(2) : ENSEMBLE_CASES) {
+        await compare(title, images, {
           'one by one': () => inParallel(images, clients, () => callSteps(steps)),
           ensemble: () => inParallel(images, clients, () => infer(client, ensemble, pixels)),
-        };
-        results[title] = await compareImages(title, ways, images, repetitions, progress);
+        });
       }
-      return { repetitions, results };
     });
   });
 }
 
-async function compareImages(
-  title: string,
-  ways: Record<string, () => Promise<unknown>>,
-  images: number,
-  repetitions: number,
-  progress: Progress,
-): Promise<Comparison[]> {
-  const results = await progress.run(title, (step) =>
-    compareRates(ways, images, repetitions, (round) => step.update(`round ${round}`)),
-  );
-  printComparison(title, results);
-  return results;
-}
-
-/** Runs `work` against a local stack that serves these models of a repository. Default: all models. */
+/** Runs `work` against a local stack that serves all models of a repository. */
 async function withModels(
   repository: string,
-  models: readonly string[] | undefined,
-  work: (client: TritonHttpClient, progress: Progress) => Promise<object>,
-): Promise<object> {
+  work: (client: TritonHttpClient, progress: Progress) => Promise<void>,
+): Promise<void> {
   const progress = new Progress();
   const undo = new Cleanup();
-  if (repository !== paths.modelRepository) {
-    undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
-  }
+  undo.defer(() => rmSync(localDirectory(repository), { recursive: true, force: true }));
   try {
-    const { served } = selectModels(await readValidModels(repository, { models, artifacts: false }));
+    const { served } = selectModels(await readValidModels(repository, { artifacts: false }));
     const names = served.map(({ name }) => name);
     const shared = { repository, loadTimeoutMs: 300_000, progress };
     const tools = await startStack({
@@ -128,14 +108,14 @@ async function withModels(
       ports: { 'http-port': 0, 'grpc-port': 0, 'metrics-port': 0, 's3-port': 0 },
       defer: (step) => undo.defer(step),
     });
-    const options = { selection: { models }, weights: [], noAsk: true, show: () => Promise.resolve() };
+    const options = { selection: {}, weights: [], noAsk: true, show: () => Promise.resolve() };
     const pipeline = new Pipeline(tools, { ...shared, ...options, signal: new AbortController().signal }, []);
     pipeline.add(names);
     await Promise.race([pipeline.idle(), pipeline.broken]);
     requireAllServed(pipeline);
     const client = new TritonHttpClient((await tools.stack).triton.httpUrl);
     undo.defer(() => client.close());
-    return await work(client, progress);
+    await work(client, progress);
   } finally {
     await undo.run();
   }
