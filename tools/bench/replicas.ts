@@ -104,12 +104,7 @@ async function open(scratch: string, undo: Cleanup, progress: Progress): Promise
   };
   return {
     ...{ scratch, endpoint, s5cmd, relay },
-    run: (argv) =>
-      measure(
-        python,
-        { argv, env: { ...environmentOf({ home: scratch }), AWS_ENDPOINT_URL: endpoint } },
-        join(scratch, 'log'),
-      ),
+    run: (argv) => measure(python, { argv, env: environmentOf({ home: scratch }) }, join(scratch, 'log')),
     pod: async (name, prefix) => {
       const directory = join(scratch, name);
       const end = new Cleanup();
@@ -168,7 +163,13 @@ async function starts(bench: Bench, repetitions: number, quick: boolean, onRun: 
         S5CMD,
         async () => {
           const target = join(scratch, 's5cmd');
-          const { seconds } = await run([s5cmd, 'cp', `s3://${BUCKET}/start/*`, `${target}/`]);
+          const { seconds } = await run([
+            s5cmd,
+            `--endpoint-url=${endpoint}`,
+            'cp',
+            `s3://${BUCKET}/start/*`,
+            `${target}/`,
+          ]);
           rmSync(target, { recursive: true });
           return seconds;
         },
@@ -194,7 +195,7 @@ async function publishes(
   const source = join(scratch, 'publish-source');
   writeRepository(source, 3, VERSION_BYTES);
   await run([...syncModels(source, 'agents', endpoint), '--untried']);
-  await run([s5cmd, 'cp', `${source}/`, `s3://${BUCKET}/by-hand/`]);
+  await run([s5cmd, `--endpoint-url=${endpoint}`, 'cp', `${source}/`, `s3://${BUCKET}/by-hand/`]);
   const pods: Server[] = [];
   const alone: Server[] = [];
   let version = 1;
@@ -246,7 +247,13 @@ async function publishes(
             await sleep(1100);
             const folder = next(byHand);
             return untilReady(alone, async () => {
-              await run([s5cmd, 'cp', `${folder}/`, `s3://${BUCKET}/by-hand/${CHANGING}/${version}/`]);
+              await run([
+                s5cmd,
+                `--endpoint-url=${endpoint}`,
+                'cp',
+                `${folder}/`,
+                `s3://${BUCKET}/by-hand/${CHANGING}/${version}/`,
+              ]);
               await Promise.all(alone.map(({ client }) => client.loadModel(CHANGING)));
             });
           },

@@ -162,10 +162,15 @@ export function writeRepository(directory: string, files: number, bytes: number)
   }
 }
 
-/** A model that loads at once. */
-const MODEL = `class TritonPythonModel:
+/** A model without computation. */
+const MODEL = `import numpy
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
     def execute(self, requests):
-        return [None for _ in requests]
+        answer = pb_utils.Tensor("y", numpy.zeros(1, numpy.float32))
+        return [pb_utils.InferenceResponse([answer]) for _ in requests]
 `;
 const CONFIG = `backend: "python"
 input { name: "x" data_type: TYPE_FP32 dims: 1 }
