@@ -11,7 +11,6 @@ import { EXIT, parseFlags, parseInteger, parseList, runCommand } from '../src/cl
 import { withInterrupts } from '../src/cli/interrupts';
 import { UsageError } from '../src/core/errors';
 import { exec, stopCommands } from '../src/core/exec';
-import { paths } from '../src/core/paths';
 import { stopAll } from '../src/local/process/managed-process';
 
 const HELP = `Measures this package on this machine. Each benchmark also measures what its results are compared with.
@@ -32,8 +31,7 @@ const HELP = `Measures this package on this machine. Each benchmark also measure
                     distance: cold-1000, large, download-1000, download-large;
                     coldstart: one, twenty, small, changes, publish
   --quick           sync, distance, coldstart: a tenth of the files or bytes, to test the benchmark
-  --out DIR         folder for the results, one JSON file for each benchmark (default: docs/benchmarks; with --rows or
-                    --quick none)
+  --out DIR         also writes the results of each round here, one JSON file for each benchmark
   --help
 `;
 
@@ -70,7 +68,6 @@ async function bench(argv: readonly string[]): Promise<number> {
     return EXIT.ok;
   }
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
-  const isPartial = flags.rows !== undefined || flags.quick;
   if (flags.quick && !['sync', 'distance', 'coldstart'].includes(flags.only ?? '')) {
     throw new UsageError('--quick is for --only sync, distance and coldstart');
   }
@@ -78,8 +75,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     throw new UsageError('--rows is for --only sync, distance and coldstart');
   }
   const rows = parseList('rows', flags.rows);
-  // A partial run must not replace the complete results.
-  const out = flags.out ?? (isPartial ? undefined : join(paths.root, 'docs', 'benchmarks'));
+  const { out } = flags;
   const machine = await describeMachine();
   const all = {
     start: benchStart,
@@ -88,14 +84,7 @@ async function bench(argv: readonly string[]): Promise<number> {
     preview: () => benchPreview(repetitions),
     coldstart: () => benchColdStart({ repetitions, rows, quick: flags.quick }),
     distance: () => benchDistance({ repetitions, rows, quick: flags.quick }),
-    sync: () =>
-      benchSync({
-        repetitions,
-        rows,
-        quick: flags.quick,
-        machine,
-        chart: out === undefined ? undefined : join(out, 'sync.svg'),
-      }),
+    sync: () => benchSync({ repetitions, rows, quick: flags.quick }),
   };
   const names = Object.keys(all) as (keyof typeof all)[];
   const chosen = names.filter((name) => (flags.only === undefined ? isPossible(name) : flags.only === name));

@@ -1,7 +1,6 @@
-import { writeFileSync } from 'node:fs';
 import { chooseRows } from './compare';
 import { withSyncTools, type Context } from './sync-environment';
-import { evaluate, measurementJson, measurementText, syncChart, type EvaluatedMeasurement } from './sync-report';
+import { evaluate, measurementJson, measurementText, type EvaluatedMeasurement } from './sync-report';
 import { SCENARIOS, type Scenario } from './sync-scenarios';
 
 export interface SyncBenchOptions {
@@ -11,14 +10,10 @@ export interface SyncBenchOptions {
   rows: readonly string[] | undefined;
   /** Few and small files, for a test run. */
   quick: boolean;
-  /** Text below the chart. */
-  machine: string;
-  /** File for the chart. Default: none. */
-  chart: string | undefined;
 }
 
 /** Compares sync-models with common tools for the same task, on one local S3 server. */
-export async function benchSync({ repetitions, rows, quick, machine, chart }: SyncBenchOptions): Promise<object> {
+export async function benchSync({ repetitions, rows, quick }: SyncBenchOptions): Promise<object> {
   const scenarios = chooseRows(SCENARIOS, rows);
   return withSyncTools(quick, async ({ progress, open, source, reduction }) => {
     const context = { environment: await open('environment'), source, repetitions, reduction };
@@ -30,7 +25,6 @@ export async function benchSync({ repetitions, rows, quick, machine, chart }: Sy
       process.stdout.write(`\n${measurementText(measurement)}\n\n`);
       measurements.push(measurement);
     }
-    if (chart !== undefined) writeFileSync(chart, syncChart(measurements, machine));
     return { repetitions, quick, rows: measurements.map(measurementJson) };
   });
 }
