@@ -42,7 +42,7 @@ ENTRYPOINT ["/opt/nvidia/nvidia_entrypoint.sh", "/bin/sh", "-c", \
 unset TRITON_MODEL_CONTROL_KEY; \
 read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); test \"$stack\" -lt 16777216 || stack=16777216; \
 ulimit -S -s \"$stack\" || { ulimit -S -s \"$(ulimit -H -s)\"; \
-echo \"The stack limit is only $(ulimit -s) KiB, not $stack: see docs/troubleshooting.md\" >&2; }; \
+echo \"The stack limit is only $(ulimit -s) KiB, not $stack, so a large HTTP form can end Triton: raise the hard limit, in Docker with --ulimit stack=-1\" >&2; }; \
 guard=model-repository,shared-memory,statistics,trace,logging:triton-model-control-key=$key; \
 exec \"$@\" --http-restricted-api=\"$guard\" --grpc-restricted-protocol=\"$guard\"", "start", "tritonserver", \
     "--model-control-mode=explicit", \

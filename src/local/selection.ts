@@ -25,7 +25,7 @@ const REASONS: Record<string, string> = {
   tensorrt_plan: 'a TensorRT plan runs only on the GPU type that built it',
 };
 
-/** Features that the local replacements for libtorch and ONNX Runtime lack. docs/testing.md has the full comparison. */
+/** Features that the local replacements for libtorch and ONNX Runtime lack. docs/local.md lists more differences. */
 const LACKS: [reason: string, lacks: (model: RepositoryModel) => boolean][] = [
   // Tensors are passed as DLPack, which has no strings.
   [

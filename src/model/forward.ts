@@ -84,7 +84,7 @@ function trainingFault({ training, trainedOperation: operation }: Forward): Arti
   };
 }
 
-/** pt :1347 and :1362, as in docs/testing.md. */
+/** Lines 1347 and 1362 of the source that rules/backends.ts names. */
 function argumentFault({ arguments: given }: Forward, config: ModelConfig): ArtifactFault | undefined {
   if (given.length === 0) return undefined;
   const isDict = ({ type }: Argument): boolean => type.startsWith('Dict[');

@@ -8,7 +8,7 @@ import type { ArtifactFault } from './torch-script';
 type Kind = 'input' | 'output';
 
 /**
- * Returns all that Triton's ONNX Runtime backend refuses of an ONNX file and its configuration (see docs/testing.md).
+ * Returns all that Triton's ONNX Runtime backend refuses of an ONNX file and its configuration.
  * ONNX Runtime infers the sizes that the file leaves open, so only sizes that the file fixes are compared.
  */
 export async function onnxFaults(file: string, config: ModelConfig): Promise<ArtifactFault[]> {

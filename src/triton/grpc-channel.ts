@@ -46,8 +46,8 @@ interface Listener {
 }
 
 /**
- * gRPC to one server over one HTTP/2 connection, which is opened on demand. Uses Node's HTTP/2, because a call with
- * @grpc/grpc-js costs several times as much (docs/benchmarks.md).
+ * gRPC to one server over one HTTP/2 connection, which is opened on demand. Uses Node's HTTP/2, because
+ * @grpc/grpc-js would make the agent's program too large for its ConfigMap (docs/decisions.md).
  */
 export class GrpcChannel {
   private readonly url: string;

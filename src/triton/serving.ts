@@ -24,7 +24,7 @@ export const LOAD_ALL_FLAG = '--load-model=*';
 export const RAISE_STACK_LIMIT =
   'read -r _ kib _ </proc/meminfo; stack=$((kib * 3 / 4)); test "$stack" -lt 16777216 || stack=16777216; ' +
   'ulimit -S -s "$stack" || { ulimit -S -s "$(ulimit -H -s)"; ' +
-  'echo "The stack limit is only $(ulimit -s) KiB, not $stack: see docs/troubleshooting.md" >&2; }; ';
+  'echo "The stack limit is only $(ulimit -s) KiB, not $stack, so a large HTTP form can end Triton: raise the hard limit, in Docker with --ulimit stack=-1" >&2; }; ';
 
 /** Environment variables for models that compute on a CPU, also beside a GPU, and for traces. Measurements: docs/decisions.md. */
 export const CPU_VARIABLES = {

@@ -1,7 +1,4 @@
-"""What Triton's own backends refuse and answer, and the stand-ins here alike: the "same" rows of docs/testing.md.
-
-Each case has the name of its row; the row has the lines of the backend's source.
-"""
+"""What Triton's own libtorch (pt) and ONNX Runtime (ort) backends refuse and answer, and the stand-ins here alike."""
 
 from __future__ import annotations
 
@@ -16,9 +13,6 @@ from onnx import TensorProto, helper, save
 from torch import Tensor, nn
 
 from fake_triton import FakeRequest, LoadBackend, arguments, tensor
-
-DOCUMENT = Path(__file__).parents[2] / "docs" / "testing.md"
-
 
 class One(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
@@ -199,19 +193,8 @@ LIBTORCH_FAILS = [
 ]
 
 
-COVERED: set[str] = set()
-"""Rows of the document that have a test."""
-
-
 def ids(cases: list[Any]) -> list[str]:
-    COVERED.update(row for row, *_ in cases)
-    return [f"{row} {number}" for number, (row, *_) in enumerate(cases)]
-
-
-def covers(row: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Marks the test of a row without a table of cases."""
-    COVERED.add(row)
-    return lambda test: test
+    return [f"{name} {number}" for number, (name, *_) in enumerate(cases)]
 
 
 def values(cases: list[Any]) -> list[Any]:
@@ -263,7 +246,6 @@ class TestLibtorch:
         assert response.outputs == {}
         assert response.error.startswith(error)
 
-    @covers("pt execute failure")
     def test_the_whole_trace_is_in_the_error(self, load: Callable[..., Any]) -> None:
         (response,) = load(One()).execute([FakeRequest({"input__0": torch.tensor([-1.0])}, {"output__0"})])
         assert "Traceback of TorchScript" in response.error
@@ -273,7 +255,6 @@ class TestLibtorch:
         (response,) = load(Negative()).execute([FakeRequest({"input__0": torch.tensor([1.0])}, {"output__0"})])
         assert "an output has PyTorch's negative bit" in response.error
 
-    @covers("pt failed batch")
     def test_one_bad_request_fails_its_batch(self, load: Callable[..., Any]) -> None:
         model = load(One(), max_batch_size=8)
         requests = [FakeRequest({"input__0": torch.full((1, 2), value)}, {"output__0"}) for value in (1.0, -1.0, 3.0)]
@@ -512,8 +493,6 @@ class TestOnnxRuntime:
         with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load \S+: {re.escape(refusal)}"):
             load(make, config)
 
-    @covers("ort optional")
-    @covers("ort scalars")
     @pytest.mark.parametrize(("bias", "answer"), [(None, [[11.0, 22.0]]), ([1.0, 1.0], [[2.0, 3.0]])])
     def test_optional_inputs_are_initializers(
         self, load: Callable[..., Any], bias: list[float] | None, answer: list[list[float]]
@@ -526,8 +505,6 @@ class TestOnnxRuntime:
         assert response.outputs["y"].tolist() == answer
         assert response.outputs["n"].tolist() == [3.0]
 
-    @covers("ort parameters")
-    @covers("ort controls")
     @pytest.mark.parametrize(
         "more",
         [
@@ -542,15 +519,9 @@ class TestOnnxRuntime:
         (response,) = load(batched_file, config).execute([FakeRequest(inputs, {"y"})])
         assert response.outputs["y"].tolist() == [[[2.0, 2.0], [2.0, 2.0]]]
 
-    @covers("ort failed batch")
     def test_one_bad_batch_fails_all_its_requests(self, load: Callable[..., Any]) -> None:
         model = load(batched_file, BATCHED)
         requests = [FakeRequest({"x": torch.ones(1, 3), "flag": torch.ones(1, 1)}, {"y"})] * 2
         errors = [response.error for response in model.execute(requests)]
         assert errors[0].startswith("onnx runtime error 1: Non-zero status code returned while running Reshape node.")
         assert errors == [errors[0]] * 2
-
-
-def test_every_row_that_is_the_same_has_a_test() -> None:
-    rows = re.findall(r"^\|.*\| same: `(.*?)` +\|$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(rows) == sorted(COVERED)

@@ -107,34 +107,3 @@ describe.each(PAGES)('%s', (page) => {
     expect(commands.filter((name) => !(name in scripts))).toEqual([]);
   });
 });
-
-test('docs/commands.md lists every command of package.json', () => {
-  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-  const listed = [...read('docs/commands.md').matchAll(/^\| `npm (?:run )?([a-z-]+)/gm)].map(([, name]) => name);
-  // `npm run test:e2e` and the like are in docs/testing.md, and npm runs prepack by itself.
-  expect([...new Set(listed)].sort()).toEqual(
-    Object.keys(scripts)
-      .filter((name) => !name.includes(':') && name !== 'prepack')
-      .sort(),
-  );
-});
-
-describe('the messages that docs/troubleshooting.md explains', () => {
-  const messages = [...read('docs/troubleshooting.md').matchAll(/^\| `([^`]+)`/gm)].map(([, message = '']) => message);
-  const sources = ['scripts', 'src', 'tools', 'infra', 'python'].flatMap(sourcesIn).map(read).join('\n');
-
-  function sourcesIn(folder: string): string[] {
-    return readdirSync(join(paths.root, folder), { withFileTypes: true }).flatMap((entry) => {
-      const path = join(folder, entry.name);
-      return entry.isDirectory() ? sourcesIn(path) : /\.(ts|mjs|py)$/.test(path) ? [path] : [];
-    });
-  }
-
-  test('the page explains more than 12 messages', () => expect(messages.length).toBeGreaterThan(12));
-
-  // What stands for a value is left out: `...`, a number, the name of a flag.
-  test.each(messages)('%s', (message) => {
-    const parts = message.split(/\.\.\.|\b\d+\b|--[a-z-]+/).map((part) => part.replace(/^[\s():]+|[\s():]+$/g, ''));
-    for (const part of parts) expect(sources).toContain(part);
-  });
-});

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import * as util from 'node:util';
 import { paths } from '../../src/core/paths';
@@ -64,22 +64,6 @@ describe.each(COMMANDS)('the help of %s', (name) => {
     const { help } = await getHelp(name);
     expect(help.split('\n').filter((line) => line.length > 130)).toEqual([]);
   });
-});
-
-const PAGE = join(paths.root, 'docs', 'cli.md');
-
-// UPDATE_DOCS=1 updates it.
-test('docs/cli.md has the help of every command', async () => {
-  const sections: string[] = [];
-  for (const name of COMMANDS) sections.push(`## ${name}\n\n\`\`\`text\n${(await getHelp(name)).help}\`\`\`\n`);
-  const page = `# Command line
-
-The help of each command. [commands.md](commands.md) says what the commands are for, and how a project calls them with npx. A test compares
-this page with the help; \`UPDATE_DOCS=1 npx jest test/unit/help.test.ts\` writes it.
-
-${sections.join('\n')}`;
-  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(PAGE, page);
-  expect(readFileSync(PAGE, 'utf8')).toBe(page);
 });
 
 describe('the program of the npm package', () => {

@@ -17,7 +17,7 @@ export const readScript = (name: string): string =>
  * Flags of Node for the program. First the most memory of JavaScript objects: a program that needs more ends, and
  * supervise.sh restarts it. If it exceeded the limit of the container, the kernel would end all processes of the container,
  * because Kubernetes sets memory.oom.group. Second, downloads make much garbage, which stays in memory until this much has
- * gathered (docs/benchmarks.md).
+ * gathered.
  */
 export const NODE_FLAGS = ['--max-old-space-size=256', '--max-semi-space-size=2'] as const;
 

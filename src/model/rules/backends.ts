@@ -1,7 +1,10 @@
 import { describe } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
-/** The source abbreviations pt, ort and be are explained in the table of docs/testing.md. */
+/*
+ * Lines of triton-inference-server: pt is src/pt/model_instance_state.cc of pytorch_backend at 266fd38, ort is
+ * src/onnxruntime.cc of onnxruntime_backend at 00fd3e8, be is src/ of backend at 3f57fb9.
+ */
 const isLibtorch = ({ facts, config }: CheckedModel): boolean => facts?.label === 'pytorch_libtorch' && !config.runtime;
 const isOnnx = ({ facts }: CheckedModel): boolean => facts?.label === 'onnxruntime_onnx';
 

@@ -64,7 +64,7 @@ ERROR_OF_THE_RUNTIME = re.compile(r"\[ONNXRuntimeError\] : (\d+) : \w+ : (.*)", 
 
 
 class OnnxRunner:
-    """One onnxruntime session, with the checks of Triton's onnxruntime backend. docs/testing.md compares the two."""
+    """One onnxruntime session, with the checks of Triton's onnxruntime backend."""
 
     def __init__(self, spec: ModelSpec) -> None:
         self.session = onnxruntime.InferenceSession(spec.artifact, _options(spec), providers=_providers(spec))

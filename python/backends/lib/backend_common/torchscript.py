@@ -1,8 +1,8 @@
 """Serve TorchScript models (`platform: "pytorch_libtorch"`) from Triton's python backend.
 
 Replaces Triton's libtorch backend where that is not installed, and follows its rules, so that a repository that works
-with this backend also works with libtorch. docs/testing.md compares the two. Names and error texts are from
-src/pt/model_instance_state.cc of the libtorch backend.
+with this backend also works with libtorch. Names and error texts are from src/pt/model_instance_state.cc of the
+libtorch backend.
 """
 
 from __future__ import annotations
