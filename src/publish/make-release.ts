@@ -12,7 +12,6 @@ import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
 import { formerFiles, makePlan, needsRelease, requireNoConflict, requireRemovable, type Plan } from './plan';
 import { ourName } from './provenance';
 import { Releases } from './releases';
-import { requireNoReleases } from './repair-head';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
 import { REPAIR_VIEW, repairView } from './view';
@@ -55,8 +54,7 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   const { store, location, agents, untried } = options;
   const head = new HeadFile(options.commitStore ?? store, location);
   const releases = await Releases.read({ store, location }, head);
-  const { base, current } = releases;
-  if (base.head === undefined) await requireNoReleases(store, location);
+  const { current } = releases;
   const target = await getTarget(releases);
   requireRemovable(target, current);
   const { replacePublished } = target;
