@@ -1,8 +1,8 @@
+import { escapeUriPath } from '@smithy/core/protocols';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
-import { encodeKey } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 import { S3Reader } from './reader';
 import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
@@ -328,7 +328,7 @@ export class S3Store extends S3Reader {
     const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
       if (!canCopy) return undefined;
       const source = {
-        CopySource: encodeKey(`${store.bucket}/${from}`),
+        CopySource: escapeUriPath(`${store.bucket}/${from}`),
         CopySourceRange: `bytes=${start}-${start + bytes - 1}`,
       };
       const copied: Send<StoredPart | undefined> = async (s3, to, sending) => {
