@@ -1,3 +1,4 @@
+import type { CompletedPart } from '@aws-sdk/client-s3';
 import { escapeUriPath } from '@smithy/core/protocols';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
@@ -30,12 +31,7 @@ export interface CopyOptions extends UploadOptions {
 }
 
 /** A part that S3 has. */
-interface StoredPart {
-  PartNumber: number;
-  ETag: string;
-  /** Base64. */
-  ChecksumSHA256: string;
-}
+type StoredPart = Required<Pick<CompletedPart, 'PartNumber' | 'ETag' | 'ChecksumSHA256'>>;
 
 interface PartsSource extends UploadSource {
   /** Has S3 copy a part; undefined if it cannot. */
@@ -164,8 +160,7 @@ export class S3Store extends S3Reader {
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
-    const read = (start: number, { byteLength }: Buffer): Promise<Uint8Array> =>
-      Promise.resolve(body.subarray(start, start + byteLength));
+    const read = async (start: number, { byteLength }: Buffer) => body.subarray(start, start + byteLength);
     return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
