@@ -13,7 +13,7 @@ import {
 } from '../release/location';
 import { keysOf, parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import { AgentClient, AnotherPublisherError, type AgentSource } from './agent-client';
+import { AnotherPublisherError, getStates, type AgentSource } from './agent-client';
 import { newId, RETAINED, type HeadFile } from './head-file';
 import type { Bucket } from './releases';
 
@@ -55,9 +55,7 @@ export async function repairHead(
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
   const base = await head.read({ mayBeDamaged: true });
-  const states = await Promise.all(
-    ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
-  );
+  const states = await getStates((await agents?.list()) ?? []);
   const seen = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation)[0];
   const isOlder = seen !== undefined && seen.generation >= base.generation && seen.release !== base.head?.release;
   const named = base.head && (await findFirst([base.head.release], store, location));

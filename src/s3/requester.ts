@@ -13,6 +13,9 @@ import { getRegion, readSettings, resolveEndpoint, type Endpoint, type Settings 
 import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './errors';
 import type { Credentials, StoreOptions, TakeBytes } from './types';
 
+// The SDK's warning about the version of Node is for those who use it in their own code.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
+
 /** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
   /** The operation as messages name it: "list s3://bucket/prefix". */

@@ -24,12 +24,6 @@ export interface StoredObject {
   key: string;
 }
 
-/** The content that a copy must have. */
-export interface CopyOptions extends UploadOptions {
-  bytes: number;
-  checksum: string;
-}
-
 /** A part that S3 has. */
 type StoredPart = Required<Pick<CompletedPart, 'PartNumber' | 'ETag' | 'ChecksumSHA256'>>;
 
@@ -318,7 +312,11 @@ export class S3Store extends S3Reader {
    * cannot, this process downloads and uploads them, as it does with a small one.
    * @throws UserError if the content does not have the expected checksum
    */
-  async copy({ store = this, key: from }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
+  async copy(
+    { store = this, key: from }: StoredObject,
+    key: string,
+    options: UploadOptions & { bytes: number; checksum: string },
+  ): Promise<Written> {
     let canCopy = store.options.endpointUrl === this.options.endpointUrl;
     const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
       if (!canCopy) return undefined;
