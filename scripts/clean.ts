@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { formatBytes, formatTable } from '../src/core/format';
 import { cacheRoot } from '../src/install/cache';
 import { diskUsage } from '../src/install/disk-usage';
@@ -8,7 +8,6 @@ import { isAlive } from '../src/launch/lock.cjs';
 
 const FLAGS = {
   yes: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Lists what the commands of this package keep in ~/.cache/triton-serving, or deletes what is not in use.
@@ -44,16 +43,7 @@ const HOUR_MS = 3_600_000;
 /** Made for the files of models, so that several are in use at the same time. Of others, one version is. */
 const OF_MODELS = /^(trace-packages|model-python|weights)\b/;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => Promise.resolve().then(() => clean(argv)));
-}
-
-function clean(argv: readonly string[]): number {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, (flags) => {
   const entries = readCache(cacheRoot());
   const unused = entries.filter(({ inUse }) => inUse === undefined);
   const total = (list: readonly Entry[]): string => formatBytes(list.reduce((sum, { bytes }) => sum + bytes, 0));
@@ -74,7 +64,7 @@ function clean(argv: readonly string[]): number {
   for (const { path } of unused) rmSync(path, { recursive: true, force: true });
   process.stdout.write(`Deleted: ${total(unused)}\n`);
   return EXIT.ok;
-}
+});
 
 /** The content of the cache, the largest first. */
 function readCache(root: string): Entry[] {

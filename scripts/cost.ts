@@ -1,7 +1,7 @@
 import { estimateCost, PRICES_AS_OF, PRICES_REGION } from '../infra/cost';
 import { readSettings } from '../infra/settings';
 import { stackFile } from '../infra/settings/stack-file';
-import { EXIT, parseFlagsAndArguments, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { formatTable } from '../src/core/format';
 import { paths } from '../src/core/paths';
@@ -9,7 +9,6 @@ import { paths } from '../src/core/paths';
 const FLAGS = {
   'stack-dir': { type: 'string' },
   json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Estimates the monthly cost of a stack from its stack file and prices of AWS that this package has. Does not call AWS.
@@ -28,16 +27,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
 
-export const main = (argv: readonly string[]): Promise<number> =>
-  runCommand(() => Promise.resolve().then(() => cost(argv)));
-
-function cost(argv: readonly string[]): number {
-  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, 1, ['STACK']);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const [stack] = positionals;
+export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['STACK'] }, (flags, [stack]) => {
   if (stack === undefined)
     throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run cost -- staging' });
   const estimate = estimateCost(readSettings(stackFile(stack, flags['stack-dir'] ?? paths.project)));
@@ -56,4 +46,4 @@ function cost(argv: readonly string[]): number {
   const table = formatTable(['item', 'for', 'US dollars'], rows);
   process.stdout.write([title, '', table, '', ...notes, ''].join('\n'));
   return EXIT.ok;
-}
+});

@@ -3,7 +3,7 @@ import { examine, type ReportLine } from '../infra/doctor/doctor';
 import { readSettings } from '../infra/settings';
 import { awsIdentity } from '../infra/settings/aws-identity';
 import { allowedAccounts, stackFile } from '../infra/settings/stack-file';
-import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { ProblemList } from '../src/core/problems';
@@ -12,7 +12,6 @@ const FLAGS = {
   stack: { type: 'string' },
   'stack-dir': { type: 'string' },
   json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Checks before "pulumi up" whether the AWS account fits the stack: account, region, zones, subnets, GPU types, quotas,
@@ -35,16 +34,7 @@ Examples:
 Exit codes: 0 no errors (warnings are possible), 1 an error was found or the command failed, 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => doctor(argv));
-}
-
-async function doctor(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   if (flags.stack === undefined) {
     throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run doctor -- --stack staging' });
   }
@@ -53,7 +43,7 @@ async function doctor(argv: readonly string[]): Promise<number> {
     flags.json ? `${JSON.stringify({ stack: flags.stack, checks: lines }, null, 2)}\n` : describe(lines),
   );
   return lines.some(({ level }) => level === 'error') ? EXIT.failed : EXIT.ok;
-}
+});
 
 async function checkStack(stack: string, folder: string): Promise<ReportLine[]> {
   const source = stackFile(stack, folder);

@@ -1,9 +1,9 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseSelection } from '../src/cli/cli';
 import { withInterrupts } from '../src/cli/interrupts';
 import { exportRelease } from '../src/commands/export-release';
-import { openTarget, STORE_FLAGS, STORE_HELP, type TargetFlags } from '../src/commands/target';
+import { withTarget, STORE_FLAGS, STORE_HELP, type TargetFlags } from '../src/commands/target';
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
@@ -19,7 +19,6 @@ const FLAGS = {
   exclude: { type: 'string' },
   release: { type: 'string' },
   agent: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const AGENT_FILE = join(paths.project, 'build', 'agent.cjs');
@@ -49,16 +48,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => exportRepository(argv));
-}
-
-async function exportRepository(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   if (flags.agent) return exportAgent(flags);
   const out = resolve(flags.out);
   if (flags.release !== undefined) return exportPublished(flags.release, flags, out);
@@ -84,7 +74,7 @@ async function exportRepository(argv: readonly string[]): Promise<number> {
     `Exported ${formatCount(models.length, 'model')} (${formatBytes(bytes)}) to ${displayPath(out)}\n`,
   );
   return EXIT.ok;
-}
+});
 
 interface ExportFlags extends Omit<TargetFlags, 'agent'> {
   models?: string;
@@ -99,17 +89,14 @@ async function exportPublished(id: string, flags: ExportFlags, out: string): Pro
     });
   }
   const repo = flags.repo === paths.modelRepository ? undefined : flags.repo;
-  const bucket = await openTarget({ ...flags, agent: undefined, repo });
-  try {
+  return withTarget({ ...flags, agent: undefined, repo }, async (bucket) => {
     const { release, exported } = await withInterrupts((signal) => exportRelease(bucket, id, out, signal));
     const { bytes, removed } = exported;
     const count = formatCount(Object.keys(release.models).length, 'model');
     if (removed.length > 0) process.stdout.write(`Removed: ${removed.join(', ')}\n`);
     process.stdout.write(`Exported release ${release.id}, ${count} (${formatBytes(bytes)}), to ${displayPath(out)}\n`);
     return EXIT.ok;
-  } finally {
-    await bucket.close();
-  }
+  });
 }
 
 async function exportAgent(flags: Record<string, unknown>): Promise<number> {

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs';
 import { basename, dirname, extname, resolve } from 'node:path';
-import { EXIT, parseFlagsAndArguments, parseInteger, parseList, runCommand } from '../src/cli/cli';
+import { command, parseInteger, parseList } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
 import { DEFAULT_TOP, inferCommand, type Connection } from '../src/infer/command';
@@ -24,7 +24,6 @@ const FLAGS = {
   grpc: { type: 'string' },
   header: { type: 'string', multiple: true, default: [] as string[] },
   timeout: { type: 'string', default: '60' },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.
@@ -59,17 +58,7 @@ Exit codes: 0 answered, 1 failed, 2 wrong command line.
 
 const MOST_INPUTS = 1000;
 const LONGEST_S = 86_400;
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => infer(argv));
-}
-
-async function infer(argv: readonly string[]): Promise<number> {
-  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, MOST_INPUTS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const [model, ...inputs] = positionals;
+export const main = command({ help: HELP, flags: FLAGS, most: MOST_INPUTS }, async (flags, [model, ...inputs]) => {
   if (model === undefined || model.trim() === '')
     throw new UsageError('no model is given', { hint: 'npm run infer -- MODEL [INPUT...]' });
   return inferCommand({
@@ -85,7 +74,7 @@ async function infer(argv: readonly string[]): Promise<number> {
     json: flags.json,
     repeated: repeatedFlags(flags),
   });
-}
+});
 
 interface ServerFlags {
   local: boolean;

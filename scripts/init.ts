@@ -1,5 +1,5 @@
 import { basename, extname, join, relative, resolve } from 'node:path';
-import { EXIT, parseFlagsAndArguments, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { nextCommand, repoFlag } from '../src/core/next-command';
 import { paths } from '../src/core/paths';
@@ -12,7 +12,6 @@ const FLAGS = {
   from: { type: 'string' },
   input: { type: 'string', multiple: true, default: [] as string[] },
   repo: { type: 'string', default: paths.modelRepository },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Makes a folder for a model from an ONNX or TorchScript file, or a project for models of your own.
@@ -40,17 +39,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => init(argv));
-}
-
-async function init(argv: readonly string[]): Promise<number> {
-  const { flags, positionals } = parseFlagsAndArguments(argv, FLAGS, 1, ['NAME']);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const [name] = positionals;
+export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['NAME'] }, async (flags, [name]) => {
   if (flags.from !== undefined) return initModel(resolve(flags.from), resolve(flags.repo), name, flags.input);
   if (name === undefined) {
     throw new UsageError('the model file or the folder is missing', {
@@ -63,7 +52,7 @@ async function init(argv: readonly string[]): Promise<number> {
 ${nextSteps(relative('', resolve(name)))}
 `);
   return EXIT.ok;
-}
+});
 
 async function initModel(file: string, repository: string, given: string | undefined, inputs: readonly string[]) {
   const name = given ?? basename(file, extname(file));

@@ -1,6 +1,6 @@
 import { basename, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EXIT, parseFlags, parseInteger, parseSelection, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseInteger, parseSelection } from '../src/cli/cli';
 import { InterruptedError, watchInterrupts } from '../src/cli/interrupts';
 import { stopCommands } from '../src/core/exec';
 import { anyProcessRuns, killAll, stopAll } from '../src/local/process/managed-process';
@@ -41,7 +41,6 @@ const FLAGS = {
   's3-port': { type: 'string', default: '9000' },
   page: { type: 'string' },
   json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Serves the models of a repository on this machine, with a real Triton and a real S3 API, without containers or a GPU.
@@ -82,16 +81,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => local(argv));
-}
-
-async function local(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const port = (flag: 'http-port' | 'grpc-port' | 'metrics-port' | 's3-port'): number =>
     parseInteger(flag, flags[flag], 0, 65535);
   const loadTimeoutMs = parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000;
@@ -192,7 +182,7 @@ async function local(argv: readonly string[]): Promise<number> {
       interruption.stopWatching();
     }
   }
-}
+});
 
 /** Time for a running publish to be undone before the servers stop. Otherwise the next start undoes it. */
 const END_OF_PUBLISH_MS = 5000;

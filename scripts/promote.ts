@@ -1,10 +1,23 @@
-import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
-import { openTarget, SERVER_FLAGS, SERVER_HELP, type CommandTarget, type TargetFlags } from '../src/commands/target';
+import { command, parseList } from '../src/cli/cli';
+import { PUBLISH_FLAGS, PUBLISH_HELP, runPublishCommand } from '../src/commands/publish-command';
+import { SERVER_FLAGS, SERVER_HELP, withTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
 import { formatLocation, parseLocation } from '../src/release/location';
 import { promote } from '../src/publish/promote';
+
+const FLAGS = {
+  from: { type: 'string' },
+  to: { type: 'string' },
+  release: { type: 'string' },
+  models: { type: 'string' },
+  'require-pretrained': { type: 'boolean', default: false },
+  'stack-dir': { type: 'string' },
+  'endpoint-url': { type: 'string' },
+  region: { type: 'string' },
+  ...SERVER_FLAGS,
+  ...PUBLISH_FLAGS,
+} as const;
 
 const HELP = `Publishes a release of one repository to another repository. S3 copies the files, so that both are identical.
 
@@ -26,52 +39,27 @@ Examples:
   npm run promote -- --from s3://staging-models/models --to prod --dry-run
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => runPromote(argv));
-}
-
-async function runPromote(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    from: { type: 'string' },
-    to: { type: 'string' },
-    release: { type: 'string' },
-    models: { type: 'string' },
-    'require-pretrained': { type: 'boolean', default: false },
-    'stack-dir': { type: 'string' },
-    'endpoint-url': { type: 'string' },
-    region: { type: 'string' },
-    ...SERVER_FLAGS,
-    ...PUBLISH_FLAGS,
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };
   // Both flags are checked before Pulumi is asked about the first stack.
   const places = { from: place('from', flags), to: place('to', flags) };
-  const opened: CommandTarget[] = [];
-  try {
-    const from = await openTarget({ ...places.from, ...shared });
-    opened.push(from);
-    const to = await openTarget({ ...flags, ...places.to }, parseStoreFlags(flags));
-    opened.push(to);
-    if (formatLocation(from.location) === formatLocation(to.location)) {
-      throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);
-    }
-    return await runPublishCommand(
-      `promote ${from.name} to ${to.name}`,
-      flags,
-      to,
-      (options) => promote({ ...options, from, requirePretrained: flags['require-pretrained'], release, models }),
-      from,
-    );
-  } finally {
-    for (const target of opened) await target.close();
-  }
-}
+  return withTarget({ ...places.from, ...shared }, (from) =>
+    withTarget({ ...flags, ...places.to }, async (to) => {
+      if (formatLocation(from.location) === formatLocation(to.location)) {
+        throw new UsageError(`--from and --to are the same repository, ${formatLocation(to.location)}`);
+      }
+      return runPublishCommand(
+        `promote ${from.name} to ${to.name}`,
+        flags,
+        to,
+        (options) => promote({ ...options, from, requirePretrained: flags['require-pretrained'], release, models }),
+        from,
+      );
+    }),
+  );
+});
 
 function place(flag: 'from' | 'to', flags: { from?: string; to?: string }): TargetFlags {
   const text = flags[flag];

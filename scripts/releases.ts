@@ -1,6 +1,6 @@
-import { EXIT, parseFlags, parseInteger, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseInteger } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
-import { openTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
+import { withTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
 import { pruneReleases } from '../src/commands/prune-command';
 import { formatTable, shortened } from '../src/core/format';
 import { listReleases, type ListedRelease } from '../src/publish/list-releases';
@@ -11,7 +11,6 @@ const FLAGS = {
   prune: { type: 'boolean', default: false },
   yes: { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Lists the releases of a model repository in S3, newest first, or deletes former ones.
@@ -34,23 +33,13 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => releases(argv));
-}
-
-async function releases(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   if (flags.yes && !flags.prune) {
     throw new UsageError('--yes has no meaning without --prune', { hint: 'omit it, or add --prune' });
   }
   const limit = parseInteger('limit', flags.limit, 1, 10_000);
-  const target = await openTarget(flags);
-  try {
-    if (flags.prune) return await pruneReleases(flags, target);
+  return withTarget(flags, async (target) => {
+    if (flags.prune) return pruneReleases(flags, target);
     const found = await listReleases(target, limit);
     const text = flags.json
       ? JSON.stringify(found, null, 2)
@@ -59,10 +48,8 @@ async function releases(argv: readonly string[]): Promise<number> {
         : table(found);
     process.stdout.write(`${text}\n`);
     return EXIT.ok;
-  } finally {
-    await target.close();
-  }
-}
+  });
+});
 
 /** The ids begin with the time of the release, in UTC. */
 const table = (found: readonly ListedRelease[]): string =>

@@ -1,10 +1,17 @@
-import { EXIT, parseFlagsAndArguments, parseList, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
+import { command, EXIT, parseList } from '../src/cli/cli';
+import { PUBLISH_FLAGS, PUBLISH_HELP, runPublishCommand } from '../src/commands/publish-command';
+import { withTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 import { HeadFile } from '../src/publish/head-file';
 import { repairHead } from '../src/publish/repair-head';
 import { repairView } from '../src/publish/view';
+
+const FLAGS = {
+  ...TARGET_FLAGS,
+  models: { type: 'string' },
+  repair: { type: 'boolean', default: false },
+  ...PUBLISH_FLAGS,
+} as const;
 
 const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
 
@@ -22,26 +29,9 @@ Examples:
   npm run rollback -- 1f2e3d4c --stack prod --models resnet   # restore one model
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => rollback(argv));
-}
-
-async function rollback(argv: readonly string[]): Promise<number> {
-  const known = {
-    ...TARGET_FLAGS,
-    models: { type: 'string' },
-    repair: { type: 'boolean', default: false },
-    ...PUBLISH_FLAGS,
-  } as const;
-  const { flags, positionals } = parseFlagsAndArguments(argv, known, 1, ['RELEASE']);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const [release] = positionals;
+export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['RELEASE'] }, async (flags, [release]) => {
   const models = parseList('models', flags.models);
-  const target = await openTarget(flags, parseStoreFlags(flags));
-  try {
+  return withTarget(flags, async (target) => {
     if (flags.repair) {
       const { commitStore, store, location, replicas: agents, name } = target;
       const head = new HeadFile(commitStore, location);
@@ -51,13 +41,8 @@ async function rollback(argv: readonly string[]): Promise<number> {
       return EXIT.ok;
     }
     const what = models === undefined ? target.name : `${models.join(', ')} of ${target.name}`;
-    return await runPublishCommand(
-      `roll ${what} back to ${release ?? 'the previous release'}`,
-      flags,
-      target,
-      (options) => rollBack(release, { ...options, models }),
+    return runPublishCommand(`roll ${what} back to ${release ?? 'the previous release'}`, flags, target, (options) =>
+      rollBack(release, { ...options, models }),
     );
-  } finally {
-    await target.close();
-  }
-}
+  });
+});

@@ -1,8 +1,15 @@
-import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
-import { NAME_SERVERS, openTarget, TARGET_FLAGS, TARGET_HELP, type CommandTarget } from '../src/commands/target';
+import { command, EXIT } from '../src/cli/cli';
+import { NAME_SERVERS, TARGET_FLAGS, TARGET_HELP, withTarget, type CommandTarget } from '../src/commands/target';
 import { firstLines, formatBytes, formatDuration, formatTable, LONGEST_CELL } from '../src/core/format';
 import type { ServedModelState } from '../src/release/agent-api';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
+
+const FLAGS = {
+  ...TARGET_FLAGS,
+  ask: { type: 'boolean', default: false },
+  differences: { type: 'boolean', default: false },
+  json: { type: 'boolean', default: false },
+} as const;
 
 const HELP = `Compares the models that each replica serves with the current release. Changes nothing.
 
@@ -22,28 +29,9 @@ Exit codes: 0 every replica serves the release, 1 a replica differs from it, ans
 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => status(argv));
-}
-
-async function status(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    ...TARGET_FLAGS,
-    ask: { type: 'boolean', default: false },
-    differences: { type: 'boolean', default: false },
-    json: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const target = await openTarget(flags);
-  try {
-    const found = await repositoryStatus(target, target.replicas, {
-      ask: flags.ask,
-      differences: flags.differences,
-    });
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+  return withTarget(flags, async (target) => {
+    const found = await repositoryStatus(target, target.replicas, flags);
     const { release, ...rest } = found;
     const summary = { release: release?.id ?? null, asReleased: isAsReleased(found), ...rest };
     if (flags.json) process.stdout.write(`${JSON.stringify(summary, null, 2)}\n`);
@@ -51,10 +39,8 @@ async function status(argv: readonly string[]): Promise<number> {
     const isEmpty = target.replicas !== undefined && found.replicas.length === 0;
     if (isEmpty) process.stderr.write(`No replica was found: ${target.replicas?.describe()}\n`);
     return isAsReleased(found) && !isEmpty ? EXIT.ok : EXIT.failed;
-  } finally {
-    await target.close();
-  }
-}
+  });
+});
 
 /** The output without --json. */
 export function describeStatus(

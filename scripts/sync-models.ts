@@ -1,9 +1,17 @@
 import { basename } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, parseStoreFlags, runPublishCommand } from '../src/commands/publish-command';
-import { openTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
+import { command, parseSelection } from '../src/cli/cli';
+import { PUBLISH_FLAGS, PUBLISH_HELP, runPublishCommand } from '../src/commands/publish-command';
+import { withTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
 import { paths } from '../src/core/paths';
 import { publish } from '../src/publish/publish';
+
+const FLAGS = {
+  ...TARGET_FLAGS,
+  models: { type: 'string' },
+  exclude: { type: 'string' },
+  prune: { type: 'boolean', default: false },
+  ...PUBLISH_FLAGS,
+} as const;
 
 const HELP = `Publishes a model repository to S3 as a release, which every replica tries before it becomes the current one. If a replica
 refuses it, all go back to what they served.
@@ -24,28 +32,12 @@ Examples:
   npm run sync-models -- --bucket s3://my-models/models --triton http://127.0.0.1:8000 --agent http://127.0.0.1:8092
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => syncModels(argv));
-}
-
-async function syncModels(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    ...TARGET_FLAGS,
-    models: { type: 'string' },
-    exclude: { type: 'string' },
-    prune: { type: 'boolean', default: false },
-    ...PUBLISH_FLAGS,
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const selection = parseSelection(flags);
-  const opened = await openTarget({ ...flags, repo: flags.local ? flags.repo : undefined }, parseStoreFlags(flags));
-  const target = { ...opened, flags };
-  const repository = flags.repo ?? target.repository ?? paths.modelRepository;
-  try {
-    return await runPublishCommand(`publish ${repository} to ${target.name}`, flags, target, (options) =>
+  return withTarget({ ...flags, repo: flags.local ? flags.repo : undefined }, (opened) => {
+    const target = { ...opened, flags };
+    const repository = flags.repo ?? target.repository ?? paths.modelRepository;
+    return runPublishCommand(`publish ${repository} to ${target.name}`, flags, target, (options) =>
       publish({
         ...options,
         repository,
@@ -54,7 +46,5 @@ async function syncModels(argv: readonly string[]): Promise<number> {
         adaptToThisMachine: target.adaptToThisMachine,
       }),
     );
-  } finally {
-    await target.close();
-  }
-}
+  });
+});

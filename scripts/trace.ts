@@ -1,6 +1,6 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseSelection } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { formatBytes, formatCount, formatDuration } from '../src/core/format';
 import { readValidRepository } from '../src/model';
@@ -20,7 +20,6 @@ const FLAGS = {
   version: { type: 'string' },
   seed: { type: 'string' },
   jobs: { type: 'string' },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Traces or exports the models of a repository that have a trace.py, and compares the result with PyTorch.
@@ -49,16 +48,7 @@ Examples:
 Exit codes: 0 done, 1 a model failed, 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => trace(argv));
-}
-
-async function trace(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const selection = parseSelection(flags);
   await requireValid(flags.repo, selection);
   const lines: string[] = [];
@@ -88,7 +78,7 @@ async function trace(argv: readonly string[]): Promise<number> {
   if (lines.length === 0)
     process.stdout.write(`Nothing to trace: no selected model of ${displayPath(resolve(flags.repo))} has a trace.py\n`);
   return EXIT.ok;
-}
+});
 
 /** Checks the configurations of the models to trace, as "npm run validate" does, before minutes of work. */
 async function requireValid(folder: string, { models, exclude }: ReturnType<typeof parseSelection>): Promise<void> {

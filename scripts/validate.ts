@@ -1,5 +1,5 @@
 import { basename } from 'node:path';
-import { EXIT, parseFlags, parseSelection, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseSelection } from '../src/cli/cli';
 import { formatProblem, type Problem } from '../src/core/errors';
 import { formatBytes, formatCount, formatTable } from '../src/core/format';
 import {
@@ -20,7 +20,6 @@ const FLAGS = {
   models: { type: 'string' },
   exclude: { type: 'string' },
   json: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 const HELP = `Checks a model repository without a server: configurations, ensembles, versions and files.
@@ -44,22 +43,13 @@ Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.
 `;
 
 /** Prints the models of a repository and their problems. Returns the exit code. */
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => validate(argv));
-}
-
-async function validate(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, FLAGS);
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const repository = await readRepository(flags.repo, parseSelection(flags));
   const warnings = await staleTraces(repository.models);
   if (flags.json) process.stdout.write(`${asJson(repository, warnings)}\n`);
   else print(repository, warnings);
   return repository.problems.length === 0 ? EXIT.ok : EXIT.failed;
-}
+});
 
 function print({ models, problems, added }: Repository, warnings: readonly Problem[]): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n${memoryText(models)}`);

@@ -4,7 +4,7 @@ import type { TrialRenewal, TrialRequest } from '../release/agent-api';
 import { count, object, text, type Read } from '../release/format';
 import { RELEASE_ID, SHA256_HEX } from '../release/head';
 import type { Agent } from './agent';
-import { AgentMetrics } from './metrics';
+import { formatMetrics, METRICS_TYPE } from './metrics';
 import { RequestRefusedError } from './trial-desk';
 
 const LARGEST_BODY = 64 * 1024;
@@ -34,13 +34,12 @@ export async function startControlApi(agent: Agent, port: number): Promise<Liste
 
 /** State and metrics for everyone who reaches the pod. Nothing can be changed here. */
 export async function startReadOnlyApi(agent: Agent, port: number, host: string): Promise<Listener> {
-  const metrics = new AgentMetrics(() => ({ state: agent.getState(), counts: agent.getCounts() }));
   const server = createServer(({ method, url }, response) => {
     if (method !== 'GET') return send(response, 405, { error: 'only GET' });
     if (url === '/state') return send(response, 200, agent.getState());
     if (url === '/metrics') {
-      void metrics.read().then((text) => response.writeHead(200, { 'content-type': metrics.contentType }).end(text));
-      return;
+      const metrics = formatMetrics(agent.getState(), agent.getCounts());
+      return void response.writeHead(200, { 'content-type': METRICS_TYPE }).end(metrics);
     }
     return send(response, 404, { error: 'not found; there are /state and /metrics' });
   });

@@ -1,4 +1,4 @@
-import { EXIT, parseFlags, runCommand } from '../cli/cli';
+import { command, EXIT } from '../cli/cli';
 import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
 import { S3Reader } from '../s3/reader';
@@ -27,30 +27,22 @@ const HELP = `Has one Triton server serve the current release of a model reposit
 Region and credentials are found as the AWS tools find them. Each line of the output is JSON.
 `;
 
-/** The program beside each Triton. Runs until SIGTERM; Triton goes on serving after that. */
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => run(argv));
-}
+const FLAGS = {
+  bucket: { type: 'string' },
+  directory: { type: 'string' },
+  triton: { type: 'string', default: 'http://127.0.0.1:8000' },
+  grpc: { type: 'string' },
+  'control-port': { type: 'string', default: '8090' },
+  port: { type: 'string', default: '8091' },
+  host: { type: 'string', default: '0.0.0.0' },
+  'disk-bytes': { type: 'string' },
+  'load-timeout': { type: 'string', default: '600' },
+  'leave-seconds': { type: 'string', default: '20' },
+  gpus: { type: 'string', default: '0' },
+} as const;
 
-async function run(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    bucket: { type: 'string' },
-    directory: { type: 'string' },
-    triton: { type: 'string', default: 'http://127.0.0.1:8000' },
-    grpc: { type: 'string' },
-    'control-port': { type: 'string', default: '8090' },
-    port: { type: 'string', default: '8091' },
-    host: { type: 'string', default: '0.0.0.0' },
-    'disk-bytes': { type: 'string' },
-    'load-timeout': { type: 'string', default: '600' },
-    'leave-seconds': { type: 'string', default: '20' },
-    gpus: { type: 'string', default: '0' },
-    help: { type: 'boolean', default: false },
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+/** The program beside each Triton. Runs until SIGTERM; Triton goes on serving after that. */
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const directory = required(flags.directory, 'directory');
   const location = parseLocation(required(flags.bucket, 'bucket'));
   const store = new S3Reader({ bucket: location.bucket });
@@ -87,7 +79,7 @@ async function run(argv: readonly string[]): Promise<number> {
     store.close();
   }
   return EXIT.ok;
-}
+});
 
 function required(value: string | undefined, flag: string): string {
   if (value !== undefined) return value;

@@ -165,6 +165,30 @@ export async function runCommand(command: () => Promise<number>): Promise<number
   }
 }
 
+interface CommandLine<T extends Options> {
+  help: string;
+  /** Without --help. */
+  flags: T;
+  /** Number of positional arguments, with their names as in the help. */
+  most?: number;
+  names?: readonly string[];
+}
+
+/** The entry point of a command: prints its help, or runs it. */
+export const command =
+  <const T extends Options>(
+    { help, flags: options, most = 0, names }: CommandLine<T>,
+    run: (flags: ReturnType<typeof parseFlags<T>>, positionals: string[]) => number | Promise<number>,
+  ) =>
+  (argv: readonly string[]): Promise<number> =>
+    runCommand(async () => {
+      const known = { ...options, help: { type: 'boolean', default: false } } as const;
+      const { flags, positionals } = parseFlagsAndArguments(argv, known, most, names);
+      if (!('help' in flags && flags.help === true)) return run(flags as never, positionals);
+      process.stdout.write(help);
+      return EXIT.ok;
+    });
+
 function describeError(error: unknown): string {
   if (error instanceof UserError) return `error: ${formatUserError(error)}`;
   return `error: unexpected, please report this: ${error instanceof Error ? error.stack : String(error)}`;

@@ -7,13 +7,8 @@ import { planPrune, prune } from '../publish/prune';
 import { Releases } from '../publish/releases';
 import type { CommandTarget } from './target';
 
-export interface PruneFlags {
-  yes: boolean;
-  json: boolean;
-}
-
 /** Lists the files that no retained release of a repository names, or deletes them with --yes. */
-export async function pruneReleases(flags: PruneFlags, target: CommandTarget): Promise<number> {
+export async function pruneReleases(flags: { yes: boolean; json: boolean }, target: CommandTarget): Promise<number> {
   const { store, commitStore, location, name } = target;
   const head = new HeadFile(commitStore, location);
   const releases = await Releases.read({ store, location }, head);

@@ -1,14 +1,13 @@
-import { EXIT, parseInteger } from '../cli/cli';
+import { EXIT, parseInteger, type parseFlags } from '../cli/cli';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { Progress } from '../cli/progress';
 import { ProgressMeter } from '../cli/progress-meter';
-import { formatProblem, UsageError, UserError, type Problem } from '../core/errors';
+import { formatProblem, UserError, type Problem } from '../core/errors';
 import { formatBytes, formatTable } from '../core/format';
 import { getWeightKind } from '../publish/list-releases';
 import type { ReleaseOptions, ReleaseResult } from '../publish/options';
 import { isConflict, type Plan, type PlannedFile, type PlannedModel } from '../publish/plan';
-import type { Encryption } from '../s3/store';
-import { NAME_SERVERS, withTargetFlags, type CommandTarget, type StoreFlags } from './target';
+import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
 
 /** Flags of every command that publishes: sync-models, rollback, promote. */
 export const PUBLISH_FLAGS = {
@@ -22,7 +21,6 @@ export const PUBLISH_FLAGS = {
   'dry-run': { type: 'boolean', default: false },
   json: { type: 'boolean', default: false },
   quiet: { type: 'boolean', default: false },
-  help: { type: 'boolean', default: false },
 } as const;
 
 export const PUBLISH_HELP = `  --no-ask                   do not send each model its golden requests (or zeros, if it has none)
@@ -44,31 +42,7 @@ Exit codes: 0 done; 1 failed, and the previous state was restored; 2 wrong comma
 Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.
 `;
 
-export interface PublishFlags {
-  'no-ask': boolean;
-  untried: boolean;
-  'unload-first': boolean;
-  message?: string;
-  'load-timeout': string;
-  wait: string;
-  sse?: string;
-  'dry-run': boolean;
-  json: boolean;
-  quiet: boolean;
-}
-
-/** The options of the store that publishes. */
-export function parseStoreFlags(flags: PublishFlags): StoreFlags {
-  return { encryption: flags.sse === undefined ? undefined : parseEncryption(flags.sse) };
-}
-
-function parseEncryption(text: string): Encryption {
-  const [, algorithm, key] = /^(AES256|aws:kms:dsse|aws:kms)(?::(.+))?$/.exec(text) ?? [];
-  if (algorithm === undefined || (algorithm === 'AES256' && key !== undefined)) {
-    throw new UsageError(`--sse ${text}: unknown encryption`, { hint: 'AES256, aws:kms, or aws:kms:KEY' });
-  }
-  return { algorithm: algorithm as Encryption['algorithm'], key };
-}
+export type PublishFlags = ReturnType<typeof parseFlags<typeof PUBLISH_FLAGS>>;
 
 /**
  * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts

@@ -8,10 +8,7 @@ import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import { COMMIT_MS } from '../publish/head-file';
 import { fixedReplicas, type ReplicaSource } from '../cluster/source';
-import { S3Store, type StoreOptions } from '../s3/store';
-
-/** Options of the store that flags of a command set. */
-export type StoreFlags = Pick<StoreOptions, 'encryption'>;
+import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
 /** Flags of every command that works on a repository in S3. */
 export const STORE_FLAGS = {
@@ -63,7 +60,7 @@ export const NAME_SERVERS =
 
 export type TargetFlags = {
   [F in keyof typeof TARGET_FLAGS]?: F extends 'local' ? boolean : F extends 'triton' | 'agent' ? string[] : string;
-};
+} & { sse?: string };
 
 /** A repository in S3 and its replicas. */
 export interface CommandTarget {
@@ -117,9 +114,14 @@ export const withTargetFlags = (
     },
   );
 
-/** Opens the repository and replicas that a command works on. A flag takes precedence over the stack's output. */
-export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): Promise<CommandTarget> {
-  if (flags.local === true) return openLocal(flags, options);
+/** Runs a command on a repository and its replicas. A flag takes precedence over the stack's output. */
+export async function withTarget<T>(flags: TargetFlags, run: (target: CommandTarget) => Promise<T>): Promise<T> {
+  const target = await openTarget(flags);
+  return run(target).finally(() => target.close());
+}
+
+async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
+  if (flags.local === true) return openLocal(flags);
   if (flags.repo !== undefined) {
     throw new UsageError('--repo is given without --local', {
       hint: '--repo selects one of several running "npm run local": add --local, or omit --repo',
@@ -150,7 +152,7 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
   const replicas = await openReplicas(given);
   const where = formatLocation(location);
   return openStores(
-    { bucket: location.bucket, region: given.region, endpointUrl, ...options },
+    { bucket: location.bucket, region: given.region, endpointUrl },
     {
       flags,
       name: flags.stack === undefined ? where : `${flags.stack} (${where})`,
@@ -162,7 +164,7 @@ export async function openTarget(flags: TargetFlags, options: StoreFlags = {}): 
 }
 
 /** The repository and the server of a running `npm run local`. */
-function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
+function openLocal(flags: TargetFlags): CommandTarget {
   const other = NOT_WITH_LOCAL.find((flag) => flags[flag] !== undefined);
   if (other !== undefined) {
     throw new UsageError(`--local and --${other} cannot be combined`, { hint: 'omit one of them' });
@@ -171,7 +173,7 @@ function openLocal(flags: TargetFlags, options: StoreFlags): CommandTarget {
   const location = parseLocation(stack.bucket);
   const { endpointUrl, region, credentials, repository } = stack;
   return openStores(
-    { bucket: location.bucket, endpointUrl, region, credentials, ...options },
+    { bucket: location.bucket, endpointUrl, region, credentials },
     {
       ...{ flags, name: `the local stack of ${repository}`, repository, adaptToThisMachine, location },
       replicas: localReplica(stack),
@@ -183,14 +185,24 @@ function openStores(
   bucket: StoreOptions,
   target: Omit<CommandTarget, 'store' | 'commitStore' | 'close'>,
 ): CommandTarget {
-  const store = new S3Store(bucket);
-  const commitStore = new S3Store({ ...bucket, deadlineMs: COMMIT_MS });
+  const { sse } = target.flags;
+  const options = { ...bucket, encryption: sse === undefined ? undefined : parseEncryption(sse) };
+  const store = new S3Store(options);
+  const commitStore = new S3Store({ ...options, deadlineMs: COMMIT_MS });
   const close = async (): Promise<void> => {
     store.close();
     commitStore.close();
     await target.replicas?.close();
   };
   return { ...target, store, commitStore, close };
+}
+
+function parseEncryption(text: string): Encryption {
+  const [, algorithm, key] = /^(AES256|aws:kms:dsse|aws:kms)(?::(.+))?$/.exec(text) ?? [];
+  if (algorithm === undefined || (algorithm === 'AES256' && key !== undefined)) {
+    throw new UsageError(`--sse ${text}: unknown encryption`, { hint: 'AES256, aws:kms, or aws:kms:KEY' });
+  }
+  return { algorithm: algorithm as Encryption['algorithm'], key };
 }
 
 const NOT_WITH_LOCAL = ['stack', 'bucket', 'endpoint-url', 'region', 'triton', 'agent', 'selector'] as const;

@@ -80,6 +80,10 @@ export class AgentClient {
   }
 }
 
+/** The states of agents; undefined for one that does not answer. */
+export const getStates = (agents: readonly AgentAddress[]): Promise<(AgentState | undefined)[]> =>
+  Promise.all(agents.map((agent) => new AgentClient(agent).getState().catch(() => undefined)));
+
 function parseObject(text: string): Record<string, unknown> | undefined {
   try {
     const content: unknown = JSON.parse(text);

@@ -6,13 +6,12 @@ import { FORMAT } from '../release/format';
 import { formatLocation, releaseKey } from '../release/location';
 import { PreconditionFailedError, type S3Store } from '../s3/store';
 import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
-import { AgentClient, AgentError, AnotherPublisherError } from './agent-client';
+import { AgentClient, AgentError, AnotherPublisherError, getStates } from './agent-client';
 import { HeadFile, newId, RETAINED } from './head-file';
 import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
 import { formerFiles, makePlan, needsRelease, requireNoConflict, requireRemovable, type Plan } from './plan';
 import { ourName } from './provenance';
 import { Releases } from './releases';
-import { requireNoReleases } from './repair-head';
 import { Trials } from './trials';
 import { uploadModels } from './upload';
 import { REPAIR_VIEW, repairView } from './view';
@@ -55,14 +54,12 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   const { store, location, agents, untried } = options;
   const head = new HeadFile(options.commitStore ?? store, location);
   const releases = await Releases.read({ store, location }, head);
-  const { base, current } = releases;
-  if (base.head === undefined) await requireNoReleases(store, location);
+  const { current } = releases;
   const target = await getTarget(releases);
   requireRemovable(target, current);
-  const { replacePublished } = target;
-  const plan = makePlan(target.models, releases, { remove: target.remove, replacePublished });
+  const plan = makePlan(target.models, releases, target);
   options.onPlan?.(plan);
-  if (replacePublished !== true) requireNoConflict(plan, target);
+  if (target.replacePublished !== true) requireNoConflict(plan, target);
   const isNew = needsRelease(plan, current);
   await requireReaders(options, isNew);
   if (options.dryRun === true) return { plan, release: current, isNew: false };
@@ -231,7 +228,7 @@ async function untilServed(
   for (;;) {
     signal?.throwIfAborted();
     const due = ((await agents?.list()) ?? []).filter(({ ready }) => ready !== false);
-    const states = await Promise.all(due.map((one) => new AgentClient(one).getState().catch(() => undefined)));
+    const states = await getStates(due);
     const late = due.flatMap(({ name }, i) => {
       const state = states[i];
       if (state !== undefined && (current === undefined || state.release === current.id)) return [];

@@ -13,7 +13,7 @@ export interface DesiredState {
   /** Models of the current release that the next one does not have. */
   remove: string[];
   /** Upload other content of a released version, which is otherwise a conflict. */
-  replacePublished?: boolean;
+  replacePublished?: boolean | undefined;
   /** For the release: its origin, such as `rollback to ID`. */
   origin: string;
   /** For the release: the id of the release that a rollback restores. */

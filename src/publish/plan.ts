@@ -38,12 +38,6 @@ export interface Plan {
   remove: string[];
 }
 
-export interface PlanOptions {
-  remove: readonly string[];
-  /** Upload other content of a released version, instead of reporting a conflict. */
-  replacePublished?: boolean | undefined;
-}
-
 /**
  * Compares the desired models with the files of the retained releases, which the current manifest names. A file has the
  * action
@@ -57,7 +51,7 @@ export interface PlanOptions {
 export function makePlan(
   desired: readonly DesiredModel[],
   releases: Releases,
-  { remove, replacePublished = false }: PlanOptions,
+  { remove, replacePublished = false }: Pick<DesiredState, 'remove' | 'replacePublished'>,
 ): Plan {
   const { current } = releases;
   const known = getFiles(releases);

@@ -21,7 +21,7 @@ export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models'
   repository: string;
   /** Remove models from service that the folder does not have. */
   prune?: boolean;
-  /** Replace published versions instead of reporting a conflict. Only for repositories that are used by tests alone. */
+  /** Replace published versions instead of reporting a conflict, as `npm run local` does. */
   replacePublished?: boolean;
   /**
    * Set if the replicas are those of `npm run local`: changes each model before it is published. Otherwise artifacts that
@@ -65,7 +65,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
     return Promise.resolve({
       models,
       remove,
-      replacePublished: options.replacePublished === true,
+      replacePublished: options.replacePublished,
       traceCommand: (name, version) =>
         existsSync(join(repository, name, 'trace.py'))
           ? traceCommand(join(resolve(repository), name), '--version', String(version))

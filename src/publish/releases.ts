@@ -5,6 +5,7 @@ import { getVersion, type Manifest, type ReleasedFile, type Provenance } from '.
 import type { S3Store } from '../s3/store';
 import type { DesiredFile, DesiredModel } from './desired';
 import { HeadFile, type Base } from './head-file';
+import { requireNoReleases } from './repair-head';
 
 export interface Bucket {
   store: S3Store;
@@ -20,9 +21,10 @@ export class Releases {
     private readonly bucket: Bucket,
   ) {}
 
-  /** @throws UserError if the manifest of the current release is missing */
+  /** @throws UserError if head.json, or the manifest of the current release, is lost */
   static async read(bucket: Bucket, head = new HeadFile(bucket.store, bucket.location)): Promise<Releases> {
     const base = await head.read();
+    if (base.head === undefined) await requireNoReleases(head, bucket);
     const current = base.head && (await requireRelease(head, base.head.release, bucket, base.head.manifestSha256));
     return new Releases(base, current, head, bucket);
   }

@@ -8,12 +8,14 @@ import {
   releaseKey,
   releasesPrefix,
   sweepOf,
+  viewKey,
   type RepositoryLocation,
 } from '../release/location';
 import { keysOf, parseManifest, sha256Hex, type Manifest } from '../release/manifest';
 import type { S3Store } from '../s3/store';
-import { AgentClient, type AgentSource } from './agent-client';
+import { AnotherPublisherError, getStates, type AgentSource } from './agent-client';
 import { newId, RETAINED, type HeadFile } from './head-file';
+import type { Bucket } from './releases';
 
 /** Manifests that are read to find out which releases were the current one. */
 const NEWEST = 50;
@@ -30,12 +32,14 @@ async function readNewest(store: S3Store, location: RepositoryLocation): Promise
 
 /**
  * A repository whose head.json is missing has no release yet, or has lost it.
- * @throws UserError if it has lost it
+ * @throws UserError if it has lost it; AnotherPublisherError if it has just got it
  */
-export async function requireNoReleases(store: S3Store, location: RepositoryLocation): Promise<void> {
-  const newest = await readNewest(store, location);
-  // Manifests of a first publish that was refused are built on nothing.
-  if (newest.every(({ base }) => base === 0)) return;
+export async function requireNoReleases(head: HeadFile, { store, location }: Bucket): Promise<void> {
+  // Manifests of a first publish that was refused are built on nothing, and the view is written after a commit.
+  const isFirst = (await readNewest(store, location)).every(({ base }) => base === 0);
+  if (isFirst && (await store.get(viewKey(location))) === undefined) return;
+  if ((await head.read()).head !== undefined)
+    throw new AnotherPublisherError('another publisher made the first release');
   throw new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
     hint: `write it again: ${nextCommand('rollback', '--repair')}`,
   });
@@ -51,9 +55,7 @@ export async function repairHead(
   { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
 ): Promise<{ release: string; generation: number }> {
   const base = await head.read({ mayBeDamaged: true });
-  const states = await Promise.all(
-    ((await agents?.list()) ?? []).map((agent) => new AgentClient(agent).getState().catch(() => undefined)),
-  );
+  const states = await getStates((await agents?.list()) ?? []);
   const seen = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation)[0];
   const isOlder = seen !== undefined && seen.generation >= base.generation && seen.release !== base.head?.release;
   const named = base.head && (await findFirst([base.head.release], store, location));

@@ -8,7 +8,6 @@ import { keysOf, type Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { AgentClient } from './agent-client';
 import { Releases, type Bucket } from './releases';
-import { requireNoReleases } from './repair-head';
 
 /** How a model on a replica answered its requests. */
 export interface ModelAnswer {
@@ -49,7 +48,6 @@ export async function repositoryStatus(
   { ask = false, differences = false }: { ask?: boolean; differences?: boolean } = {},
 ): Promise<RepositoryStatus> {
   const { current } = await Releases.read(bucket);
-  if (current === undefined) await requireNoReleases(bucket.store, bucket.location);
   const found = (await source?.list()) ?? [];
   const replicas = await Promise.all(found.map((replica) => readReplica(replica, current)));
   if ((ask || differences) && current !== undefined) {

@@ -5,7 +5,14 @@ import { PartialFailureError, UserError } from '../core/errors';
 import { formatDuration } from '../core/format';
 import { nextCommand } from '../core/next-command';
 import type { AgentState, TrialRequest } from '../release/agent-api';
-import { AgentClient, AgentError, AnotherPublisherError, type AgentAddress, type AgentSource } from './agent-client';
+import {
+  AgentClient,
+  AgentError,
+  AnotherPublisherError,
+  getStates,
+  type AgentAddress,
+  type AgentSource,
+} from './agent-client';
 
 /** The release that pods are asked to try. */
 export interface TriedRelease {
@@ -111,8 +118,7 @@ export class Trials {
 
   /** Whether one of these replicas gets requests. The address of a dead one may be given with --triton. */
   private async isOneReady(agents: readonly AgentAddress[]): Promise<boolean> {
-    const states = await Promise.all(agents.map((agent) => new AgentClient(agent).getState().catch(() => undefined)));
-    return states.some((state) => state?.ready === true);
+    return (await getStates(agents)).some((state) => state?.ready === true);
   }
 
   /**

@@ -80,8 +80,6 @@ export class CredentialSource {
   }
 
   private async askProvider(): Promise<Expiring> {
-    // The warning about the version of Node is for those who use the SDK in their own code.
-    process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
     const [{ NodeHttpHandler }, { region, agent }] = await Promise.all([
       import('@smithy/node-http-handler'),
       this.signIn(),

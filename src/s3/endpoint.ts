@@ -1,3 +1,4 @@
+import { escapeUri } from '@smithy/core/protocols';
 import { UserError } from '../core/errors';
 import type { StoreOptions } from './types';
 
@@ -120,20 +121,6 @@ function parseEndpoint(bucket: string, endpointUrl: string, fips = false): Endpo
     ...{ url: endpointUrl, secure, host: url.host },
     hostname: url.hostname.replace(/^\[|\]$/g, ''),
     port: Number(url.port || (secure ? 443 : 80)),
-    bucketPath: url.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${encodeText(bucket)}`),
+    bucketPath: url.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${escapeUri(bucket)}`),
   };
-}
-
-/** Percent-encodes all characters except those that Signature Version 4 leaves unencoded. */
-export function encodeText(text: string): string {
-  return encodeURIComponent(text).replace(/[!'()*]/g, (mark) => `%${mark.charCodeAt(0).toString(16).toUpperCase()}`);
-}
-
-/** Encodes a key as a path: like encodeText, but keeps slashes. */
-export const encodeKey = (key: string): string => encodeText(key).replaceAll('%2F', '/');
-
-/** Encodes a query for sending and signing: percent-encoded, sorted by name. */
-export function encodeQuery(query: Readonly<Record<string, string>>): string {
-  const entries = Object.entries(query).sort(([a], [b]) => (a < b ? -1 : 1));
-  return entries.map(([name, value]) => `${encodeText(name)}=${encodeText(value)}`).join('&');
 }

@@ -2,22 +2,19 @@ import { setMaxListeners } from 'node:events';
 import type { Agent, IncomingMessage } from 'node:http';
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { escapeUriPath } from '@smithy/core/protocols';
+import { Hash } from '@smithy/core/serde';
 import { NodeHttpHandler } from '@smithy/node-http-handler';
+import { SignatureV4 } from '@smithy/signature-v4';
 import { openAgent } from './agent';
 import { sha256 } from './checksum';
 import { CredentialSource } from './credentials';
-import {
-  encodeKey,
-  encodeQuery,
-  getRegion,
-  readSettings,
-  resolveEndpoint,
-  type Endpoint,
-  type Settings,
-} from './endpoint';
+import { getRegion, readSettings, resolveEndpoint, type Endpoint, type Settings } from './endpoint';
 import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './errors';
-import { Signer } from './sign';
 import type { Credentials, StoreOptions, TakeBytes } from './types';
+
+// The SDK's warning about the version of Node is for those who use it in their own code.
+process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
 
 /** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
@@ -94,6 +91,8 @@ const LONGEST_WAIT_MS = 5000;
 
 const NOTHING = sha256(new Uint8Array());
 
+const SHA256 = Hash.bind(null, 'sha256');
+
 /** The server, or KMS behind it, asks for fewer requests. */
 const THROTTLING =
   /Throttl|^SlowDown$|LimitExceeded|ThroughputExceeded|^TooManyRequests|^PriorRequestNotComplete$|^TransactionInProgress/;
@@ -121,11 +120,10 @@ const isOutage = ({ code, status = 503 }: FailureDetails): boolean =>
 export const waitBefore = (tries: number): number =>
   Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
 
-/** The bucket in one region: where requests are sent, and what signs them. */
+/** The bucket in one region. */
 interface Site {
   settings: Settings;
   endpoint: Endpoint;
-  signer: Signer;
 }
 
 /** Signs requests and retries transient failures. */
@@ -170,7 +168,7 @@ export class Requester {
 
   private async use(settings: Settings): Promise<Site> {
     const endpoint = await resolveEndpoint(this.options.bucket, settings);
-    return (this.site = { settings, endpoint, signer: new Signer(settings.region) });
+    return (this.site = { settings, endpoint });
   }
 
   private openAgent(secure: boolean, { caFile }: Settings, env: NodeJS.ProcessEnv): Agent {
@@ -202,7 +200,8 @@ export class Requester {
       const got = sink?.count;
       const credentials = await this.credentials.get();
       try {
-        return await this.attempt(request, this.sign(request, site, credentials), end - performance.now());
+        const message = await this.sign(request, site, credentials);
+        return await this.attempt(request, message, end - performance.now());
       } catch (error) {
         if (!(error instanceof RequestError)) throw error;
         const { details } = error;
@@ -243,22 +242,26 @@ export class Requester {
     return this.site !== site;
   }
 
-  private sign(request: S3Request<unknown>, { endpoint, signer }: Site, credentials: Credentials): object {
-    const { method, key = '', body, sink } = request;
-    const bodySha256 = (request.bodySha256 ?? (body === undefined ? NOTHING : sha256(body))).toString('hex');
+  private async sign(request: S3Request<unknown>, { endpoint, settings }: Site, credentials: Credentials) {
+    const { method, key = '', query = {}, body, bodySha256, sink } = request;
     const { secure, hostname, port, host, bucketPath } = endpoint;
-    const path = `${bucketPath}/${encodeKey(key)}`;
-    const query = encodeQuery(request.query ?? {});
+    const sha256InHex = (bodySha256 ?? (body === undefined ? NOTHING : sha256(body))).toString('hex');
     const range = sink && { range: `bytes=${sink.start + sink.count}-${sink.start + sink.bytes - 1}` };
-    const signable = { method, path, query, bodySha256, headers: { ...request.headers, ...range, host } };
-    const headers = signer.sign(signable, credentials, new Date(Date.now() + this.clockOffsetMs));
-    if (body !== undefined || method === 'PUT' || method === 'POST')
-      headers['content-length'] = String(body?.byteLength ?? 0);
-    return {
-      ...{ method, headers, hostname, port, protocol: secure ? 'https:' : 'http:' },
-      path: query === '' ? path : `${path}?${query}`,
-      body: body !== undefined && body.byteLength > PIECE_BYTES ? Readable.from(getPieces(body)) : body,
+    const headers = { ...request.headers, ...range, host, 'x-amz-content-sha256': sha256InHex };
+    const where = {
+      protocol: secure ? 'https:' : 'http:',
+      hostname,
+      port,
+      path: `${bucketPath}/${escapeUriPath(key)}`,
     };
+    const { region } = settings;
+    const signer = new SignatureV4({ service: 's3', region, credentials, sha256: SHA256, uriEscapePath: false });
+    const signingDate = new Date(Date.now() + this.clockOffsetMs);
+    const message = await signer.sign({ method, ...where, query, headers }, { signingDate });
+    if (body !== undefined || method === 'PUT' || method === 'POST')
+      message.headers['content-length'] = String(body?.byteLength ?? 0);
+    message.body = body !== undefined && body.byteLength > PIECE_BYTES ? Readable.from(getPieces(body)) : body;
+    return message;
   }
 
   /**

@@ -25,9 +25,6 @@ interface Sending extends Pick<S3Request<unknown>, 'what' | 'answerBytes'> {
   requester: Requester;
 }
 
-// The warning about the version of Node is for those who use the SDK in their own code.
-process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
-
 const s3 = new S3({
   region: 'us-east-1',
   endpoint: 'http://s3',

@@ -1,8 +1,9 @@
+import type { CompletedPart } from '@aws-sdk/client-s3';
+import { escapeUriPath } from '@smithy/core/protocols';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
-import { encodeKey } from './endpoint';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
 import { S3Reader } from './reader';
 import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
@@ -23,19 +24,8 @@ export interface StoredObject {
   key: string;
 }
 
-/** The content that a copy must have. */
-export interface CopyOptions extends UploadOptions {
-  bytes: number;
-  checksum: string;
-}
-
 /** A part that S3 has. */
-interface StoredPart {
-  PartNumber: number;
-  ETag: string;
-  /** Base64. */
-  ChecksumSHA256: string;
-}
+type StoredPart = Required<Pick<CompletedPart, 'PartNumber' | 'ETag' | 'ChecksumSHA256'>>;
 
 interface PartsSource extends UploadSource {
   /** Has S3 copy a part; undefined if it cannot. */
@@ -164,8 +154,7 @@ export class S3Store extends S3Reader {
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
-    const read = (start: number, { byteLength }: Buffer): Promise<Uint8Array> =>
-      Promise.resolve(body.subarray(start, start + byteLength));
+    const read = async (start: number, { byteLength }: Buffer) => body.subarray(start, start + byteLength);
     return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
@@ -323,12 +312,16 @@ export class S3Store extends S3Reader {
    * cannot, this process downloads and uploads them, as it does with a small one.
    * @throws UserError if the content does not have the expected checksum
    */
-  async copy({ store = this, key: from }: StoredObject, key: string, options: CopyOptions): Promise<Written> {
+  async copy(
+    { store = this, key: from }: StoredObject,
+    key: string,
+    options: UploadOptions & { bytes: number; checksum: string },
+  ): Promise<Written> {
     let canCopy = store.options.endpointUrl === this.options.endpointUrl;
     const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
       if (!canCopy) return undefined;
       const source = {
-        CopySource: encodeKey(`${store.bucket}/${from}`),
+        CopySource: escapeUriPath(`${store.bucket}/${from}`),
         CopySourceRange: `bytes=${start}-${start + bytes - 1}`,
       };
       const copied: Send<StoredPart | undefined> = async (s3, to, sending) => {

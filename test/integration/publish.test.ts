@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { describeStatus } from '../../scripts/status';
-import { pruneReleases, type PruneFlags } from '../../src/commands/prune-command';
+import { pruneReleases } from '../../src/commands/prune-command';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import type { CommandTarget } from '../../src/commands/target';
 import type { ReplicaSource } from '../../src/cluster/source';
@@ -401,7 +401,7 @@ test('releases --prune retains the newest releases, and deletes what only the ot
     await sync();
   }
   const before = await readHeadFile();
-  const pruneAll = (flags: Partial<PruneFlags> = {}): Promise<Ran> =>
+  const pruneAll = (flags: Partial<Parameters<typeof pruneReleases>[0]> = {}): Promise<Ran> =>
     runCommand((given, target) => pruneReleases({ ...given, yes: true, ...flags }, target));
   const { retained } = before;
   // Everything is younger than a week, but refused releases left files.

@@ -33,7 +33,10 @@ async function start(prefix: string) {
   const put = (text: string | Buffer) => store.putBytes(head, Buffer.from(text));
   return {
     ...{ location, pod, agents, head, put },
-    publish: async (version: number, more: { agents?: typeof agents } = {}): Promise<string> => {
+    publish: async (
+      version: number,
+      more: { agents?: typeof agents | undefined; untried?: boolean } = {},
+    ): Promise<string> => {
       const repository = writeRepository(mkdtempSync(join(scratch.directory, 'r')), {
         'a/config.pbtxt': CONFIG,
         [`a/${version}/weights`]: 'A',
@@ -66,6 +69,19 @@ test.each<{ title: string; lose: (at: Started, before: Buffer) => Promise<unknow
   const third = await at.publish(3);
   expect(at.pod.state.release).toBe(third);
   expect(await at.repair()).toMatchObject({ release: third, generation: 4 });
+});
+
+test('a publish is refused if head.json is missing after the first release, also without replicas', async () => {
+  const at = await start('lost');
+  const first = await at.publish(1);
+  await store.delete([{ key: at.head }]);
+  for (const more of [{}, { agents: undefined, untried: true }]) {
+    await expect(at.publish(2, more)).rejects.toMatchObject({
+      message: 's3://bucket/lost has releases, but lost.releases/head.json is missing',
+      hint: expect.stringContaining('rollback -- --repair') as string,
+    });
+  }
+  expect(await at.repair()).toMatchObject({ release: first });
 });
 
 test('--repair chooses what the replicas have read, although many newer releases were refused', async () => {

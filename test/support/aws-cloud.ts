@@ -2,8 +2,9 @@ import { createHash } from 'node:crypto';
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { join } from 'node:path';
+import { Hash } from '@smithy/core/serde';
+import { SignatureV4 } from '@smithy/signature-v4';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
-import { Signer } from '../../src/s3/sign';
 import type { Credentials } from '../../src/s3/types';
 import { Authority } from './authority';
 import { startConnectProxy, type ConnectProxy } from './connect-proxy';
@@ -95,7 +96,7 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
       incoming.on('end', () => {
         const { method = '', url = '', headers } = incoming;
         const host = (headers.host ?? '').replace(/:\d+$/, '');
-        answer(cloud, store, { host, method, url, headers, body: Buffer.concat(chunks) }, reply);
+        void answer(cloud, store, { host, method, url, headers, body: Buffer.concat(chunks) }, reply);
       });
     },
   );
@@ -121,18 +122,18 @@ export async function startCloud(scratch: Scratch, store: string): Promise<Cloud
   return { ...cloud, port, proxy, env };
 }
 
-function answer(
+async function answer(
   cloud: Pick<Cloud, 'identities' | 'buckets' | 'refusals' | 'sites' | 'issued'>,
   store: string,
   request: CloudRequest,
   reply: http.ServerResponse,
-): void {
+): Promise<void> {
   const [service = ''] = request.host.split('.');
   const role = /role(?:%2F|_name=)([\w-]+)/.exec(request.url + request.body.toString())?.[1] ?? '';
   const refusal = cloud.refusals.get(role);
   cloud.sites.add(`${request.host} in ${regionOf(request)}`);
   if (service === 'sts') {
-    if (refusal !== undefined) return sendError(reply, request, refusal, 'ErrorResponse');
+    if (refusal !== undefined) { sendError(reply, request, refusal, 'ErrorResponse'); return; }
     const action = new URLSearchParams(request.body.toString()).get('Action') ?? '';
     return void reply.writeHead(200, { 'content-type': 'text/xml' }).end(roleXml(action, cloud.issued.sts));
   }
@@ -144,7 +145,7 @@ function answer(
     const expiration = Date.now() + 3_600_000;
     return void reply.end(JSON.stringify({ roleCredentials: { ...cloud.issued.sso, expiration } }));
   }
-  answerS3(cloud, store, request, reply);
+  await answerS3(cloud, store, request, reply);
 }
 
 function roleXml(action: string, { accessKeyId, secretAccessKey, sessionToken }: Identity): string {
@@ -161,35 +162,48 @@ const regionOf = ({ headers }: CloudRequest): string =>
 
 const HOST = /^(?:(?<bucket>[a-z0-9-]+)\.)?s3(?:-fips)?(?:\.dualstack)?\.(?<region>[a-z0-9-]+)\.amazonaws\.com$/;
 
-function answerS3(
+async function answerS3(
   { identities, buckets }: Pick<Cloud, 'identities' | 'buckets'>,
   store: string,
   request: CloudRequest,
   reply: http.ServerResponse,
-): void {
+): Promise<void> {
   const { bucket: inHost, region = LOCAL_REGION } = HOST.exec(request.host)?.groups ?? {};
   const [path = '', query = ''] = request.url.split('?');
   const name = inHost ?? path.split('/')[1] ?? '';
   const bucket = buckets.get(name);
   const identity = identities.get(/Credential=([^/]+)/.exec(request.headers.authorization ?? '')?.[1] ?? '');
   const problem =
-    checkSignature(request, path, query, region, identity) ??
+    (await checkSignature(request, path, query, region, identity)) ??
     checkBucket(name, bucket, region) ??
     bucket?.refuse?.(request);
-  if (problem !== undefined) return sendError(reply, request, problem, 'Error');
-  forward(store, inHost === undefined ? path : `/${inHost}${path}`, query, request, reply);
+  if (problem !== undefined) { sendError(reply, request, problem, 'Error'); return; }
+  await forward(store, inHost === undefined ? path : `/${inHost}${path}`, query, request, reply);
 }
 
-/** Headers that Signer.sign adds. */
-const ADDED_BY_SIGNER = ['x-amz-content-sha256', 'x-amz-date', 'x-amz-security-token'];
+/** Headers that the signer adds. */
+const ADDED_BY_SIGNER = ['x-amz-date', 'x-amz-security-token'];
 
-function checkSignature(
+/** The headers of a request and those that sign it. */
+async function sign(
+  region: string,
+  credentials: Credentials,
+  request: { method: string; path: string; query: string; headers: Record<string, string> },
+  signingDate?: Date,
+): Promise<Record<string, string>> {
+  const sha256 = Hash.bind(null, 'sha256');
+  const signer = new SignatureV4({ service: 's3', region, credentials, sha256, uriEscapePath: false });
+  const query = Object.fromEntries(new URLSearchParams(request.query));
+  return (await signer.sign({ ...request, protocol: 'http:', hostname: '', query }, { signingDate })).headers;
+}
+
+async function checkSignature(
   request: CloudRequest,
   path: string,
   query: string,
   region: string,
   identity: Identity | undefined,
-): AwsError | undefined {
+): Promise<AwsError | undefined> {
   const { headers } = request;
   if (identity === undefined) {
     const message = 'The AWS Access Key Id you provided does not exist in our records.';
@@ -211,11 +225,7 @@ function checkSignature(
     names.filter((name) => !ADDED_BY_SIGNER.includes(name)).map((name) => [name, String(headers[name])]),
   );
   const date = new Date(String(headers['x-amz-date']).replace(/^(....)(..)(..T..)(..)/, '$1-$2-$3:$4:'));
-  const expected = new Signer(region).sign(
-    { method: request.method, path, query, headers: given, bodySha256 },
-    identity,
-    date,
-  );
+  const expected = await sign(region, identity, { method: request.method, path, query, headers: given }, date);
   if (expected['authorization'] !== headers.authorization) {
     const message = 'The request signature we calculated does not match the signature you provided.';
     return { status: 403, code: 'SignatureDoesNotMatch', message };
@@ -264,19 +274,20 @@ function sendError(reply: http.ServerResponse, { method }: CloudRequest, error: 
 }
 
 /** Sends the request to the real server, signed with the keys of that server. */
-function forward(store: string, path: string, query: string, request: CloudRequest, reply: http.ServerResponse): void {
+async function forward(
+  store: string,
+  path: string,
+  query: string,
+  request: CloudRequest,
+  reply: http.ServerResponse,
+): Promise<void> {
   const { hostname, port, host } = new URL(store);
   const kept = Object.entries(request.headers).flatMap(([name, value]): [string, string][] =>
     /^(x-amz-|content-|if-|range$)/.test(name) && name !== 'content-length' ? [[name, String(value)]] : [],
   );
   const given = Object.fromEntries(kept.filter(([name]) => !ADDED_BY_SIGNER.includes(name)));
-  const bodySha256 = String(request.headers['x-amz-content-sha256']);
   const { method } = request;
-  const headers = new Signer(LOCAL_REGION).sign(
-    { method, path, query, headers: { ...given, host }, bodySha256 },
-    LOCAL_CREDENTIALS,
-    new Date(),
-  );
+  const headers = await sign(LOCAL_REGION, LOCAL_CREDENTIALS, { method, path, query, headers: { ...given, host } });
   if (request.headers['content-length'] !== undefined) headers['content-length'] = String(request.body.byteLength);
   const options = { hostname, port, method, path: query === '' ? path : `${path}?${query}`, headers };
   const outgoing = http.request(options, (response) => {

@@ -1,4 +1,4 @@
-import { openTarget, targetCommand, withTargetFlags } from '../../../src/commands/target';
+import { targetCommand, withTarget, withTargetFlags } from '../../../src/commands/target';
 
 const STAGING = { flags: { stack: 'staging', 'stack-dir': '/my stacks' } };
 const BUCKET = {
@@ -65,9 +65,8 @@ test('withTargetFlags gives the flags of the source to commands about its releas
   );
 });
 
-test('openTarget pairs each --triton with its --agent, and keeps the flags for messages', async () => {
-  const target = await openTarget(BUCKET.flags);
-  await target.close();
+test('withTarget pairs each --triton with its --agent, and keeps the flags for messages', async () => {
+  const target = await withTarget(BUCKET.flags, (opened) => Promise.resolve(opened));
   expect((await target.replicas?.list())?.map(({ tritonUrl, url }) => [tritonUrl, url])).toEqual([
     ['http://h:1', 'http://h:3'],
     ['http://h:2', 'http://h:4'],
@@ -109,6 +108,6 @@ test.each([
     flags: { bucket: 's3://my-bucket/models', context: 'c' },
     message: /^--context is given without/,
   },
-])('openTarget rejects $problem', async ({ flags, message }) => {
-  await expect(openTarget(flags)).rejects.toThrow(message);
+])('withTarget rejects $problem', async ({ flags, message }) => {
+  await expect(withTarget(flags, () => Promise.resolve())).rejects.toThrow(message);
 });

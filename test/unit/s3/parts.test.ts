@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { BufferPool } from '../../../src/s3/buffer-pool';
 import { checksumOfBytes, PART_BYTES, partBytesFor, splitIntoParts } from '../../../src/s3/checksum';
-import { encodeKey, encodeQuery, resolveEndpoint } from '../../../src/s3/endpoint';
+import { resolveEndpoint } from '../../../src/s3/endpoint';
 import { checksumOfFile } from '../../../src/s3/store';
 import { Scratch } from '../../support/temp-dir';
 
@@ -133,9 +133,4 @@ describe('endpoints', () => {
       expect(message).not.toMatch(/word/);
     },
   );
-
-  test('encodeKey and encodeQuery percent-encode', () => {
-    expect(encodeKey(`a b/+%'()*!~é`)).toBe('a%20b/%2B%25%27%28%29%2A%21~%C3%A9');
-    expect(encodeQuery({ prefix: 'a/b c', delete: '', 'a-b': '&=' })).toBe('a-b=%26%3D&delete=&prefix=a%2Fb%20c');
-  });
 });
