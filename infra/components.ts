@@ -1,7 +1,6 @@
 /** Components for other Pulumi programs. Each works without the others and without a stack file of this package. */
 export { Cluster, type ClusterArgs } from './cluster/cluster';
 export { cloudWatchLogsStatement, EncryptionKey, type EncryptionKeyArgs } from './storage/encryption-key';
-export { GpuNodePool, type GpuNodePoolArgs, type NodePlacement } from './gpu/gpu-node-pool';
 export { GpuNodes, type GpuNodesArgs } from './gpu/gpu-nodes';
 export { ModelRepository, type ModelRepositoryArgs } from './storage/model-repository';
 export { Network, type NetworkArgs } from './network/network';

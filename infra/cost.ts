@@ -1,6 +1,6 @@
 import { capacityWarning, getMostNodes } from './capacity';
 import { findFacts, getKnownTypes, type GpuInstanceFacts } from './gpu/gpu-instance-types';
-import { getVolume, IMAGE_DISK } from './gpu/gpu-node-pool-spec';
+import { getVolume, IMAGE_DISK } from './gpu/pool';
 import { isAutoMode } from './settings/gpu-node-pools';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
@@ -19,8 +19,8 @@ export const PRICES_REGION = 'us-east-1';
 /** In US dollars, from the pages of AWS with the prices: aws.amazon.com/SERVICE/pricing, with ec2, eks, vpc, ebs, s3 and kms. */
 const USD = {
   controlPlaneHour: 0.1,
-  /** m7i.large */
-  systemNodeHour: 0.1008,
+  /** m7i.large with the fee of Auto Mode, 12% */
+  cpuNodeHour: 0.1129,
   /** With a public address. */
   natGatewayHour: 0.05,
   diskGiBMonth: 0.08,
@@ -56,15 +56,15 @@ export function estimateCost(settings: Settings) {
   return { items, usdPerMonth: total(items), limitUsdPerMonth: total(limit), notes: notes(settings) };
 }
 
-function clusterItems({ cluster }: Settings): CostItem[] {
+function clusterItems({ cluster, gpuNodePools }: Settings): CostItem[] {
   if (cluster.kind === 'existing') return [];
-  const { network, autoMode } = cluster;
-  const { count } = cluster.systemNodes;
+  const { network } = cluster;
+  // Nodes of Auto Mode need no pods of CoreDNS, nodes of managed groups do: two pods on different CPU nodes.
+  const cpuNodes = gpuNodePools.some(({ nodes }) => nodes !== undefined) ? 2 : 0;
   const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
   return [
     hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
-    // Auto Mode runs the components of the system as processes of each node.
-    hourly('system nodes', `${count} x m7i.large`, autoMode ? 0 : count * USD.systemNodeHour),
+    hourly('CoreDNS of managed groups', `${cpuNodes} x m7i.large`, cpuNodes * USD.cpuNodeHour),
     hourly('NAT gateways', `${gateways}, each with a public address`, gateways * USD.natGatewayHour),
     { item: 'KMS keys of the cluster', basis: '2 keys', usdPerMonth: 2 * USD.keyMonth },
   ].filter(({ usdPerMonth }) => usdPerMonth > 0);

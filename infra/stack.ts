@@ -44,9 +44,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       title: getTitle(settings, 'gpu'),
       pools: settings.gpuNodePools,
       drainSeconds: drainSeconds(options),
-      region: settings.region,
-      tags: settings.tags,
-      ...cluster.nodes,
+      cluster: cluster.created,
     },
     { providers: { kubernetes }, dependsOn: cluster.ready },
   );
@@ -81,7 +79,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     kubeconfig: cluster.access.kubeconfigText,
     namespace: triton.namespace,
     podSelector: triton.podSelector,
-    clusterName: cluster.nodes?.cluster.clusterName,
+    clusterName: cluster.created?.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
     publisherRoleArn: publisher?.roleArn,
@@ -100,7 +98,7 @@ interface PlacedCluster {
   /** If undefined, pods cannot assume IAM roles. */
   oidcProviderArn: pulumi.Input<string> | undefined;
   /** Only for a cluster that this program creates. */
-  nodes?: { cluster: Cluster; subnetIds: pulumi.Input<string>[]; zones: string[] };
+  created?: Cluster;
   ready: pulumi.Resource[];
 }
 
@@ -113,7 +111,7 @@ function getCluster(settings: Settings): PlacedCluster {
 }
 
 function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' }): PlacedCluster {
-  const { stack, protect, gpuNodePools, region, tags } = all;
+  const { stack, protect, region, tags } = all;
   const accountId = getCallerIdentityOutput().accountId;
   const logKey = new EncryptionKey('logs', {
     description: `Logs of triton-${stack}`,
@@ -145,12 +143,9 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
       clusterName: settings.name,
       region,
       version: settings.version,
-      support: settings.support,
-      autoMode: settings.autoMode,
       subnetIds: network.privateSubnetIds,
-      systemNodes: settings.systemNodes,
+      zones: network.zones,
       nodeTags: tags,
-      hasNodeGroups: gpuNodePools.some(({ nodes }) => nodes !== undefined),
       admins: settings.admins,
       viewers: settings.viewers,
       publicAccessCidrs: settings.publicAccessCidrs,
@@ -170,7 +165,7 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
       names: [settings.name],
     },
     oidcProviderArn: cluster.oidcProviderArn,
-    nodes: { cluster, subnetIds: network.privateSubnetIds, zones: network.zones },
+    created: cluster,
     ready: cluster.ready,
   };
 }
@@ -229,7 +224,7 @@ function getCredentials(
 
 function getPublisher(
   settings: Settings,
-  { nodes }: PlacedCluster,
+  { created }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
   const { protect, publisher, triton } = settings;
@@ -238,7 +233,7 @@ function getPublisher(
     title: getTitle(settings, 'publisher'),
     repository: place,
     publisher,
-    cluster: nodes && { name: nodes.cluster.clusterName, group: triton.publisherGroup },
+    cluster: created && { name: created.clusterName, group: triton.publisherGroup },
     protect,
   });
 }

@@ -9,7 +9,6 @@ runTypeScript(module, __dirname, 'components.ts');
   (module.exports = {
     Cluster,
     EncryptionKey,
-    GpuNodePool,
     GpuNodes,
     ModelRepository,
     Network,

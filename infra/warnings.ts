@@ -27,7 +27,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   if (cluster.kind === 'existing') return always;
   const { publicAccessCidrs: from, network, version } = cluster;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
-  const support = supportWarning(version, cluster.support, today);
+  const support = supportWarning(version, today);
   return [
     ...always,
     ...(support === undefined ? [] : [support]),

@@ -3,10 +3,13 @@ import { LogGroup } from '@pulumi/aws/cloudwatch/logGroup';
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import type { SupportType } from './eks-versions';
-import { createAccessEntry } from './cluster-access';
-import { ClusterAddons } from './cluster-addons';
-import { getPartition, policyDocument, serviceTrust, type PolicyStatement } from '../iam/policy-document';
+import {
+  accessPolicyArn,
+  getPartition,
+  policyDocument,
+  serviceTrust,
+  type PolicyStatement,
+} from '../iam/policy-document';
 import { AUTO_MODE_NODE_POLICIES, roleWithPolicies, type RoleWithPolicies } from '../iam/role';
 import type { AwsIdentity } from '../settings/aws-identity';
 
@@ -18,21 +21,15 @@ export interface ClusterArgs {
   region: string;
   /** Version of Kubernetes, "1.35". */
   version: string;
-  /** What EKS does when the standard support of the version ends: upgrade, or charge more. Default: standard. */
-  support?: SupportType;
-  /** EKS Auto Mode: AWS runs the controllers for nodes, network, storage and load balancers. Default: true. */
-  autoMode?: boolean;
   /** Private subnets in at least two zones. */
   subnetIds: pulumi.Input<string>[];
-  /** Nodes without GPUs for system pods. Ignored with Auto Mode, which provides its own. */
-  systemNodes: { instanceTypes: string[]; count: number };
+  /** The zones of `subnetIds`, in the same order, for GPU pools with zones. Default: unknown. */
+  zones?: string[];
   /**
    * Tags of the nodes in addition to those of AWS. Auto Mode gets the permission to set them, also on load balancers.
    * Default: none.
    */
   nodeTags?: Readonly<Record<string, string>>;
-  /** Whether managed node groups will be added; they need add-ons that nodes of Auto Mode do not. Default: false. */
-  hasNodeGroups?: boolean;
   /** IAM roles and users that administer the cluster, in addition to the identity that creates it. Default: none. */
   admins?: string[];
   /** IAM roles that may read all objects, Secrets included. Default: none. */
@@ -52,9 +49,9 @@ export interface ClusterArgs {
 }
 
 /** Auto Mode uses the role of the cluster, which therefore needs more permissions than EKS alone does. */
-const CLUSTER_POLICIES = ['AmazonEKSClusterPolicy'];
-const AUTO_MODE_POLICIES = [
+const CLUSTER_POLICIES = [
   'AmazonEKSBlockStoragePolicy',
+  'AmazonEKSClusterPolicy',
   'AmazonEKSComputePolicy',
   'AmazonEKSLoadBalancingPolicy',
   'AmazonEKSNetworkingPolicy',
@@ -71,7 +68,7 @@ const CREATE_FIRST = { deleteBeforeReplace: false };
 
 const LOG_TYPES = ['api', 'audit', 'authenticator', 'controllerManager', 'scheduler'];
 
-/** An EKS cluster, with an IAM identity provider for its service accounts. */
+/** An EKS cluster with Auto Mode, and an IAM identity provider for its service accounts. */
 export class Cluster extends pulumi.ComponentResource {
   readonly clusterName: pulumi.Output<string>;
   readonly arn: pulumi.Output<string>;
@@ -83,109 +80,83 @@ export class Cluster extends pulumi.ComponentResource {
   readonly oidcProviderArn: pulumi.Output<string>;
   /** Security group that EKS created for the control plane and all nodes. */
   readonly securityGroupId: pulumi.Output<string>;
-  readonly version: string;
-  readonly autoMode: boolean;
+  /** Role of the nodes of Auto Mode. EKS admits it to the cluster. */
+  readonly nodeRoleName: pulumi.Output<string>;
+  /** What the nodes of GPU pools need to know of the arguments. */
+  readonly place: Readonly<Required<Pick<ClusterArgs, 'region' | 'version' | 'subnetIds' | 'zones' | 'nodeTags'>>>;
   /** Resources that must exist before pods are created. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ClusterArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:Cluster', name, {}, options);
-    const autoMode = args.autoMode ?? true;
-    const logs = this.logGroup(name, args);
-    const role = this.clusterRole(name, args, autoMode);
-    const nodeRole = autoMode ? this.autoModeNodeRole(name, args) : undefined;
-    const cluster = this.cluster(name, args, {
-      role: role.role,
-      nodeRole: nodeRole?.role,
-      dependsOn: [logs, ...role.attachments, ...(nodeRole?.attachments ?? [])],
-    });
-    const hasTags = autoMode && Object.keys(args.nodeTags ?? {}).length > 0;
-    const tagging = hasTags ? allowTags(name, args.region, role.role) : [];
-    const provider = this.oidcProvider(name, cluster);
-    const admissions = [...this.adminEntries(name, args, cluster), ...this.viewerEntries(name, args, cluster)];
-    const addons =
-      autoMode && args.hasNodeGroups !== true
-        ? undefined
-        : new ClusterAddons(
-            `${name}-addons`,
-            {
-              title: `${args.title ?? name}-addons`,
-              clusterName: cluster.name,
-              region: args.region,
-              version: args.version,
-              subnetIds: args.subnetIds,
-              systemNodes: autoMode ? undefined : args.systemNodes,
-              nodeTags: args.nodeTags,
-            },
-            { parent: this },
-          );
+    const { region, version, subnetIds, zones = [], nodeTags = {}, title = name } = args;
+    const role = roleWithPolicies(
+      `${name}-control-plane`,
+      region,
+      {
+        description: `EKS control plane of ${title}`,
+        // Auto Mode tags the resources that it creates, and its policies require session tags.
+        trust: serviceTrust('eks.amazonaws.com', 'sts:TagSession'),
+        policies: CLUSTER_POLICIES,
+      },
+      this,
+    );
+    const nodes = roleWithPolicies(
+      `${name}-nodes`,
+      region,
+      {
+        description: `Nodes of ${title}`,
+        trust: serviceTrust('ec2.amazonaws.com'),
+        policies: AUTO_MODE_NODE_POLICIES,
+      },
+      this,
+    );
+    const cluster = this.cluster(name, args, role, nodes);
+    const issuer = pulumi.all([cluster.name, cluster.identities]).apply((values) => getIssuer(...values));
+    const provider = new iam.OpenIdConnectProvider(
+      `${name}-pods`,
+      { url: issuer, clientIdLists: ['sts.amazonaws.com'] },
+      { parent: this },
+    );
 
-    this.version = args.version;
-    this.autoMode = autoMode;
+    this.place = { region, version, subnetIds, zones, nodeTags };
+    this.nodeRoleName = nodes.role.name;
     this.clusterName = cluster.name;
     this.arn = cluster.arn;
     this.oidcProviderArn = provider.arn;
     this.securityGroupId = cluster.vpcConfig.clusterSecurityGroupId;
-    this.kubeconfig = getKubeconfig(cluster, args.region);
-    this.providerKubeconfig = getKubeconfig(cluster, args.region, args.identity);
-    this.ready = [cluster, ...admissions, ...tagging, ...(addons?.ready ?? [])];
+    this.kubeconfig = getKubeconfig(cluster, region);
+    this.providerKubeconfig = getKubeconfig(cluster, region, args.identity);
+    this.ready = [
+      cluster,
+      ...this.admit(`${name}-admin`, 'AmazonEKSClusterAdminPolicy', args.admins, region),
+      ...this.admit(`${name}-viewer`, 'AmazonEKSAdminViewPolicy', args.viewers, region),
+      ...(Object.keys(nodeTags).length > 0 ? allowTags(name, region, role.role) : []),
+    ];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
   }
 
-  /**
-   * Created before the cluster, because EKS would create a log group that never expires and is not encrypted with our
-   * key.
-   */
-  private logGroup(name: string, args: ClusterArgs): LogGroup {
-    const { clusterName, logDays, logKeyArn, protect } = args;
-    return new LogGroup(
+  private cluster(name: string, args: ClusterArgs, control: RoleWithPolicies, nodes: RoleWithPolicies): eks.Cluster {
+    const { clusterName, protect, publicAccessCidrs = [] } = args;
+    // Before the cluster, because EKS would create a log group that never expires and is not encrypted with our key.
+    const logs = new LogGroup(
       `${name}-control-plane`,
-      { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: logDays, kmsKeyId: logKeyArn },
+      { name: `/aws/eks/${clusterName}/cluster`, retentionInDays: args.logDays, kmsKeyId: args.logKeyArn },
       { parent: this, protect, ...CREATE_FIRST },
     );
-  }
-
-  private clusterRole(name: string, { region, title = name }: ClusterArgs, autoMode: boolean): RoleWithPolicies {
-    // Auto Mode tags the resources that it creates, and its policies require session tags.
-    const trust = autoMode ? serviceTrust('eks.amazonaws.com', 'sts:TagSession') : serviceTrust('eks.amazonaws.com');
-    const policies = autoMode ? [...CLUSTER_POLICIES, ...AUTO_MODE_POLICIES] : CLUSTER_POLICIES;
-    return roleWithPolicies(
-      `${name}-control-plane`,
-      region,
-      { description: `EKS control plane of ${title}`, trust, policies },
-      this,
-    );
-  }
-
-  private autoModeNodeRole(name: string, { region, title = name }: ClusterArgs): RoleWithPolicies {
-    const description = `System nodes of ${title}`;
-    const trust = serviceTrust('ec2.amazonaws.com');
-    return roleWithPolicies(
-      `${name}-system-nodes`,
-      region,
-      { description, trust, policies: AUTO_MODE_NODE_POLICIES },
-      this,
-    );
-  }
-
-  private cluster(
-    name: string,
-    args: ClusterArgs,
-    { role, nodeRole, dependsOn }: { role: iam.Role; nodeRole: iam.Role | undefined; dependsOn: pulumi.Resource[] },
-  ): eks.Cluster {
-    const publicAccessCidrs = args.publicAccessCidrs ?? [];
     return new eks.Cluster(
       name,
       {
-        name: args.clusterName,
+        name: clusterName,
         version: args.version,
-        upgradePolicy: { supportType: (args.support ?? 'standard').toUpperCase() },
-        roleArn: role.arn,
+        // At the end of the standard support EKS upgrades the cluster, and charges no more.
+        upgradePolicy: { supportType: 'STANDARD' },
+        roleArn: control.role.arn,
         accessConfig: { authenticationMode: 'API', bootstrapClusterCreatorAdminPermissions: true },
         // Auto Mode or EKS add-ons provide these components, never self-managed copies.
         bootstrapSelfManagedAddons: false,
         // Pulumi's protection ends at its own state.
-        deletionProtection: args.protect ?? false,
+        deletionProtection: protect ?? false,
         enabledClusterLogTypes: LOG_TYPES,
         encryptionConfig: { provider: { keyArn: args.secretsKeyArn }, resources: ['secrets'] },
         vpcConfig: {
@@ -194,60 +165,39 @@ export class Cluster extends pulumi.ComponentResource {
           endpointPublicAccess: publicAccessCidrs.length > 0,
           publicAccessCidrs: publicAccessCidrs.length > 0 ? publicAccessCidrs : undefined,
         },
-        // EKS requires the same value for these three settings.
-        computeConfig:
-          nodeRole === undefined
-            ? { enabled: false }
-            : { enabled: true, nodePools: BUILT_IN_NODE_POOLS, nodeRoleArn: nodeRole.arn },
-        storageConfig: { blockStorage: { enabled: nodeRole !== undefined } },
-        kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: nodeRole !== undefined } },
+        // Auto Mode is on if all three of these settings are.
+        computeConfig: { enabled: true, nodePools: BUILT_IN_NODE_POOLS, nodeRoleArn: nodes.role.arn },
+        storageConfig: { blockStorage: { enabled: true } },
+        kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: true } },
       },
       {
         parent: this,
-        dependsOn,
+        dependsOn: [logs, ...control.attachments, ...nodes.attachments],
         // Only used when a cluster is created. AWS does not return the value, so an imported cluster would be replaced.
         ignoreChanges: ['bootstrapSelfManagedAddons'],
-        protect: args.protect,
+        protect,
         ...CREATE_FIRST,
       },
     );
   }
 
-  private oidcProvider(name: string, cluster: eks.Cluster): iam.OpenIdConnectProvider {
-    const issuer = pulumi.all([cluster.name, cluster.identities]).apply((values) => getIssuer(...values));
-    return new iam.OpenIdConnectProvider(
-      `${name}-pods`,
-      { url: issuer, clientIdLists: ['sts.amazonaws.com'] },
-      { parent: this },
-    );
-  }
-
-  private adminEntries(
-    name: string,
-    { region, admins = [] }: ClusterArgs,
-    cluster: eks.Cluster,
-  ): eks.AccessPolicyAssociation[] {
-    return admins.map((principalArn) =>
-      createAccessEntry(
-        withHash(`${name}-admin-${principalArn.split(/[:/]/).at(-1)}`, principalArn),
-        { clusterName: cluster.name, principalArn, region, policy: 'AmazonEKSClusterAdminPolicy' },
-        this,
-      ),
-    );
-  }
-
-  private viewerEntries(
-    name: string,
-    { region, viewers = [] }: ClusterArgs,
-    cluster: eks.Cluster,
-  ): eks.AccessPolicyAssociation[] {
-    return viewers.map((principalArn) =>
-      createAccessEntry(
-        withHash(`${name}-viewer-${principalArn.split('/').at(-1)}`, principalArn),
-        { clusterName: cluster.name, principalArn, region, policy: 'AmazonEKSAdminViewPolicy' },
-        this,
-      ),
-    );
+  /** Grants an EKS access policy in the whole cluster to roles and users. */
+  private admit(name: string, policy: string, arns: string[] = [], region: string): pulumi.Resource[] {
+    return arns.map((principalArn) => {
+      const label = withHash(`${name}-${principalArn.split(/[:/]/).at(-1)}`, principalArn);
+      const { clusterName } = this;
+      const entry = new eks.AccessEntry(label, { clusterName, principalArn }, { parent: this });
+      return new eks.AccessPolicyAssociation(
+        label,
+        {
+          clusterName,
+          principalArn: entry.principalArn,
+          policyArn: accessPolicyArn(region, policy),
+          accessScope: { type: 'cluster' },
+        },
+        { parent: entry },
+      );
+    });
   }
 }
 
@@ -280,7 +230,12 @@ const CREATE_LOAD_BALANCER = [
 /** https://docs.aws.amazon.com/service-authorization/latest/reference/list_awselasticloadbalancingv2.html (2026-11-27) */
 const LOAD_BALANCER_PARTS = ['listener', 'listener-rule', 'loadbalancer', 'targetgroup'];
 
-const OWN_CLUSTER = '${aws:PrincipalTag/eks:eks-cluster-name}';
+/** Conditions that a request or a resource has the tag of this cluster, and that a request has the tags of Kubernetes. */
+const own = (what: 'Request' | 'Resource') => ({
+  [`aws:${what}Tag/eks:eks-cluster-name`]: '${aws:PrincipalTag/eks:eks-cluster-name}',
+});
+const named = (...keys: string[]) =>
+  Object.fromEntries(keys.map((key) => [`aws:RequestTag/eks:kubernetes-${key}-name`, '*']));
 
 /**
  * AWS's policies let Auto Mode set only AWS's own tags, so a NodeClass or load balancer with other tags would not be
@@ -292,59 +247,47 @@ const OWN_CLUSTER = '${aws:PrincipalTag/eks:eks-cluster-name}';
  * allows it, because load balancers of stacks get tags that they did not have.
  */
 function allowTags(name: string, region: string, role: iam.Role): pulumi.Resource[] {
-  const arn = (service: string, resource: string): string => `arn:${getPartition(region)}:${service}:*:*:${resource}`;
-  const nodes: PolicyStatement = {
-    Sid: 'TagNodes',
-    Effect: 'Allow',
-    Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
-    Resource: TAGGED.map((kind) => arn('ec2', `${kind}/*`)),
-    Condition: {
-      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
-      StringLike: {
-        'aws:RequestTag/eks:kubernetes-node-class-name': '*',
-        'aws:RequestTag/eks:kubernetes-node-pool-name': '*',
-      },
+  const arns = (service: string, kinds: string[]): string[] =>
+    kinds.map((kind) => `arn:${getPartition(region)}:${service}:*:*:${kind}/*`);
+  const nodes: PolicyStatement[] = [
+    {
+      Sid: 'TagNodes',
+      Effect: 'Allow',
+      Action: ['ec2:CreateFleet', 'ec2:CreateLaunchTemplate', 'ec2:RunInstances'],
+      Resource: arns('ec2', TAGGED),
+      Condition: { StringEquals: own('Request'), StringLike: named('node-class', 'node-pool') },
     },
-  };
-  // Nodes add network interfaces when their pods need more addresses than the first one has.
-  const interfaces: PolicyStatement = {
-    Sid: 'TagNetworkInterfaces',
-    Effect: 'Allow',
-    Action: 'ec2:CreateNetworkInterface',
-    Resource: arn('ec2', 'network-interface/*'),
-    Condition: {
-      StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
-      StringLike: { 'aws:RequestTag/eks:kubernetes-cni-node-name': '*' },
+    {
+      // Nodes add network interfaces when their pods need more addresses than the first one has.
+      Sid: 'TagNetworkInterfaces',
+      Effect: 'Allow',
+      Action: 'ec2:CreateNetworkInterface',
+      Resource: arns('ec2', ['network-interface']),
+      Condition: { StringEquals: own('Request'), StringLike: named('cni-node') },
     },
-  };
-  const parts = [
-    arn('ec2', 'security-group/*'),
-    ...LOAD_BALANCER_PARTS.map((kind) => arn('elasticloadbalancing', `${kind}/*`)),
   ];
+  const parts = [...arns('ec2', ['security-group']), ...arns('elasticloadbalancing', LOAD_BALANCER_PARTS)];
   const loadBalancers: PolicyStatement[] = [
     {
       Sid: 'TagNewLoadBalancers',
       Effect: 'Allow',
       Action: CREATE_LOAD_BALANCER,
       Resource: parts,
-      Condition: { StringEquals: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER } },
+      Condition: { StringEquals: own('Request') },
     },
     {
       Sid: 'TagLoadBalancers',
       Effect: 'Allow',
       Action: ['ec2:CreateTags', 'ec2:DeleteTags', 'elasticloadbalancing:AddTags', 'elasticloadbalancing:RemoveTags'],
       Resource: parts,
-      Condition: {
-        StringEquals: { 'aws:ResourceTag/eks:eks-cluster-name': OWN_CLUSTER },
-        // No resource is given to another cluster.
-        StringEqualsIfExists: { 'aws:RequestTag/eks:eks-cluster-name': OWN_CLUSTER },
-      },
+      // The second one: no resource is given to another cluster.
+      Condition: { StringEquals: own('Resource'), StringEqualsIfExists: own('Request') },
     },
   ];
   const ofRole = { parent: role };
   const make = (what: string, statements: PolicyStatement[]): iam.RolePolicy =>
     new iam.RolePolicy(`${name}-${what}-tags`, { role: role.id, policy: policyDocument(statements) }, ofRole);
-  return [make('node', [nodes, interfaces]), make('load-balancer', loadBalancers)];
+  return [make('node', nodes), make('load-balancer', loadBalancers)];
 }
 
 /**

@@ -13,11 +13,6 @@ export const STANDARD_SUPPORT_UNTIL: Readonly<Record<string, string>> = {
 
 const OLDEST_EKS_VERSION = '1.34';
 
-/** What EKS does when the standard support of a version ends. */
-export const SUPPORT_TYPES = ['standard', 'extended'] as const;
-
-export type SupportType = (typeof SUPPORT_TYPES)[number];
-
 export const WARN_DAYS = 60;
 export const DAY_MS = 86_400_000;
 
@@ -38,17 +33,12 @@ export const ALLOWED_VERSIONS = `a version of EKS from ${OLDEST_EKS_VERSION}, "$
  * Returns a warning if the standard support of a version ends soon or has ended, or if its end is unknown.
  * @param today a parameter for tests
  */
-export function supportWarning(version: string, support: SupportType, today: Date): string | undefined {
+export function supportWarning(version: string, today: Date): string | undefined {
   const end = STANDARD_SUPPORT_UNTIL[version];
   if (end === undefined) {
     return `this package was not tested with Kubernetes ${version} and does not know when its standard support ends: "aws eks describe-cluster-versions" lists the versions of EKS. The newest that this package knows is ${NEWEST_EKS_VERSION}`;
   }
   const daysLeft = Math.floor((Date.parse(end) - today.getTime()) / DAY_MS);
   if (daysLeft > WARN_DAYS) return undefined;
-  // https://docs.aws.amazon.com/eks/latest/userguide/view-upgrade-policy.html, read on 2026-11-25
-  const then = {
-    standard: 'EKS upgrades the cluster by itself',
-    extended: 'the control plane costs six times as much',
-  }[support];
-  return `standard support of Kubernetes ${version} ${daysLeft < 0 ? 'ended' : 'ends'} on ${end}, after which ${then}: set kubernetesVersion to the next version`;
+  return `standard support of Kubernetes ${version} ${daysLeft < 0 ? 'ended' : 'ends'} on ${end}, after which EKS upgrades the cluster by itself: set kubernetesVersion to the next version`;
 }

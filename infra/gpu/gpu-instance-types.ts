@@ -1,22 +1,15 @@
-/** Properties of a GPU. */
-interface GpuFacts {
-  /** CUDA compute capability. A TensorRT plan runs only on the compute capability that it was built for. */
-  computeCapability: string;
-  /** Memory according to the data sheet, in 10^9 bytes. Drivers report slightly less or more. */
-  memoryGB: number;
-}
-
+/** GPUs with their memory according to the data sheet, in 10^9 bytes. Drivers report slightly less or more. */
 const GPUS = {
-  T4: { computeCapability: '7.5', memoryGB: 16 },
-  A10G: { computeCapability: '8.6', memoryGB: 24 },
-  L4: { computeCapability: '8.9', memoryGB: 24 },
-  L40S: { computeCapability: '8.9', memoryGB: 48 },
-  A100: { computeCapability: '8.0', memoryGB: 40 },
-  'A100-80GB': { computeCapability: '8.0', memoryGB: 80 },
-  H100: { computeCapability: '9.0', memoryGB: 80 },
-  H200: { computeCapability: '9.0', memoryGB: 141 },
-  B200: { computeCapability: '10.0', memoryGB: 180 },
-} as const satisfies Record<string, GpuFacts>;
+  T4: 16,
+  A10G: 24,
+  L4: 24,
+  L40S: 48,
+  A100: 40,
+  'A100-80GB': 80,
+  H100: 80,
+  H200: 141,
+  B200: 180,
+} as const;
 
 type GpuModel = keyof typeof GPUS;
 
@@ -112,10 +105,8 @@ export const getKnownTypes = (types: readonly string[]): (GpuInstanceFacts & { t
     return facts === undefined ? [] : [{ type, ...facts }];
   });
 
-export const getComputeCapability = ({ gpu }: GpuInstanceFacts): string => GPUS[gpu].computeCapability;
-
 /** Bytes of memory of each GPU. */
-export const getGpuMemory = ({ gpu }: GpuInstanceFacts): number => GPUS[gpu].memoryGB * 1e9;
+export const getGpuMemory = ({ gpu }: GpuInstanceFacts): number => GPUS[gpu] * 1e9;
 
 /** Local NVMe storage of an instance, in GiB. */
 export const getNvmeGiB = ({ nvmeGB }: GpuInstanceFacts): number => Math.floor((nvmeGB * 1e9) / 2 ** 30);

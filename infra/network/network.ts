@@ -23,6 +23,13 @@ export interface NetworkArgs {
   protect?: boolean;
 }
 
+/** A VPC, and the names of what is in it. */
+interface Place {
+  vpc: ec2.Vpc;
+  name: string;
+  title: string;
+}
+
 /**
  * A VPC with a private and a public subnet in each zone. Nodes are in the private subnets. They reach the internet
  * through NAT gateways and S3 through a gateway endpoint, because NAT gateways charge for every byte of a model.
@@ -39,18 +46,53 @@ export class Network extends pulumi.ComponentResource {
 
   constructor(name: string, args: NetworkArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:Network', name, {}, options);
-    const vpc = this.vpc(name, args);
-    const { publicSubnets, publicRoutes, publicTable } = this.publicSubnets(name, vpc, args);
-    const gateways = this.natGateways(name, publicSubnets, publicRoutes, args);
-    const { privateSubnets, privateRoutes, privateTables } = this.privateSubnets(name, vpc, gateways, args);
-    const s3 = this.s3Endpoint(name, vpc, [publicTable, ...privateTables], args);
-    this.flowLogs(name, vpc, args);
+    const { cidr, zones, title = name } = args;
+    const ranges = subnetRanges(cidr, zones);
+    const vpc = new ec2.Vpc(
+      name,
+      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: title } },
+      { parent: this },
+    );
+    const place = { vpc, name, title };
+    // Resources that are put into the default group by mistake can reach nothing.
+    new ec2.DefaultSecurityGroup(
+      `${name}-default`,
+      { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${title}-default-unused` } },
+      { parent: vpc },
+    );
+    const internet = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: title } }, { parent: vpc });
+    const way = this.routeTable('public', { gatewayId: internet.id }, place);
+    const publics = zones.map((zone, index) =>
+      this.subnet(`public-${zone}`, zone, ranges.public[index], 'elb', way.table, place),
+    );
+    const publicRoutes = [way.route, ...publics.map(({ association }) => association)];
+    const gateways = publics
+      .slice(0, args.natGateways === 'one' ? 1 : zones.length)
+      .map(({ subnet }, index) => this.natGateway(`nat-${zones[index]}`, subnet, publicRoutes, place));
+    const privates = zones.map((zone, index) => {
+      const gateway = (gateways[index] ?? gateways[0]) as ec2.NatGateway;
+      const { table, route } = this.routeTable(`private-${zone}`, { natGatewayId: gateway.id }, place);
+      const made = this.subnet(`private-${zone}`, zone, ranges.private[index], 'internal-elb', table, place);
+      return { ...made, table, route };
+    });
+    const s3 = new ec2.VpcEndpoint(
+      `${name}-s3`,
+      {
+        vpcId: vpc.id,
+        serviceName: `com.amazonaws.${args.region}.s3`,
+        vpcEndpointType: 'Gateway',
+        routeTableIds: [way, ...privates].map(({ table }) => table.id),
+        tags: { Name: `${title}-s3` },
+      },
+      { parent: vpc },
+    );
+    this.flowLogs(args, place);
 
     this.vpcId = vpc.id;
-    this.privateSubnetIds = privateSubnets.map(({ id }) => id);
-    this.zones = args.zones;
-    this.publicSubnetIds = publicSubnets.map(({ id }) => id);
-    this.routes = [...publicRoutes, ...privateRoutes, s3];
+    this.privateSubnetIds = privates.map(({ subnet }) => subnet.id);
+    this.zones = zones;
+    this.publicSubnetIds = publics.map(({ subnet }) => subnet.id);
+    this.routes = [...publicRoutes, ...privates.flatMap(({ route, association }) => [route, association]), s3];
     this.registerOutputs({
       vpcId: this.vpcId,
       privateSubnetIds: this.privateSubnetIds,
@@ -58,143 +100,58 @@ export class Network extends pulumi.ComponentResource {
     });
   }
 
-  private vpc(name: string, { cidr, title = name }: NetworkArgs): ec2.Vpc {
-    const vpc = new ec2.Vpc(
-      name,
-      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: title } },
-      { parent: this },
-    );
-    // Resources that are put into the default group by mistake can reach nothing.
-    new ec2.DefaultSecurityGroup(
-      `${name}-default`,
-      { vpcId: vpc.id, ingress: [], egress: [], tags: { Name: `${title}-default-unused` } },
-      { parent: vpc },
-    );
-    return vpc;
-  }
-
-  private publicSubnets(name: string, vpc: ec2.Vpc, { cidr, zones, title = name }: NetworkArgs) {
-    const gateway = new ec2.InternetGateway(name, { vpcId: vpc.id, tags: { Name: title } }, { parent: vpc });
-    const table = new ec2.RouteTable(
-      `${name}-public`,
-      { vpcId: vpc.id, tags: { Name: `${title}-public` } },
-      { parent: vpc },
-    );
+  /** A route table whose traffic to other networks takes one way. */
+  private routeTable(part: string, to: Partial<ec2.RouteArgs>, { vpc, name, title }: Place) {
+    const label = `${name}-${part}`;
+    const tags = { Name: `${title}-${part}` };
+    const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags }, { parent: vpc });
     const route = new ec2.Route(
-      `${name}-public`,
-      { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', gatewayId: gateway.id },
+      label,
+      { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', ...to },
       { parent: table },
     );
-    const ranges = subnetRanges(cidr, zones).public;
-    const placed = zones.map((zone, index) => {
-      const subnet = new ec2.Subnet(
-        `${name}-public-${zone}`,
-        {
-          vpcId: vpc.id,
-          availabilityZone: zone,
-          cidrBlock: ranges[index] ?? '',
-          mapPublicIpOnLaunch: false,
-          tags: { Name: `${title}-public-${zone}`, 'kubernetes.io/role/elb': '1' },
-        },
-        { parent: vpc },
-      );
-      const association = new ec2.RouteTableAssociation(
-        `${name}-public-${zone}`,
-        { subnetId: subnet.id, routeTableId: table.id },
-        { parent: subnet },
-      );
-      return { subnet, association };
-    });
-    return {
-      publicSubnets: placed.map(({ subnet }) => subnet),
-      publicRoutes: [route, ...placed.map(({ association }) => association)],
-      publicTable: table,
-    };
+    return { table, route };
   }
 
-  /** Creates one gateway, or one for each zone in the order of the zones. */
-  private natGateways(
-    name: string,
-    subnets: readonly ec2.Subnet[],
-    routes: pulumi.Resource[],
-    { zones, natGateways, title = name }: NetworkArgs,
-  ): ec2.NatGateway[] {
-    const count = natGateways === 'one' ? 1 : zones.length;
-    return subnets.slice(0, count).map((subnet, index) => {
-      const label = `${name}-nat-${zones[index]}`;
-      const tags = { Name: `${title}-nat-${zones[index]}` };
-      const address = new ec2.Eip(label, { domain: 'vpc', tags }, { parent: subnet });
-      return new ec2.NatGateway(
-        label,
-        { subnetId: subnet.id, allocationId: address.id, tags },
-        { parent: subnet, dependsOn: routes },
-      );
-    });
-  }
-
-  private privateSubnets(
-    name: string,
-    vpc: ec2.Vpc,
-    gateways: readonly ec2.NatGateway[],
-    { cidr, zones, title = name }: NetworkArgs,
+  /** @param role the load balancers for which Kubernetes may use the subnet */
+  private subnet(
+    part: string,
+    zone: string,
+    cidrBlock = '',
+    role: 'elb' | 'internal-elb',
+    table: ec2.RouteTable,
+    { vpc, name, title }: Place,
   ) {
-    const ranges = subnetRanges(cidr, zones).private;
-    const placed = zones.map((zone, index) => {
-      const label = `${name}-private-${zone}`;
-      const tags = { Name: `${title}-private-${zone}` };
-      const subnet = new ec2.Subnet(
-        label,
-        {
-          vpcId: vpc.id,
-          availabilityZone: zone,
-          cidrBlock: ranges[index] ?? '',
-          mapPublicIpOnLaunch: false,
-          tags: { ...tags, 'kubernetes.io/role/internal-elb': '1' },
-        },
-        { parent: vpc },
-      );
-      const table = new ec2.RouteTable(label, { vpcId: vpc.id, tags }, { parent: vpc });
-      const gateway = (gateways[index] ?? gateways[0]) as ec2.NatGateway;
-      const route = new ec2.Route(
-        label,
-        { routeTableId: table.id, destinationCidrBlock: '0.0.0.0/0', natGatewayId: gateway.id },
-        { parent: table },
-      );
-      const association = new ec2.RouteTableAssociation(
-        label,
-        { subnetId: subnet.id, routeTableId: table.id },
-        { parent: subnet },
-      );
-      return { subnet, table, routes: [route, association] };
-    });
-    return {
-      privateSubnets: placed.map(({ subnet }) => subnet),
-      privateTables: placed.map(({ table }) => table),
-      privateRoutes: placed.flatMap(({ routes }) => routes),
-    };
-  }
-
-  private s3Endpoint(
-    name: string,
-    vpc: ec2.Vpc,
-    tables: readonly ec2.RouteTable[],
-    { region, title = name }: NetworkArgs,
-  ): ec2.VpcEndpoint {
-    return new ec2.VpcEndpoint(
-      `${name}-s3`,
+    const label = `${name}-${part}`;
+    const subnet = new ec2.Subnet(
+      label,
       {
         vpcId: vpc.id,
-        serviceName: `com.amazonaws.${region}.s3`,
-        vpcEndpointType: 'Gateway',
-        routeTableIds: tables.map(({ id }) => id),
-        tags: { Name: `${title}-s3` },
+        availabilityZone: zone,
+        cidrBlock,
+        mapPublicIpOnLaunch: false,
+        tags: { Name: `${title}-${part}`, [`kubernetes.io/role/${role}`]: '1' },
       },
       { parent: vpc },
     );
+    const ids = { subnetId: subnet.id, routeTableId: table.id };
+    return { subnet, association: new ec2.RouteTableAssociation(label, ids, { parent: subnet }) };
   }
 
-  private flowLogs(name: string, vpc: ec2.Vpc, { title = name, ...args }: NetworkArgs): void {
-    const { flowLogDays, logKeyArn, protect } = args;
+  private natGateway(
+    part: string,
+    subnet: ec2.Subnet,
+    dependsOn: pulumi.Resource[],
+    { name, title }: Place,
+  ): ec2.NatGateway {
+    const label = `${name}-${part}`;
+    const tags = { Name: `${title}-${part}` };
+    const address = new ec2.Eip(label, { domain: 'vpc', tags }, { parent: subnet });
+    const ids = { subnetId: subnet.id, allocationId: address.id };
+    return new ec2.NatGateway(label, { ...ids, tags }, { parent: subnet, dependsOn });
+  }
+
+  private flowLogs({ flowLogDays, logKeyArn, protect }: NetworkArgs, { vpc, name, title }: Place): void {
     const label = `${name}-flow-logs`;
     const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
     const role = new iam.Role(

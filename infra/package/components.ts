@@ -3,7 +3,7 @@ import { getRegion } from '@pulumi/aws/getRegion';
 import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../../src/release/location';
 import { ProblemList } from '../../src/core/problems';
-import { GpuNodePool } from '../gpu/gpu-node-pool';
+import { createNodePool } from '../gpu/karpenter';
 import { TritonAccess } from '../iam/triton-access';
 import { completePool } from '../settings/gpu-node-pools';
 import { CONFIG_FIELDS } from '../settings/config';
@@ -155,7 +155,7 @@ const gpuNodePool = component({
   prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
     const pool = completePool({ ...fields, name: fields.name ?? name });
     return (options) => {
-      new GpuNodePool(name, { pool, drainSeconds, weight }, options);
+      createNodePool(name, pool, fields.nodeClass, { drainSeconds, weight }, options);
       return {};
     };
   },

@@ -1,6 +1,5 @@
 import { ProblemList } from '../../src/core/problems';
 import {
-  getComputeCapability,
   getKnownTypes,
   GPU_INSTANCE_TYPE_NAMES,
   HYPERVISOR_SHARE,
@@ -55,15 +54,10 @@ const getNodeRoom = (pool: GpuNodePoolSettings, { podCores, podMemoryMiB, memory
 const formatRoom = ({ cores, memoryMiB }: { cores: number; memoryMiB: number }): string =>
   `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
 
-interface ModelGpu {
-  model: string;
-  computeCapabilities: string[];
-}
-
 type At = (field: keyof GpuNodePoolSettings) => string;
 
-/** Reports contradictions within pools, and pools that do not suit the cluster, the models and the replicas. */
-export function checkPools(settings: Settings, models: readonly ModelGpu[], problems: ProblemList): void {
+/** Reports contradictions within pools, and pools that do not suit the cluster and the replicas. */
+export function checkPools(settings: Settings, problems: ProblemList): void {
   const { gpuNodePools: pools, triton } = settings;
   pools.forEach((pool, index) => {
     const at: At = (field) => `gpuNodePools[${index}].${field}`;
@@ -81,7 +75,6 @@ export function checkPools(settings: Settings, models: readonly ModelGpu[], prob
         allowed: `at least ${SYSTEM_AND_IMAGE_GIB + scratch}: ${SYSTEM_AND_IMAGE_GIB} for the system and Triton's image, ${scratch} for downloaded models (resources.scratchGiB)`,
       });
     }
-    for (const model of models) checkModel(model, pool, problems, at);
   });
 }
 
@@ -106,11 +99,6 @@ function checkKind(pool: GpuNodePoolSettings, { cluster }: Settings, problems: P
     });
   }
   if (nodes === undefined) {
-    if (!cluster.autoMode) {
-      problems.add(at('nodes'), 'is missing, but autoMode is false, so nothing starts nodes', {
-        allowed: 'the number of nodes, or autoMode true',
-      });
-    }
     if (NAMES_OF_AUTO_MODE.includes(name)) {
       problems.add(at('name'), `is "${name}", which EKS Auto Mode uses itself`, {
         allowed: `any name but ${NAMES_OF_AUTO_MODE.join(', ')}`,
@@ -193,17 +181,4 @@ function checkInstanceTypes(
       allowed: `at least ${smallest}, the number of GPUs of one node`,
     });
   }
-}
-
-/** Every replica loads every model, so each model must run on each kind of GPU that a replica may get. */
-function checkModel(model: ModelGpu, pool: GpuNodePoolSettings, problems: ProblemList, at: At): void {
-  const fits = (facts: GpuInstanceFacts) => model.computeCapabilities.includes(getComputeCapability(facts));
-  const wrong = getKnownTypes(pool.instanceTypes).filter((facts) => !fits(facts));
-  if (wrong.length === 0) return;
-  const described = wrong.map((facts) => `${facts.type} (${facts.gpu}, ${getComputeCapability(facts)})`);
-  const fitting = getKnownTypes(GPU_INSTANCE_TYPE_NAMES).filter(fits);
-  problems.add(at('instanceTypes'), `has ${described.join(', ')}, on which the model ${model.model} does not run`, {
-    allowed: `compute capability ${model.computeCapabilities.join(', ')}: ${fitting.length === 0 ? 'no known type' : fitting.map(({ type }) => type).join(', ')}`,
-    hint: `build a plan of ${model.model} for that GPU, and add its compute capability to modelGpus`,
-  });
 }

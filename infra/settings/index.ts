@@ -42,7 +42,7 @@ export function readSettings(source: ConfigSource = pulumiConfig()): Settings {
     publisher: publisherSettings(values, problems),
     triton: tritonSettings(values, source.encrypted, problems),
   };
-  checkPools(settings, values.modelGpus, problems);
+  checkPools(settings, problems);
   refuse();
   return settings;
 }

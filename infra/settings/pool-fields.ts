@@ -5,7 +5,7 @@ import type { Fields } from './fields';
  * How the names of ARM types begin: A1, and those with a g after the generation:
  * https://docs.aws.amazon.com/eks/latest/eksctl/arm-support.html (2026-11-27).
  */
-export const ARM_TYPE = String.raw`a1\.|[a-z]+\d+[a-z]*g`;
+const ARM_TYPE = String.raw`a1\.|[a-z]+\d+[a-z]*g`;
 
 /** Settings of one GPU node pool. */
 export const POOL_FIELDS = {

@@ -1,10 +1,10 @@
 import { cidrFault } from '../network/cidr';
-import { ALLOWED_VERSIONS, SUPPORT_TYPES, versionFault } from '../cluster/eks-versions';
+import { ALLOWED_VERSIONS, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import { iamArn } from '../iam/arn';
 import type { Fields, TextCheck, TextFault } from './fields';
-import { ARM_TYPE, POOL_FIELDS } from './pool-fields';
+import { POOL_FIELDS } from './pool-fields';
 
 /** Retention periods of CloudWatch, in days. */
 const LOG_DAYS = [
@@ -98,36 +98,7 @@ const CLUSTER_FIELDS = {
     allowed: ALLOWED_VERSIONS,
     default: '1.36',
     description:
-      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible. The preview warns of a version that this package does not know.',
-  },
-  kubernetesSupport: {
-    kind: 'choice',
-    choices: SUPPORT_TYPES,
-    default: 'standard',
-    description:
-      'What EKS does when the standard support of kubernetesVersion ends. standard: it upgrades the cluster by itself; set kubernetesVersion to the same version then. extended: the version stays for 12 months, in which the control plane costs six times as much. AWS refuses a change to standard while a cluster is in extended support.',
-  },
-  autoMode: {
-    kind: 'boolean',
-    default: true,
-    description:
-      'Whether the created cluster uses EKS Auto Mode, in which AWS runs Karpenter, drivers, network and storage for a fee. If false, the stack creates add-ons and a managed group of system nodes. A change replaces all nodes.',
-  },
-  systemInstanceTypes: {
-    kind: 'stringArray',
-    // EKS refuses ARM types for the image of these nodes.
-    pattern: new RegExp(String.raw`^(?!${ARM_TYPE})[a-z][a-z0-9-]*\.[a-z0-9-]+$`),
-    allowed: 'an x86-64 EC2 instance type, "m7i.large"',
-    default: ['m7i.large', 'm7a.large', 'm6i.large'],
-    description:
-      'Instance types, without GPUs, of the system nodes of a created cluster without Auto Mode. A change replaces these nodes.',
-  },
-  systemNodes: {
-    kind: 'integer',
-    minimum: 2,
-    maximum: 20,
-    default: 2,
-    description: 'Number of system nodes of a created cluster without Auto Mode.',
+      'Kubernetes version of the created cluster. Upgrade by one minor version at a time; downgrades are impossible. When the standard support of the version ends, EKS upgrades the cluster by itself; the preview warns before that, and of a version that this package does not know.',
   },
   clusterAdmins: {
     kind: 'stringArray',
@@ -194,19 +165,6 @@ const CLUSTER_FIELDS = {
     fields: POOL_FIELDS,
     description:
       'GPU node pools, described in docs/infrastructure.md; Karpenter fills them in this order. A pool that is removed or renamed is drained and deleted, and so are the managed groups whose instances change. Empty: none, for a cluster that already has GPU nodes.',
-  },
-  modelGpus: {
-    kind: 'objectArray',
-    fields: {
-      model: { kind: 'string', description: 'Name of the model.' },
-      computeCapabilities: {
-        kind: 'stringArray',
-        pattern: /^\d{1,2}\.\d$/,
-        allowed: 'a compute capability in quotes, "8.6"',
-        description: 'CUDA compute capabilities for which the model has a plan.',
-      },
-    },
-    description: 'Models that run on some GPUs only, such as TensorRT plans. A pool with another GPU is rejected.',
   },
 } as const satisfies Fields;
 

@@ -114,12 +114,6 @@ function exposure(values: TritonValues, problems: ProblemList): Exposure {
     case 'cluster':
       return { kind: 'cluster' };
     case 'internal-load-balancer':
-      if (values.cluster === 'create' && !values.autoMode && values.loadBalancerClass === undefined) {
-        problems.add('loadBalancerClass', 'is missing, but without Auto Mode no controller creates a load balancer', {
-          allowed:
-            'the class of a controller in the cluster, such as "service.k8s.aws/nlb" of AWS Load Balancer Controller',
-        });
-      }
       return {
         kind: 'internal-load-balancer',
         clientCidrs,
@@ -158,9 +152,7 @@ function ingress(values: TritonValues, controllerCidrs: string[], problems: Prob
     controllerCidrs,
     // Auto Mode includes the ingress controller, but no IngressClass for it.
     createAutoModeClass:
-      values.cluster === 'create' &&
-      values.autoMode &&
-      (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
+      values.cluster === 'create' && (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
     className: asked.className,
     scheme: asked.scheme,
     clientCidrs: orUndefined(clientCidrs),

@@ -1,5 +1,4 @@
 import type * as pulumi from '@pulumi/pulumi';
-import type { SupportType } from '../cluster/eks-versions';
 import type { TritonOptions } from '../triton/args';
 import type { CompleteOptions } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
@@ -25,9 +24,6 @@ export type ClusterSettings =
       name: string;
       /** "1.35" */
       version: string;
-      support: SupportType;
-      autoMode: boolean;
-      systemNodes: { instanceTypes: string[]; count: number };
       /** ARNs of IAM roles and users. */
       admins: string[];
       /** ARNs of IAM roles. */

@@ -82,11 +82,11 @@ const CHANGES: readonly Change[] = [
     },
   },
   {
-    resource: 'aws:iam/rolePolicyAttachment:RolePolicyAttachment::gpu-auto-mode-AmazonEC2ContainerRegistryPullOnly',
+    resource: 'aws:iam/rolePolicyAttachment:RolePolicyAttachment::cluster-nodes-AmazonEC2ContainerRegistryPullOnly',
     property: 'create',
     make: ({ id, query }) =>
       query('iam', 'DetachRolePolicy', {
-        RoleName: id('aws:iam/role:Role::gpu-auto-mode'),
+        RoleName: id('aws:iam/role:Role::cluster-nodes'),
         PolicyArn: 'arn:aws:iam::aws:policy/AmazonEC2ContainerRegistryPullOnly',
       }),
   },

@@ -1,12 +1,4 @@
-import {
-  awsStack,
-  deletions,
-  expectInOrder,
-  HERE,
-  ONE_NODE_GROUP,
-  whyNoAwsStack,
-  type AwsStack,
-} from '../support/aws-stack';
+import { awsStack, deletions, expectInOrder, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto } from '../support/moto';
 import type { StackConfig } from '../support/stack';
@@ -24,7 +16,6 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
       config: { publicAccessCidrs: [HERE], protect: true, bucketForceDestroy: false, clusterName: 'triton-staging' },
-      nodeLabels: { 'triton-serving/gpu-pool': 'fixed' },
     });
     await made.stack.up();
   }, BUILD_MS);
@@ -98,25 +89,6 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
       await stack.up();
       expect(await served()).toEqual(before);
       expect((await stack.outputs())['clusterName']).toBe('triton-staging');
-      await stack.up('--expect-no-changes');
-    },
-    STEP_MS,
-  );
-
-  test(
-    'autoMode: false keeps the setting that enforces network policies',
-    async () => {
-      const { stack, plane } = made;
-      stack.configure({
-        autoMode: false,
-        gpuNodePools: [{ name: 'fixed', ...ONE_NODE_GROUP }],
-      });
-      await stack.up();
-      const settings = await plane.client.core.readNamespacedConfigMap({
-        name: 'amazon-vpc-cni',
-        namespace: 'kube-system',
-      });
-      expect(settings.data).toEqual({ 'enable-network-policy-controller': 'true' });
       await stack.up('--expect-no-changes');
     },
     STEP_MS,

@@ -5,7 +5,6 @@ import {
   expectNoChanges,
   expectPolicyPackPassed,
   HERE,
-  ONE_NODE_GROUP,
   whyNoAwsStack,
   type AwsStack,
 } from '../support/aws-stack';
@@ -16,7 +15,7 @@ import { Scratch } from '../support/temp-dir';
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;
 
-const ON_DEMAND = { name: 'floor', ...ONE_NODE_GROUP };
+const ON_DEMAND = { name: 'floor', instanceTypes: ['g5.xlarge'], capacityTypes: ['on-demand'], nodes: 1 };
 const SPOT = { name: 'burst', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], capacityTypes: ['spot'], nodes: 1 };
 
 interface NodeGroup {
@@ -30,14 +29,14 @@ interface NodeGroup {
 
 const LARGER = { nodes: 2, labels: { team: 'vision' } };
 
-/** The stack staging without Auto Mode: managed groups, what they need, and what a change does to them. */
+/** Managed groups in a cluster with Auto Mode, what they need, and what a change does to them. */
 describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real AWS provider on a mock of AWS', () => {
   const scratch = new Scratch();
   let made: AwsStack;
 
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
-      config: { publicAccessCidrs: [HERE], autoMode: false, gpuNodePools: [ON_DEMAND, SPOT] },
+      config: { publicAccessCidrs: [HERE], gpuNodePools: [ON_DEMAND, SPOT] },
       nodeLabels: { 'triton-serving/gpu-pool': ON_DEMAND.name },
     });
   }, BUILD_MS);
@@ -50,7 +49,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
     const found = await Promise.all(
       nodegroups.map(async (name) => {
         const { nodegroup } = JSON.parse(await askMoto(made.moto, 'eks', `${all}/${name}`)) as { nodegroup: NodeGroup };
-        return [/(floor|burst|system)/.exec(name)?.[0] ?? name, nodegroup] as const;
+        return [/(floor|burst)/.exec(name)?.[0] ?? name, nodegroup] as const;
       }),
     );
     expect(new Set(found.map(([pool]) => pool)).size).toBe(found.length);
@@ -76,7 +75,6 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       const said = await stack.up('--policy-pack', 'policy');
       expectPolicyPackPassed(said);
       expect(await groups()).toMatchObject({
-        system: { amiType: 'AL2023_x86_64_STANDARD', scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 } },
         floor: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'ON_DEMAND', instanceTypes: ['g5.xlarge'] },
         burst: { amiType: 'AL2023_x86_64_NVIDIA', capacityType: 'SPOT', scalingConfig: { desiredSize: 1 } },
       });
@@ -94,20 +92,17 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   test('a second up changes nothing, and refresh finds no drift', () => expectNoChanges(made.stack), STEP_MS);
 
   test(
-    'up changes size, labels and disk of a group, and the number of system nodes, in place',
+    'up changes size, labels and disk of a group in place',
     async () => {
       const { stack } = made;
-      stack.configure({ systemNodes: 3 });
       const steps = await plan(LARGER, { diskGiB: 300 });
       expect(steps.sort()).toEqual([
         'update LaunchTemplate gpu-burst',
-        'update NodeGroup cluster-addons-system',
         'update NodeGroup gpu-burst',
         'update NodeGroup gpu-floor',
       ]);
       await stack.up();
       expect(await groups()).toMatchObject({
-        system: { scalingConfig: { desiredSize: 3 } },
         floor: { scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 }, launchTemplate: { version: '1' } },
         burst: { launchTemplate: { version: '2' } },
       });
@@ -159,8 +154,7 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
       expectInOrder(deleted, [
         /:Deployment triton$/,
         /:NodeGroup gpu-floor/,
-        /:NodeGroup cluster-addons-system/,
-        /:Addon cluster-addons-vpc-cni/,
+        /:Addon gpu-vpc-cni/,
         /^aws:eks:Cluster /,
         /:Vpc /,
       ]);

@@ -140,16 +140,16 @@ describeUnless(
       }>('preview', '--json');
       const children = (kind: string, name: string): unknown[] =>
         steps
-          .filter(({ newState }) => newState.parent?.endsWith(`:infra:${kind}::${name}`))
+          .filter(({ newState }) => newState.parent?.endsWith(`:${kind}::${name}`))
           .map(({ urn, newState }) => [
             urn.split('::').slice(-2).join(' ').split('$').at(-1),
             newState.protect ?? false,
           ]);
-      const ofFaces = JSON.stringify(children('TritonServer', 'faces'));
+      const ofFaces = JSON.stringify(children('infra:TritonServer', 'faces'));
       expect(ofFaces).toContain('["kubernetes:apps/v1:Deployment faces",false]');
-      expect(children('TritonServer', 'voices')).toHaveLength(children('TritonServer', 'faces').length);
-      expect(children('TritonServer', 'voices')).toContainEqual(['kubernetes:apps/v1:Deployment voices', true]);
-      expect(children('GpuNodePool', 'pool')).toEqual([['kubernetes:karpenter.sh/v1:NodePool pool', false]]);
+      expect(children('infra:TritonServer', 'voices')).toHaveLength(children('infra:TritonServer', 'faces').length);
+      expect(children('infra:TritonServer', 'voices')).toContainEqual(['kubernetes:apps/v1:Deployment voices', true]);
+      expect(children('index:GpuNodePool', 'pool')).toEqual([['kubernetes:karpenter.sh/v1:NodePool pool', false]]);
     });
 
     test(

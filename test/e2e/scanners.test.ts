@@ -70,7 +70,6 @@ const STACKS: Readonly<Record<string, Scanned>> = {
   'staging on managed node groups': {
     of: 'staging',
     changes: {
-      autoMode: false,
       gpuNodePools: [{ name: 'fixed', instanceTypes: ['g5.xlarge'], capacityTypes: ['on-demand'], nodes: 2 }],
     },
     planOnly: 'the device plugin works on the node itself, which scanners take for an attack',

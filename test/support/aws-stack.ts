@@ -47,13 +47,6 @@ export interface AwsStackOptions {
   nodeLabels?: Record<string, string>;
 }
 
-/** A GPU pool that is a managed node group of one node. */
-export const ONE_NODE_GROUP = {
-  instanceTypes: ['g5.xlarge'],
-  capacityTypes: ['on-demand'],
-  nodes: 1,
-};
-
 /** Address range from which the tests pretend to connect. */
 export const HERE = '10.9.8.7/32';
 

@@ -3,7 +3,7 @@ import * as components from '../../../infra/components';
 import { registered, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 import { PUBLISHER } from '../../support/publisher-settings';
 
-const { GpuNodePool, GpuNodes, ModelRepository, Network, TritonServer } = components;
+const { GpuNodes, ModelRepository, Network, TritonServer } = components;
 
 /** The resources that another Pulumi program creates. */
 const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
@@ -81,7 +81,7 @@ describe('another program', () => {
     const made = await other(() => {
       const pool = { name: 'a10g', instanceTypes: ['g5.xlarge'], nodeClass };
       return {
-        pools: new GpuNodes('gpu', { pools: [pool], region: 'eu-west-1' }).pools.length,
+        pools: new GpuNodes('gpu', { pools: [pool] }).pools.length,
       };
     });
     expect([...getTypes(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
@@ -93,14 +93,14 @@ describe('another program', () => {
     let said: unknown;
     await other(() => {
       try {
-        new GpuNodePool('mine', { pool: { name: 'a10g', instanceTypes: ['g5.xlarge'] } });
+        new GpuNodes('mine', { pools: [{ name: 'a10g', instanceTypes: ['g5.xlarge'] }] });
       } catch (error) {
         said = error;
       }
       return {};
     });
     expect(said).toBeInstanceOf(RunError);
-    expect((said as Error).message).toBe('mine: place is missing; only a pool with nodeClass needs none');
+    expect((said as Error).message).toBe('pool a10g: cluster is missing; only pools with a nodeClass need no cluster');
   });
 
   test('gets all problems in one RunError, which Pulumi shows without a stack trace', async () => {

@@ -101,9 +101,9 @@ test('estimateCost places replicas in the second pool when the first is full', (
 
 test('estimateCost counts all nodes of a managed node group, without the fee of Auto Mode', () => {
   const group = { ...POOL, capacityTypes: ['on-demand'], nodes: 2 };
-  const found = items(estimate({ autoMode: false, gpuNodePools: [group], replicas: 1, modelGpus: [] }));
+  const found = items(estimate({ gpuNodePools: [group], replicas: 1 }));
   expect(found).toMatchObject({
-    'system nodes': '147.17 (2 x m7i.large)',
+    'CoreDNS of managed groups': '164.83 (2 x m7i.large)',
     'pool gpu': '1468.76 (2 x g5.xlarge, on-demand)',
   });
   expect(Object.keys(found)).not.toContain('pool gpu, fee of Auto Mode');
@@ -112,7 +112,7 @@ test('estimateCost counts all nodes of a managed node group, without the fee of 
 test('estimateCost has a lower fee of Auto Mode for P than for G', () => {
   const fee = (type: string): string | undefined => {
     const pool = { ...POOL, instanceTypes: [type], capacityTypes: ['on-demand'] };
-    return items(estimate({ gpuNodePools: [pool], replicas: 1, modelGpus: [] }))['pool gpu, fee of Auto Mode'];
+    return items(estimate({ gpuNodePools: [pool], replicas: 1 }))['pool gpu, fee of Auto Mode'];
   };
   expect(['g6.xlarge', 'p5.4xlarge'].map(fee)).toEqual([
     `${(0.8048 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g6.xlarge)`,

@@ -12,7 +12,7 @@ import { getConfig } from '../../support/registered-stack';
 
 /** Levels of the findings of a check, and their texts. system/doctor.test.ts runs the command. */
 async function check(name: string, values: Record<string, unknown>, aws: Partial<Record<keyof Aws, unknown>>) {
-  const settings = readSettings(getConfig('staging', { modelGpus: [], ...values }));
+  const settings = readSettings(getConfig('staging', values));
   const checks = CHECKS.filter((one) => one.name === name);
   const lines = await examine(checks, { settings, allowedAccounts: [], aws: aws as unknown as Aws });
   return { levels: lines.map(({ level }) => level).join(' '), found: lines.map((line) => line.found) };

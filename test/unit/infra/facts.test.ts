@@ -6,13 +6,8 @@ import {
   supportWarning,
   versionFault,
 } from '../../../infra/cluster/eks-versions';
-import {
-  getComputeCapability,
-  getNvmeGiB,
-  GPU_INSTANCE_TYPE_NAMES,
-  GPU_INSTANCE_TYPES,
-} from '../../../infra/gpu/gpu-instance-types';
-import { getVolume } from '../../../infra/gpu/gpu-node-pool-spec';
+import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu/gpu-instance-types';
+import { getVolume } from '../../../infra/gpu/pool';
 import { completePool } from '../../../infra/settings/gpu-node-pools';
 import { getLogsPrincipal, getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
@@ -57,14 +52,12 @@ describe('subnetRanges', () => {
   );
 });
 
-test('GPU_INSTANCE_TYPES have GPUs with a compute capability, and NVMe storage that the image does not fill', () => {
+test('GPU_INSTANCE_TYPES have GPUs, and NVMe storage that the image does not fill', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {
     const facts = GPU_INSTANCE_TYPES[type];
     expect(facts.gpus).toBeGreaterThan(0);
-    expect(getComputeCapability(facts)).toMatch(/^\d+\.\d$/);
     expect([type, getNvmeGiB(facts) > 100]).toEqual([type, true]);
   }
-  expect(getComputeCapability(GPU_INSTANCE_TYPES['g5.xlarge'])).toBe('8.6');
 });
 
 test.each<[type: string, pool: object, GiB: number, isFast: boolean]>([
@@ -88,18 +81,16 @@ test.each<[type: string, pool: object, GiB: number, isFast: boolean]>([
 describe('versions of EKS', () => {
   const before = (days: number): Date => new Date(Date.parse('2027-03-27') - days * 86_400_000);
 
-  test('supportWarning warns from 60 days before the end of support, with what EKS does then', () => {
-    expect(supportWarning('1.35', 'standard', before(61))).toBeUndefined();
-    expect(supportWarning('1.35', 'extended', before(60))).toBe(
-      'standard support of Kubernetes 1.35 ends on 2027-03-27, after which the control plane costs six times as much: set kubernetesVersion to the next version',
-    );
-    expect(supportWarning('1.35', 'standard', before(-1))).toBe(
+  test('supportWarning warns from 60 days before the end of support', () => {
+    expect(supportWarning('1.35', before(61))).toBeUndefined();
+    expect(supportWarning('1.35', before(60))).toMatch(/^standard support of Kubernetes 1.35 ends on 2027-03-27/);
+    expect(supportWarning('1.35', before(-1))).toBe(
       'standard support of Kubernetes 1.35 ended on 2027-03-27, after which EKS upgrades the cluster by itself: set kubernetesVersion to the next version',
     );
   });
 
   test('supportWarning reports a version that the table lacks', () => {
-    expect(supportWarning('1.99', 'standard', before(0))).toMatch(/^this package was not tested with Kubernetes 1\.99/);
+    expect(supportWarning('1.99', before(0))).toMatch(/^this package was not tested with Kubernetes 1\.99/);
   });
 
   test('versionFault accepts every version from the oldest of the table', () => {

@@ -18,7 +18,7 @@ const repository = (activations: number, fields: Record<string, unknown> = {}): 
   });
 
 const warnings = (values: Record<string, unknown>, directory: string): Promise<string[]> =>
-  modelWarnings(readSettings(getConfig('staging', { modelGpus: [], ...values })), directory);
+  modelWarnings(readSettings(getConfig('staging', values)), directory);
 
 const POOL = { name: 'small', instanceTypes: ['g5.xlarge', 'g4dn.xlarge'] };
 const ON_CPU = { instance_group: [{ kind: 'KIND_CPU' }] };

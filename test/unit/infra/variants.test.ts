@@ -101,6 +101,14 @@ describe('a managed node group', () => {
   test('creates the add-ons that Auto Mode provides for its own nodes only, and a device plugin', () => {
     const addons = made.all('aws:eks/addon:Addon').map(({ inputs }) => inputs['addonName']);
     expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
+    // A node becomes ready only with a network, and the add-on creates the ConfigMap that is patched.
+    const network = ['gpu-vpc-cni', 'gpu-kube-proxy'];
+    const group = made.only('aws:eks/nodeGroup:NodeGroup', 'gpu-fixed');
+    expect(getDependencies(group)).toEqual(expect.arrayContaining(network));
+    const patch = made.only('kubernetes:core/v1:ConfigMapPatch', 'gpu-network-policies');
+    expect(getDependencies(patch)).toEqual(expect.arrayContaining(network));
+    const replicas = made.only('triton-serving:infra:TritonServer');
+    expect(getDependencies(replicas)).toEqual(expect.arrayContaining(['gpu-fixed', 'gpu-coredns']));
     const { inputs } = made.only('kubernetes:apps/v1:DaemonSet');
     const affinity = JSON.stringify(inputs);
     expect(affinity).toContain('"key":"triton-serving/gpu-pool","operator":"In","values":["fixed"]');
@@ -193,7 +201,7 @@ test('a pool with zones uses the subnets of these zones', async () => {
 });
 
 test('nodes of managed groups have the tags of the stack', async () => {
-  const made = await variant({ autoMode: false, gpuNodePools: [GROUP] });
+  const made = await variant({ gpuNodePools: [GROUP] });
   const tags = Object.fromEntries(
     made.all('aws:ec2/launchTemplate:LaunchTemplate').map(({ name, inputs }) => [name, inputs['tagSpecifications']]),
   );
@@ -201,14 +209,8 @@ test('nodes of managed groups have the tags of the stack', async () => {
   const of = (all: object) => ['instance', 'volume'].map((resourceType) => ({ resourceType, tags: all }));
   const group = `gpu-${GROUP.name}`;
   expect(tags).toEqual({
-    'cluster-addons-system': of({ ...own, Name: 'triton-staging-cluster-addons-system' }),
     [group]: of({ ...own, 'triton-serving/gpu-pool': GROUP.name, Name: `triton-staging-${group}` }),
   });
-});
-
-test('kubernetesSupport extended keeps a version beyond its standard support', async () => {
-  const made = await variant({ kubernetesSupport: 'extended' });
-  expect(made.only('aws:eks/cluster:Cluster').inputs['upgradePolicy']).toEqual({ supportType: 'EXTENDED' });
 });
 
 test('a stack without tags neither sets tags nor allows Auto Mode to set them', async () => {
@@ -243,38 +245,10 @@ test('a pool with reserved capacity selects its reservation', async () => {
     capacityTypes: ['reserved', 'on-demand'],
     capacityReservationIds: ['cr-0a'],
   };
-  const made = await variant({ gpuNodePools: [pool], modelGpus: [] });
+  const made = await variant({ gpuNodePools: [pool] });
   expect(made.only('kubernetes:eks.amazonaws.com/v1:NodeClass').inputs['spec']).toMatchObject({
     capacityReservationSelectorTerms: [{ id: 'cr-0a' }],
   });
-});
-
-test('autoMode false disables all of Auto Mode, and creates add-ons and untainted system nodes', async () => {
-  const made = await variant({ autoMode: false, gpuNodePools: [GROUP] });
-  expect(made.only('aws:eks/cluster:Cluster').inputs).toMatchObject({
-    bootstrapSelfManagedAddons: false,
-    computeConfig: { enabled: false },
-    storageConfig: { blockStorage: { enabled: false } },
-    kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: false } },
-  });
-  const trust = made.only('aws:iam/role:Role', 'cluster-control-plane').inputs['assumeRolePolicy'];
-  expect(JSON.stringify(trust)).not.toContain('TagSession');
-  const system = made.only('aws:eks/nodeGroup:NodeGroup', 'cluster-addons-system');
-  expect(system.inputs).toMatchObject({
-    amiType: 'AL2023_x86_64_STANDARD',
-    capacityType: 'ON_DEMAND',
-    instanceTypes: ['m7i.large', 'm7a.large', 'm6i.large'],
-    scalingConfig: { minSize: 2, maxSize: 2, desiredSize: 2 },
-  });
-  expect(system.inputs['taints'] ?? []).toEqual([]);
-  // Nodes become ready only with a network, and CoreDNS needs nodes.
-  const coredns = made.only('aws:eks/addon:Addon', 'cluster-addons-coredns');
-  expect(getDependencies(coredns)).toContain(system.name);
-  const group = made.only('triton-serving:infra:NodeGroup', 'cluster-addons-system');
-  expect(getDependencies(group)).toEqual(
-    expect.arrayContaining(['cluster-addons-vpc-cni', 'cluster-addons-kube-proxy']),
-  );
-  expect(made.all('kubernetes:core/v1:ConfigMap').map(({ name }) => name)).not.toContain('gpu-network-policies');
 });
 
 test('a zone that is removed from the middle of the list changes no other subnet', async () => {

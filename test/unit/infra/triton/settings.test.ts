@@ -1,6 +1,6 @@
 import { readSettings } from '../../../../infra/settings';
 import { getConfig } from '../../../support/registered-stack';
-import { POOL, getProblems } from '../settings-problems';
+import { getProblems } from '../settings-problems';
 
 describe('readSettings of the replicas', () => {
   test.each<[string, Record<string, unknown>, RegExp[]]>([
@@ -107,18 +107,9 @@ describe('readSettings of the replicas', () => {
     ]);
   });
 
-  test('requires the class of a load balancer without Auto Mode', () => {
-    const values = {
-      exposure: 'internal-load-balancer',
-      clientCidrs: ['10.0.0.0/8'],
-      autoMode: false,
-      gpuNodePools: [{ ...POOL, capacityTypes: ['spot'], nodes: 1 }],
-    };
-    expect(getProblems(values)).toEqual([
-      'loadBalancerClass: is missing, but without Auto Mode no controller creates a load balancer; allowed: the class ' +
-        'of a controller in the cluster, such as "service.k8s.aws/nlb" of AWS Load Balancer Controller',
-    ]);
-    expect(getProblems({ ...values, autoMode: true, gpuNodePools: [POOL] })).toEqual([]);
+  test('passes on the class of a load balancer', () => {
+    const values = { exposure: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] };
+    expect(getProblems(values)).toEqual([]);
     const named = readSettings(getConfig('staging', { ...values, loadBalancerClass: 'service.k8s.aws/nlb' }));
     expect(named.triton.exposure).toEqual({
       kind: 'internal-load-balancer',
@@ -148,7 +139,6 @@ describe('readSettings of the replicas', () => {
   };
 
   test.each([
-    ['without Auto Mode', { autoMode: false, gpuNodePools: [] }],
     ['of another class', { ingress: { ...AT_A_CLASS, className: 'nginx' } }],
     [
       'of an existing cluster',

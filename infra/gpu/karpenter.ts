@@ -1,0 +1,127 @@
+import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
+import type * as pulumi from '@pulumi/pulumi';
+import type { Cluster } from '../cluster/cluster';
+import type { GpuNodePoolSettings } from '../settings/types';
+import { getSubnets, getTags, IMAGE_DISK, poolLabels, poolTaints } from './pool';
+
+export interface DrainOptions {
+  /** Time in which all replicas can be replaced one after the other, in seconds. Default: four hours. */
+  drainSeconds?: number | undefined;
+}
+
+/**
+ * "pulumi up" waits until Karpenter accepts the object, and otherwise fails after 10 minutes with its name. Without this
+ * annotation, the replicas would wait for nodes that no pool can create.
+ */
+const WAIT_UNTIL_READY = { 'pulumi.com/waitFor': 'condition=Ready' };
+
+/**
+ * Longest life of a node of Auto Mode, 21 days, with its drain
+ * (https://docs.aws.amazon.com/eks/latest/userguide/automode.html, read 2026-11-25).
+ */
+const MOST_NODE_HOURS = 504;
+
+/** Enough for eleven replicas with the default times. */
+const LEAST_GRACE_HOURS = 4;
+
+/**
+ * Hours after which Karpenter deletes a node that it drains, so that a pod that does not terminate cannot keep the node.
+ * All nodes of an update expire together, without regard to the disruption budget of the pool, and Karpenter deletes the
+ * pods that are left then although their own budget still protects them
+ * (https://karpenter.sh/docs/concepts/disruption, read 2026-11-25). So it is at least the time to replace all replicas.
+ * Karpenter replaces the nodes when this value changes, so it is one of few values: scaling by a few replicas keeps it.
+ */
+function graceHours(drainSeconds = 0): number {
+  let hours = LEAST_GRACE_HOURS;
+  while (hours * 3600 < drainSeconds) hours *= 2;
+  return Math.min(hours, MOST_NODE_HOURS / 2);
+}
+
+/**
+ * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
+ * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
+ */
+const deleteTimeout = (drainSeconds?: number): string => `${graceHours(drainSeconds) * 60 + 15}m`;
+
+/**
+ * Creates the NodeClass of a pool of Auto Mode, which itself uses the instance store of nodes that have more of it than
+ * `size`, and pulls images in parallel on G and P types with an instance store:
+ * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
+ */
+export function createNodeClass(
+  name: string,
+  pool: GpuNodePoolSettings,
+  cluster: Cluster,
+  { drainSeconds }: DrainOptions,
+  options: pulumi.CustomResourceOptions,
+): CustomResource {
+  const tags = getTags(pool, cluster);
+  const reservations = pool.capacityReservationIds.map((id) => ({ id }));
+  return new CustomResource(
+    name,
+    {
+      apiVersion: 'eks.amazonaws.com/v1',
+      kind: 'NodeClass',
+      metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
+      spec: {
+        // EKS admitted this role when it created the cluster, so the nodes need no access entry of their own.
+        role: cluster.nodeRoleName,
+        subnetSelectorTerms: getSubnets(pool, cluster).map((id) => ({ id })),
+        securityGroupSelectorTerms: [{ id: cluster.securityGroupId }],
+        ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
+        networkPolicy: 'DefaultAllow',
+        tags: Object.keys(tags).length === 0 ? undefined : tags,
+        capacityReservationSelectorTerms: reservations.length === 0 ? undefined : reservations,
+      },
+    },
+    { ...options, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
+  );
+}
+
+/**
+ * Creates a karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter.
+ * @param weight pools with a higher weight are filled first; 0 is Karpenter's default
+ */
+export function createNodePool(
+  name: string,
+  pool: GpuNodePoolSettings,
+  nodeClassRef: NonNullable<GpuNodePoolSettings['nodeClass']>,
+  { weight, drainSeconds }: DrainOptions & { weight: number },
+  options: pulumi.CustomResourceOptions,
+): CustomResource {
+  const grace = graceHours(drainSeconds);
+  const { consolidateAfter = '10m', expireAfter = '336h', budgets = [{ nodes: '1' }] } = pool.disruption ?? {};
+  const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
+  return new CustomResource(
+    name,
+    {
+      apiVersion: 'karpenter.sh/v1',
+      kind: 'NodePool',
+      metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
+      spec: {
+        template: {
+          metadata: { labels: poolLabels(pool) },
+          spec: {
+            nodeClassRef,
+            requirements: [
+              requirement('node.kubernetes.io/instance-type', pool.instanceTypes),
+              // Karpenter prefers reserved to spot, and spot to on-demand; the order here has no effect.
+              requirement('karpenter.sh/capacity-type', pool.capacityTypes),
+              requirement('kubernetes.io/arch', ['amd64']),
+              ...(pool.zones.length === 0 ? [] : [requirement('topology.kubernetes.io/zone', pool.zones)]),
+            ],
+            taints: poolTaints(pool),
+            expireAfter: `${Math.min(parseInt(expireAfter, 10), MOST_NODE_HOURS - grace)}h`,
+            terminationGracePeriod: `${grace}h`,
+          },
+        },
+        // Only empty nodes are consolidated: moving a replica saves little, but the replica would have to load its models
+        // again.
+        disruption: { consolidationPolicy: 'WhenEmpty', consolidateAfter, budgets },
+        limits: { 'nvidia.com/gpu': String(pool.maximumGpus) },
+        weight: weight === 0 ? undefined : weight,
+      },
+    },
+    { ...options, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
+  );
+}
