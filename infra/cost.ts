@@ -2,6 +2,7 @@ import { capacityWarning, getMostNodes } from './capacity';
 import { findFacts, getKnownTypes, type GpuInstanceFacts } from './gpu/gpu-instance-types';
 import { getVolume, IMAGE_DISK } from './gpu/gpu-node-pool-spec';
 import { isAutoMode } from './settings/gpu-node-pools';
+import { createsNetwork } from './settings/rules';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** One row of an estimate. */
@@ -50,17 +51,16 @@ const autoModeFee = (type: string): number => (type.startsWith('g') ? 0.078 : 0.
  * bound with each pool at its limit, at on-demand prices.
  */
 export function estimateCost(settings: Settings) {
-  const fixed = [...clusterItems(settings), ...(settings.modelRepository.kind === 'create' ? REPOSITORY : [])];
+  const fixed = [...clusterItems(settings), ...(settings.modelRepository === undefined ? REPOSITORY : [])];
   const items = [...fixed, ...nodeItems(settings)];
   const limit = [...fixed, ...settings.gpuNodePools.flatMap(fullPool)];
   return { items, usdPerMonth: total(items), limitUsdPerMonth: total(limit), notes: notes(settings) };
 }
 
-function clusterItems({ cluster }: Settings): CostItem[] {
-  if (cluster.kind === 'existing') return [];
-  const { network, autoMode } = cluster;
-  const { count } = cluster.systemNodes;
-  const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
+function clusterItems(settings: Settings): CostItem[] {
+  if (settings.existingCluster !== undefined) return [];
+  const { autoMode, availabilityZones, natGateways, systemNodes: count } = settings;
+  const gateways = !createsNetwork(settings) ? 0 : natGateways === 'one' ? 1 : availabilityZones.length;
   return [
     hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
     // Auto Mode runs the components of the system as processes of each node.
@@ -80,10 +80,10 @@ function startedNodes(replicas: number, podsPerNode: number, zones: number): num
 }
 
 /** Zones of the nodes of a pool. Of an existing cluster they are unknown, and many zones mean many nodes. */
-function countZones({ cluster }: Settings, { zones }: GpuNodePoolSettings): number {
+function countZones(settings: Settings, { zones }: GpuNodePoolSettings): number {
   if (zones.length > 0) return zones.length;
-  if (cluster.kind === 'existing') return Infinity;
-  return cluster.network.kind === 'existing' ? cluster.network.privateSubnetIds.length : cluster.network.zones.length;
+  if (settings.existingCluster !== undefined) return Infinity;
+  return createsNetwork(settings) ? settings.availabilityZones.length : settings.privateSubnetIds.length;
 }
 
 /** Replicas fill the pools in their order. Those that no pool has room for stay pending, and cost nothing. */

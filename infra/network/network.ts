@@ -16,7 +16,7 @@ export interface NetworkArgs {
   /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
-  flowLogDays: number;
+  logDays: number;
   /** KMS key of the flow logs. Its policy must allow CloudWatch to use it. */
   logKeyArn: pulumi.Input<string>;
   /** Pulumi refuses to delete the flow logs. Default: false. */
@@ -194,9 +194,9 @@ export class Network extends pulumi.ComponentResource {
   }
 
   private flowLogs(name: string, vpc: ec2.Vpc, { title = name, ...args }: NetworkArgs): void {
-    const { flowLogDays, logKeyArn, protect } = args;
+    const { logDays, logKeyArn, protect } = args;
     const label = `${name}-flow-logs`;
-    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
+    const group = new LogGroup(label, { retentionInDays: logDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
     const role = new iam.Role(
       label,
       {
