@@ -12,7 +12,7 @@ export type { ConfigSource } from './source';
 export type * from './types';
 
 const HINT =
-  'Pulumi.yaml describes every setting; "pulumi config set KEY VALUE" sets one, and "pulumi config set --secret KEY" a secret one';
+  'Pulumi.yaml describes every setting; "pulumi config set --path KEY VALUE" sets one, and "pulumi config set --path --secret KEY VALUE" a secret one';
 
 /**
  * Reads and validates the configuration of a stack.

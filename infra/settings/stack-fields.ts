@@ -173,7 +173,7 @@ const CLUSTER_FIELDS = {
       },
     },
     description:
-      'An existing Kubernetes cluster of any kind. A change from a created cluster deletes it with its network. Empty: the stack creates an EKS cluster.',
+      'An existing Kubernetes cluster of any kind. A change from a created cluster deletes it with its network. Set the text of a kubeconfig with "pulumi config set --secret --path existingCluster.kubeconfig". Empty: the stack creates an EKS cluster.',
   },
   gpuNodePools: {
     kind: 'objectArray',
@@ -259,7 +259,8 @@ const REPOSITORY_FIELDS = {
       accessKeyId: { kind: 'string', secret: true, description: 'Id of the access key.' },
       secretAccessKey: { kind: 'string', secret: true, description: 'Secret of the access key.' },
     },
-    description: "An S3 API other than AWS's, which has the bucket of modelRepository. Empty: S3 of AWS.",
+    description:
+      'An S3 API other than that of AWS, which has the bucket of modelRepository. Set the keys with "pulumi config set --secret --path s3.accessKeyId". Empty: S3 of AWS.',
   },
   publisherSubjects: {
     kind: 'stringArray',

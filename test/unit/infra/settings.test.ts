@@ -59,6 +59,14 @@ describe('readSettings of the stacks in this repository', () => {
       publisherSubjects: [],
     });
   });
+
+  // An S3 API other than AWS's may use any names for regions.
+  test.each([
+    [undefined, 'us-east-1'],
+    ['garage', 'garage'],
+  ])('with aws:region %s, the stack local has the region %s', (region, expected) => {
+    expect(readSettings({ ...getConfig('local', LOCAL), region }).region).toBe(expected);
+  });
 });
 
 describe('readSettings reports', () => {
