@@ -2,6 +2,7 @@ import { capacityWarning, getMostNodes } from './capacity';
 import { findFacts, getKnownTypes, type GpuInstanceFacts } from './gpu/gpu-instance-types';
 import { getVolume, IMAGE_DISK } from './gpu/pool';
 import { isAutoMode } from './settings/gpu-node-pools';
+import { createsNetwork } from './settings/rules';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
 /** One row of an estimate. */
@@ -50,18 +51,18 @@ const autoModeFee = (type: string): number => (type.startsWith('g') ? 0.078 : 0.
  * bound with each pool at its limit, at on-demand prices.
  */
 export function estimateCost(settings: Settings) {
-  const fixed = [...clusterItems(settings), ...(settings.modelRepository.kind === 'create' ? REPOSITORY : [])];
+  const fixed = [...clusterItems(settings), ...(settings.modelRepository === undefined ? REPOSITORY : [])];
   const items = [...fixed, ...nodeItems(settings)];
   const limit = [...fixed, ...settings.gpuNodePools.flatMap(fullPool)];
   return { items, usdPerMonth: total(items), limitUsdPerMonth: total(limit), notes: notes(settings) };
 }
 
-function clusterItems({ cluster, gpuNodePools }: Settings): CostItem[] {
-  if (cluster.kind === 'existing') return [];
-  const { network } = cluster;
+function clusterItems(settings: Settings): CostItem[] {
+  if (settings.existingCluster !== undefined) return [];
+  const { availabilityZones, gpuNodePools, natGateways } = settings;
   // Nodes of Auto Mode need no pods of CoreDNS, nodes of managed groups do: two pods on different CPU nodes.
   const cpuNodes = gpuNodePools.some(({ nodes }) => nodes !== undefined) ? 2 : 0;
-  const gateways = network.kind === 'existing' ? 0 : network.natGateways === 'one' ? 1 : network.zones.length;
+  const gateways = !createsNetwork(settings) ? 0 : natGateways === 'one' ? 1 : availabilityZones.length;
   return [
     hourly('EKS control plane', '1 cluster', USD.controlPlaneHour),
     hourly('CoreDNS of managed groups', `${cpuNodes} x m7i.large`, cpuNodes * USD.cpuNodeHour),
@@ -80,10 +81,10 @@ function startedNodes(replicas: number, podsPerNode: number, zones: number): num
 }
 
 /** Zones of the nodes of a pool. Of an existing cluster they are unknown, and many zones mean many nodes. */
-function countZones({ cluster }: Settings, { zones }: GpuNodePoolSettings): number {
+function countZones(settings: Settings, { zones }: GpuNodePoolSettings): number {
   if (zones.length > 0) return zones.length;
-  if (cluster.kind === 'existing') return Infinity;
-  return cluster.network.kind === 'existing' ? cluster.network.privateSubnetIds.length : cluster.network.zones.length;
+  if (settings.existingCluster !== undefined) return Infinity;
+  return createsNetwork(settings) ? settings.availabilityZones.length : settings.privateSubnetIds.length;
 }
 
 /** Replicas fill the pools in their order. Those that no pool has room for stay pending, and cost nothing. */

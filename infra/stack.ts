@@ -1,7 +1,7 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { Namespace } from '@pulumi/kubernetes/core/v1/namespace';
 import * as pulumi from '@pulumi/pulumi';
-import { formatLocation } from '../src/release/location';
+import { formatLocation, parseLocation } from '../src/release/location';
 import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
@@ -15,7 +15,8 @@ import { Network } from './network/network';
 import { getPartition } from './iam/policy-document';
 import { PublisherRole } from './iam/publisher-role';
 import type { RepositoryRef } from './iam/repository-policies';
-import { readSettings, type ClusterSettings, type Settings } from './settings';
+import { readSettings, type Settings } from './settings';
+import { createsNetwork } from './settings/rules';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
 import { TritonServer, type RepositoryCredentials } from './triton/server';
@@ -55,11 +56,11 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       ...settings.triton,
       ...onGpuNodes(settings),
       // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
-      loadBalancerTags: settings.cluster.kind === 'create' ? settings.tags : {},
+      loadBalancerTags: settings.existingCluster === undefined ? settings.tags : {},
       modelRepository: repository.url,
-      region: settings.modelRepository.region,
+      region: settings.region,
       credentials: credentials.value,
-      endpointUrl: repository.endpointUrl,
+      endpointUrl: settings.s3?.endpoint,
     },
     {
       providers: { kubernetes },
@@ -74,8 +75,8 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   // Without undefined outputs, because Pulumi warns about each of them.
   return defined({
     modelRepository: repository.url,
-    region: settings.modelRepository.region,
-    endpointUrl: repository.endpointUrl,
+    region: settings.region,
+    endpointUrl: settings.s3?.endpoint,
     kubeconfig: cluster.access.kubeconfigText,
     namespace: triton.namespace,
     podSelector: triton.podSelector,
@@ -103,15 +104,13 @@ interface PlacedCluster {
 }
 
 function getCluster(settings: Settings): PlacedCluster {
-  if (settings.cluster.kind === 'existing') {
-    const { kubeconfig, context, identifier, oidcProviderArn } = settings.cluster;
-    return { access: existingAccess(kubeconfig, context, identifier), oidcProviderArn, ready: [] };
-  }
-  return newCluster(settings, settings.cluster);
+  if (settings.existingCluster === undefined) return newCluster(settings);
+  const { kubeconfig, context, identifier, oidcProviderArn } = settings.existingCluster;
+  return { access: existingAccess(kubeconfig, context, identifier), oidcProviderArn, ready: [] };
 }
 
-function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' }): PlacedCluster {
-  const { stack, protect, region, tags } = all;
+function newCluster(settings: Settings): PlacedCluster {
+  const { stack, protect, clusterName, logDays, region, tags } = settings;
   const accountId = getCallerIdentityOutput().accountId;
   const logKey = new EncryptionKey('logs', {
     description: `Logs of triton-${stack}`,
@@ -126,30 +125,32 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
     region,
     protect,
   });
-  const network =
-    settings.network.kind === 'existing'
-      ? { privateSubnetIds: settings.network.privateSubnetIds, routes: [], zones: [] }
-      : new Network('network', {
-          title: getTitle(all, 'network'),
-          ...settings.network,
-          region,
-          logKeyArn: logKey.arn,
-          protect,
-        });
+  const network = createsNetwork(settings)
+    ? new Network('network', {
+        title: getTitle(settings, 'network'),
+        cidr: settings.vpcCidr,
+        zones: settings.availabilityZones,
+        natGateways: settings.natGateways,
+        logDays,
+        region,
+        logKeyArn: logKey.arn,
+        protect,
+      })
+    : { privateSubnetIds: settings.privateSubnetIds, routes: [], zones: [] };
   const cluster = new Cluster(
     'cluster',
     {
-      title: getTitle(all, 'cluster'),
-      clusterName: settings.name,
+      title: getTitle(settings, 'cluster'),
+      clusterName,
       region,
-      version: settings.version,
+      version: settings.kubernetesVersion,
       subnetIds: network.privateSubnetIds,
       zones: network.zones,
       nodeTags: tags,
-      admins: settings.admins,
-      viewers: settings.viewers,
+      admins: settings.clusterAdmins,
+      viewers: settings.clusterViewers,
       publicAccessCidrs: settings.publicAccessCidrs,
-      logDays: settings.logDays,
+      logDays,
       logKeyArn: logKey.arn,
       identity: settings.identity,
       secretsKeyArn: secretsKey.arn,
@@ -162,7 +163,7 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
       kubeconfigText: pulumi.secret(cluster.kubeconfig),
       providerKubeconfigText: pulumi.secret(cluster.providerKubeconfig),
       clusterIdentifier: cluster.arn,
-      names: [settings.name],
+      names: [clusterName],
     },
     oidcProviderArn: cluster.oidcProviderArn,
     created: cluster,
@@ -173,31 +174,34 @@ function newCluster(all: Settings, settings: ClusterSettings & { kind: 'create' 
 interface PlacedRepository {
   /** `s3://BUCKET/PREFIX` */
   url: pulumi.Input<string>;
-  endpointUrl: string | undefined;
   /** Undefined if the bucket is not in AWS. */
   place: RepositoryRef | undefined;
   ready: pulumi.Resource[];
 }
 
-function getRepository(all: Settings): PlacedRepository {
-  const { modelRepository: settings, protect } = all;
-  const { prefix, region } = settings;
-  if (settings.kind === 'create') {
+/** Prefix of the models in a created bucket. */
+const PREFIX = 'models';
+
+function getRepository(settings: Settings): PlacedRepository {
+  const { bucketKmsKeyArn: keyArn, bucketReaders: readers, logDays, oldVersionDays, protect, region } = settings;
+  if (settings.modelRepository === undefined) {
     const made = new ModelRepository('models', {
-      title: getTitle(all, 'models'),
-      ...settings,
+      title: getTitle(settings, 'models'),
+      prefix: PREFIX,
+      region,
       accountId: getCallerIdentityOutput().accountId,
+      readers,
+      oldVersionDays,
+      logDays,
       protect,
     });
-    const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix }));
-    const place = { bucketArn: made.bucketArn, prefix, keyArn: made.keyArn };
-    return { url, endpointUrl: undefined, place, ready: made.ready };
+    const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix: PREFIX }));
+    return { url, place: { bucketArn: made.bucketArn, prefix: PREFIX, keyArn: made.keyArn }, ready: made.ready };
   }
-  const url = formatLocation({ bucket: settings.bucket, prefix });
-  if (settings.kind === 'elsewhere') return { url, endpointUrl: settings.endpointUrl, place: undefined, ready: [] };
-  const bucketArn = `arn:${getPartition(region)}:s3:::${settings.bucket}`;
-  const key = settings.kmsKeyArn === undefined ? {} : { keyArn: settings.kmsKeyArn };
-  return { url, endpointUrl: undefined, place: { bucketArn, prefix, ...key }, ready: [] };
+  const location = parseLocation(settings.modelRepository);
+  const bucketArn = `arn:${getPartition(region)}:s3:::${location.bucket}`;
+  const place = settings.s3 === undefined ? defined({ bucketArn, prefix: location.prefix, keyArn }) : undefined;
+  return { url: formatLocation(location), place, ready: [] };
 }
 
 function getCredentials(
@@ -205,13 +209,13 @@ function getCredentials(
   { oidcProviderArn }: PlacedCluster,
   { place }: PlacedRepository,
 ): { value: RepositoryCredentials; ready: pulumi.Resource[] } {
-  const { modelRepository, triton } = settings;
-  if (modelRepository.kind === 'elsewhere') {
-    const { accessKeyId, secretAccessKey } = modelRepository;
+  const { s3, triton } = settings;
+  if (s3 !== undefined) {
+    const [accessKeyId, secretAccessKey] = [pulumi.secret(s3.accessKeyId), pulumi.secret(s3.secretAccessKey)];
     return { value: { kind: 'static-keys', accessKeyId, secretAccessKey }, ready: [] };
   }
   if (oidcProviderArn === undefined || place === undefined)
-    throw new Error('oidcProviderArn is missing, although the settings were validated');
+    throw new Error('existingCluster.oidcProviderArn is missing, although the settings were validated');
   const access = new TritonAccess('server', {
     title: getTitle(settings, 'server'),
     repository: place,
@@ -227,12 +231,14 @@ function getPublisher(
   { created }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
-  const { protect, publisher, triton } = settings;
-  if (publisher === undefined || place === undefined || publisher.subjects.every(isExampleSubject)) return undefined;
+  const { protect, publisherIssuer: issuer, publisherSubjects: subjects, prunerSubjects, triton } = settings;
+  if (place === undefined || subjects.every(isExampleSubject)) return undefined;
   return new PublisherRole('publisher', {
     title: getTitle(settings, 'publisher'),
     repository: place,
-    publisher,
+    issuer,
+    subjects,
+    prunerSubjects,
     cluster: created && { name: created.clusterName, group: triton.publisherGroup },
     protect,
   });

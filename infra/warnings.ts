@@ -2,6 +2,7 @@ import { didYouMean } from '../src/core/nearest';
 import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
 import { findFacts, GPU_INSTANCE_TYPE_NAMES } from './gpu/gpu-instance-types';
+import { createsNetwork } from './settings/rules';
 import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { completeOptions } from './triton/settings';
@@ -16,7 +17,7 @@ const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
  * @param today a parameter for tests
  */
 export function getWarnings(settings: Settings, today: Date): string[] {
-  const { cluster, gpuNodePools } = settings;
+  const { existingCluster, gpuNodePools, publicAccessCidrs: from } = settings;
   const capacity = capacityWarning(settings);
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
@@ -24,10 +25,9 @@ export function getWarnings(settings: Settings, today: Date): string[] {
     ...gpuNodePools.flatMap(unknownTypes),
     ...publisherWarnings(settings),
   ];
-  if (cluster.kind === 'existing') return always;
-  const { publicAccessCidrs: from, network, version } = cluster;
+  if (existingCluster !== undefined) return always;
   const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
-  const support = supportWarning(version, today);
+  const support = supportWarning(settings.kubernetesVersion, today);
   return [
     ...always,
     ...(support === undefined ? [] : [support]),
@@ -36,7 +36,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
           `publicAccessCidrs has ${examples.join(', ')}, which is an example range: set the addresses from which you run pulumi`,
         ]
       : []),
-    ...(from.length === 0 && network.kind === 'create'
+    ...(from.length === 0 && createsNetwork(settings)
       ? [
           'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only. A "pulumi up" from elsewhere fails, the first one after it created the cluster. If you run pulumi elsewhere, set your addresses: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
         ]
@@ -44,9 +44,7 @@ export function getWarnings(settings: Settings, today: Date): string[] {
   ];
 }
 
-function publisherWarnings({ publisher }: Settings): string[] {
-  if (publisher === undefined) return [];
-  const { issuer, subjects, prunerSubjects } = publisher;
+function publisherWarnings({ publisherIssuer, publisherSubjects: subjects, prunerSubjects }: Settings): string[] {
   if (subjects.some(isExampleSubject)) {
     return [
       'publisherSubjects names -your-organisation-, which is an example value, so CI cannot publish: set the subjects of your CI',
@@ -57,7 +55,7 @@ function publisherWarnings({ publisher }: Settings): string[] {
       'prunerSubjects names -your-organisation-, which is an example value, so nothing can prune: set the subjects of the job that prunes',
     ];
   }
-  const old = subjectsWithoutIds(issuer, [...subjects, ...prunerSubjects]);
+  const old = subjectsWithoutIds(publisherIssuer, [...subjects, ...prunerSubjects]);
   if (old.length === 0) return [];
   return [
     `${old.join(', ')} has no ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:... "gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form. Set publisherSubjects and prunerSubjects to it, or list both forms`,

@@ -48,8 +48,8 @@ export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
 async function checkStack(stack: string, folder: string): Promise<ReportLine[]> {
   const source = stackFile(stack, folder);
   const settings = readSettings(source);
-  const { cluster, modelRepository } = settings;
-  if (cluster.kind === 'existing' && modelRepository.kind === 'elsewhere' && source.region === undefined) {
+  const { existingCluster, s3 } = settings;
+  if (existingCluster !== undefined && s3 !== undefined && source.region === undefined) {
     throw new UserError(`stack ${stack} creates nothing in AWS`, { hint: 'use the doctor for stacks with aws:region' });
   }
   // readSettings reports an invalid identity of a stack that creates a cluster. Other stacks have no use for it.

@@ -3,7 +3,7 @@ import * as iam from '@pulumi/aws/iam';
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import { ciRoleName, type CiRole } from '../iam/ci-roles';
-import { createIdentityProvider, findIdentityProvider } from '../iam/identity-provider';
+import { AUDIENCE, createIdentityProvider, findIdentityProvider } from '../iam/identity-provider';
 import { federatedTrust, policyDocument } from '../iam/policy-document';
 import { createBucketDefaults, encryptBucket, tlsOnly } from '../storage/bucket';
 import { EncryptionKey } from '../storage/encryption-key';
@@ -20,8 +20,6 @@ export interface BootstrapSettings {
   previews: boolean;
   promotesFrom: string;
 }
-
-const AUDIENCE = 'sts.amazonaws.com';
 
 /** Longest session that a workflow may request. */
 const SESSION_SECONDS = 4 * 60 * 60;
@@ -52,7 +50,7 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
     protect: true,
   });
   const bucket = createStateBucket(key);
-  const provider = settings.providerArn ?? createIdentityProvider('github', GITHUB_ISSUER, AUDIENCE);
+  const provider = settings.providerArn ?? createIdentityProvider('github', GITHUB_ISSUER);
   const values: PolicyValues = { stack, region, accountId, stateBucket: bucket.bucket, stateKeyArn: key.arn };
   const boundary = new iam.Policy('boundary', { policy: boundaryPolicy(values) });
   const createRole = (name: CiRole, subject: string, policy: pulumi.Output<string>): pulumi.Output<string> => {

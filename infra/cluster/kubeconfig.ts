@@ -70,7 +70,7 @@ function find(kubeconfig: string | undefined): { text: string; origin: string } 
       : resolve(paths.project, inHome(kubeconfig));
   if (!existsSync(file)) {
     throw new UserError(`the kubeconfig ${file} does not exist`, {
-      hint: 'set kubeconfig to the path or to the text of a kubeconfig',
+      hint: 'set existingCluster.kubeconfig to the path or to the text of a kubeconfig',
     });
   }
   return { text: readFileSync(file, 'utf8'), origin: file };

@@ -1,6 +1,7 @@
 import { isIPv4 } from 'node:net';
 import type { AvailabilityZone, Route, Subnet } from '@aws-sdk/client-ec2';
 import { containsRange } from '../network/cidr';
+import { createsNetwork } from '../settings/rules';
 import type { Quota } from './aws';
 import { error, ok, warning, type Check, type Context, type Finding } from './doctor';
 
@@ -13,9 +14,9 @@ const ZONES_WITHOUT_EKS: readonly string[] = ['use1-az3', 'usw1-az2', 'cac1-az3'
 /** The zones of a network that the stack creates. */
 export const zonesCheck: Check = {
   name: 'zones',
-  run: async ({ aws, settings: { cluster, region } }) => {
-    if (cluster.kind === 'existing' || cluster.network.kind === 'existing') return [];
-    const names = cluster.network.zones;
+  run: async ({ aws, settings }) => {
+    if (!createsNetwork(settings)) return [];
+    const { availabilityZones: names, region } = settings;
     const existing = await aws.zones();
     const missing = names.filter((name) => existing.every(({ ZoneName }) => ZoneName !== name));
     if (missing.length > 0) {
@@ -46,32 +47,30 @@ const isRefused = (id = ''): boolean => ZONES_WITHOUT_EKS.includes(id);
 /** The subnets of an existing VPC. */
 export const subnetsCheck: Check = {
   name: 'subnets',
-  run: async ({ aws, settings: { cluster, triton } }) => {
-    if (cluster.kind === 'existing' || cluster.network.kind === 'create') return [];
-    const { vpcId, privateSubnetIds: ids } = cluster.network;
+  run: async ({ aws, settings: { privateSubnetIds: ids, triton } }) => {
+    if (ids.length === 0) return [];
     const subnets = await aws.subnets(...ids);
-    const wrong = judgeSubnets(vpcId, ids, subnets);
+    const wrong = judgeSubnets(ids, subnets);
     if (wrong !== undefined) return [wrong];
     const { exposure } = triton;
     const isInternal =
       exposure.kind === 'internal-load-balancer' ||
       (exposure.kind === 'ingress' && exposure.scheme !== 'internet-facing');
-    const getRoute = await aws.defaultRoutes(vpcId);
+    const getRoute = await aws.defaultRoutes(subnets[0]?.VpcId ?? '');
     const findings = subnets.flatMap((subnet) => judgeSubnet(subnet, getRoute(subnet.SubnetId), isInternal));
     return findings.length > 0 ? findings : [ok(`${ids.join(', ')} have a default route and free addresses`)];
   },
 };
 
 /** Why EKS refuses these subnets. */
-function judgeSubnets(vpcId: string, ids: readonly string[], existing: readonly Subnet[]): Finding | undefined {
+function judgeSubnets(ids: readonly string[], existing: readonly Subnet[]): Finding | undefined {
   const missing = ids.filter((id) => existing.every(({ SubnetId }) => SubnetId !== id));
   if (missing.length > 0) {
     return error(`there is no subnet ${missing.join(', ')} in this account and region`, 'correct privateSubnetIds');
   }
-  const elsewhere = existing.filter(({ VpcId }) => VpcId !== vpcId);
-  if (elsewhere.length > 0) {
-    const list = elsewhere.map(({ SubnetId, VpcId }) => `${SubnetId} (${VpcId})`).join(', ');
-    return error(`vpcId is ${vpcId}, but ${list} is in another VPC`, 'correct vpcId or privateSubnetIds');
+  if (new Set(existing.map(({ VpcId }) => VpcId)).size > 1) {
+    const list = existing.map(({ SubnetId, VpcId }) => `${SubnetId} (${VpcId})`).join(', ');
+    return error(`${list} are in different VPCs`, 'set privateSubnetIds to subnets of one VPC');
   }
   const refused = existing.filter(({ AvailabilityZoneId }) => isRefused(AvailabilityZoneId));
   if (refused.length > 0) {
@@ -138,13 +137,12 @@ const ADDRESSES: Quota = { service: 'ec2', code: 'L-0263D0A3', name: 'EC2-VPC El
 /** Room in the account for the VPC of the stack, and for the addresses of its NAT gateways, before the first update. */
 export const networkQuotasCheck: Check = {
   name: 'network quotas',
-  run: async ({ aws, settings: { cluster, region } }) => {
-    if (cluster.kind === 'existing' || cluster.network.kind === 'existing') return [];
-    if (await aws.hasCluster(cluster.name)) return [];
-    const { natGateways, zones } = cluster.network;
+  run: async ({ aws, settings }) => {
+    const { availabilityZones, clusterName, natGateways, region } = settings;
+    if (!createsNetwork(settings) || (await aws.hasCluster(clusterName))) return [];
     const needs = [
       { quota: VPCS, count: aws.vpcCount, needed: 1 },
-      { quota: ADDRESSES, count: aws.addressCount, needed: natGateways === 'one' ? 1 : zones.length },
+      { quota: ADDRESSES, count: aws.addressCount, needed: natGateways === 'one' ? 1 : availabilityZones.length },
     ];
     return Promise.all(
       needs.map(async ({ quota, count, needed }) => {
@@ -167,12 +165,12 @@ const VARIABLE = 'TRITON_CHECKIP_URL';
 /** Whether the Kubernetes API of the cluster admits the address of this machine, which "pulumi up" needs. */
 export const ownAddressCheck: Check = {
   name: 'own address',
-  run: async ({ aws, settings: { cluster, stack } }) => {
-    if (cluster.kind === 'existing') return [];
-    const { publicAccessCidrs: ranges } = cluster;
+  run: async ({ aws, settings }) => {
+    const { existingCluster, publicAccessCidrs: ranges, stack } = settings;
+    if (existingCluster !== undefined) return [];
     if (ranges.length === 0) {
       // No machine is in a VPC that the first update creates.
-      if (cluster.network.kind === 'existing' || (await aws.hasCluster(cluster.name))) return [];
+      if (!createsNetwork(settings) || (await aws.hasCluster(settings.clusterName))) return [];
       return [
         warning(
           'publicAccessCidrs is empty, so the API admits only the VPC, which does not exist yet: the first "pulumi up" creates the cluster and then fails',
@@ -200,9 +198,9 @@ export const ownAddressCheck: Check = {
 };
 
 /** Names of the zones in which the nodes of the stack may run; undefined if an existing cluster decides. */
-export async function getNodeZones({ aws, settings: { cluster } }: Context): Promise<string[] | undefined> {
-  if (cluster.kind === 'existing') return undefined;
-  if (cluster.network.kind === 'create') return cluster.network.zones;
-  const subnets = await aws.subnets(...cluster.network.privateSubnetIds);
+export async function getNodeZones({ aws, settings }: Context): Promise<string[] | undefined> {
+  if (settings.existingCluster !== undefined) return undefined;
+  if (createsNetwork(settings)) return settings.availabilityZones;
+  const subnets = await aws.subnets(...settings.privateSubnetIds);
   return [...new Set(subnets.map(({ AvailabilityZone = '' }) => AvailabilityZone))];
 }

@@ -1,4 +1,4 @@
-import { headKey } from '../../src/release/location';
+import { headKey, parseLocation } from '../../src/release/location';
 import { isOtherRegion } from '../../src/s3/errors';
 import { S3Error } from '../../src/s3/store';
 import { DAY_MS, WARN_DAYS } from '../cluster/eks-versions';
@@ -39,9 +39,8 @@ const regionCheck: Check = {
 /** The Kubernetes version of the stack, against the versions that EKS offers today. */
 const eksVersionCheck: Check = {
   name: 'EKS version',
-  run: async ({ aws, settings: { cluster } }) => {
-    if (cluster.kind === 'existing') return [];
-    const { version } = cluster;
+  run: async ({ aws, settings: { existingCluster, kubernetesVersion: version } }) => {
+    if (existingCluster !== undefined) return [];
     const offered = await aws.eksVersions();
     const inStandard = offered.filter(({ versionStatus }) => versionStatus === 'STANDARD_SUPPORT');
     const fix = `set kubernetesVersion to a version in standard support: ${inStandard.map((one) => one.clusterVersion).join(', ')}`;
@@ -64,14 +63,10 @@ const eksVersionCheck: Check = {
 /** The form of GitHub's subjects (trust-subject.ts). */
 const subjectsCheck: Check = {
   name: 'publisher subjects',
-  run: ({ settings: { publisher } }) => {
-    if (publisher === undefined) return [];
-    const { issuer, subjects, prunerSubjects } = publisher;
-    return [
-      judgeSubjects('publisherSubjects', issuer, subjects),
-      ...(prunerSubjects.length === 0 ? [] : [judgeSubjects('prunerSubjects', issuer, prunerSubjects)]),
-    ];
-  },
+  run: ({ settings }) =>
+    (['publisherSubjects', 'prunerSubjects'] as const)
+      .filter((key) => settings[key].length > 0)
+      .map((key) => judgeSubjects(key, settings.publisherIssuer, settings[key])),
 };
 
 /** @param setting the key of the stack file that has the subjects */
@@ -94,23 +89,24 @@ function judgeSubjects(setting: string, issuer: string, subjects: readonly strin
 /** The existing bucket of the models. */
 const bucketCheck: Check = {
   name: 'bucket',
-  run: async ({ aws, settings: { stack, modelRepository: repository } }) => {
-    if (repository.kind !== 'existing') return [];
-    const { bucket, region } = repository;
+  run: async ({ aws, settings: { modelRepository, region, s3 } }) => {
+    if (modelRepository === undefined || s3 !== undefined) return [];
+    const location = parseLocation(modelRepository);
+    const { bucket } = location;
     try {
-      await aws.readBucket(bucket, region, headKey(repository));
+      await aws.readBucket(bucket, region, headKey(location));
       return [ok(`${bucket} exists, and can be listed`)];
     } catch (cause) {
       if (!(cause instanceof S3Error)) throw cause;
       if (cause.code === 'NoSuchBucket') {
-        const fix = `correct bucketName, or: aws s3 mb s3://${bucket} --region ${region}`;
+        const fix = `correct modelRepository, or: aws s3 mb s3://${bucket} --region ${region}`;
         return [error(`${bucket} does not exist`, fix)];
       }
       if (!isOtherRegion(cause)) throw cause;
       return [
         error(
           `${bucket} is in ${cause.region}, but the stack file has ${region}`,
-          `correct bucketName, or: pulumi config set --stack ${stack} bucketRegion ${cause.region}`,
+          `set modelRepository to a bucket in ${region}, or aws:region to ${cause.region}`,
         ),
       ];
     }

@@ -1,16 +1,14 @@
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
 
+/** Audience of the tokens of CI, which the action of AWS for GitHub requests by default. */
+export const AUDIENCE = 'sts.amazonaws.com';
+
 /** Creates the IAM provider of an issuer, of which an account has at most one. */
-export function createIdentityProvider(
-  name: string,
-  issuer: string,
-  audience: string,
-  options?: pulumi.CustomResourceOptions,
-): pulumi.Output<string> {
-  // Without retainOnDelete, AWS would reject the tokens of every other stack and repository that uses the account.
-  const retained = { ...options, retainOnDelete: true };
-  return new iam.OpenIdConnectProvider(name, { url: issuer, clientIdLists: [audience] }, retained).arn;
+export function createIdentityProvider(name: string, issuer: string): pulumi.Output<string> {
+  const args = { url: issuer, clientIdLists: [AUDIENCE] };
+  // Otherwise AWS would reject the tokens of every other stack and repository that uses the account.
+  return new iam.OpenIdConnectProvider(name, args, { retainOnDelete: true }).arn;
 }
 
 /**

@@ -1,17 +1,20 @@
 import * as eks from '@pulumi/aws/eks';
 import * as iam from '@pulumi/aws/iam';
 import * as pulumi from '@pulumi/pulumi';
-import { createIdentityProvider, findIdentityProvider } from './identity-provider';
+import { AUDIENCE, findIdentityProvider } from './identity-provider';
 import { federatedTrust, policyDocument, type PolicyStatement } from './policy-document';
 import { prunerStatements, publisherStatements, type RepositoryRef } from './repository-policies';
-import type { PublisherSettings } from '../settings/types';
 
 export interface PublisherRoleArgs {
   /** Name in tags and descriptions. Default: the name of the component. */
   title?: string;
   repository: RepositoryRef;
-  /** Issuer, audience and subjects of the accepted tokens. */
-  publisher: PublisherSettings;
+  /** URL of the issuer of the tokens, of which the account has an IAM provider. */
+  issuer: string;
+  /** Subjects of the tokens that may publish. */
+  subjects: string[];
+  /** Subjects of the tokens that may also delete files of former releases. Default: none, and no pruner role. */
+  prunerSubjects?: string[];
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
   cluster?: { name: pulumi.Input<string>; group: string };
   /** Pulumi refuses to delete the role, whose ARN the workflows of CI contain. Default: false. */
@@ -29,12 +32,11 @@ export class PublisherRole extends pulumi.ComponentResource {
 
   constructor(name: string, args: PublisherRoleArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:PublisherRole', name, {}, options);
-    const { publisher, repository, title = name } = args;
-    const { subjects, prunerSubjects } = publisher;
-    const shared = { ...args, provider: this.provider(name, publisher) };
+    const { issuer, repository, prunerSubjects = [], title = name } = args;
+    const hint = `If the account has none, create it with infra/bootstrap, or: aws iam create-open-id-connect-provider --client-id-list ${AUDIENCE} --url ${issuer}`;
+    const shared = { ...args, provider: findIdentityProvider(issuer, hint, { parent: this }) };
     this.roleArn = this.role(name, {
       ...shared,
-      subjects,
       description: `Publishes models of ${title}`,
       statements: publisherStatements(repository),
     });
@@ -51,15 +53,15 @@ export class PublisherRole extends pulumi.ComponentResource {
 
   private role(
     name: string,
-    { publisher, provider, description, subjects, statements, protect, cluster }: RoleArgs,
+    { issuer, provider, description, subjects, statements, protect, cluster }: RoleArgs,
   ): pulumi.Output<string> {
-    const issuer = publisher.issuer.replace(/^https:\/\//, '');
+    const host = issuer.replace(/^https:\/\//, '');
     const role = new iam.Role(
       name,
       {
         description,
         assumeRolePolicy: federatedTrust(provider, {
-          StringEquals: { [`${issuer}:aud`]: publisher.audience, [`${issuer}:sub`]: subjects },
+          StringEquals: { [`${host}:aud`]: AUDIENCE, [`${host}:sub`]: subjects },
         }),
       },
       { parent: this, protect },
@@ -76,22 +78,10 @@ export class PublisherRole extends pulumi.ComponentResource {
     }
     return role.arn;
   }
-
-  private provider(
-    name: string,
-    { issuer, audience, providerArn, createProvider }: PublisherSettings,
-  ): pulumi.Input<string> {
-    if (createProvider === true) return createIdentityProvider(`${name}-issuer`, issuer, audience, { parent: this });
-    return providerArn ?? findIdentityProvider(issuer, MISSING, { parent: this });
-  }
 }
-
-const MISSING =
-  'If the account has none, set createPublisherOidcProvider to true in one of its stacks; if you may not look it up, set publisherOidcProviderArn';
 
 interface RoleArgs extends PublisherRoleArgs {
   provider: pulumi.Input<string>;
   description: string;
-  subjects: string[];
   statements: PolicyStatement[];
 }

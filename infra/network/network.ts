@@ -16,7 +16,7 @@ export interface NetworkArgs {
   /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
-  flowLogDays: number;
+  logDays: number;
   /** KMS key of the flow logs. Its policy must allow CloudWatch to use it. */
   logKeyArn: pulumi.Input<string>;
   /** Pulumi refuses to delete the flow logs. Default: false. */
@@ -151,9 +151,9 @@ export class Network extends pulumi.ComponentResource {
     return new ec2.NatGateway(label, { ...ids, tags }, { parent: subnet, dependsOn });
   }
 
-  private flowLogs({ flowLogDays, logKeyArn, protect }: NetworkArgs, { vpc, name, title }: Place): void {
+  private flowLogs({ logDays, logKeyArn, protect }: NetworkArgs, { vpc, name, title }: Place): void {
     const label = `${name}-flow-logs`;
-    const group = new LogGroup(label, { retentionInDays: flowLogDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
+    const group = new LogGroup(label, { retentionInDays: logDays, kmsKeyId: logKeyArn }, { parent: vpc, protect });
     const role = new iam.Role(
       label,
       {

@@ -1,4 +1,3 @@
-import { LOCATION } from '../../src/release/location';
 import type { Fields } from '../settings/fields';
 import { POOL_FIELDS } from '../settings/pool-fields';
 import { STACK_FIELDS } from '../settings/stack-fields';
@@ -12,18 +11,21 @@ function without<T extends Fields, K extends keyof T>(fields: T, ...names: K[]):
 const text = (description: string) => ({ kind: 'string', description }) as const;
 const optionalText = (description: string) => ({ kind: 'string', optional: true, description }) as const;
 
-const PREFIX = { modelRepositoryPrefix: STACK_FIELDS.modelRepositoryPrefix } as const satisfies Fields;
+const PREFIX = {
+  modelRepositoryPrefix: {
+    kind: 'string',
+    default: 'models',
+    description: 'Prefix of the models in the bucket. Releases are stored in PREFIX.releases.',
+  },
+} as const satisfies Fields;
+
+const { endpoint, accessKeyId, secretAccessKey } = STACK_FIELDS.s3.fields;
 
 const LIKE_COMPONENT = "Default: Pulumi's option protect of the component.";
 
 /** Arguments of TritonServer. Those of the replicas are the settings of a stack file, with its names. */
 export const TRITON_SERVER_FIELDS = {
-  modelRepository: {
-    kind: 'string',
-    pattern: LOCATION,
-    allowed: 's3://BUCKET/PREFIX',
-    description: 'Location of the models.',
-  },
+  modelRepository: { ...STACK_FIELDS.modelRepository, optional: undefined, description: 'Location of the models.' },
   region: text('AWS region of the bucket.'),
   roleArn: {
     kind: 'string',
@@ -34,11 +36,12 @@ export const TRITON_SERVER_FIELDS = {
       'ARN of the IAM role that the agents assume, such as the output roleArn of TritonAccess. Required without s3AccessKeyId.',
   },
   s3Endpoint: {
-    ...STACK_FIELDS.s3Endpoint,
+    ...endpoint,
+    optional: true,
     description: "URL of an S3 API other than AWS's, as the replicas reach it.",
   },
-  s3AccessKeyId: STACK_FIELDS.s3AccessKeyId,
-  s3SecretAccessKey: STACK_FIELDS.s3SecretAccessKey,
+  s3AccessKeyId: { ...accessKeyId, optional: true },
+  s3SecretAccessKey: { ...secretAccessKey, optional: true },
   ...TRITON_FIELDS,
   namespace: {
     kind: 'string',
@@ -70,13 +73,12 @@ export const TRITON_SERVER_FIELDS = {
 export const MODEL_REPOSITORY_FIELDS = {
   ...PREFIX,
   bucketReaders: STACK_FIELDS.bucketReaders,
-  bucketForceDestroy: STACK_FIELDS.bucketForceDestroy,
   oldVersionDays: STACK_FIELDS.oldVersionDays,
-  accessLogDays: STACK_FIELDS.accessLogDays,
+  logDays: { ...STACK_FIELDS.logDays, description: 'Days for which the access logs of the bucket are kept.' },
   protect: {
     kind: 'boolean',
     optional: true,
-    description: `Whether Pulumi refuses to delete the bucket, the bucket of its access logs and the KMS key. ${LIKE_COMPONENT}`,
+    description: `Whether Pulumi refuses to delete the bucket, the bucket of its access logs and the KMS key. If false, "pulumi destroy" deletes the models and logs too. ${LIKE_COMPONENT}`,
   },
 } as const satisfies Fields;
 
@@ -85,7 +87,7 @@ export const TRITON_ACCESS_FIELDS = {
   keyArn: optionalText('ARN of the KMS key that encrypts the models, such as the output keyArn of ModelRepository.'),
   ...PREFIX,
   oidcProviderArn: {
-    ...STACK_FIELDS.oidcProviderArn,
+    ...STACK_FIELDS.existingCluster.fields.oidcProviderArn,
     optional: undefined,
     description: 'ARN of the IAM provider for the service accounts of the cluster.',
   },
@@ -120,11 +122,9 @@ export const GPU_NODE_POOL_FIELDS = {
 
 /** An example of each argument. A test reads each by the rules of its field. */
 export const EXAMPLES: Readonly<Record<string, unknown>> = {
-  accessLogDays: 90,
   agentImage: 'docker.io/library/node:24.4.0-slim',
   autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 4 },
   bucketArn: 'arn:aws:s3:::models-bucket',
-  bucketForceDestroy: true,
   bucketReaders: ['arn:aws:iam::111122223333:role/deploy'],
   capacityReservationIds: ['cr-0123456789abcdef0'],
   capacityTypes: ['on-demand'],
@@ -146,6 +146,7 @@ export const EXAMPLES: Readonly<Record<string, unknown>> = {
   keyArn: 'arn:aws:kms:eu-west-1:111122223333:key/0123abcd',
   labels: { team: 'vision' },
   loadBalancerCidrs: ['10.0.0.0/16'],
+  logDays: 90,
   loadBalancerClass: 'service.k8s.aws/nlb',
   maximumGpus: 4,
   modelRepository: 's3://models-bucket/models',

@@ -71,7 +71,7 @@ const tritonServer = component({
     const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
     const { namespace = name, protect } = values;
     const settings = tritonSettings(
-      { ...DEFAULTS, ...values, environment, namespace, protect, cluster: 'existing' },
+      { ...DEFAULTS, ...values, environment, namespace, protect, existingCluster: {} },
       secret,
       problems,
       name,
@@ -116,17 +116,12 @@ const modelRepository = component({
     bucketArn: output('ARN of the bucket.'),
     keyArn: output('ARN of the KMS key that encrypts the models.'),
   },
-  prepare: ({ name, values, late: { bucketReaders: readers } }, problems) => {
-    const { modelRepositoryPrefix: prefix, bucketForceDestroy: forceDestroy } = values;
-    if (values.protect === true && forceDestroy) {
-      problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
-    }
+  prepare: ({ name, values, late: { bucketReaders: readers } }) => {
+    const { modelRepositoryPrefix: prefix, oldVersionDays, logDays, protect } = values;
     return async (options) => {
       const { region } = await getRegion({}, options);
       const { accountId } = getCallerIdentityOutput({}, options);
-      const { oldVersionDays, accessLogDays, protect } = values;
-      const days = { oldVersionDays, accessLogDays };
-      const args = { prefix, region, accountId, readers, forceDestroy, protect, ...days };
+      const args = { prefix, region, accountId, readers, oldVersionDays, logDays, protect };
       const { bucket, bucketArn, keyArn } = new ModelRepository(name, args, options);
       const url = bucket.apply((bucket) => formatLocation({ bucket, prefix }));
       return { url, region, bucket, bucketArn, keyArn };

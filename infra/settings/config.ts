@@ -1,5 +1,5 @@
 import type { ProblemList } from '../../src/core/problems';
-import type { Field, Fields, Values } from './fields';
+import { secretFields, type Field, type Fields, type Values } from './fields';
 import type { ConfigSource } from './source';
 import { STACK_FIELDS } from './stack-fields';
 import { TRITON_FIELDS } from './triton-fields';
@@ -9,36 +9,20 @@ export const CONFIG_FIELDS = { ...STACK_FIELDS, ...TRITON_FIELDS } as const sati
 
 export type ConfigValues = Values<typeof CONFIG_FIELDS>;
 
-/** Keys whose values stay secret. Pulumi encrypts them in the state. */
-const SECRET_KEYS = Object.entries<Field>(CONFIG_FIELDS)
-  .filter(([, field]) => 'secret' in field)
-  .map(([key]) => key);
+/** The values that stay secret. Pulumi encrypts them in the state. */
+const SECRETS = secretFields(CONFIG_FIELDS);
 
-/**
- * Converts the values to their types, because Pulumi provides all values as text. Reports secrets that are not
- * encrypted, and encrypted values that would not stay so.
- */
-export function parseValues(source: ConfigSource, problems: ProblemList): Record<string, unknown> {
+const isWithin = (path: string, outer: string): boolean => path === outer || path.startsWith(`${outer}.`);
+
+/** Converts the values to their types, because Pulumi provides all values as text. */
+export function parseValues({ values }: ConfigSource): Record<string, unknown> {
   const fields: Fields = CONFIG_FIELDS;
-  const entries = Object.entries(source.values).map(([key, value]) => {
-    const field = fields[key];
-    const isSecret = field?.kind === 'string' && field.secret === true && value !== '';
-    const isEncrypted = source.encrypted.has(key);
-    if (isSecret && field.isPublic?.(String(value)) !== true && !isEncrypted) {
-      problems.add(key, 'is not encrypted', { hint: `pulumi config set --secret ${key}` });
-    }
-    if (isEncrypted && field !== undefined && !SECRET_KEYS.includes(key)) {
-      problems.add(
-        key,
-        'is encrypted, but the state and the resources of the stack contain this setting in plain text',
-        {
-          hint: `set it without --secret if it is not secret; only ${SECRET_KEYS.join(', ')} stay encrypted`,
-        },
-      );
-    }
-    return [key, field === undefined || typeof value !== 'string' ? value : parseValue(field, value)];
-  });
-  return Object.fromEntries(entries) as Record<string, unknown>;
+  return Object.fromEntries(
+    Object.entries(values).map(([key, value]) => {
+      const field = fields[key];
+      return [key, field === undefined || typeof value !== 'string' ? value : parseValue(field, value)];
+    }),
+  );
 }
 
 /** Returns text that cannot be parsed unchanged; the reader then rejects it and lists the allowed values. */
@@ -48,5 +32,32 @@ function parseValue(field: Field, text: string): unknown {
     return JSON.parse(text) as unknown;
   } catch {
     return text;
+  }
+}
+
+/** Reports secrets that are not encrypted, and encrypted values that would not stay so. */
+export function checkSecrets(
+  values: Readonly<Record<string, unknown>>,
+  encrypted: ReadonlySet<string>,
+  problems: ProblemList,
+): void {
+  for (const [path, field] of SECRETS) {
+    const value = path.split('.').reduce<unknown>((of, name) => (of as Record<string, unknown> | null)?.[name], values);
+    if (field.kind !== 'string' || typeof value !== 'string' || value === '' || field.isPublic?.(value) === true)
+      continue;
+    if ([...encrypted].some((one) => isWithin(path, one))) continue;
+    const option = path.includes('.') ? ' --path' : '';
+    problems.add(path, 'is not encrypted', { hint: `pulumi config set --secret${option} ${path}` });
+  }
+  const paths = SECRETS.map(([path]) => path);
+  for (const path of [...encrypted].filter((one) => one.replace(/\..*/, '') in CONFIG_FIELDS)) {
+    if (paths.some((secret) => isWithin(secret, path) || isWithin(path, secret))) continue;
+    problems.add(
+      path,
+      'is encrypted, but the state and the resources of the stack contain this setting in plain text',
+      {
+        hint: `set it without --secret if it is not secret; only ${paths.join(', ')} stay encrypted`,
+      },
+    );
   }
 }

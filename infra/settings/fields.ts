@@ -104,6 +104,13 @@ export type Field = (
 
 export type Fields = Readonly<Record<string, Field>>;
 
+/** The fields whose values stay secret, by their paths: `s3.secretAccessKey`. */
+export const secretFields = (fields: Fields): [path: string, field: Field][] =>
+  Object.entries(fields).flatMap(([name, field]) => {
+    if (field.kind !== 'object') return 'secret' in field ? [[name, field]] : [];
+    return secretFields(field.fields).map(([path, inner]): [string, Field] => [`${name}.${path}`, inner]);
+  });
+
 type Given<F extends Field> = F extends { kind: 'string' }
   ? string
   : F extends { kind: 'choice'; choices: readonly (infer C)[] }

@@ -8,8 +8,8 @@ import {
 import { AGENT_REQUESTS, DEFAULTS } from '../triton/limits';
 import { POOL_FIELDS } from './pool-fields';
 import { readFields } from './reader';
+import { checkZonesOfRegion, createsNetwork } from './rules';
 import type { GpuNodePoolInput, GpuNodePoolSettings, Settings } from './types';
-import { checkZonesOfRegion } from './zones';
 
 /** GiB of a node's disk that the operating system and Triton's image occupy. */
 const SYSTEM_AND_IMAGE_GIB = 40;
@@ -79,10 +79,15 @@ export function checkPools(settings: Settings, problems: ProblemList): void {
 }
 
 /** Reports fields that do not suit what creates the nodes: Auto Mode, a managed node group, or the Karpenter of others. */
-function checkKind(pool: GpuNodePoolSettings, { cluster }: Settings, problems: ProblemList, at: At): void {
+function checkKind(
+  pool: GpuNodePoolSettings,
+  { existingCluster, autoMode }: Settings,
+  problems: ProblemList,
+  at: At,
+): void {
   const { name, nodes, nodeClass, capacityTypes, capacityReservationIds, disruption } = pool;
   const reserved = capacityTypes.includes('reserved');
-  if (cluster.kind === 'existing') {
+  if (existingCluster !== undefined) {
     if (nodes !== undefined) {
       problems.add(at('nodes'), 'is set, but this stack does not create the cluster', { hint: 'remove it' });
     }
@@ -125,17 +130,17 @@ function checkKind(pool: GpuNodePoolSettings, { cluster }: Settings, problems: P
   }
 }
 
-function checkZones(pool: GpuNodePoolSettings, { cluster, region }: Settings, problems: ProblemList, at: At): void {
-  if (cluster.kind !== 'create' || pool.zones.length === 0) return;
-  if (cluster.network.kind === 'existing') {
-    checkZonesOfRegion(at('zones'), pool.zones, region, problems);
+function checkZones(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {
+  if (settings.existingCluster !== undefined || pool.zones.length === 0) return;
+  if (!createsNetwork(settings)) {
+    checkZonesOfRegion(at('zones'), pool.zones, settings.region, problems);
     if (pool.nodes === undefined) return;
     problems.add(at('zones'), `has ${pool.zones.join(', ')}, but the zones of privateSubnetIds are unknown`, {
       hint: 'remove it; a managed node group uses all subnets of privateSubnetIds',
     });
     return;
   }
-  const { zones } = cluster.network;
+  const zones = settings.availabilityZones;
   const strange = pool.zones.filter((zone) => !zones.includes(zone));
   if (strange.length > 0) problems.add(at('zones'), `has ${strange.join(', ')}`, { allowed: zones.join(', ') });
 }

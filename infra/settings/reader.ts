@@ -1,6 +1,6 @@
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { didYouMean, nearest } from '../../src/core/nearest';
-import type { Field, Fields, TextFault, Values } from './fields';
+import { secretFields, type Field, type Fields, type TextFault, type Values } from './fields';
 
 /** Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. */
 export function readFields<const T extends Fields>(
@@ -46,7 +46,7 @@ export const isRequired = (field: Field): boolean => field.optional !== true && 
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
   const fits = isKind(field, value);
   if (!fits) {
-    const shown = field.kind === 'string' && field.secret === true ? 'a value that is not shown' : describe(value);
+    const shown = secretFields({ '': field }).length > 0 ? 'a value that is not shown' : describe(value);
     problems.add(at, `is ${shown}`, { allowed: getAllowed(field), hint: hintFor(field, value) });
     return undefined;
   }

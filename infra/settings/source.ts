@@ -13,7 +13,7 @@ export interface ConfigSource {
   tags: Readonly<Record<string, string>>;
   /** The project's own keys, without its name. */
   values: Readonly<Record<string, unknown>>;
-  /** Keys whose values are encrypted in the stack file. */
+  /** What is encrypted in the stack file: keys, or the paths of members (`s3.secretAccessKey`) if they are known. */
   encrypted: ReadonlySet<string>;
 }
 

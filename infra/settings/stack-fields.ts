@@ -1,3 +1,5 @@
+import { UserError } from '../../src/core/errors';
+import { parseLocation } from '../../src/release/location';
 import { cidrFault } from '../network/cidr';
 import { ALLOWED_VERSIONS, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
@@ -20,23 +22,22 @@ function closedCidrFault(text: string): TextFault | undefined {
   };
 }
 
-const OIDC_PROVIDER_ARN = /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/;
-
 /** Settings of network, cluster and nodes. */
 const CLUSTER_FIELDS = {
   protect: {
     kind: 'boolean',
     default: true,
     description:
-      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. To delete one of these resources, or for a stack of experiments, set it to false and run "pulumi up" first. A stack for which cluster, bucket and namespace exist has nothing to protect.',
+      'Whether Pulumi refuses to delete or replace the cluster, the namespace of the replicas, the buckets of models and access logs, the log groups, the KMS keys and the roles of publishers. To delete one of these resources, or for a stack of experiments, set it to false and run "pulumi up" first. With false, "pulumi destroy" deletes the created buckets with all models and logs in them.',
   },
-  vpcId: {
-    kind: 'string',
-    optional: true,
-    pattern: /^vpc-[0-9a-f]+$/,
-    allowed: 'an id, "vpc-0123456789abcdef0"',
+  logDays: {
+    kind: 'integer',
+    minimum: 1,
+    maximum: 3653,
+    choices: LOG_DAYS,
+    default: 365,
     description:
-      'Id of an existing VPC, which also requires privateSubnetIds. A change deletes or replaces the network of a live stack, so change clusterName in the same step. Empty: a VPC is created.',
+      'Days for which AWS keeps the logs of the stack: flow logs of the created VPC, logs of the control plane, which include the audit log, and access logs of the created bucket.',
   },
   privateSubnetIds: {
     kind: 'stringArray',
@@ -44,7 +45,7 @@ const CLUSTER_FIELDS = {
     allowed: 'an id, "subnet-0123456789abcdef0"',
     default: [],
     description:
-      'Ids of at least two private subnets of the existing VPC, in different zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves the NAT fee for models.',
+      'Ids of at least two private subnets of an existing VPC, in different zones. They need NAT for outgoing traffic; an S3 gateway endpoint saves the NAT fee for models. A change deletes or replaces the network of a live stack, so change clusterName in the same step. Empty: a VPC is created.',
   },
   vpcCidr: {
     kind: 'string',
@@ -68,21 +69,6 @@ const CLUSTER_FIELDS = {
     default: 'per-zone',
     description:
       'Number of NAT gateways of the created VPC: one for all zones (cheaper), or one per zone (keeps working when a zone fails).',
-  },
-  flowLogDays: {
-    kind: 'integer',
-    minimum: 1,
-    maximum: 3653,
-    choices: LOG_DAYS,
-    default: 90,
-    description: 'Days for which CloudWatch keeps the flow logs of the created VPC.',
-  },
-  cluster: {
-    kind: 'choice',
-    choices: ['create', 'existing'],
-    default: 'create',
-    description:
-      'Whether to create an EKS cluster, or to use an existing Kubernetes cluster of any kind (kubeconfig, kubeContext). A change from create to existing deletes the created cluster with its network.',
   },
   clusterName: {
     kind: 'string',
@@ -124,41 +110,41 @@ const CLUSTER_FIELDS = {
     description:
       'IPv4 ranges that may reach the Kubernetes API of the created cluster over the internet. Empty: only the VPC may.',
   },
-  controlPlaneLogDays: {
-    kind: 'integer',
-    minimum: 1,
-    maximum: 3653,
-    choices: LOG_DAYS,
-    default: 90,
-    description: 'Days for which CloudWatch keeps the logs of the control plane, which include the audit log.',
-  },
-  kubeconfig: {
-    kind: 'string',
+  existingCluster: {
+    kind: 'object',
     optional: true,
-    secret: true,
-    isPublic: (text) => !isKubeconfigText(text),
+    fields: {
+      kubeconfig: {
+        kind: 'string',
+        optional: true,
+        secret: true,
+        isPublic: (text) => !isKubeconfigText(text),
+        description:
+          'Kubeconfig of the cluster, as text or as a path. A change to another cluster creates everything there, and then deletes it from the present one. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
+      },
+      context: {
+        kind: 'string',
+        optional: true,
+        description:
+          'Context of the cluster in the kubeconfig; required if kubeconfig is empty. Empty: the current context of kubeconfig.',
+      },
+      identifier: {
+        kind: 'string',
+        optional: true,
+        description:
+          'Any text that identifies the cluster, for example the UID of its namespace kube-system. With it, another address, certificate or proxy in the kubeconfig replaces nothing; without it, Pulumi takes such a cluster for another one. Set it in a "pulumi up" of its own, and never change it for the same cluster.',
+      },
+      oidcProviderArn: {
+        kind: 'string',
+        optional: true,
+        pattern: /^arn:aws[a-z-]*:iam::\d{12}:oidc-provider\/.+$/,
+        allowed: 'an ARN, "arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
+        description:
+          'ARN of the IAM provider for the service accounts of an EKS cluster. The replicas need it to assume a role; with s3 they use keys instead.',
+      },
+    },
     description:
-      'Kubeconfig of the existing cluster, as text or as a path. A change to another cluster creates everything there, and then deletes it from the present one. Empty: the first file of KUBECONFIG, or ~/.kube/config.',
-  },
-  kubeContext: {
-    kind: 'string',
-    optional: true,
-    description:
-      'Context of the existing cluster in the kubeconfig; required if kubeconfig is empty. Empty: the current context of kubeconfig.',
-  },
-  clusterIdentifier: {
-    kind: 'string',
-    optional: true,
-    description:
-      'Any text that identifies the existing cluster, for example the UID of its namespace kube-system. With it, another address, certificate or proxy in the kubeconfig replaces nothing; without it, Pulumi takes such a cluster for another one. Set it in a "pulumi up" of its own, and never change it for the same cluster.',
-  },
-  oidcProviderArn: {
-    kind: 'string',
-    optional: true,
-    pattern: OIDC_PROVIDER_ARN,
-    allowed: 'an ARN, "arn:aws:iam::123456789012:oidc-provider/oidc.eks.REGION.amazonaws.com/id/..."',
-    description:
-      'ARN of the IAM provider for the service accounts of the existing EKS cluster. The replicas need it to assume a role; with s3Endpoint they use keys instead.',
+      'An existing Kubernetes cluster of any kind. A change from a created cluster deletes it with its network. Set the text of a kubeconfig with "pulumi config set --secret --path existingCluster.kubeconfig". Empty: the stack creates an EKS cluster.',
   },
   gpuNodePools: {
     kind: 'objectArray',
@@ -173,19 +159,26 @@ const checkSubject: TextCheck = (text) =>
 const SUBJECTS =
   'the subject of a token, "repo:OWNER@ID/NAME@ID:environment:prod" or "repo:OWNER/NAME:environment:prod"';
 
+/** Applies the rules of the publisher, which must accept the location as well. */
+function locationFault(text: string): TextFault | undefined {
+  try {
+    parseLocation(text);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    return { reason: error.message.replace(/^--bucket \S*: /, ''), hint: error.hint };
+  }
+}
+
 /** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
-  modelRepositoryPrefix: {
-    kind: 'string',
-    default: 'models',
-    description:
-      'Prefix of the models in the bucket. Releases are stored in PREFIX.releases. After a change, replicas start with the models under the new prefix only, so publish to it first.',
-  },
-  bucketName: {
+  modelRepository: {
     kind: 'string',
     optional: true,
+    check: locationFault,
+    allowed: '"s3://BUCKET/PREFIX"',
     description:
-      'Name of an existing bucket. A change from empty deletes the created bucket. Empty: a bucket is created.',
+      'Existing bucket, in the region aws:region, and prefix of the models; releases are stored in PREFIX.releases. Publish to a new place before a change, because replicas then start with the models there only. A change from empty deletes the created bucket. Empty: a bucket is created, with the prefix models.',
   },
   bucketKmsKeyArn: {
     kind: 'string',
@@ -195,11 +188,6 @@ const REPOSITORY_FIELDS = {
     allowed: 'the ARN of a KMS key, not of an alias',
     description: 'ARN of the KMS key that encrypts the objects of the existing bucket. Empty: no KMS key.',
   },
-  bucketRegion: {
-    kind: 'string',
-    optional: true,
-    description: 'Region of the existing bucket. Empty: aws:region.',
-  },
   bucketReaders: {
     kind: 'stringArray',
     pattern: iamArn('role'),
@@ -207,12 +195,6 @@ const REPOSITORY_FIELDS = {
     default: [],
     description:
       'ARNs of existing IAM roles, of this or another account, that may read the models and releases of the created bucket. "promote --from" needs such a role if the bucket belongs to another account (docs/ci.md).',
-  },
-  bucketForceDestroy: {
-    kind: 'boolean',
-    default: false,
-    description:
-      'Whether "pulumi destroy" deletes the created bucket even if it contains models. Cannot be combined with protect.',
   },
   oldVersionDays: {
     kind: 'integer',
@@ -222,27 +204,21 @@ const REPOSITORY_FIELDS = {
     description:
       'Days for which the created bucket keeps replaced and deleted versions of objects. What was deleted can be restored for so long.',
   },
-  accessLogDays: {
-    kind: 'integer',
-    minimum: 1,
-    maximum: 3650,
-    default: 365,
-    description: 'Days for which the access logs of the created bucket are kept.',
-  },
-  s3Endpoint: {
-    kind: 'string',
+  s3: {
+    kind: 'object',
     optional: true,
-    pattern: /^https?:\/\/[^/\s]+:\d+$/,
-    allowed: '"http://HOST:PORT" or "https://HOST:PORT"',
+    fields: {
+      endpoint: {
+        kind: 'string',
+        pattern: /^https?:\/\/[^/\s]+:\d+$/,
+        allowed: '"http://HOST:PORT" or "https://HOST:PORT"',
+        description: 'URL of the S3 API, as the replicas reach it.',
+      },
+      accessKeyId: { kind: 'string', secret: true, description: 'Id of the access key.' },
+      secretAccessKey: { kind: 'string', secret: true, description: 'Secret of the access key.' },
+    },
     description:
-      "URL of an S3 API other than AWS's, as the replicas reach it. Requires bucketName, s3AccessKeyId and s3SecretAccessKey.",
-  },
-  s3AccessKeyId: { kind: 'string', optional: true, secret: true, description: 'Id of the access key for s3Endpoint.' },
-  s3SecretAccessKey: {
-    kind: 'string',
-    optional: true,
-    secret: true,
-    description: 'Secret of the access key for s3Endpoint.',
+      'An S3 API other than that of AWS, which has the bucket of modelRepository. Set the keys with "pulumi config set --secret --path s3.accessKeyId". Empty: S3 of AWS.',
   },
   publisherSubjects: {
     kind: 'stringArray',
@@ -265,26 +241,8 @@ const REPOSITORY_FIELDS = {
     pattern: /^https:\/\/[^\s]+[^/\s]$/,
     allowed: 'an address, "https://token.actions.githubusercontent.com"',
     default: 'https://token.actions.githubusercontent.com',
-    description: 'URL of the issuer of the tokens in publisherSubjects and prunerSubjects.',
-  },
-  publisherAudience: {
-    kind: 'string',
-    default: 'sts.amazonaws.com',
-    description: 'Audience of the tokens in publisherSubjects and prunerSubjects.',
-  },
-  publisherOidcProviderArn: {
-    kind: 'string',
-    optional: true,
-    pattern: OIDC_PROVIDER_ARN,
-    allowed: 'the ARN of an IAM OpenID Connect provider',
     description:
-      'ARN of the IAM provider of publisherIssuer. Empty: the provider is looked up in the account, or created if createPublisherOidcProvider is true.',
-  },
-  createPublisherOidcProvider: {
-    kind: 'boolean',
-    default: false,
-    description:
-      'Whether this stack creates the IAM provider of publisherIssuer. An account can have only one for each issuer, which all its stacks and repositories share, so "pulumi destroy" and a change back to false leave it in the account.',
+      'URL of the issuer of the tokens in publisherSubjects and prunerSubjects, whose audience is sts.amazonaws.com. The account must have an IAM provider for it (docs/ci.md).',
   },
 } as const satisfies Fields;
 

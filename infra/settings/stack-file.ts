@@ -51,7 +51,7 @@ export function stackFile(stack: string, folder: string): ConfigSource {
     ),
     tags: getTags(parseJson(file, 'aws:defaultTags', config['aws:defaultTags'])),
     values: Object.fromEntries(own.map(([name, value]) => [name, asPulumiGives(value)])),
-    encrypted: new Set(own.filter(([, value]) => hasEncrypted(value)).map(([name]) => name)),
+    encrypted: new Set(own.flatMap(([name, value]) => encryptedPaths(value, name))),
   };
 }
 
@@ -113,9 +113,12 @@ function ownName(key: string, prefix: string): string | undefined {
 const isEncrypted = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.keys(value).join() === 'secure';
 
-/** Whether a value or a part of it is encrypted. */
-const hasEncrypted = (value: unknown): boolean =>
-  isEncrypted(value) || (typeof value === 'object' && value !== null && Object.values(value).some(hasEncrypted));
+/** Paths of the encrypted parts of a value: `s3.secretAccessKey`. */
+function encryptedPaths(value: unknown, path: string): string[] {
+  if (isEncrypted(value)) return [path];
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) => encryptedPaths(inner, `${path}.${name}`));
+}
 
 /**
  * Pulumi passes values as text: `1.35` without quotes becomes "1.35". Of an encrypted value only its existence is
@@ -123,7 +126,7 @@ const hasEncrypted = (value: unknown): boolean =>
  */
 function asPulumiGives(value: unknown): unknown {
   if (isEncrypted(value)) return 'encrypted-and-not-known-here';
-  if (hasEncrypted(value) && !Array.isArray(value)) {
+  if (encryptedPaths(value, '').length > 0 && !Array.isArray(value)) {
     return Object.fromEntries(Object.entries(value as object).map(([key, inner]) => [key, asPulumiGives(inner)]));
   }
   return typeof value === 'number' || typeof value === 'boolean' ? String(value) : value;

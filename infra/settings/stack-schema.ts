@@ -47,8 +47,6 @@ export function stackSchema(): Schema {
 /** A value of the stack file itself. "pulumi config set" writes numbers, lists and mappings as text, too. */
 function settingSchema(field: Field): Schema {
   const schema = fieldSchema(field);
-  if (field.kind === 'string' && field.secret === true)
-    return { anyOf: [field.isPublic === undefined ? { const: '' } : schema, ENCRYPTED] };
   switch (field.kind) {
     case 'integer':
       return withText(schema, '-?\\d+$');
@@ -76,7 +74,8 @@ const withText = (schema: Schema, start: string): Schema => ({
 function fieldSchema(field: Field): Schema {
   switch (field.kind) {
     case 'string':
-      return text(field);
+      if (field.secret !== true) return text(field);
+      return { anyOf: [field.isPublic === undefined ? { const: '' } : text(field), ENCRYPTED] };
     case 'choice':
       return { enum: field.choices };
     case 'integer':

@@ -190,7 +190,7 @@ export const TRITON_FIELDS = {
     ...PORT_LIMITS,
     default: [],
     description:
-      'TCP ports of egressCidrs to which the replicas may open connections. A list replaces the default, so it must contain the port of S3: [443, 5432] allows S3 and a database. Empty: the port of s3Endpoint, or 443.',
+      'TCP ports of egressCidrs to which the replicas may open connections. A list replaces the default, so it must contain the port of S3: [443, 5432] allows S3 and a database. Empty: the port of s3.endpoint, or 443.',
   },
   autoscaling: {
     kind: 'object',

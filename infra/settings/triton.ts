@@ -6,6 +6,7 @@ import { DEFAULTS } from '../triton/limits';
 import { completeOptions } from '../triton/settings';
 import { subnetRanges } from '../network/cidr';
 import type { ConfigValues } from './config';
+import { createsNetwork } from './rules';
 import type { TritonSettings } from './types';
 
 /** Name of the Deployment and its Service. */
@@ -104,7 +105,7 @@ const orUndefined = <T>(list: T[]): T[] | undefined => (list.length === 0 ? unde
 function exposure(values: TritonValues, problems: ProblemList): Exposure {
   const clientCidrs = values.clientCidrs;
   const near = values.loadBalancerCidrs.length > 0 ? values.loadBalancerCidrs : loadBalancerSubnets(values);
-  const ownNetwork = values.cluster === 'create' && values.vpcId === undefined;
+  const ownNetwork = createsNetwork(values);
   if (values.exposure !== 'cluster' && !ownNetwork && values.loadBalancerCidrs.length === 0) {
     problems.add('loadBalancerCidrs', 'is empty, but this stack does not create the network', {
       allowed: 'the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
@@ -152,7 +153,8 @@ function ingress(values: TritonValues, controllerCidrs: string[], problems: Prob
     controllerCidrs,
     // Auto Mode includes the ingress controller, but no IngressClass for it.
     createAutoModeClass:
-      values.cluster === 'create' && (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
+      values.existingCluster === undefined &&
+      (asked.className ?? DEFAULTS.ingress.className) === DEFAULTS.ingress.className,
     className: asked.className,
     scheme: asked.scheme,
     clientCidrs: orUndefined(clientCidrs),

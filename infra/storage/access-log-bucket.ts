@@ -9,9 +9,7 @@ export interface AccessLogBucketArgs {
   accountId: pulumi.Input<string>;
   /** Days to keep the logs. */
   days: number;
-  /** Deleting the bucket deletes the logs too. Default: false. */
-  forceDestroy?: boolean;
-  /** Pulumi refuses to delete the bucket. Default: the option of the component. */
+  /** As in ModelRepositoryArgs. */
   protect?: boolean;
 }
 
@@ -23,11 +21,8 @@ export class AccessLogBucket extends pulumi.ComponentResource {
 
   constructor(name: string, args: AccessLogBucketArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:AccessLogBucket', name, {}, options);
-    const bucket = new s3.Bucket(
-      name,
-      { forceDestroy: args.forceDestroy ?? false },
-      { parent: this, protect: args.protect },
-    );
+    const { protect } = args;
+    const bucket = new s3.Bucket(name, { forceDestroy: protect === false }, { parent: this, protect });
     const { publicAccess, versioning } = createBucketDefaults(name, bucket);
     new s3.BucketServerSideEncryptionConfiguration(
       name,

@@ -16,12 +16,13 @@ export interface ModelRepositoryArgs {
   /** Days to keep replaced and deleted versions of objects. */
   oldVersionDays: number;
   /** Days to keep access logs. */
-  accessLogDays: number;
+  logDays: number;
   /** ARNs of existing roles, of any account, that may read the repository to promote from it. Default: none. */
   readers?: pulumi.Input<string>[];
-  /** Deleting the stack deletes the models too. Default: false. */
-  forceDestroy?: boolean;
-  /** Pulumi refuses to delete the bucket and the key. Default: the option of the component. */
+  /**
+   * Pulumi refuses to delete the bucket and the key. If false, "pulumi destroy" deletes the models and access logs too.
+   * Default: the option of the component, and a bucket with objects is not deleted.
+   */
   protect?: boolean;
 }
 
@@ -50,7 +51,7 @@ export class ModelRepository extends pulumi.ComponentResource {
     );
     const bucket = new s3.Bucket(
       name,
-      { forceDestroy: args.forceDestroy ?? false },
+      { forceDestroy: protect === false },
       // "pulumi destroy" fails at a bucket that contains models. Its key, without which no model can be read, then stays.
       { parent: this, protect, dependsOn: [key] },
     );
@@ -137,8 +138,7 @@ export class ModelRepository extends pulumi.ComponentResource {
       {
         sourceBucketArn: bucket.arn,
         accountId: args.accountId,
-        days: args.accessLogDays,
-        forceDestroy: args.forceDestroy ?? false,
+        days: args.logDays,
         protect: args.protect,
       },
       { parent: this },

@@ -61,8 +61,8 @@ describeUnless(whyNoAwsStack(), 'the bootstrap stack', () => {
         PULUMI_CONFIG_PASSPHRASE: undefined,
       };
       await pulumi(`stack init staging --secrets-provider ${secretsProvider}`, serving, elsewhere);
-      await pulumi('config set --stack staging --secret s3SecretAccessKey hidden', serving, elsewhere);
-      expect(await pulumi('config get --stack staging s3SecretAccessKey', serving, elsewhere)).toBe('hidden\n');
+      await pulumi('config set --stack staging --secret --path s3.secretAccessKey hidden', serving, elsewhere);
+      expect(await pulumi('config get --stack staging --path s3.secretAccessKey', serving, elsewhere)).toBe('hidden\n');
       const bucket = new URL(backendUrl).host;
       expect(await askMoto(moto, 's3', `/${bucket}?list-type=2`)).toContain('stacks/triton-serving/staging.json');
     },

@@ -15,7 +15,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
 
   beforeAll(async () => {
     made = await awsStack(scratch, 'staging', {
-      config: { publicAccessCidrs: [HERE], protect: true, bucketForceDestroy: false, clusterName: 'triton-staging' },
+      config: { publicAccessCidrs: [HERE], protect: true, clusterName: 'triton-staging' },
     });
     await made.stack.up();
   }, BUILD_MS);
@@ -33,7 +33,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   test.each<[setting: string, config: StackConfig, protectedResource: RegExp]>([
     ['clusterName', { clusterName: 'triton-second' }, /eks\/cluster:Cluster::cluster/],
     ['namespace', { namespace: 'vision' }, /core\/v1:Namespace::triton/],
-    ['bucketName', { bucketName: 'another-bucket' }, /s3\/bucket:Bucket.*::models/],
+    ['modelRepository', { modelRepository: 's3://another-bucket/models' }, /s3\/bucket:Bucket.*::models/],
   ])(
     'protect refuses another %s, and names what would be deleted',
     async (_, config, resource) => {
@@ -95,11 +95,16 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   );
 
   test(
-    'a destroy that fails at a bucket with models leaves its key, its settings and its models usable',
+    'a destroy of what was unprotected in the state fails at a bucket with models, and leaves its key, its settings and its models usable',
     async () => {
       const { stack, moto } = made;
       const bucket = String((await stack.outputs())['modelRepository']).split('/')[2] ?? '';
       await askMoto(moto, 's3', `/${bucket}/models/net/1/model.pt`, {}, 'weights', 'PUT');
+      stack.configure({ protect: true });
+      await stack.up();
+      await stack.pulumi('state', 'unprotect', '--all', '--yes', '--stack', stack.name);
+      const body = JSON.stringify({ deletionProtection: false });
+      await askMoto(moto, 'eks', '/clusters/triton-staging/update-config', {}, body);
       const refusal = await stack.destroy().catch((error: unknown) => String(error));
       expect(refusal).toContain('BucketNotEmpty');
 

@@ -17,7 +17,7 @@ const VERSIONED = '<VersioningConfiguration><Status>Enabled</Status></Versioning
 const PROGRAM = `const pulumi = require('@pulumi/pulumi');
 const { Role } = require('@pulumi/aws/iam');
 const config = new pulumi.Config();
-new Role('pods', { assumeRolePolicy: '{}', tags: { key: config.requireSecret('s3SecretAccessKey'), protect: config.require('protect') } });
+new Role('pods', { assumeRolePolicy: '{}', tags: { key: config.requireSecretObject('s3').apply((s3) => s3.secretAccessKey), protect: config.require('protect') } });
 `;
 
 /** The commands of docs/infrastructure.md, with a backend in S3 and a KMS key on a mock of AWS. */
@@ -35,7 +35,7 @@ describeUnless(whyNoAwsStack() ?? whyMissing('aws'), 'a stack that moves', () =>
     stack = await TestStack.create(scratch, 'prod', {
       plugins: await awsPlugins(),
       env: { ...moto.env, AWS_REGION: 'us-east-1' },
-      secrets: { s3SecretAccessKey: 'a-key-that-only-this-stack-has-1234' },
+      secrets: { 's3.secretAccessKey': 'a-key-that-only-this-stack-has-1234' },
     });
     const project = readFileSync(join(stack.directory, 'Pulumi.yaml'), 'utf8');
     writeFileSync(join(stack.directory, 'Pulumi.yaml'), project.replace('infra/start.cjs', 'role.cjs'));

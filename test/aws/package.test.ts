@@ -23,7 +23,7 @@ const PYTHON = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md')
 const TYPESCRIPT = `
 import { GpuNodePool, ModelRepository, TritonAccess, TritonServer } from '@pulumi/triton-serving';
 
-const models = new ModelRepository('faces', { modelRepositoryPrefix: 'faces', bucketForceDestroy: true });
+const models = new ModelRepository('faces', { modelRepositoryPrefix: 'faces' });
 const access = new TritonAccess('faces', {
   bucketArn: models.bucketArn,
   keyArn: models.keyArn,
@@ -39,7 +39,7 @@ const YAML = `
   models:
     type: triton-serving:ModelRepository
     name: faces
-    properties: { modelRepositoryPrefix: faces, bucketForceDestroy: true }
+    properties: { modelRepositoryPrefix: faces }
   access:
     type: triton-serving:TritonAccess
     name: faces

@@ -1,6 +1,6 @@
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { localStack, whyNoEngines } from '../support/local-stack';
+import { localStack, setKubeconfig, whyNoEngines } from '../support/local-stack';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 
@@ -28,7 +28,7 @@ describeUnless(whyNoEngines(), 'a stack that moves to another cluster', () => {
 
       // The update fails, because the namespace is there.
       await next.client.core.createNamespace({ body: { metadata: { name: NAMESPACE } } });
-      await stack.pulumi('config', 'set', '--stack', 'local', '--secret', 'kubeconfig', '--', next.access.kubeconfig());
+      await setKubeconfig(stack, next.access.kubeconfig());
       await expect(stack.up()).rejects.toThrow(`namespaces "${NAMESPACE}" already exists`);
       expect(await ready()).toEqual([1, 0]);
 

@@ -60,8 +60,8 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
     async () => {
       const stack = await TestStack.create(scratch, 'local', {
         plugins: [await ensureKubernetesPlugin()],
-        config: { kubeContext: 'none', gpusPerPod: 1 },
-        secrets: { ...LOCAL_KEYS, kubeconfig: KUBECONFIG },
+        config: { existingCluster: { context: 'none' }, s3: { endpoint: 'http://127.0.0.1:9' }, gpusPerPod: 1 },
+        secrets: { ...LOCAL_KEYS, 'existingCluster.kubeconfig': KUBECONFIG },
       });
       rmSync(join(stack.directory, 'model-repo'));
       writeRepository(join(stack.directory, 'model-repo'), {

@@ -1,6 +1,13 @@
 import type { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { deployLocalStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import {
+  deployLocalStack,
+  DEPLOYMENT,
+  localStack,
+  NAMESPACE,
+  setKubeconfig,
+  whyNoEngines,
+} from '../support/local-stack';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
 
@@ -40,32 +47,30 @@ describeUnless(whyNoEngines(), 'an existing cluster that several stacks share', 
     await stack.up('--expect-no-changes');
   });
 
-  const setKubeconfig = (text: string): Promise<string> =>
-    stack.pulumi('config', 'set', '--stack', stack.name, '--secret', 'kubeconfig', '--', text);
-
   const otherAddress = (): string =>
     plane.access
       .kubeconfig()
       .replace('"server":"https://127.0.0.1', '"tls-server-name":"kubernetes","server":"https://localhost');
 
-  test('another address of the cluster deletes nothing without clusterIdentifier, in any update', async () => {
+  test('another address of the cluster deletes nothing without an identifier, in any update', async () => {
     const before = await served();
-    await setKubeconfig(otherAddress());
+    await setKubeconfig(stack, otherAddress());
     for (let attempt = 1; attempt <= 2; attempt += 1) {
       const refusal = await stack.up().catch((error: unknown) => String(error));
       expect(refusal).toMatch(/namespaces "triton" already exists/);
       expect(await served()).toEqual(before);
     }
-    await setKubeconfig(plane.access.kubeconfig());
+    await setKubeconfig(stack, plane.access.kubeconfig());
     await stack.up();
     expect(await served()).toEqual(before);
   });
 
-  test('another address of the cluster replaces nothing with clusterIdentifier', async () => {
+  test('another address of the cluster replaces nothing with an identifier', async () => {
     const before = await served();
-    stack.configure({ clusterIdentifier: 'cluster-of-a-test' });
+    const identifier = ['existingCluster.identifier', 'cluster-of-a-test'];
+    await stack.pulumi('config', 'set', '--stack', stack.name, '--path', ...identifier);
     await stack.up();
-    await setKubeconfig(otherAddress());
+    await setKubeconfig(stack, otherAddress());
     expect(await stack.plan()).toEqual(['update pulumi:providers:kubernetes']);
     await stack.up();
     expect(await served()).toEqual(before);

@@ -9,7 +9,7 @@ import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
 import { runEnded } from '../support/interrupted-update';
 import { serveLoadBalancers } from '../support/load-balancers';
-import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
+import { DEPLOYMENT, localStack, NAMESPACE, setKubeconfig, whyNoEngines } from '../support/local-stack';
 import { whyMissing } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
 import type { TestStack } from '../support/stack';
@@ -296,7 +296,7 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
         ).toString();
       await until('the token is there', async () => (await token()) !== '');
       const expiring = plane.access.kubeconfig().replace(plane.access.token(), await token());
-      await stack.pulumi('config', 'set', '--stack', 'local', '--secret', 'kubeconfig', '--', expiring);
+      await setKubeconfig(stack, expiring);
       await stack.up();
       await core.deleteNamespacedSecret({ name, namespace: 'default' });
       const file = join(scratch.directory, 'expired');
@@ -307,16 +307,7 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
           (error: unknown) => String(error).includes('Unauthorized') || String(error).includes('logged in'),
         ),
       );
-      await stack.pulumi(
-        'config',
-        'set',
-        '--stack',
-        'local',
-        '--secret',
-        'kubeconfig',
-        '--',
-        plane.access.kubeconfig(),
-      );
+      await setKubeconfig(stack, plane.access.kubeconfig());
       await expect(stack.destroy()).rejects.toThrow(/Unauthorized|unreachable|logged in|credentials/);
       await stack.destroy('--run-program');
       expect(await stack.resources()).toEqual([]);

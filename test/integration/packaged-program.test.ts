@@ -42,13 +42,15 @@ void record();
 `;
 
 const SECRETS = {
-  'triton-serving:s3AccessKeyId': 'key-of-a-test',
-  'triton-serving:s3SecretAccessKey': 'key-of-a-test',
-  'triton-serving:kubeconfig': JSON.stringify({
-    contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'admin' } }],
-    clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:1' } }],
-    users: [{ name: 'admin', user: { token: 'token-of-a-test' } }],
-  }),
+  'triton-serving:s3': { endpoint: 'http://s3:9000', accessKeyId: 'key-of-a-test', secretAccessKey: 'key-of-a-test' },
+  'triton-serving:existingCluster': {
+    context: 'kind-kind',
+    kubeconfig: JSON.stringify({
+      contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'admin' } }],
+      clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:1' } }],
+      users: [{ name: 'admin', user: { token: 'token-of-a-test' } }],
+    }),
+  },
 };
 
 const scratch = new Scratch();

@@ -12,7 +12,7 @@ import { awsPermissionsFor } from './aws-requests';
 import { readCiPolicy } from './ci-policies';
 import { decide } from './iam';
 import { whyNoEngines } from './local-stack';
-import { askMoto, testMoto, type Moto } from './moto';
+import { askMoto, createGithubProvider, testMoto, type Moto } from './moto';
 import { startRecordingProxy, type RecordingProxy } from './recording-proxy';
 import type { Scratch } from './temp-dir';
 import { TestStack, type StackConfig } from './stack';
@@ -77,6 +77,7 @@ export async function awsStack(
   };
   const gate = await startConditionalProxy(scratch, Number(new URL(plane.access.server).port), isPublic);
   const moto = await testMoto(scratch, plane.access, `https://127.0.0.1:${gate}`);
+  if ('publisherSubjects' in config) await createGithubProvider(moto);
   const tap = await startRecordingProxy(moto.endpoint);
   scratch.defer(() => tap.stop());
   const options = { plugins: await awsPlugins(), config, env: { ...moto.env, AWS_ENDPOINT_URL: tap.endpoint } };

@@ -19,8 +19,8 @@ export const DEPLOYMENT = 'triton';
 
 /** Credentials of the local S3 server, which are not secret. */
 export const LOCAL_KEYS = {
-  s3AccessKeyId: LOCAL_CREDENTIALS.accessKeyId,
-  s3SecretAccessKey: LOCAL_CREDENTIALS.secretAccessKey,
+  's3.accessKeyId': LOCAL_CREDENTIALS.accessKeyId,
+  's3.secretAccessKey': LOCAL_CREDENTIALS.secretAccessKey,
 } as const;
 
 export interface LocalStackOptions {
@@ -52,13 +52,17 @@ export async function localStack(
   return TestStack.create(scratch, 'local', {
     plugins: [await ensureKubernetesPlugin()],
     config: {
-      kubeContext: 'admin',
+      existingCluster: { context: 'admin' },
       gpusPerPod: 1,
       replicas: 2,
-      bucketName: options.bucket ?? 'model-repository',
-      s3Endpoint: options.endpoint ?? 'http://127.0.0.1:9',
+      modelRepository: `s3://${options.bucket ?? 'model-repository'}/models`,
+      s3: { endpoint: options.endpoint ?? 'http://127.0.0.1:9' },
       ...options.config,
     },
-    secrets: { ...LOCAL_KEYS, kubeconfig: plane.access.kubeconfig() },
+    secrets: { ...LOCAL_KEYS, 'existingCluster.kubeconfig': plane.access.kubeconfig() },
   });
 }
+
+/** Changes the kubeconfig of a stack, as users do. */
+export const setKubeconfig = (stack: TestStack, text: string): Promise<string> =>
+  stack.pulumi('config', 'set', '--stack', stack.name, '--secret', '--path', 'existingCluster.kubeconfig', '--', text);

@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { GITHUB_ISSUER } from '../../infra/trust-subject';
 import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
@@ -152,4 +153,11 @@ export async function askMoto(
   const text = await response.text();
   if (!response.ok) throw new Error(`${service} of the mock answers ${response.status}: ${text}`);
   return text;
+}
+
+/** Creates the IAM provider of GitHub, as infra/bootstrap does. */
+export function createGithubProvider(moto: Moto): Promise<string> {
+  const form = { 'content-type': 'application/x-www-form-urlencoded' };
+  const request = `Action=CreateOpenIDConnectProvider&Version=2010-05-08&Url=${encodeURIComponent(GITHUB_ISSUER)}`;
+  return askMoto(moto, 'iam', '/', form, `${request}&ClientIDList.member.1=sts.amazonaws.com`);
 }

@@ -65,7 +65,10 @@ export interface RegisteredStack {
 export const MISSING_ISSUER = 'https://missing.example.com';
 
 const PROJECT = 'triton-serving';
-const SECRETS = ['kubeconfig', 's3AccessKeyId', 's3SecretAccessKey'];
+const SECRETS = ['existingCluster', 's3'];
+
+/** What Pulumi.local.yaml leaves to its users. */
+export const LOCAL_S3 = { endpoint: 'http://s3:9000', accessKeyId: 'key', secretAccessKey: 'hidden-key' };
 
 /** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
 export function getConfig(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {

@@ -20,7 +20,7 @@ export interface StackOptions {
   plugins: readonly ResourcePlugin[];
   /** Keys of the stack file that differ from the one in the repository. */
   config?: StackConfig;
-  /** Keys whose values are encrypted. */
+  /** Values that are encrypted, by key or path. */
   secrets?: Readonly<Record<string, string>>;
   env?: NodeJS.ProcessEnv;
 }
@@ -91,7 +91,7 @@ export class TestStack {
     await stack.pulumi('stack', 'init', name);
     stack.configure(options.config ?? {});
     for (const [key, value] of Object.entries(options.secrets ?? {})) {
-      await stack.pulumi('config', 'set', '--stack', name, '--secret', key, '--', value);
+      await stack.pulumi('config', 'set', '--stack', name, '--secret', '--path', key, '--', value);
     }
     return stack;
   }

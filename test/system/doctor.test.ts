@@ -65,7 +65,6 @@ const CLEAN = {
   agentImage: 'REGISTRY/public/image:2',
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
-  createPublisherOidcProvider: true,
   publicAccessCidrs: ['203.0.113.0/24'],
   gpuNodePools: [{ name: 'a10g', instanceTypes: ['g5.xlarge', 'g5.2xlarge'], maximumGpus: 3 }],
 };
@@ -162,7 +161,7 @@ async function createNetwork(createIt = createRoutedVpc, size = 24): Promise<Set
     const { Subnet } = await ec2.send(new CreateSubnetCommand({ VpcId: vpcId, ...place }));
     privateSubnetIds.push(Subnet?.SubnetId ?? '');
   }
-  return { settings: { availabilityZones: [], vpcId, privateSubnetIds } };
+  return { settings: { availabilityZones: [], privateSubnetIds } };
 }
 
 const createBucket = () => askMoto(moto, 's3', `/${BUCKET}`, {}, '', 'PUT');
@@ -257,7 +256,7 @@ const STATES: State[] = [
   },
   {
     name: 'a subnet that does not exist',
-    settings: { availabilityZones: [], vpcId: 'vpc-01234567', privateSubnetIds: ['subnet-0123', 'subnet-4567'] },
+    settings: { availabilityZones: [], privateSubnetIds: ['subnet-0123', 'subnet-4567'] },
     finds: ['error subnets', 'error GPU types'],
     says: [/there is no subnet subnet-0123, subnet-4567 in this account/],
   },
@@ -378,16 +377,19 @@ const STATES: State[] = [
   },
   {
     name: 'a bucket that does not exist',
-    settings: { bucketName: BUCKET },
+    settings: { modelRepository: `s3://${BUCKET}/models` },
     finds: ['error bucket'],
     says: [/acme-models does not exist/, /aws s3 mb s3:\/\/acme-models --region us-east-1/],
   },
   {
     name: 'a bucket in another region',
-    settings: { bucketName: BUCKET },
+    settings: { modelRepository: `s3://${BUCKET}/models` },
     env: () => ({ AWS_ENDPOINT_URL_S3: internet.url }),
     finds: ['error bucket'],
-    says: [/acme-models is in eu-west-1, but the stack file has us-east-1/, /--stack staging bucketRegion eu-west-1/],
+    says: [
+      /acme-models is in eu-west-1, but the stack file has us-east-1/,
+      /set modelRepository to a bucket in us-east-1/,
+    ],
   },
   {
     name: 'a publisher without ids, and the example of a pruner',
@@ -436,7 +438,7 @@ describe('the rights of the doctor', () => {
     const find = (name: string): string => new RegExp(`<${name}>(.*)</${name}>`).exec(answer)?.[1] ?? '';
     keys = { AWS_ACCESS_KEY_ID: find('AccessKeyId'), AWS_SECRET_ACCESS_KEY: find('SecretAccessKey') };
     await createBucket();
-    withBucket = { settings: { bucketName: BUCKET } };
+    withBucket = { settings: { modelRepository: `s3://${BUCKET}/models` } };
     withNetwork = await createNetwork();
   });
 

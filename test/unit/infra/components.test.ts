@@ -36,7 +36,7 @@ describe('another program', () => {
         cidr: '10.0.0.0/16',
         zones: ['eu-west-1a', 'eu-west-1b'],
         natGateways: 'one',
-        flowLogDays: 30,
+        logDays: 30,
         logKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/mine',
       });
       return { subnets: network.privateSubnetIds };
@@ -53,7 +53,7 @@ describe('another program', () => {
         region: 'eu-west-1',
         accountId: '111122223333',
         oldVersionDays: 30,
-        accessLogDays: 90,
+        logDays: 90,
       });
       return { bucket, waitFor: ready.length };
     });

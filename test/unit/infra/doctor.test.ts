@@ -121,16 +121,28 @@ const NAT = { NatGatewayId: 'nat-0' };
 test.each<[name: string, subnet: object, route: object, levels: string]>([
   ['in one zone', { AvailabilityZoneId: 'cac1-az1' }, NAT, 'error'],
   ['in a zone that EKS refuses', { AvailabilityZoneId: 'cac1-az3' }, NAT, 'error'],
-  ['of another VPC', { VpcId: 'vpc-89abcdef' }, NAT, 'error'],
   ['with a route to a gateway that was deleted', {}, { ...NAT, State: 'blackhole' }, 'error error'],
   ['with public addresses and an internet gateway', { MapPublicIpOnLaunch: true }, { GatewayId: 'igw-0' }, 'ok'],
 ])('subnets %s', async (_, changed, route, levels) => {
   const ids = ['subnet-0123456a', 'subnet-0123456b'];
   const common = { VpcId: 'vpc-01234567', AvailableIpAddressCount: 16 };
   const subnets = ids.map((SubnetId) => ({ SubnetId, ...common, AvailabilityZoneId: SubnetId, ...changed }));
-  const values = { availabilityZones: [], vpcId: 'vpc-01234567', privateSubnetIds: ids };
+  const values = { availabilityZones: [], privateSubnetIds: ids };
   const aws = { subnets: () => Promise.resolve(subnets), defaultRoutes: () => Promise.resolve(() => route) };
   expect((await check('subnets', values, aws)).levels).toBe(levels);
+});
+
+test('subnets of two VPCs', async () => {
+  const subnets = ['a', 'b'].map((end) => ({
+    SubnetId: `subnet-0${end}`,
+    VpcId: `vpc-0${end}`,
+    AvailabilityZoneId: end,
+  }));
+  const values = { availabilityZones: [], privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+  expect(await check('subnets', values, { subnets: () => Promise.resolve(subnets) })).toEqual({
+    levels: 'error',
+    found: ['subnet-0a (vpc-0a), subnet-0b (vpc-0b) are in different VPCs'],
+  });
 });
 
 test.each<[subjects: string[], level: string]>([

@@ -1,14 +1,10 @@
 import { readSettings } from '../../../infra/settings';
 import type { IdentityValues } from '../../../infra/settings/aws-identity';
-import { UserError } from '../../../src/core/errors';
-import { getConfig } from '../../support/registered-stack';
+import { getConfig, LOCAL_S3 } from '../../support/registered-stack';
 import { POOL, getProblems } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
 
-const LOCAL = {
-  s3AccessKeyId: 'key',
-  s3SecretAccessKey: 'secret',
-};
+const LOCAL = { s3: LOCAL_S3 };
 
 describe('readSettings of the stacks in this repository', () => {
   test('accepts each stack file', () => {
@@ -22,8 +18,9 @@ describe('readSettings of the stacks in this repository', () => {
     const prod = readSettings(getConfig('prod'));
     expect(staging).toMatchObject({
       protect: false,
-      cluster: { kind: 'create', name: 'triton-staging', version: '1.36', network: { natGateways: 'one' } },
-      modelRepository: { kind: 'create', prefix: 'models', forceDestroy: true },
+      clusterName: 'triton-staging',
+      kubernetesVersion: '1.36',
+      natGateways: 'one',
     });
     // Before the first "pulumi up" the cluster has no CRDs of KEDA or the Prometheus operator.
     for (const { triton } of [staging, prod]) {
@@ -31,8 +28,9 @@ describe('readSettings of the stacks in this repository', () => {
     }
     expect(prod).toMatchObject({
       protect: true,
-      cluster: { kind: 'create', name: 'triton-prod', version: '1.36', network: { natGateways: 'per-zone' } },
-      modelRepository: { kind: 'create', prefix: 'models', forceDestroy: false },
+      clusterName: 'triton-prod',
+      kubernetesVersion: '1.36',
+      natGateways: 'per-zone',
       triton: { replicas: 3 },
     });
   });
@@ -55,11 +53,19 @@ describe('readSettings of the stacks in this repository', () => {
 
   test('creates nothing in AWS for the stack local', () => {
     expect(readSettings(getConfig('local', LOCAL))).toMatchObject({
-      cluster: { kind: 'existing', context: 'kind-kind' },
-      modelRepository: { kind: 'elsewhere', bucket: 'local', endpointUrl: 'http://host.docker.internal:9000' },
+      existingCluster: { context: 'kind-kind' },
+      modelRepository: 's3://local/models',
       gpuNodePools: [],
-      publisher: undefined,
+      publisherSubjects: [],
     });
+  });
+
+  // An S3 API other than AWS's may use any names for regions.
+  test.each([
+    [undefined, 'us-east-1'],
+    ['garage', 'garage'],
+  ])('with aws:region %s, the stack local has the region %s', (region, expected) => {
+    expect(readSettings({ ...getConfig('local', LOCAL), region }).region).toBe(expected);
   });
 });
 
@@ -110,9 +116,10 @@ describe('readSettings reports', () => {
     ],
     [
       'a misspelt setting, beside contradicting settings',
-      { replica: 3, privateSubnetIds: ['subnet-0a'] },
+      { replica: 3, privateSubnetIds: ['subnet-0a'], gpuNodePools: [] },
       expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
-      'privateSubnetIds: is set without vpcId\n    -> set vpcId too, or remove it',
+      'privateSubnetIds: has 1 subnet; allowed: none, or at least two in different zones\n' +
+        '    -> list the private subnets of the VPC',
     ],
     [
       'an address instead of a range',
@@ -160,9 +167,10 @@ describe('readSettings reports', () => {
       'availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ],
     [
-      'an invalid region of the bucket',
-      { bucketName: 'models', bucketRegion: 'eu_west1' },
-      'bucketRegion: is "eu_west1"; allowed: an AWS region, "us-east-1"\n    -> did you mean eu-west-1?',
+      'a location that the publisher rejects',
+      { modelRepository: 's3://models/models.releases' },
+      'modelRepository: is "s3://models/models.releases": this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
+        'allowed: "s3://BUCKET/PREFIX"\n    -> the repository is s3://models/models',
     ],
     [
       'a misspelt choice',
@@ -179,7 +187,6 @@ describe('readSettings reports', () => {
     [
       'a load balancer in an existing network without loadBalancerCidrs',
       {
-        vpcId: 'vpc-0a',
         privateSubnetIds: ['subnet-0a', 'subnet-0b'],
         exposure: 'internal-load-balancer',
         clientCidrs: ['10.0.0.0/8'],
@@ -190,9 +197,7 @@ describe('readSettings reports', () => {
     [
       'a load balancer in an existing cluster without loadBalancerCidrs',
       {
-        cluster: 'existing',
-        kubeContext: 'a',
-        oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A',
+        existingCluster: { context: 'a', oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a' },
         gpuNodePools: [],
         exposure: 'internal-load-balancer',
         clientCidrs: ['10.0.0.0/8'],
@@ -223,7 +228,10 @@ describe('readSettings reports', () => {
     ],
     [
       'an alias of a KMS key',
-      { bucketName: 'acme-models', bucketKmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:alias/models' },
+      {
+        modelRepository: 's3://acme-models/models',
+        bucketKmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:alias/models',
+      },
       'bucketKmsKeyArn: is "arn:aws:kms:us-east-1:123456789012:alias/models"; ' +
         'allowed: the ARN of a KMS key, not of an alias',
     ],
@@ -257,37 +265,20 @@ describe('readSettings reports', () => {
       'vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"',
     ],
     [
-      'an existing network without subnets',
-      { vpcId: 'vpc-0a', privateSubnetIds: [] },
-      'privateSubnetIds: has 0 subnets; allowed: at least two, in different zones\n' +
-        '    -> list the private subnets of the VPC',
-    ],
-    [
       'a retention that CloudWatch does not offer',
-      { flowLogDays: 13 },
-      expect.stringMatching(/^flowLogDays: is 13; allowed: 1, 3, 5, 7, 14, /),
-    ],
-    [
-      'protect beside bucketForceDestroy',
-      { protect: true },
-      'bucketForceDestroy: is true, but protect is true too\n    -> set one of them to false',
-    ],
-    [
-      'a prefix that the publisher rejects',
-      { modelRepositoryPrefix: 'models.releases' },
-      'modelRepositoryPrefix: this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
-        'allowed: the repository is s3://bucket/models',
+      { logDays: 13 },
+      expect.stringMatching(/^logDays: is 13; allowed: 1, 3, 5, 7, 14, /),
     ],
     [
       'an S3 API without the secret of its key',
-      {
-        bucketName: 'models',
-        s3Endpoint: 'http://s3:9000',
-        s3AccessKeyId: 'key',
-        publisherSubjects: [],
-        gpuNodePools: [],
-      },
-      's3SecretAccessKey: is missing; allowed: all of s3Endpoint, s3AccessKeyId, s3SecretAccessKey, or none of them',
+      { modelRepository: 's3://models/models', s3: { endpoint: 'http://s3:9000', accessKeyId: 'key' } },
+      's3.secretAccessKey: is missing; allowed: text\n    -> Secret of the access key.',
+    ],
+    [
+      'an S3 API and a key without the place of the models',
+      { s3: LOCAL_S3, bucketKmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:key/a', publisherSubjects: [] },
+      's3: is set without modelRepository\n    -> set modelRepository to the place in the existing bucket, or remove it',
+      'bucketKmsKeyArn: is set without modelRepository\n    -> set modelRepository to the place in the existing bucket, or remove it',
     ],
     [
       'a pruner without a publisher',
@@ -295,18 +286,9 @@ describe('readSettings reports', () => {
       'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
     ],
     [
-      'a provider that is created although it exists',
-      {
-        createPublisherOidcProvider: true,
-        publisherOidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/token.actions.githubusercontent.com',
-      },
-      'createPublisherOidcProvider: is true, but publisherOidcProviderArn names an existing provider\n' +
-        '    -> remove one of them',
-    ],
-    [
       'readers of an existing bucket',
-      { bucketName: 'models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
-      'bucketReaders: is set, but the policy of the existing bucket bucketName is not changed\n' +
+      { modelRepository: 's3://models/models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
+      'bucketReaders: is set, but the policy of the existing bucket in modelRepository is not changed\n' +
         '    -> remove it, and allow the roles in the policies of that bucket and its key',
     ],
     [
@@ -316,19 +298,19 @@ describe('readSettings reports', () => {
         /^bucketReaders\[0\]: is "arn:aws:iam::111122223333:role\/\*"; allowed: the ARN of an IAM role/,
       ),
     ],
-    [
-      'a context for a cluster that is created',
-      { kubeContext: 'mine' },
-      'kubeContext: is set, but this stack creates a cluster\n    -> set cluster to existing, or remove it',
-    ],
   ])('%s', (_, values, ...said) => {
     expect(getProblems(values)).toEqual(said);
   });
 
   test('a secret that is not encrypted, without its value', () => {
-    const source = getConfig('staging', { s3SecretAccessKey: 'a-key-that-is-not-shown' });
-    const read = (): unknown => readSettings({ ...source, encrypted: new Set() });
-    expect(read).toThrow(UserError);
+    const encrypted = new Set(['existingCluster']);
+    expect(getProblems({ s3: { ...LOCAL_S3, secretAccessKey: 'hidden-1' } }, 'local', { encrypted })).toEqual([
+      's3.accessKeyId: is not encrypted\n    -> pulumi config set --secret --path s3.accessKeyId',
+      's3.secretAccessKey: is not encrypted\n    -> pulumi config set --secret --path s3.secretAccessKey',
+    ]);
+    expect(getProblems({ existingCluster: 'users: [hidden-2]' }, 'local')).toEqual([
+      'existingCluster: is a value that is not shown; allowed: a mapping with kubeconfig, context, identifier, oidcProviderArn',
+    ]);
   });
 
   test('an encrypted setting that would not stay encrypted', () => {
@@ -336,7 +318,7 @@ describe('readSettings reports', () => {
     const values = { extraArguments: ['--log-verbose=1'], replicas: 2 };
     const said =
       'is encrypted, but the state and the resources of the stack contain this setting in plain text\n' +
-      '    -> set it without --secret if it is not secret; only kubeconfig, s3AccessKeyId, s3SecretAccessKey, ' +
+      '    -> set it without --secret if it is not secret; only existingCluster.kubeconfig, s3.accessKeyId, s3.secretAccessKey, ' +
       'environment stay encrypted';
     const found = getProblems({ ...values, environment: { TOKEN: 'hidden' } }, 'staging', { encrypted });
     expect(found.sort()).toEqual([`extraArguments: ${said}`, `replicas: ${said}`]);
@@ -404,19 +386,21 @@ describe('readSettings reports', () => {
 
   test('the text of a kubeconfig that is not encrypted, but no path', () => {
     const of = (kubeconfig: string): string[] =>
-      getProblems({ ...LOCAL, kubeconfig }, 'local', { encrypted: new Set(['s3AccessKeyId', 's3SecretAccessKey']) });
+      getProblems({ ...LOCAL, existingCluster: { kubeconfig } }, 'local', { encrypted: new Set(['s3']) });
     expect(of('~/kc.yaml')).toEqual([]);
     for (const text of ['{"users": []}', 'users:\n- token: hidden\n']) {
-      expect(of(text)).toEqual(['kubeconfig: is not encrypted\n    -> pulumi config set --secret kubeconfig']);
+      expect(of(text)).toEqual([
+        'existingCluster.kubeconfig: is not encrypted\n    -> pulumi config set --secret --path existingCluster.kubeconfig',
+      ]);
     }
   });
 
   test('an existing cluster without a context and without access to the bucket', () => {
-    const values = { kubeContext: '', bucketName: '', s3Endpoint: '', bucketRegion: '' };
-    expect(getProblems(values, 'local').map((text) => text.split(':')[0])).toEqual([
-      'aws',
-      'kubeContext',
-      'oidcProviderArn',
+    const values = { existingCluster: { kubeconfig: '' }, modelRepository: '' };
+    expect(getProblems(values, 'local').map((text) => text.split(': ')[0])).toEqual([
+      'existingCluster.context',
+      'existingCluster.oidcProviderArn',
+      'aws:region',
     ]);
   });
 });
@@ -491,7 +475,7 @@ describe('readSettings rejects GPU node pools', () => {
   });
 
   test('of managed groups with zones in an existing network, whose subnets have unknown zones', () => {
-    const network = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+    const network = { privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     const pool = { ...POOL, zones: ['us-east-1f'] };
     expect(getProblems({ ...network, gpuNodePools: [pool] })).toEqual([]);
     expect(getProblems({ ...network, gpuNodePools: [{ ...pool, zones: ['eu-west-1a'] }] })).toEqual([

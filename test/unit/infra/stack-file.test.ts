@@ -1,6 +1,6 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readSettings } from '../../../infra/settings';
+import { readSettings, type ConfigSource } from '../../../infra/settings';
 import { allowedAccounts, stackFile } from '../../../infra/settings/stack-file';
 import { formatUserError, UserError } from '../../../src/core/errors';
 import { Scratch } from '../../support/temp-dir';
@@ -15,9 +15,9 @@ const read = (text: string) => {
 };
 
 /** The message for the user. */
-function said(text: string): string {
+function said(text: string, use: (source: ConfigSource) => unknown = () => undefined): string {
   try {
-    read(text);
+    use(read(text));
     return '';
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
@@ -60,13 +60,13 @@ test.each(['', '# nothing yet\n', 'config:\n', 'encryptionsalt: v1:abc\n'])(
 test('stackFile returns values as text, as Pulumi does', () => {
   const { values } = read(
     'config:\n  triton-serving:kubernetesVersion: 1.35\n  triton-serving:replicas: 3\n  triton-serving:protect: true\n' +
-      '  triton-serving:vpcId:\n  triton-serving:availabilityZones: [us-east-1a]\n  other:replicas: 4\n',
+      '  triton-serving:clusterName:\n  triton-serving:availabilityZones: [us-east-1a]\n  other:replicas: 4\n',
   );
   expect(values).toEqual({
     kubernetesVersion: '1.35',
     replicas: '3',
     protect: 'true',
-    vpcId: null,
+    clusterName: null,
     availabilityZones: ['us-east-1a'],
   });
 });
@@ -78,12 +78,12 @@ describe('settings of a stack file', () => {
     );
 
   test('accept a version without quotes, as a preview does', () => {
-    expect(settings('  triton-serving:kubernetesVersion: 1.34\n').cluster).toMatchObject({ version: '1.34' });
+    expect(settings('  triton-serving:kubernetesVersion: 1.34\n').kubernetesVersion).toBe('1.34');
   });
 
   test('read a key without a value as missing', () => {
-    const { cluster, triton } = settings('  triton-serving:vpcId:\n  triton-serving:replicas:\n');
-    expect(cluster).toMatchObject({ network: { kind: 'create' } });
+    const { clusterName, triton } = settings('  triton-serving:clusterName:\n  triton-serving:replicas:\n');
+    expect(clusterName).toBe('triton-test');
     expect(triton.replicas).toBe(2);
   });
 });
@@ -113,13 +113,32 @@ test('stackFile finds an encrypted value in a mapping', () => {
     'config:\n  triton-serving:environment:\n    HF_TOKEN:\n      secure: AAAB\n    HF_HOME: /tmp\n',
   );
   expect(values['environment']).toEqual({ HF_TOKEN: 'encrypted-and-not-known-here', HF_HOME: '/tmp' });
-  expect([...encrypted]).toEqual(['environment']);
+  expect([...encrypted]).toEqual(['environment.HF_TOKEN']);
 });
 
-test('stackFile returns the names of secrets, but not their values', () => {
-  const { values, encrypted } = read('config:\n  triton-serving:s3SecretAccessKey:\n    secure: AAAB\n');
-  expect(Object.keys(values)).toEqual(['s3SecretAccessKey']);
-  expect([...encrypted]).toEqual(['s3SecretAccessKey']);
+test('of an encrypted member only its path is known', () => {
+  const { values, encrypted } = read(
+    'config:\n  triton-serving:s3:\n    endpoint: http://s3:9000\n    secretAccessKey:\n      secure: AAAB\n',
+  );
+  expect(values['s3']).toEqual({ endpoint: 'http://s3:9000', secretAccessKey: 'encrypted-and-not-known-here' });
+  expect([...encrypted]).toEqual(['s3.secretAccessKey']);
+});
+
+test('readSettings of a file reports each member that is not encrypted, and each that would not stay encrypted', () => {
+  const file =
+    'config:\n  triton-serving:existingCluster:\n    context:\n      secure: AAAB\n' +
+    '  triton-serving:modelRepository: s3://local/models\n' +
+    '  triton-serving:s3:\n    endpoint: http://s3:9000\n    accessKeyId:\n      secure: AAAB\n    secretAccessKey: shown\n';
+  expect(
+    said(file, readSettings)
+      .split(/\n {2}(?=Pulumi)/)
+      .slice(1),
+  ).toEqual([
+    expect.stringMatching(
+      /s3\.secretAccessKey: is not encrypted\n {4}-> pulumi config set --secret --path s3\.secretAccessKey$/,
+    ),
+    expect.stringMatching(/existingCluster\.context: is encrypted, but the state/),
+  ]);
 });
 
 test('stackFile reads the keys of the project that Pulumi.yaml names', () => {

@@ -4,6 +4,7 @@ import Ajv from 'ajv';
 import { load } from 'js-yaml';
 import { stackSchema } from '../../../infra/settings/stack-schema';
 import { paths } from '../../../src/core/paths';
+import { LOCAL_S3 } from '../../support/registered-stack';
 import { POOL, getProblems } from './settings-problems';
 
 const FILE = join(paths.root, 'infra', 'settings', 'stack.schema.json');
@@ -52,7 +53,8 @@ test.each(ACCEPTED)('%j is accepted', (settings) => {
 
 test('encrypted values are accepted only where they stay encrypted', () => {
   const secure = { secure: 'v1:AAAA:BBBB' };
-  expect(refusals({ s3SecretAccessKey: secure, kubeconfig: secure, environment: { TOKEN: secure } })).toEqual([]);
+  expect(refusals({ existingCluster: { kubeconfig: secure }, environment: { TOKEN: secure } })).toEqual([]);
+  expect(refusals({ existingCluster: { context: secure } })).not.toEqual([]);
   expect(refusals({ nodeSelector: { pool: secure } })).not.toEqual([]);
   expect(refusals({ priorityClassName: secure })).not.toEqual([]);
 });
@@ -66,7 +68,7 @@ const REFUSED: { settings: Record<string, unknown>; at: string }[] = [
   { settings: { protect: 'yes' }, at: 'protect' },
   { settings: { natGateways: 'two' }, at: 'natGateways' },
   { settings: { availabilityZones: 'us-east-1a' }, at: 'availabilityZones' },
-  { settings: { s3SecretAccessKey: 'not-encrypted' }, at: 's3SecretAccessKey' },
+  { settings: { s3: { ...LOCAL_S3, accessKeyId: 5 } }, at: 's3/accessKeyId' },
   { settings: { environment: { THREADS: 4 } }, at: 'environment/THREADS' },
   { settings: { gpuNodePools: POOL }, at: 'gpuNodePools' },
   { settings: { gpuNodePools: [{ ...POOL, name: undefined }] }, at: 'gpuNodePools/0' },

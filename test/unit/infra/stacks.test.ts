@@ -422,10 +422,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
     expect(made.resources.filter(({ deleteBeforeReplace }) => deleteBeforeReplace === true)).toEqual([]);
   });
 
-  test('retains the provider of publishers, and what a namespace and a cluster need when they are handed over', () => {
+  test('retains what a namespace and a cluster need when they are handed over', () => {
     const retained = made.resources.filter(({ retainOnDelete }) => retainOnDelete);
     expect(retained.map(({ type, name }) => `${type} ${name}`).sort()).toEqual([
-      'aws:iam/openIdConnectProvider:OpenIdConnectProvider publisher-issuer',
       `kubernetes:core/v1:ConfigMapPatch gpu-network-policies`,
       ...(stack === 'prod' ? ['kubernetes:core/v1:Namespace triton'] : []),
       'kubernetes:networking.k8s.io/v1:NetworkPolicy triton-default-deny',

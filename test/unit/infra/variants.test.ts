@@ -2,7 +2,13 @@ import { load } from 'js-yaml';
 import { getIssuer } from '../../../infra/cluster/cluster';
 import { findIdentityProvider } from '../../../infra/iam/identity-provider';
 import { PUBLISHER } from '../../support/publisher-settings';
-import { ACCOUNT, MISSING_ISSUER, registeredStack, type RegisteredStack } from '../../support/registered-stack';
+import {
+  ACCOUNT,
+  LOCAL_S3,
+  MISSING_ISSUER,
+  registeredStack,
+  type RegisteredStack,
+} from '../../support/registered-stack';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
   registeredStack(stack, values);
@@ -225,7 +231,7 @@ test.each<[string, string, Record<string, unknown>, string | undefined]>([
   [
     'an existing cluster, whose role may not set tags',
     'local',
-    { kubeconfig: KUBECONFIG, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' },
+    { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 },
     undefined,
   ],
 ])('the tags of a load balancer in %s', async (_, stack, values, tags) => {
@@ -261,20 +267,12 @@ test('a zone that is removed from the middle of the list changes no other subnet
   expect(all).toMatchObject(fewer);
 });
 
-test('vpcId creates no network resources', async () => {
-  const made = await variant({ vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] });
+test('privateSubnetIds creates no network resources', async () => {
+  const made = await variant({ privateSubnetIds: ['subnet-0a', 'subnet-0b'] });
   expect(made.resources.filter(({ type }) => type.startsWith('aws:ec2/'))).toEqual([]);
   expect(made.only('aws:eks/cluster:Cluster').inputs['vpcConfig']).toMatchObject({
     subnetIds: ['subnet-0a', 'subnet-0b'],
   });
-});
-
-test('bucketRegion changes only the region of the bucket', async () => {
-  const made = await variant({ bucketName: 'models-bucket', bucketRegion: 'eu-west-1' });
-  expect(made.only('aws:ec2/vpcEndpoint:VpcEndpoint').inputs['serviceName']).toBe('com.amazonaws.us-east-1.s3');
-  expect(JSON.stringify(made.outputs['kubeconfig'])).toContain('us-east-1');
-  expect(JSON.stringify(made.resources.filter(({ type }) => type.startsWith('aws:')))).not.toContain('eu-west-1');
-  expect(made.outputs['region']).toBe('eu-west-1');
 });
 
 test('publicAccessCidrs opens the API to the listed addresses', async () => {
@@ -412,20 +410,6 @@ describe('the provider of publisherIssuer', () => {
     expect(JSON.stringify(trust(made))).toContain(`arn:aws:iam::${ACCOUNT}:oidc-provider/gitlab.example.com`);
   });
 
-  test('is the one that publisherOidcProviderArn names', async () => {
-    const arn = 'arn:aws:iam::123456789012:oidc-provider/gitlab.example.com';
-    const made = await variant({ publisherSubjects, publisherOidcProviderArn: arn, publisherIssuer: MISSING_ISSUER });
-    expect(providers(made)).toEqual(['cluster-pods']);
-    expect(JSON.stringify(trust(made))).toContain(arn);
-  });
-
-  test('is created with createPublisherOidcProvider, and retained when the stack is destroyed', async () => {
-    const made = await variant(PUBLISHER);
-    expect(providers(made).sort()).toEqual(['cluster-pods', 'publisher-issuer']);
-    expect(made.only(PROVIDER, 'publisher-issuer').retainOnDelete).toBe(true);
-    expect(made.only(PROVIDER, 'cluster-pods').retainOnDelete).toBe(false);
-  });
-
   test('findIdentityProvider reports an account without it, with the hint of its caller', async () => {
     await variant({});
     await expect(findIdentityProvider(MISSING_ISSUER, 'Set it.')).rejects.toThrow(
@@ -440,7 +424,7 @@ test('replicas without GPUs are not scheduled onto GPU nodes', async () => {
 });
 
 describe('an existing cluster', () => {
-  const local = { kubeconfig: KUBECONFIG, s3AccessKeyId: 'key', s3SecretAccessKey: 'hidden-key' };
+  const local = { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 };
 
   test('needs no AWS resources for the stack local', async () => {
     const made = await variant(local, 'local');
@@ -448,7 +432,7 @@ describe('an existing cluster', () => {
     expect(made.outputs).toMatchObject({
       modelRepository: 's3://local/models',
       region: 'us-east-1',
-      endpointUrl: 'http://host.docker.internal:9000',
+      endpointUrl: LOCAL_S3.endpoint,
       kubeconfig: { secret: expect.stringContaining('secret-token') as string },
     });
     expect(made.outputs).not.toHaveProperty('publisherRoleArn');
@@ -477,14 +461,9 @@ describe('an existing cluster', () => {
 
   test('gives the pods on EKS a role that reads an existing bucket', async () => {
     const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
-    const values = {
-      kubeconfig: KUBECONFIG,
-      oidcProviderArn,
-      bucketName: 'models-bucket',
-      s3Endpoint: '',
-      bucketRegion: 'eu-west-1',
-    };
-    const made = await variant(values, 'local');
+    const existingCluster = { kubeconfig: KUBECONFIG, oidcProviderArn };
+    const values = { existingCluster, modelRepository: 's3://models-bucket/models/' };
+    const made = await registeredStack('local', values, { region: 'eu-west-1' });
     const aws = made.resources.filter(({ type }) => type.startsWith('aws:')).map(({ type }) => type.split(':').at(-1));
     expect(aws.sort()).toEqual(['Role', 'RolePolicy']);
     expect(JSON.stringify(made.only('aws:iam/rolePolicy:RolePolicy').inputs)).toContain(

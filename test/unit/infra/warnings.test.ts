@@ -1,6 +1,6 @@
 import { readSettings } from '../../../infra/settings';
 import { getSpotNotes, getWarnings } from '../../../infra/warnings';
-import { getConfig } from '../../support/registered-stack';
+import { getConfig, LOCAL_S3 } from '../../support/registered-stack';
 
 const TODAY = new Date('2026-06-01');
 const of = (values: Record<string, unknown>, stack = 'staging', today = TODAY): string[] =>
@@ -46,7 +46,7 @@ test.each(['staging', 'prod'])(
       ),
     ]);
     // An existing network may contain the machine that runs pulumi.
-    const there = { vpcId: 'vpc-0a', privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
+    const there = { privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
     expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
   },
 );
@@ -80,8 +80,9 @@ describe('getWarnings compares subjects of GitHub with the forms that repositori
 
   test('also for an existing cluster', () => {
     const oidcProviderArn = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/X';
-    const values = { kubeContext: 'kind', s3Endpoint: '', oidcProviderArn, publisherSubjects: [OLD] };
-    expect(of(values, 'local')).toEqual([expect.stringContaining(`${OLD} has no ids`)]);
+    const values = { existingCluster: { context: 'kind', oidcProviderArn }, publisherSubjects: [OLD] };
+    const settings = readSettings({ ...getConfig('local', values), region: 'us-east-1' });
+    expect(getWarnings(settings, TODAY)).toEqual([expect.stringContaining(`${OLD} has no ids`)]);
   });
 });
 
@@ -97,7 +98,7 @@ test.each<[string, Record<string, unknown>, boolean]>([
   ['no protection', { protect: false }, false],
   ['replicas on CPUs', { gpusPerPod: 0 }, false],
 ])('getWarnings reports a protected stack on spot nodes only: %s', (_, values, isReported) => {
-  const protectedStack = { ...OWN, protect: true, bucketForceDestroy: false, gpuNodePools: [SPOT], ...values };
+  const protectedStack = { ...OWN, protect: true, gpuNodePools: [SPOT], ...values };
   expect(of(protectedStack)).toEqual(
     isReported
       ? [
@@ -188,5 +189,5 @@ test('getWarnings reports a Kubernetes version whose end of support is unknown',
 });
 
 test('getWarnings reports nothing about an existing cluster', () => {
-  expect(of({ s3AccessKeyId: 'a', s3SecretAccessKey: 'b' }, 'local')).toEqual([]);
+  expect(of({ s3: LOCAL_S3 }, 'local')).toEqual([]);
 });

@@ -4,7 +4,7 @@ import { rules } from '../../../policy/rules';
 import { paths } from '../../../src/core/paths';
 import { violations } from '../../support/policy-violations';
 import { PUBLISHER } from '../../support/publisher-settings';
-import { registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { LOCAL_S3, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { WIDE_SUBJECTS } from '../infra/subjects';
 
 /** Comes before the table of rules in docs/policy.md; UPDATE_DOCS=1 updates the table. */
@@ -32,7 +32,7 @@ const STACKS = {
       ingress: { host: 'a.example.com', tlsSecretName: 'tls', annotations: { 'example.com/a': 'b' } },
     },
   ],
-  local: ['local', { kubeContext: 'none', kubeconfig: KUBECONFIG, s3AccessKeyId: 'id', s3SecretAccessKey: 'secret' }],
+  local: ['local', { existingCluster: { context: 'none', kubeconfig: KUBECONFIG }, s3: LOCAL_S3 }],
 } as const satisfies Record<string, readonly [string, object]>;
 type StackName = keyof typeof STACKS;
 

@@ -143,9 +143,7 @@ describe('readSettings of the replicas', () => {
     [
       'of an existing cluster',
       {
-        cluster: 'existing',
-        kubeContext: 'a',
-        oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A',
+        existingCluster: { context: 'a', oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a' },
         loadBalancerCidrs: ['10.9.0.0/16'],
         gpuNodePools: [],
       },
