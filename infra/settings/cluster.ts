@@ -1,13 +1,10 @@
-import { describe, type ProblemList } from '../../src/core/problems';
+import type { ProblemList } from '../../src/core/problems';
 import { subnetRanges, zonesWithoutRange } from '../network/cidr';
 import { awsIdentity } from './aws-identity';
 import type { ConfigValues } from './config';
 import type { ConfigSource } from './source';
 import type { ClusterSettings, NetworkSettings } from './types';
 import { checkZonesOfRegion } from './zones';
-
-/** EKS refuses an access entry with such a group (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915, 2026-11-28). */
-const RESERVED_GROUPS = /^(system|eks|aws|amazon|iam):/;
 
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
@@ -45,12 +42,6 @@ export function clusterSettings(
     if (values[key] !== undefined) {
       problems.add(key, 'is set, but this stack creates a cluster', { hint: 'set cluster to existing, or remove it' });
     }
-  }
-  if (RESERVED_GROUPS.test(values.publisherGroup)) {
-    problems.add('publisherGroup', `is ${describe(values.publisherGroup)}`, {
-      allowed: 'a name that does not begin with system:, eks:, aws:, amazon: or iam:',
-      hint: 'EKS admits no role to such a group',
-    });
   }
   const both = values.clusterViewers.filter((arn) => values.clusterAdmins.includes(arn));
   if (both.length > 0) {

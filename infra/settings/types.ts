@@ -1,10 +1,10 @@
 import type * as pulumi from '@pulumi/pulumi';
 import type { SupportType } from '../cluster/eks-versions';
-import type { TritonOptions } from '../triton/args';
-import type { CompleteOptions } from '../triton/settings';
+import type { completeSettings } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
+import type { TRITON_FIELDS } from './triton-fields';
 
 /** A network that is created, or an existing one. */
 export type NetworkSettings =
@@ -90,14 +90,11 @@ export interface PublisherSettings {
   createProvider?: boolean;
 }
 
-/**
- * Settings of the replicas in a stack file: some are always present, the others if they differ from TritonServer's
- * defaults.
- */
-export type TritonSettings = TritonOptions &
-  Required<Pick<TritonOptions, 'replicas' | 'gpusPerPod' | 'exposure' | 'publisherGroup'>> & {
-    namespace: CompleteOptions['namespace'];
-  };
+/** Settings of the replicas, with every default. */
+export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TRITON_FIELDS>>> & {
+  secretEnvironment: Record<string, string>;
+  createIngressClass: boolean;
+};
 
 /** All settings of a stack. */
 export interface Settings {

@@ -153,10 +153,10 @@ describe('TritonServer', () => {
     all.filter(({ custom }) => custom).map(({ type, name, inputs }) => ({ type, name, inputs }));
 
   test('creates the objects of the component in TypeScript', async () => {
-    const options = { replicas: 3, gpusPerPod: 2, monitoring: { scrapeSeconds: 30 }, nodeSelector: { gpu: 'L4' } };
+    const options = { replicas: 3, gpusPerPod: 2, pod: { nodeSelector: { gpu: 'L4' } } };
     const ours = await registered(() => {
       const { roleArn, ...where } = SERVER;
-      return new TritonServer('faces', { ...where, ...options, credentials: { kind: 'role', roleArn } });
+      return new TritonServer('faces', { ...where, ...options, credentials: { roleArn } });
     }, 'other');
     const theirs = await make('TritonServer', { ...SERVER, ...options });
     expect(objects(ours).length).toBeGreaterThan(10);
@@ -197,11 +197,14 @@ describe('TritonServer', () => {
       expect.stringMatching(/^region: is missing; allowed: text/),
       'replicas: is "two"; allowed: a whole number from 0 to 1000',
     ]);
-    const autoscaling = { kind: 'keda', minReplicas: 4, maxReplicas: 2 };
-    expect(await wrong('TritonServer', { modelRepository, region, autoscaling, exposure: 'ingress' })).toEqual([
+    const autoscaling = { minReplicas: 4, maxReplicas: 2 };
+    expect(
+      await wrong('TritonServer', { modelRepository, region, autoscaling, exposure: { kind: 'ingress' } }),
+    ).toEqual([
       'autoscaling.minReplicas: is 4; allowed: at most maxReplicas, 2',
-      expect.stringMatching(/^ingress: is missing/),
-      expect.stringMatching(/^loadBalancerCidrs: is empty/),
+      expect.stringMatching(/^exposure.controllerCidrs: is empty/),
+      expect.stringMatching(/^exposure.host: is missing/),
+      expect.stringMatching(/^exposure: has no certificate/),
       'roleArn: is missing; allowed: either roleArn, or s3AccessKeyId with s3SecretAccessKey',
     ]);
   });
