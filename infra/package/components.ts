@@ -84,7 +84,7 @@ const tritonServer = component({
       endpointUrl,
       credentials: getCredentials(late, problems),
     } as TritonServerArgs;
-    readArguments(name, args);
+    if (problems.problems.length === 0) readArguments(name, args);
     return (options) => {
       const { namespace, podSelector, serviceUrl, externalUrl } = new TritonServer(name, args, options);
       return { namespace, podSelector, serviceUrl, externalUrl };

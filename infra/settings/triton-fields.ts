@@ -4,15 +4,22 @@ import { TAINT_EFFECTS } from '../gpu/gpu-labels';
 import { iamArn } from '../iam/arn';
 import { rangeFault } from '../network/cidr';
 import { isPinned } from '../triton/image';
-import type { Fields, TextCheck } from './fields';
+import type { Field, Fields, TextCheck } from './fields';
 
 /** The largest disk of a node, which exceeds any memory. */
 const MOST_GIB = 16_384;
 
 const integer = (minimum: number, maximum: number, description: string) =>
   ({ kind: 'integer', minimum, maximum, description }) as const;
-const text = (description: string) => ({ kind: 'string', optional: true, description }) as const;
-const texts = (description: string) => ({ kind: 'stringArray', default: [], description }) as const;
+const defaultInteger = (value: number, minimum: number, maximum: number, description: string) =>
+  ({ ...integer(minimum, maximum, description), default: value }) as const;
+const text = (description: string, rule: Rule = {}) =>
+  ({ kind: 'string', optional: true, ...rule, description }) as const;
+const texts = (description: string, rule: Rule = {}) =>
+  ({ kind: 'stringArray', default: [], ...rule, description }) as const;
+
+/** What a text must be. */
+type Rule = Pick<Field & { kind: 'string' }, 'pattern' | 'check' | 'allowed'>;
 
 const NAMESPACE = {
   pattern: /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$/,
@@ -98,29 +105,22 @@ export const TRITON_FIELDS = {
     },
     description: 'Kubernetes namespace of the replicas.',
   },
-  image: {
-    ...text(
-      'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
-    ),
-    ...IMAGE,
-  },
+  image: text(
+    'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
+    IMAGE,
+  ),
   agent: {
     kind: 'object',
     fields: {
-      image: {
-        ...text(
-          "Image with Node.js 20 or newer and a shell, with a version or digest. The program is not part of it: pods mount it. Empty: the official image of Node.js, from AWS's public registry.",
-        ),
-        ...IMAGE,
-      },
+      image: text(
+        "Image with Node.js 20 or newer and a shell, with a version or digest. The program is not part of it: pods mount it. Empty: the official image of Node.js, from AWS's public registry.",
+        IMAGE,
+      ),
     },
     description: 'Release agent, which runs beside each Triton and loads the current release of the models.',
   },
-  replicas: { ...integer(0, 1000, 'Number of replicas if autoscaling is empty.'), default: 2 },
-  gpusPerPod: {
-    ...integer(0, 16, 'Number of GPUs of each replica; with 0 the replicas run on CPUs.'),
-    default: 1,
-  },
+  replicas: defaultInteger(2, 0, 1000, 'Number of replicas if autoscaling is empty.'),
+  gpusPerPod: defaultInteger(1, 0, 16, 'Number of GPUs of each replica; with 0 the replicas run on CPUs.'),
   pod: {
     kind: 'object',
     fields: {
@@ -172,34 +172,28 @@ export const TRITON_FIELDS = {
         default: 2,
         description: 'Requested CPU cores. The limit is twice as many.',
       },
-      memoryGiB: { ...integer(1, MOST_GIB, 'Memory in GiB, which is both request and limit.'), default: 8 },
-      sharedMemoryGiB: {
-        ...integer(
-          1,
-          MOST_GIB,
-          'Size of /dev/shm in GiB, a part of memoryGiB, through which the python backend passes tensors.',
-        ),
-        default: 1,
-      },
-      scratchGiB: {
-        ...integer(
-          1,
-          MOST_GIB,
-          'Disk for downloaded models in GiB: room for two releases, the one that is served and the one that is published.',
-        ),
-        default: 20,
-      },
+      memoryGiB: defaultInteger(8, 1, MOST_GIB, 'Memory in GiB, which is both request and limit.'),
+      sharedMemoryGiB: defaultInteger(
+        1,
+        1,
+        MOST_GIB,
+        'Size of /dev/shm in GiB, a part of memoryGiB, through which the python backend passes tensors.',
+      ),
+      scratchGiB: defaultInteger(
+        20,
+        1,
+        MOST_GIB,
+        'Disk for downloaded models in GiB: room for two releases, the one that is served and the one that is published.',
+      ),
     },
     description: 'Resources of one replica.',
   },
-  startSeconds: {
-    ...integer(
-      10,
-      86_400,
-      'Seconds in which a new replica downloads and loads all models, half of them for the downloads. Alerts and timeouts follow it; it restarts nothing.',
-    ),
-    default: 600,
-  },
+  startSeconds: defaultInteger(
+    600,
+    10,
+    86_400,
+    'Seconds in which a new replica downloads and loads all models, half of them for the downloads. Alerts and timeouts follow it; it restarts nothing.',
+  ),
   drainSeconds: {
     ...integer(
       1,
@@ -211,18 +205,18 @@ export const TRITON_FIELDS = {
   rollout: {
     kind: 'object',
     fields: {
-      maxSurge: {
-        ...integer(0, 1000, 'Number of replicas that may start before others stop. Each needs spare GPUs.'),
-        default: 0,
-      },
-      maxUnavailable: {
-        ...integer(
-          0,
-          1000,
-          'Number of replicas that may be unavailable at the same time, in an update or because nodes are drained, which may always evict one.',
-        ),
-        default: 1,
-      },
+      maxSurge: defaultInteger(
+        0,
+        0,
+        1000,
+        'Number of replicas that may start before others stop. Each needs spare GPUs.',
+      ),
+      maxUnavailable: defaultInteger(
+        1,
+        0,
+        1000,
+        'Number of replicas that may be unavailable at the same time, in an update or because nodes are drained, which may always evict one.',
+      ),
     },
     description: 'How an update replaces replicas, with the names of a Deployment.',
   },
@@ -236,12 +230,10 @@ export const TRITON_FIELDS = {
         description:
           'Clients that can reach the replicas: those in the cluster, those in the VPC through a network load balancer, or those of other networks through an ingress with TLS, which excludes model control. A change deletes the present load balancer or ingress, with its address.',
       },
-      clientCidrs: {
-        ...texts(
-          'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
-        ),
-        ...RANGES,
-      },
+      clientCidrs: texts(
+        'IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can reach the ingress; a load balancer requires at least one range.',
+        RANGES,
+      ),
       controllerCidrs: {
         ...texts(
           'IP ranges of the load balancer or ingress controller; required if the VPC is not created by the stack. Every machine and pod with an address in them reaches port 8000. Empty: the public subnets for an ingress that faces the internet, otherwise the private subnets, in which the pods are too.',
@@ -282,38 +274,32 @@ export const TRITON_FIELDS = {
     description:
       'How clients outside the cluster reach the replicas. The kind internal-load-balancer requires clientCidrs; the kind ingress requires host, and one of certificateArn and tlsSecretName.',
   },
-  clientNamespaces: {
-    ...texts('Namespaces whose pods may send requests, in addition to the namespace of the replicas.'),
-    ...NAMESPACE,
-  },
-  egressCidrs: {
-    ...texts(
-      "IP ranges to which the replicas may open connections, such as those of AWS's APIs, on the port of the S3 API and that of tracing. A NetworkPolicy of your own can allow more. Empty: all except link-local addresses.",
-    ),
-    ...RANGES,
-  },
+  clientNamespaces: texts(
+    'Namespaces whose pods may send requests, in addition to the namespace of the replicas.',
+    NAMESPACE,
+  ),
+  egressCidrs: texts(
+    "IP ranges to which the replicas may open connections, such as those of AWS's APIs, on the port of the S3 API and that of tracing. A NetworkPolicy of your own can allow more. Empty: all except link-local addresses.",
+    RANGES,
+  ),
   autoscaling: {
     kind: 'object',
     optional: true,
     fields: {
       minReplicas: integer(1, 1000, 'Smallest number of replicas. Without a replica there are no metrics of a queue.'),
       maxReplicas: integer(1, 1000, 'Largest number of replicas.'),
-      queueMilliseconds: {
-        ...integer(
-          1,
-          600_000,
-          'Mean queue time of the slowest model, in milliseconds, above which replicas are added.',
-        ),
-        default: 50,
-      },
-      instancesPerReplica: {
-        ...integer(
-          1,
-          1000,
-          'Number of instances in a replica, of the model that determines the load or of all steps of an ensemble; replicas are added while more than half a batch waits for them.',
-        ),
-        default: 1,
-      },
+      queueMilliseconds: defaultInteger(
+        50,
+        1,
+        600_000,
+        'Mean queue time of the slowest model, in milliseconds, above which replicas are added.',
+      ),
+      instancesPerReplica: defaultInteger(
+        1,
+        1,
+        1000,
+        'Number of instances in a replica, of the model that determines the load or of all steps of an ensemble; replicas are added while more than half a batch waits for them.',
+      ),
       prometheusUrl: text(
         'URL of the Prometheus that KEDA queries, with the labels namespace, job and pod. Empty: http://prometheus-operated.NAMESPACE.svc:9090 in the namespace of monitoring.',
       ),

@@ -105,10 +105,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
   ['modelRepository: is "faces/models"; allowed: s3://BUCKET/PREFIX', { modelRepository: 'faces/models' }],
   ['region: is "Frankfurt"; allowed: a region such as eu-central-1', { region: 'Frankfurt' }],
   ['credentials.roleArn: is "faces"; allowed: the ARN of an IAM role', { credentials: { roleArn: 'faces' } }],
-  [
-    'credentials: is missing; allowed: either roleArn, or accessKeyId with secretAccessKey',
-    { credentials: undefined as unknown as TritonServerArgs['credentials'] },
-  ],
+  ['credentials: is missing; allowed: either roleArn, or accessKeyId with secretAccessKey', { credentials: undefined }],
   [
     'credentials: is incomplete or has both forms; allowed: either roleArn, or accessKeyId with secretAccessKey',
     { credentials: { accessKeyId: 'a' } },
