@@ -9,10 +9,9 @@ import {
   type RepositoryModel,
   type ServerMemory,
 } from '../src/model';
-import { defined } from './defined';
 import { getGpuMemory, getKnownTypes } from './gpu/gpu-instance-types';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
-import { DEFAULTS, modelDiskBytes } from './triton/limits';
+import { modelDiskBytes } from './triton/settings';
 
 /**
  * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks, or
@@ -25,7 +24,7 @@ export async function modelWarnings(settings: Settings, repository: string): Pro
   const hasGpu = triton.gpusPerPod > 0;
   const { models } = await readRepository(repository);
   const memory = serverMemory(models, hasGpu);
-  const { memoryGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
+  const { memoryGiB } = triton.resources;
   const fault = mainMemoryFault(memory, memoryGiB);
   return [
     ...(fault === undefined ? [] : [`${fault}: ${MAIN_MEMORY_HINT}`]),
@@ -42,7 +41,7 @@ export async function modelWarnings(settings: Settings, repository: string): Pro
  */
 function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): string | undefined {
   if (triton.autoscaling === undefined) return undefined;
-  const { queueMilliseconds } = { ...DEFAULTS.autoscaling, ...defined(triton.autoscaling) };
+  const { queueMilliseconds } = triton.autoscaling;
   const { dynamic_batching: dynamic, sequence_batching: sequence } = config;
   const batching = [dynamic, sequence?.direct, sequence?.oldest];
   const delay = Math.max(...batching.map((one) => Number(one?.max_queue_delay_microseconds ?? 0)));
@@ -52,7 +51,7 @@ function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): 
 
 /** The disk of a pod holds the release that the pod returns to and the one that is published, whose files may all differ. */
 function diskWarning({ triton }: Settings, { models }: ServerMemory): string[] {
-  const { scratchGiB } = { ...DEFAULTS.resources, ...defined(triton.resources) };
+  const { scratchGiB } = triton.resources;
   const bytes = 2 * models.reduce((sum, { weights }) => sum + weights, 0);
   if (bytes <= modelDiskBytes(scratchGiB)) return [];
   return [

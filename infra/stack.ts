@@ -19,9 +19,9 @@ import { readSettings, type Settings } from './settings';
 import { createsNetwork } from './settings/rules';
 import { COMPONENT_NAME } from './settings/triton';
 import { TritonAccess } from './iam/triton-access';
-import { TritonServer, type RepositoryCredentials } from './triton/server';
-import { completeOptions } from './triton/settings';
-import { drainSeconds } from './triton/timeouts';
+import { TritonServer, type RepositoryCredentials, type TritonServerArgs } from './triton/server';
+import { PUBLISHER_GROUP } from './triton/settings';
+import { allDrainSeconds } from './triton/timeouts';
 import { isExampleSubject } from './trust-subject';
 
 /** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
@@ -38,13 +38,12 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
   const kubernetes = kubernetesProvider(cluster.access);
-  const options = completeOptions(COMPONENT_NAME, settings.triton);
   const nodes = new GpuNodes(
     'gpu',
     {
       title: getTitle(settings, 'gpu'),
       pools: settings.gpuNodePools,
-      drainSeconds: drainSeconds(options),
+      drainSeconds: allDrainSeconds(settings.triton),
       cluster: cluster.created,
     },
     { providers: { kubernetes }, dependsOn: cluster.ready },
@@ -56,6 +55,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
       ...settings.triton,
       ...onGpuNodes(settings),
       // The role of an existing cluster may not be allowed to set tags, and AWS then creates no load balancer.
+      protect: settings.protect,
       loadBalancerTags: settings.existingCluster === undefined ? settings.tags : {},
       modelRepository: repository.url,
       region: settings.region,
@@ -212,7 +212,7 @@ function getCredentials(
   const { s3, triton } = settings;
   if (s3 !== undefined) {
     const [accessKeyId, secretAccessKey] = [pulumi.secret(s3.accessKeyId), pulumi.secret(s3.secretAccessKey)];
-    return { value: { kind: 'static-keys', accessKeyId, secretAccessKey }, ready: [] };
+    return { value: { accessKeyId, secretAccessKey }, ready: [] };
   }
   if (oidcProviderArn === undefined || place === undefined)
     throw new Error('existingCluster.oidcProviderArn is missing, although the settings were validated');
@@ -223,7 +223,7 @@ function getCredentials(
     namespace: triton.namespace.name,
     serviceAccount: COMPONENT_NAME,
   });
-  return { value: { kind: 'role', roleArn: access.roleArn }, ready: access.ready };
+  return { value: { roleArn: access.roleArn }, ready: access.ready };
 }
 
 function getPublisher(
@@ -231,7 +231,7 @@ function getPublisher(
   { created }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
-  const { protect, publisherIssuer: issuer, publisherSubjects: subjects, prunerSubjects, triton } = settings;
+  const { protect, publisherIssuer: issuer, publisherSubjects: subjects, prunerSubjects } = settings;
   if (place === undefined || subjects.every(isExampleSubject)) return undefined;
   return new PublisherRole('publisher', {
     title: getTitle(settings, 'publisher'),
@@ -239,21 +239,24 @@ function getPublisher(
     issuer,
     subjects,
     prunerSubjects,
-    cluster: created && { name: created.clusterName, group: triton.publisherGroup },
+    cluster: created && { name: created.clusterName, group: PUBLISHER_GROUP },
     protect,
   });
 }
 
 /** Schedules replicas that need GPUs onto the nodes of our pools, even if the cluster has other GPU nodes. */
-function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<Settings['triton']> {
+function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<TritonServerArgs> {
   if (pools.length === 0 || triton.gpusPerPod === 0) return {};
   // One toleration for a taint of several pools, so that another pool with it does not replace the replicas.
   const taints = [
     ...new Map(pools.flatMap((pool) => pool.taints).map((taint) => [JSON.stringify(taint), taint])).values(),
   ];
   return {
-    nodeSelector: { ...triton.nodeSelector, [GPU_LABEL]: 'true' },
-    tolerations: [...(triton.tolerations ?? []), ...taints],
+    pod: {
+      ...triton.pod,
+      nodeSelector: { ...triton.pod.nodeSelector, [GPU_LABEL]: 'true' },
+      tolerations: [...triton.pod.tolerations, ...taints],
+    },
     sharedGpus: false,
     sharedNodes: pools.some(({ instanceTypes }) =>
       getKnownTypes(instanceTypes).some(({ gpus }) => gpus >= 2 * triton.gpusPerPod),

@@ -3,9 +3,7 @@ import { capacityWarning, replicaRoom } from './capacity';
 import { supportWarning } from './cluster/eks-versions';
 import { findFacts, GPU_INSTANCE_TYPE_NAMES } from './gpu/gpu-instance-types';
 import { createsNetwork } from './settings/rules';
-import { COMPONENT_NAME } from './settings/triton';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
-import { completeOptions } from './triton/settings';
 import { podReadySeconds } from './triton/timeouts';
 import { isExampleSubject, subjectsWithoutIds } from './trust-subject';
 
@@ -75,8 +73,7 @@ function unknownTypes({ name, instanceTypes }: GpuNodePoolSettings): string[] {
 const hasFloor = ({ capacityTypes }: GpuNodePoolSettings): boolean => !capacityTypes.includes('spot');
 
 /** The time that a replica may need on a new node. */
-const newNodeMinutes = ({ triton }: Settings): number =>
-  Math.ceil(podReadySeconds(completeOptions(COMPONENT_NAME, triton)) / 60);
+const newNodeMinutes = ({ triton }: Settings): number => Math.ceil(podReadySeconds(triton) / 60);
 
 /** AWS takes back spot nodes with two minutes' notice, without regard to budgets, and often many of a type together. */
 function spotWarning(settings: Settings): string[] {

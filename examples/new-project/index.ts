@@ -10,7 +10,7 @@ export const region = config.require('region');
 const triton = new TritonServer('triton', {
   modelRepository,
   region,
-  credentials: { kind: 'role', roleArn: config.require('roleArn') },
+  credentials: { roleArn: config.require('roleArn') },
   replicas: config.requireNumber('replicas'),
 });
 

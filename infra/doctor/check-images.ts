@@ -1,6 +1,4 @@
 import { UserError } from '../../src/core/errors';
-import { COMPONENT_NAME } from '../settings/triton';
-import { completeOptions } from '../triton/settings';
 import type { Aws } from './aws';
 import { error, ok, warning, type Check, type Finding } from './doctor';
 import { isLoopback, type WebAnswer } from './web';
@@ -9,8 +7,8 @@ import { isLoopback, type WebAnswer } from './web';
 export const imagesCheck: Check = {
   name: 'images',
   run: ({ settings, aws }) => {
-    const { image, agentImage } = completeOptions(COMPONENT_NAME, settings.triton);
-    return Promise.all([judgeImage(aws, 'image', image), judgeImage(aws, 'agentImage', agentImage)]);
+    const { image, agent } = settings.triton;
+    return Promise.all([judgeImage(aws, 'image', image), judgeImage(aws, 'agent.image', agent.image)]);
   },
 };
 

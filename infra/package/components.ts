@@ -2,17 +2,21 @@ import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { getRegion } from '@pulumi/aws/getRegion';
 import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../../src/release/location';
-import { ProblemList } from '../../src/core/problems';
-import { createNodePool } from '../gpu/karpenter';
+import type { ProblemList } from '../../src/core/problems';
+import { GpuNodePool } from '../gpu/gpu-node-pool';
 import { TritonAccess } from '../iam/triton-access';
 import { completePool } from '../settings/gpu-node-pools';
-import { CONFIG_FIELDS } from '../settings/config';
 import type { Fields, Values } from '../settings/fields';
-import { readFields } from '../settings/reader';
-import { tritonSettings } from '../settings/triton';
 import { ModelRepository } from '../storage/model-repository';
-import { TritonServer, type RepositoryCredentials } from '../triton/server';
-import { GPU_NODE_POOL_FIELDS, MODEL_REPOSITORY_FIELDS, TRITON_ACCESS_FIELDS, TRITON_SERVER_FIELDS } from './arguments';
+import { readArguments } from '../triton/rules';
+import { TritonServer, type RepositoryCredentials, type TritonServerArgs } from '../triton/server';
+import {
+  without,
+  GPU_NODE_POOL_FIELDS,
+  MODEL_REPOSITORY_FIELDS,
+  TRITON_ACCESS_FIELDS,
+  TRITON_SERVER_FIELDS,
+} from './arguments';
 
 /** Creates the objects, and returns the outputs. */
 type Build = (options: { parent: pulumi.Resource }) => Record<string, unknown> | Promise<Record<string, unknown>>;
@@ -52,9 +56,6 @@ const component = <const T extends Fields, const L extends keyof T = never>(
 
 const output = (description: string) => ({ type: 'string', description }) as const;
 
-/** What a stack file without any setting has; readers of settings need the whole. */
-const DEFAULTS = readFields(CONFIG_FIELDS, {}, new ProblemList(''));
-
 const tritonServer = component({
   description:
     'A Triton Deployment that serves a model repository in S3, with its Service, probes, policies and monitoring.',
@@ -67,20 +68,25 @@ const tritonServer = component({
     externalUrl: { ...output('Address of the HTTP API for clients outside the cluster.'), optional: true },
   },
   prepare: ({ name, values, late, secret }, problems) => {
-    const credentials = getCredentials(late, problems);
     const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
-    const { namespace = name, protect } = values;
-    const settings = tritonSettings(
-      { ...DEFAULTS, ...values, environment, namespace, protect, existingCluster: {} },
-      secret,
-      problems,
-      name,
-    );
+    const args = {
+      ...without(
+        values as Record<string, unknown>,
+        'roleArn',
+        's3Endpoint',
+        's3AccessKeyId',
+        's3SecretAccessKey',
+        'environment',
+      ),
+      [secret.has('environment') ? 'secretEnvironment' : 'environment']: environment,
+      modelRepository,
+      region,
+      endpointUrl,
+      credentials: getCredentials(late, problems),
+    } as TritonServerArgs;
+    if (problems.problems.length === 0) readArguments(name, args);
     return (options) => {
-      const { publisherGroup } = values;
-      const where = { modelRepository, region, endpointUrl, credentials };
-      const server = new TritonServer(name, { ...settings, ...where, publisherGroup }, options);
-      const { namespace, podSelector, serviceUrl, externalUrl } = server;
+      const { namespace, podSelector, serviceUrl, externalUrl } = new TritonServer(name, args, options);
       return { namespace, podSelector, serviceUrl, externalUrl };
     };
   },
@@ -101,8 +107,8 @@ function getCredentials(
       allowed: 'either roleArn, or s3AccessKeyId with s3SecretAccessKey',
     });
   }
-  if (accessKeyId === undefined) return { kind: 'role', roleArn: roleArn ?? '' };
-  return { kind: 'static-keys', accessKeyId, secretAccessKey: pulumi.secret(s3SecretAccessKey ?? '') };
+  if (accessKeyId === undefined) return { roleArn };
+  return { accessKeyId, secretAccessKey: pulumi.secret(s3SecretAccessKey ?? '') };
 }
 
 const modelRepository = component({
@@ -116,12 +122,17 @@ const modelRepository = component({
     bucketArn: output('ARN of the bucket.'),
     keyArn: output('ARN of the KMS key that encrypts the models.'),
   },
-  prepare: ({ name, values, late: { bucketReaders: readers } }) => {
-    const { modelRepositoryPrefix: prefix, oldVersionDays, logDays, protect } = values;
+  prepare: ({ name, values, late: { bucketReaders: readers } }, problems) => {
+    const { modelRepositoryPrefix: prefix, bucketForceDestroy: forceDestroy } = values;
+    if (values.protect === true && forceDestroy) {
+      problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
+    }
     return async (options) => {
       const { region } = await getRegion({}, options);
       const { accountId } = getCallerIdentityOutput({}, options);
-      const args = { prefix, region, accountId, readers, oldVersionDays, logDays, protect };
+      const { oldVersionDays, accessLogDays, protect } = values;
+      const days = { oldVersionDays, accessLogDays };
+      const args = { prefix, region, accountId, readers, forceDestroy, protect, ...days };
       const { bucket, bucketArn, keyArn } = new ModelRepository(name, args, options);
       const url = bucket.apply((bucket) => formatLocation({ bucket, prefix }));
       return { url, region, bucket, bucketArn, keyArn };
@@ -150,7 +161,7 @@ const gpuNodePool = component({
   prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
     const pool = completePool({ ...fields, name: fields.name ?? name });
     return (options) => {
-      createNodePool(name, pool, fields.nodeClass, { drainSeconds, weight }, options);
+      new GpuNodePool(name, { pool, drainSeconds, weight }, options);
       return {};
     };
   },

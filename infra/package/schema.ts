@@ -97,8 +97,6 @@ function typeOf(field: Field, types: Record<string, Spec>, name: string): Spec {
       return { type: field.kind };
     case 'stringArray':
       return { type: 'array', items: { type: 'string' } };
-    case 'integerArray':
-      return { type: 'array', items: { type: 'integer' } };
     case 'stringMap':
       return MAP_OF_TEXT;
     case 'object':

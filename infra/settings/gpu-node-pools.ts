@@ -5,7 +5,7 @@ import {
   HYPERVISOR_SHARE,
   type GpuInstanceFacts,
 } from '../gpu/gpu-instance-types';
-import { AGENT_REQUESTS, DEFAULTS } from '../triton/limits';
+import { AGENT_REQUESTS } from '../triton/settings';
 import { POOL_FIELDS } from './pool-fields';
 import { readFields } from './reader';
 import { checkZonesOfRegion, createsNetwork } from './rules';
@@ -36,8 +36,7 @@ export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
 }
 
 /** What a replica and its agent request. */
-function getReplicaRoom({ resources }: Settings['triton']) {
-  const { cpu, memoryGiB } = { ...DEFAULTS.resources, ...resources };
+function getReplicaRoom({ resources: { cpu, memoryGiB } }: Settings['triton']) {
   return { cores: cpu + AGENT_REQUESTS.cpu, memoryMiB: memoryGiB * 1024 + AGENT_REQUESTS.memoryMiB };
 }
 
@@ -69,7 +68,7 @@ export function checkPools(settings: Settings, problems: ProblemList): void {
     checkKind(pool, settings, problems, at);
     checkZones(pool, settings, problems, at);
     checkInstanceTypes(pool, triton, problems, at);
-    const scratch = triton.resources?.scratchGiB ?? DEFAULTS.resources.scratchGiB;
+    const scratch = triton.resources.scratchGiB;
     if (pool.nodeClass === undefined && pool.diskGiB < SYSTEM_AND_IMAGE_GIB + scratch) {
       problems.add(at('diskGiB'), `is ${pool.diskGiB}`, {
         allowed: `at least ${SYSTEM_AND_IMAGE_GIB + scratch}: ${SYSTEM_AND_IMAGE_GIB} for the system and Triton's image, ${scratch} for downloaded models (resources.scratchGiB)`,

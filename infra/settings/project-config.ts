@@ -7,7 +7,7 @@ export interface DeclaredKey {
   type: 'string' | 'integer' | 'boolean' | 'array' | 'object';
   description: string;
   default: unknown;
-  items?: { type: 'string' | 'integer' | 'object' };
+  items?: { type: 'string' | 'object' };
 }
 
 /** Pulumi's setting for the names that it generates in AWS. */
@@ -37,8 +37,6 @@ function declared(field: Field): DeclaredKey {
       return { type: 'boolean', description, default: field.default };
     case 'stringArray':
       return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'string' } };
-    case 'integerArray':
-      return { type: 'array', description, default: [...(field.default ?? [])], items: { type: 'integer' } };
     case 'objectArray':
       return { type: 'array', description, default: [], items: { type: 'object' } };
     case 'stringMap':
@@ -54,11 +52,11 @@ export function describeField(field: Field): string {
   switch (field.kind) {
     case 'choice':
     case 'integer':
-    case 'integerArray':
+    case 'number':
       return `${field.description} Allowed: ${getAllowed(field)}.`;
     case 'object':
     case 'objectArray':
-      return `${field.description} Members: ${Object.keys(field.fields).join(', ')}.`;
+      return `${field.description} Members: ${Object.entries(field.fields).map(nameMember).join(', ')}.`;
     case 'string': {
       const secret = field.secret === true ? ' Secret: set it with "pulumi config set --secret".' : '';
       return `${field.description}${describeFormat(field.allowed)}${secret}`;
@@ -68,6 +66,12 @@ export function describeField(field: Field): string {
     default:
       return field.description;
   }
+}
+
+/** The name of a member with its default: `cpu (2)`. */
+function nameMember([name, field]: [string, Field]): string {
+  const value = 'default' in field ? field.default : undefined;
+  return value === undefined || typeof value === 'object' ? name : `${name} (${value})`;
 }
 
 const describeFormat = (allowed: string | undefined): string => (allowed === undefined ? '' : ` Allowed: ${allowed}.`);

@@ -1,14 +1,18 @@
+import * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { didYouMean, nearest } from '../../src/core/nearest';
 import { secretFields, type Field, type Fields, type TextFault, type Values } from './fields';
 
-/** Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. */
-export function readFields<const T extends Fields>(
+/**
+ * Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. Outputs of other resources are
+ * accepted where the field has `input`, so only the arguments of a component, not a stack file, may need `In`.
+ */
+export function readFields<const T extends Fields, In = false>(
   fields: T,
   given: Readonly<Record<string, unknown>>,
   problems: ProblemList,
   path = '',
-): Values<T> {
+): Values<T, In> {
   refuseUnknown(Object.keys(given), Object.keys(fields), problems, path);
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) {
@@ -20,22 +24,22 @@ export function readFields<const T extends Fields>(
       problems.add(at, 'is missing', { allowed: getAllowed(field), hint: field.description });
     }
   }
-  return values as Values<T>;
+  return values as Values<T, In>;
 }
 
-/**
- * Pulumi.yaml has no notation for a missing value, so an empty text stands for it, and an empty mapping if the field is
- * optional.
- */
+/** Pulumi.yaml has no notation for a missing value, so an empty text or an empty mapping stands for it. */
 function isGiven(field: Field, value: unknown): boolean {
   if (value === undefined || value === null || value === '') return false;
-  return !(field.kind === 'object' && field.optional === true && isMapping(value) && Object.keys(value).length === 0);
+  return !(field.kind === 'object' && !isRequired(field) && isMapping(value) && Object.keys(value).length === 0);
 }
 
 function valueWithout(field: Field): unknown {
   if ('default' in field) return field.default;
   if (field.optional === true) return undefined;
   if (field.kind === 'stringMap') return {};
+  if (field.kind === 'object' && !Object.values(field.fields).some(isRequired)) {
+    return readFields(field.fields, {}, new ProblemList(''));
+  }
   return field.kind === 'objectArray' ? [] : undefined;
 }
 
@@ -44,6 +48,7 @@ export const isRequired = (field: Field): boolean => field.optional !== true && 
 
 /** @returns undefined for an invalid value, which is added to `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
+  if (isOutput(value)) return readOutput(field, value, problems, at);
   const fits = isKind(field, value);
   if (!fits) {
     const shown = secretFields({ '': field }).length > 0 ? 'a value that is not shown' : describe(value);
@@ -52,7 +57,7 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   }
   if (field.kind === 'string') return checked(field, value as string, problems, at);
   if (field.kind === 'stringArray') return readStringArray(field, value as unknown[], problems, at);
-  if (field.kind === 'integerArray') return readIntegerArray(field, value as unknown[], problems, at);
+  if (field.kind === 'stringMap') refuseNames(field, Object.keys(value as object), problems, at);
   if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
   if (field.kind === 'objectArray') return readObjectArray(field.fields, value as unknown[], problems, at);
   return value;
@@ -72,11 +77,10 @@ function isKind(field: Field, value: unknown): boolean {
     case 'boolean':
       return typeof value === 'boolean';
     case 'stringArray':
-    case 'integerArray':
     case 'objectArray':
       return Array.isArray(value);
     case 'stringMap':
-      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string');
+      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string' || isInput(field, text));
     case 'object':
       return isMapping(value);
     default:
@@ -87,17 +91,25 @@ function isKind(field: Field, value: unknown): boolean {
 const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, value: unknown): boolean =>
   Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
 
-function readIntegerArray(
-  field: Field & { kind: 'integerArray' },
-  values: unknown[],
-  problems: ProblemList,
-  at: string,
-): number[] {
-  return values.filter((value, index): value is number => {
-    if (isWithin(field, value)) return true;
-    problems.add(`${at}[${index}]`, `is ${describe(value)}`, { allowed: range(field) });
-    return false;
+const isOutput = (value: unknown): boolean => pulumi.Output.isInstance(value) || value instanceof Promise;
+
+/** Whether a value is an output where one may be. */
+const isInput = (field: Field, value: unknown): boolean => 'input' in field && field.input === true && isOutput(value);
+
+function readOutput(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
+  // Names of a mapping decide about other objects.
+  if (isInput(field, value) && field.kind !== 'stringMap') return value;
+  problems.add(at, 'is an output of another resource', {
+    allowed: getAllowed(field),
+    hint: 'set a value that is known before the deployment, because it decides which objects there are',
   });
+  return undefined;
+}
+
+function refuseNames(field: Field & { kind: 'stringMap' }, names: string[], problems: ProblemList, at: string): void {
+  for (const name of names.filter((name) => field.names?.test(name) === false)) {
+    problems.add(at, `has the name ${describe(name)}`, { allowed: field.allowed });
+  }
 }
 
 function readStringArray(
@@ -107,6 +119,7 @@ function readStringArray(
   at: string,
 ): string[] {
   return values.filter((value, index): value is string => {
+    if (isInput(field, value)) return true;
     const fits =
       typeof value === 'string' &&
       value !== '' &&
@@ -143,7 +156,6 @@ function checked(
 function hintFor(field: Field, value: unknown): string | undefined {
   if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
   if (field.kind === 'stringArray' && typeof value === 'string') return `write it as a list: [${value}]`;
-  if (field.kind === 'integerArray' && typeof value === 'number') return `write it as a list: [${value}]`;
   if (field.kind === 'objectArray' && isMapping(value)) return 'write it as a list: put "- " before its first key';
   return undefined;
 }
@@ -194,8 +206,6 @@ export function getAllowed(field: Field): string {
       return field.choices?.join(', ') ?? range(field);
     case 'number':
       return `a number from ${field.minimum} to ${field.maximum}`;
-    case 'integerArray':
-      return `a list of: ${range(field)}`;
     case 'boolean':
       return 'true, false';
     case 'stringArray':

@@ -53,7 +53,6 @@ function settingSchema(field: Field): Schema {
     case 'boolean':
       return { enum: [true, false, 'true', 'false'] };
     case 'stringArray':
-    case 'integerArray':
     case 'objectArray':
       return withText(schema, '\\[');
     case 'stringMap':
@@ -87,13 +86,12 @@ function fieldSchema(field: Field): Schema {
     case 'stringArray':
       if (field.choices !== undefined) return { type: 'array', items: { enum: field.choices }, uniqueItems: true };
       return { type: 'array', items: text(field) };
-    case 'integerArray':
-      return { type: 'array', items: { type: 'integer', ...limits(field) } };
     case 'stringMap':
-      return {
+      return defined({
         type: 'object',
+        propertyNames: field.names && { pattern: field.names.source },
         additionalProperties: field.secret === true ? { anyOf: [{ type: 'string' }, ENCRYPTED] } : { type: 'string' },
-      };
+      });
     case 'object':
       return objectSchema(field.fields);
     case 'objectArray':
@@ -113,7 +111,14 @@ function objectSchema(fields: Fields): Schema {
   return {
     type: 'object',
     properties: Object.fromEntries(
-      entries.map(([name, field]) => [name, { description: describeField(field), ...fieldSchema(field) }]),
+      entries.map(([name, field]) => [
+        name,
+        defined({
+          description: describeField(field),
+          default: 'default' in field ? field.default : undefined,
+          ...fieldSchema(field),
+        }),
+      ]),
     ),
     required: entries.filter(([, field]) => isRequired(field)).map(([name]) => name),
     additionalProperties: false,

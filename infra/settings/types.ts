@@ -1,9 +1,9 @@
-import type { TritonOptions } from '../triton/args';
-import type { CompleteOptions } from '../triton/settings';
+import type { completeSettings } from '../triton/settings';
 import type { AwsIdentity } from './aws-identity';
 import type { Values } from './fields';
 import type { POOL_FIELDS } from './pool-fields';
 import type { STACK_FIELDS } from './stack-fields';
+import type { TRITON_FIELDS } from './triton-fields';
 
 /** A GPU node pool with all defaults filled in. */
 export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
@@ -14,14 +14,11 @@ export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
  */
 export type GpuNodePoolInput = Pick<GpuNodePoolSettings, 'name' | 'instanceTypes'> & Partial<GpuNodePoolSettings>;
 
-/**
- * Settings of the replicas in a stack file: some are always present, the others if they differ from TritonServer's
- * defaults.
- */
-export type TritonSettings = TritonOptions &
-  Required<Pick<TritonOptions, 'replicas' | 'gpusPerPod' | 'exposure' | 'publisherGroup'>> & {
-    namespace: CompleteOptions['namespace'];
-  };
+/** Settings of the replicas, with every default. */
+export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TRITON_FIELDS>>> & {
+  secretEnvironment: Record<string, string>;
+  createIngressClass: boolean;
+};
 
 /** All settings of a stack: the values of its stack file, by their names there, and what Pulumi knows of the stack. */
 export interface Settings extends Values<typeof STACK_FIELDS> {

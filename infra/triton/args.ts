@@ -1,319 +1,345 @@
+// Generated from infra/settings/triton-fields.ts: UPDATE_DOCS=1 npx jest unit/infra/argument-types
 import type * as pulumi from '@pulumi/pulumi';
-import type { TaintEffect } from '../gpu/gpu-labels';
 
-/** How the agents authenticate to the bucket. */
-export type RepositoryCredentials =
-  | {
-      kind: 'role';
-      /**
-       * IAM role that the agents assume (IRSA). It must only be able to read the prefix and the releases beside it, and trust
-       * the service account NAME of the namespace.
-       */
-      roleArn: pulumi.Input<string>;
-    }
-  | {
-      /** For an S3 API other than AWS's. */
-      kind: 'static-keys';
-      accessKeyId: pulumi.Input<string>;
-      /** Kept in a Secret. */
-      secretAccessKey: pulumi.Input<string>;
-    };
+/** How the agents authenticate to the bucket: roleArn, or accessKeyId with secretAccessKey. */
+export interface CredentialsArgs {
+  /**
+   * ARN of the IAM role that the agents assume (IRSA). It must only be able to read the prefix and the releases beside
+   * it, and trust the service account NAME of the namespace. Allowed: the ARN of an IAM role.
+   */
+  roleArn?: pulumi.Input<string> | undefined;
+  /** Id of an access key, for an S3 API other than AWS's. */
+  accessKeyId?: pulumi.Input<string> | undefined;
+  /** Secret of the access key, which is kept in a Secret. */
+  secretAccessKey?: pulumi.Input<string> | undefined;
+}
 
-/** The namespace of the pods. */
+/** Kubernetes namespace of the replicas. */
 export interface NamespaceArgs {
-  /** Default: the name of the component. */
-  name?: string;
-  /** False for an existing namespace, whose labels are then left unchanged. Default: true. */
-  create?: boolean;
   /**
-   * Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. Default: the option of
-   * the component.
+   * Kubernetes namespace of the replicas. A change creates all objects and replicas in the new namespace, and then
+   * deletes the old ones. Empty: the name of the component, which is triton in a stack. Allowed: at most 63 lower-case
+   * letters, digits and hyphens.
    */
-  protect?: boolean;
+  name?: string | undefined;
+  /**
+   * Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged. A stack
+   * that created the namespace then releases it: the namespace stays, and no longer belongs to the stack. Default:
+   * true.
+   */
+  create?: boolean | undefined;
 }
 
-/** A taint that pods tolerate, in Kubernetes' format. */
-export interface Toleration {
+/** Release agent, which runs beside each Triton and loads the current release of the models. */
+export interface AgentArgs {
+  /**
+   * Image with Node.js 20 or newer and a shell, with a version or digest. The program is not part of it: pods mount it.
+   * Empty: the official image of Node.js, from AWS's public registry. Allowed: IMAGE:VERSION (not latest) or
+   * IMAGE@sha256:DIGEST.
+   */
+  image?: string | undefined;
+}
+
+/** Taints that the replicas tolerate, in addition to nvidia.com/gpu and to those of gpuNodePools. */
+export interface TolerationArgs {
+  /** Key of the taint. */
   key: string;
-  /** Default: Equal if there is a value, otherwise Exists. */
-  operator?: 'Equal' | 'Exists';
-  value?: string;
-  /** Default: every effect. */
-  effect?: TaintEffect;
-}
-
-/** Resources of one pod. Memory includes `sharedMemoryGiB`. */
-export interface PodResources {
-  /** Requested cores. The pod may use more if others do not. Default: 2. */
-  cpu?: number;
-  /** Limit of cores. Default: twice `cpu`. */
-  cpuLimit?: number;
-  /** GiB of memory, which is both request and limit. Default: 8. */
-  memoryGiB?: number;
-  /** GiB of /dev/shm, through which the python backend passes tensors; part of the memory. Default: 1. */
-  sharedMemoryGiB?: number;
   /**
-   * GiB of disk for downloaded models: room for two releases, the one that the pod serves and the one that is published.
-   * Default: 20.
+   * How to compare the value of the taint: Equal or, for any value, Exists. Default: Equal if there is a value,
+   * otherwise Exists.
    */
-  scratchGiB?: number;
+  operator?: 'Equal' | 'Exists' | undefined;
+  /** Value of the taint. */
+  value?: string | undefined;
+  /** Effect of the taint. Default: every effect. */
+  effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute' | undefined;
 }
 
-/**
- * Time until a new pod serves all models, without the image pull, during which downloads already run. Alerts and timeouts
- * follow it. It restarts nothing.
- */
-export interface StartupBudget {
-  /** For downloading all models, in parallel. Default: 300 s. */
-  downloadSeconds?: number;
-  /** For loading them into memory and onto the GPU. Default: 180 s. */
-  loadSeconds?: number;
-  /** For their `model_warmup` requests. Default: 120 s. */
-  warmUpSeconds?: number;
+/** Parts of the PodSpec, with its names. */
+export interface PodArgs {
+  /** Labels of the nodes that replicas run on, in addition to those of gpuNodePools. */
+  nodeSelector?: Record<string, pulumi.Input<string>> | undefined;
+  /** Taints that the replicas tolerate, in addition to nvidia.com/gpu and to those of gpuNodePools. */
+  tolerations?: TolerationArgs[] | undefined;
+  /** Runtime class of the pods, such as nvidia, for clusters whose GPU pods need one. Empty: none. */
+  runtimeClassName?: string | undefined;
+  /** Priority class of the pods. Empty: none. */
+  priorityClassName?: string | undefined;
+  /** Names of Secrets in the namespace with which nodes pull the images. Allowed: the name of a Secret, "registry". */
+  imagePullSecrets?: string[] | undefined;
 }
 
-/** How long a pod takes to stop. */
-export interface ShutdownArgs {
+/** Resources of one replica. */
+export interface ResourcesArgs {
+  /** Requested CPU cores. The limit is twice as many. Allowed: a number from 0.1 to 256. Default: 2. */
+  cpu?: number | undefined;
+  /** Memory in GiB, which is both request and limit. Allowed: a whole number from 1 to 16384. Default: 8. */
+  memoryGiB?: number | undefined;
   /**
-   * How long the pod keeps serving after a stop was requested, while load balancers deregister it. Default: 15 s; with an
-   * ingress 30 s, with a load balancer 120 s.
+   * Size of /dev/shm in GiB, a part of memoryGiB, through which the python backend passes tensors. Allowed: a whole
+   * number from 1 to 16384. Default: 1.
    */
-  drainSeconds?: number;
-  /** How long open requests may then take (--exit-timeout-secs). Default: 30 s. */
-  exitTimeoutSeconds?: number;
+  sharedMemoryGiB?: number | undefined;
+  /**
+   * Disk for downloaded models in GiB: room for two releases, the one that is served and the one that is published.
+   * Allowed: a whole number from 1 to 16384. Default: 20.
+   */
+  scratchGiB?: number | undefined;
 }
 
-/** Which pods may be unavailable while pods are replaced, by an update or because a node is removed. */
+/** How an update replaces replicas, with the names of a Deployment. */
 export interface RolloutArgs {
   /**
-   * `in-place` stops a pod before its replacement starts, so it needs no spare GPU.
-   * `surge` starts the replacement first, so it needs room for one more pod. Default: in-place.
+   * Number of replicas that may start before others stop. Each needs spare GPUs. Allowed: a whole number from 0 to
+   * 1000. Default: 0.
    */
-  strategy?: 'in-place' | 'surge';
+  maxSurge?: number | undefined;
   /**
-   * Pods that may be unavailable at once: the disruption budget, and the batch size of an in-place update. Default: 1.
+   * Number of replicas that may be unavailable at the same time, in an update or because nodes are drained, which may
+   * always evict one. Allowed: a whole number from 0 to 1000. Default: 1.
    */
-  maxUnavailable?: number;
+  maxUnavailable?: number | undefined;
 }
 
 /**
- * How clients outside the cluster reach the replicas. Inside the cluster, the Service NAME.NAMESPACE is always
- * available.
+ * How clients outside the cluster reach the replicas. The kind internal-load-balancer requires clientCidrs; the kind
+ * ingress requires host, and one of certificateArn and tlsSecretName.
  */
-export type Exposure =
-  | { kind: 'cluster' }
-  | {
-      /** A network load balancer with an address in the VPC, for HTTP and gRPC. */
-      kind: 'internal-load-balancer';
-      /** CIDRs of clients that may send requests. */
-      clientCidrs: string[];
-      /** CIDRs of the load balancer itself, which sends the health checks: its subnets or the VPC. */
-      loadBalancerCidrs: pulumi.Input<pulumi.Input<string>[]>;
-      /** Default: eks.amazonaws.com/nlb of EKS Auto Mode. The AWS Load Balancer Controller has service.k8s.aws/nlb. */
-      loadBalancerClass?: string;
-    }
-  | {
-      /** HTTP with TLS. Only inference, metadata and health, not the model control API. */
-      kind: 'ingress';
-      host: string;
-      tls: IngressTls;
-      /**
-       * Further annotations for the controller, such as those with which it authenticates clients. Required with a Secret
-       * and with an address on the internet.
-       */
-      annotations?: Record<string, pulumi.Input<string>>;
-      /** CIDRs of the ingress controller: the subnets of its load balancer, or the VPC. */
-      controllerCidrs: pulumi.Input<pulumi.Input<string>[]>;
-      /** IngressClass. Default: alb. */
-      className?: string;
-      /**
-       * Whether to create this class for the controller of EKS Auto Mode, which has none by default. Default: false.
-       */
-      createAutoModeClass?: boolean;
-      /** Default: internal. */
-      scheme?: 'internal' | 'internet-facing';
-      /** CIDRs of clients that may send requests. Default: all that can reach the address. */
-      clientCidrs?: string[];
-    };
-
-export type IngressTls =
-  | {
-      /** A certificate of AWS Certificate Manager, for controllers of AWS. */
-      kind: 'acm';
-      certificateArn: pulumi.Input<string>;
-    }
-  | {
-      /** A Secret of type kubernetes.io/tls in the namespace. */
-      kind: 'secret';
-      secretName: pulumi.Input<string>;
-    };
-
-/** Peers that may open connections to the pods. All others are rejected. */
-export interface NetworkAccess {
-  /** Namespaces whose pods may use HTTP and gRPC, in addition to the own namespace. Default: none. */
-  clientNamespaces?: string[];
-  /** Namespace of Prometheus, the only one that may read metrics. Default: monitoring. */
-  monitoringNamespace?: string;
+export interface ExposureArgs {
   /**
-   * CIDRs of AWS's APIs or of the S3 endpoint, the only allowed destinations except DNS. Default: 0.0.0.0/0 without
-   * link-local.
+   * Clients that can reach the replicas: those in the cluster, those in the VPC through a network load balancer, or
+   * those of other networks through an ingress with TLS, which excludes model control. A change deletes the present
+   * load balancer or ingress, with its address. Default: cluster.
    */
-  egressCidrs?: string[];
+  kind?: 'cluster' | 'internal-load-balancer' | 'ingress' | undefined;
   /**
-   * TCP ports of these destinations, at least one. For an endpoint in the cluster, the port of its pods. Default: that
-   * of `endpointUrl`, or 443.
+   * IP ranges of clients that may send requests through the load balancer or ingress. Empty: every address that can
+   * reach the ingress; a load balancer requires at least one range. Allowed: a range, "10.0.0.0/16".
    */
-  egressPorts?: number[];
+  clientCidrs?: string[] | undefined;
+  /**
+   * IP ranges of the load balancer or ingress controller; required if the VPC is not created by the stack. Every
+   * machine and pod with an address in them reaches port 8000. Empty: the public subnets for an ingress that faces the
+   * internet, otherwise the private subnets, in which the pods are too. Allowed: a range, "10.0.0.0/16".
+   */
+  controllerCidrs?: pulumi.Input<pulumi.Input<string>[]> | undefined;
+  /**
+   * Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. A change creates a load
+   * balancer with another address before it deletes the present one. Empty: eks.amazonaws.com/nlb of EKS Auto Mode.
+   */
+  loadBalancerClass?: string | undefined;
+  /** Host name of the ingress. Allowed: a name such as triton.example.com. */
+  host?: string | undefined;
+  /** Ingress class. Default: alb. */
+  className?: string | undefined;
+  /** Whether the ingress has an address in the VPC or on the internet. Default: internal. */
+  scheme?: 'internal' | 'internet-facing' | undefined;
+  /** ARN of a certificate of AWS Certificate Manager, for the ingress controllers of AWS. */
+  certificateArn?: pulumi.Input<string> | undefined;
+  /** Name of a Secret of type kubernetes.io/tls with the certificate, for other ingress controllers. */
+  tlsSecretName?: pulumi.Input<string> | undefined;
+  /**
+   * Further annotations of the ingress, such as those with which the controller authenticates clients. Required with
+   * tlsSecretName, or with the scheme internet-facing.
+   */
+  annotations?: Record<string, pulumi.Input<string>> | undefined;
 }
 
-/** Scales the number of replicas with the load. */
+/**
+ * Scales the number of replicas with the queue time and the batches in flight, with KEDA 2.17 or newer. Replicas are
+ * removed after 10 minutes of lower load. Empty: replicas decides.
+ */
 export interface AutoscalingArgs {
   /**
-   * The autoscaler: `keda` (a ScaledObject that queries Prometheus; KEDA 2.17 or newer), or `custom-metrics` (a
-   * HorizontalPodAutoscaler, which needs the custom metrics API of an adapter such as prometheus-adapter, and the
-   * recording rules of `monitoring.alerts`).
+   * Smallest number of replicas. Without a replica there are no metrics of a queue. Allowed: a whole number from 1 to
+   * 1000.
    */
-  kind: 'keda' | 'custom-metrics';
-  /** At least 1, because without a pod there are no metrics of a queue. */
   minReplicas: number;
+  /** Largest number of replicas. Allowed: a whole number from 1 to 1000. */
   maxReplicas: number;
-  /** Mean queue time of the slowest model above which replicas are added. Default: 50 ms. */
-  queueMilliseconds?: number;
   /**
-   * Number of instances in a replica, of the model that determines the load or of all steps of an ensemble. Replicas are added
-   * while more batches are in flight than these instances compute, and half a batch. A request that Triton does not batch
-   * counts as a batch. Default: 1.
+   * Mean queue time of the slowest model, in milliseconds, above which replicas are added. Allowed: a whole number from
+   * 1 to 600000. Default: 50.
    */
-  instancesPerReplica?: number;
+  queueMilliseconds?: number | undefined;
   /**
-   * Address of the Prometheus that KEDA queries. It must scrape the pods as configured by `monitoring.serviceMonitor`,
-   * with the labels namespace, job (the name of the component) and pod. Default:
-   * http://prometheus-operated.MONITORING_NAMESPACE.svc:9090.
+   * Number of instances in a replica, of the model that determines the load or of all steps of an ensemble; replicas
+   * are added while more than half a batch waits for them. Allowed: a whole number from 1 to 1000. Default: 1.
    */
-  prometheusUrl?: string;
+  instancesPerReplica?: number | undefined;
   /**
-   * How long to wait after the load decreased before replicas are removed, because a new pod takes minutes to start.
-   * Default: 600 s.
+   * URL of the Prometheus that KEDA queries, with the labels namespace, job and pod. Empty:
+   * http://prometheus-operated.NAMESPACE.svc:9090 in the namespace of monitoring.
    */
-  scaleDownAfterSeconds?: number;
+  prometheusUrl?: string | undefined;
 }
 
-/** Objects that need the CRDs of the Prometheus operator; the dashboard needs Grafana's sidecar. */
-export interface MonitoringArgs {
-  /** ServiceMonitor, which makes Prometheus scrape the pods. Default: true. */
-  serviceMonitor?: boolean;
-  /** PrometheusRule with alerts and the recording rules of the load. Default: true. */
-  alerts?: boolean;
-  /** ConfigMap with a Grafana dashboard. Default: true. */
-  dashboard?: boolean;
-  /** Labels by which Prometheus selects monitors and rules. Default: { release: 'kube-prometheus-stack' }. */
-  selectorLabels?: Record<string, string>;
-  /** Seconds between scrapes. Default: 15 s. */
-  scrapeSeconds?: number;
+/** Objectives for each model, with alerts on how fast its requests use up what may miss them. Empty: none. */
+export interface SloArgs {
   /**
-   * Address of docs/runbook.md, to which the annotation `runbook_url` of each alert adds `#ALERT`. Default:
-   * docs/runbook.md, which is no link.
+   * Time in Triton, in milliseconds, that 99 of 100 requests to each model must not exceed, including the queue.
+   * Allowed: a whole number from 1 to 600000.
    */
-  runbookUrl?: string;
+  p99Milliseconds?: number | undefined;
+  /**
+   * Share of the requests to each model that may fail: 0.001 is one in a thousand. Allowed: a number from 0.00001 to
+   * 0.05.
+   */
+  errorRate?: number | undefined;
 }
 
 /**
- * Objectives for the requests to each model. They add alerts, which fire if the requests of some minutes or hours exceed them
- * by far.
+ * A ServiceMonitor, a PrometheusRule with alerts and a Grafana dashboard, for the Prometheus operator and the sidecar
+ * of Grafana. Set at least one member. Empty: none of these objects, and the namespace monitoring may read metrics.
  */
-export interface SloArgs {
-  /** Time in Triton that 99 of 100 requests must not exceed, including the queue. */
-  p99Milliseconds?: number;
-  /** Share of the requests that may fail, at most 0.05, because 14.4 times this share must be possible. */
-  errorRate?: number;
+export interface MonitoringArgs {
+  /**
+   * Namespace of Prometheus, the only one that may read metrics. Allowed: at most 63 lower-case letters, digits and
+   * hyphens. Default: monitoring.
+   */
+  namespace?: string | undefined;
+  /** Labels by which Prometheus selects monitors and rules. Default: {"release":"kube-prometheus-stack"}. */
+  selectorLabels?: Record<string, string> | undefined;
+  /**
+   * Address of docs/runbook.md where on-call people can read it. Each alert links to its section. The default is no
+   * link. Allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md. Default:
+   * docs/runbook.md.
+   */
+  runbookUrl?: string | undefined;
+  /** Objectives for each model, with alerts on how fast its requests use up what may miss them. Empty: none. */
+  slo?: SloArgs | undefined;
 }
 
-/** Triton sends the spans of requests to an OpenTelemetry collector. */
+/** Triton sends traces of requests to an OpenTelemetry collector. Empty: no traces. */
 export interface TracingArgs {
   /**
-   * Base address of a receiver of OTLP over HTTP, such as http://collector.monitoring.svc:4318; `/v1/traces` is added. The
-   * network policy allows its port: in the namespace of a Service NAME.NAMESPACE.svc, otherwise in `network.egressCidrs`.
+   * URL of the OTLP/HTTP receiver of an OpenTelemetry collector. The NetworkPolicy allows its port: in the namespace of
+   * a Service NAME.NAMESPACE.svc, otherwise in egressCidrs. Allowed: a URL without /v1/traces, such as
+   * http://collector.monitoring.svc:4318.
    */
   otlpEndpoint: string;
   /**
-   * Share of requests that are traced, from 0 to 1, which is rounded to one of N requests. Requests with a `traceparent` are
-   * always traced. Default: 0.
+   * Share of requests that are traced, rounded to one of N. Requests with the header traceparent are always traced.
+   * Allowed: a number from 0 to 1. Default: 0.
    */
-  sampleRate?: number;
+  sampleRate?: number | undefined;
 }
 
-/** Options of TritonServer. */
-export interface TritonOptions {
-  namespace?: NamespaceArgs;
-  /** Image with a tag other than latest, or with a digest. Default: NVIDIA's image of the release in the Dockerfile. */
-  image?: string;
-  /**
-   * Image of the release agent, which runs beside each Triton and has it serve the current release of the model repository:
-   * Node.js 20 or newer and a shell, with a digest or a tag other than latest. The program is not part of it: pods mount it.
-   * Default: the official image of Node.js.
-   */
-  agentImage?: string;
-  /** Number of pods without autoscaling. Default: 2. */
-  replicas?: number;
-  /**
-   * With autoscaling, leaves `replicas` out of the Deployment, because a tool that applies it again and again would reset the
-   * number each time. Default: false.
-   */
-  omitReplicas?: boolean;
-  /** GPUs of each pod; 0 serves on CPUs. Default: 1. */
-  gpusPerPod?: number;
-  /**
-   * Whether nodes may offer a GPU several times (time slices), so that a pod may get fewer GPUs than it requests. If true,
-   * only a pod that sees no GPU fails to start; otherwise also one that sees fewer than `gpusPerPod`. Default: true.
-   */
-  sharedGpus?: boolean;
-  /** Whether several pods may run on a node, because nodes have GPUs for several. Default: they prefer different nodes. */
-  sharedNodes?: boolean;
-  /** Labels of the nodes that pods may run on. Default: none. */
-  nodeSelector?: Record<string, pulumi.Input<string>>;
-  /** Tolerated taints in addition to nvidia.com/gpu, which pods with GPUs always tolerate. Default: none. */
-  tolerations?: Toleration[];
-  /** Runtime class, for clusters whose GPU pods need one, such as `nvidia`. Default: none. */
-  runtimeClassName?: string;
-  /** Priority class, which decides which pods are evicted if nodes are short. Default: none. */
-  priorityClassName?: string;
-  resources?: PodResources;
-  startup?: StartupBudget;
-  shutdown?: ShutdownArgs;
-  rollout?: RolloutArgs;
-  /** Default: { kind: 'cluster' }. */
-  exposure?: Exposure;
-  /**
-   * Tags of the load balancer. With EKS Auto Mode, the role of the cluster must be allowed to set them, otherwise no load
-   * balancer is created. Default: none.
-   */
-  loadBalancerTags?: Readonly<Record<string, string>>;
-  network?: NetworkAccess;
-  /** Default: none, so that there are `replicas` pods. */
-  autoscaling?: AutoscalingArgs;
-  /** Default: none. */
-  monitoring?: MonitoringArgs;
-  /** Default: none. Requires `monitoring.alerts`. */
-  slo?: SloArgs;
-  /** Default: none. */
-  tracing?: TracingArgs;
-  /** Kubernetes group that may list the pods and forward ports to them, as publishing requires. Default: none. */
-  publisherGroup?: string;
-  /** Further arguments of tritonserver. Default: none. */
-  extraArguments?: string[];
-  /** Further environment variables. Default: none. */
-  environment?: Record<string, pulumi.Input<string>>;
-  /** Further environment variables that are kept in a Secret. Default: none. */
-  secretEnvironment?: Record<string, pulumi.Input<string>>;
-}
-
-/** Arguments of TritonServer: its options, and the location of the models. */
-export interface TritonServerArgs extends TritonOptions {
-  /** `s3://BUCKET/PREFIX` */
+/** Arguments of TritonServer. */
+export interface TritonServerArgs {
+  /** Location of the models, s3://BUCKET/PREFIX. Allowed: s3://BUCKET/PREFIX. */
   modelRepository: pulumi.Input<string>;
-  /** AWS region of the bucket. */
+  /** Region of the bucket. Allowed: a region such as eu-central-1. */
   region: pulumi.Input<string>;
-  /** An S3 API other than AWS's: `http://HOST:PORT` or `https://HOST:PORT`. Default: AWS. */
-  endpointUrl?: pulumi.Input<string>;
-  credentials: RepositoryCredentials;
+  /**
+   * URL of an S3 API other than AWS's, http://HOST:PORT or https://HOST:PORT. Empty: AWS. Allowed: "http://HOST:PORT"
+   * or "https://HOST:PORT".
+   */
+  endpointUrl?: pulumi.Input<string> | undefined;
+  /** How the agents authenticate to the bucket: roleArn, or accessKeyId with secretAccessKey. */
+  credentials?: CredentialsArgs | undefined;
+  /** Kubernetes namespace of the replicas. */
+  namespace?: NamespaceArgs | undefined;
+  /**
+   * Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.
+   * Allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:DIGEST.
+   */
+  image?: string | undefined;
+  /** Release agent, which runs beside each Triton and loads the current release of the models. */
+  agent?: AgentArgs | undefined;
+  /** Number of replicas if autoscaling is empty. Allowed: a whole number from 0 to 1000. Default: 2. */
+  replicas?: number | undefined;
+  /**
+   * Number of GPUs of each replica; with 0 the replicas run on CPUs. Allowed: a whole number from 0 to 16. Default: 1.
+   */
+  gpusPerPod?: number | undefined;
+  /** Parts of the PodSpec, with its names. */
+  pod?: PodArgs | undefined;
+  /** Resources of one replica. */
+  resources?: ResourcesArgs | undefined;
+  /**
+   * Seconds in which a new replica downloads and loads all models, half of them for the downloads. Alerts and timeouts
+   * follow it; it restarts nothing. Allowed: a whole number from 10 to 86400. Default: 600.
+   */
+  startSeconds?: number | undefined;
+  /**
+   * Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Allowed:
+   * a whole number from 1 to 3600.
+   */
+  drainSeconds?: number | undefined;
+  /** How an update replaces replicas, with the names of a Deployment. */
+  rollout?: RolloutArgs | undefined;
+  /**
+   * How clients outside the cluster reach the replicas. The kind internal-load-balancer requires clientCidrs; the kind
+   * ingress requires host, and one of certificateArn and tlsSecretName.
+   */
+  exposure?: ExposureArgs | undefined;
+  /**
+   * Namespaces whose pods may send requests, in addition to the namespace of the replicas. Allowed: at most 63
+   * lower-case letters, digits and hyphens.
+   */
+  clientNamespaces?: string[] | undefined;
+  /**
+   * IP ranges to which the replicas may open connections, such as those of AWS's APIs, on the port of the S3 API and
+   * that of tracing. A NetworkPolicy of your own can allow more. Empty: all except link-local addresses. Allowed: a
+   * range, "10.0.0.0/16".
+   */
+  egressCidrs?: string[] | undefined;
+  /**
+   * Scales the number of replicas with the queue time and the batches in flight, with KEDA 2.17 or newer. Replicas are
+   * removed after 10 minutes of lower load. Empty: replicas decides.
+   */
+  autoscaling?: AutoscalingArgs | undefined;
+  /**
+   * A ServiceMonitor, a PrometheusRule with alerts and a Grafana dashboard, for the Prometheus operator and the sidecar
+   * of Grafana. Set at least one member. Empty: none of these objects, and the namespace monitoring may read metrics.
+   */
+  monitoring?: MonitoringArgs | undefined;
+  /** Triton sends traces of requests to an OpenTelemetry collector. Empty: no traces. */
+  tracing?: TracingArgs | undefined;
+  /**
+   * Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets. Allowed: --NAME=VALUE,
+   * but not model-repository, model-control-mode, load-model, strict-readiness, exit-on-error, exit-timeout-secs,
+   * http-port, grpc-port, metrics-port, allow-metrics, allow-gpu-metrics, http-restricted-api,
+   * grpc-restricted-protocol.
+   */
+  extraArguments?: string[] | undefined;
+  /**
+   * Environment variables of the replicas, in addition to those that this package sets. If one of them is encrypted
+   * ("pulumi config set --secret --path environment.NAME"), all are kept in a Secret.
+   */
+  environment?: Record<string, pulumi.Input<string>> | undefined;
+  /** Further environment variables, which are kept in a Secret. */
+  secretEnvironment?: Record<string, pulumi.Input<string>> | undefined;
+  /**
+   * Whether Pulumi refuses to delete the created namespace, because Kubernetes deletes all its objects too. Default:
+   * the option of the component.
+   */
+  protect?: boolean | undefined;
+  /**
+   * With autoscaling, whether the Deployment has no number of replicas, because a tool that applies it repeatedly would
+   * reset the number each time. Default: false.
+   */
+  omitReplicas?: boolean | undefined;
+  /**
+   * Whether nodes may offer a GPU several times (time slices), so that a pod may get fewer GPUs than it requests. If
+   * true, only a pod that sees no GPU fails to start; otherwise also one that sees fewer than gpusPerPod. Default:
+   * true.
+   */
+  sharedGpus?: boolean | undefined;
+  /**
+   * Whether several pods should run on a node that has GPUs for them. If false, they prefer different nodes. Default:
+   * false.
+   */
+  sharedNodes?: boolean | undefined;
+  /**
+   * Whether to create exposure.className for the controller of EKS Auto Mode, which has no class by default. Default:
+   * false.
+   */
+  createIngressClass?: boolean | undefined;
+  /**
+   * Tags of the load balancer. With EKS Auto Mode, the role of the cluster must be allowed to set them, otherwise no
+   * load balancer is created.
+   */
+  loadBalancerTags?: Record<string, string> | undefined;
 }

@@ -15,7 +15,7 @@ import {
 import { hasDigest } from './image';
 import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
 import {
   READINESS,
   MIN_READY_SECONDS,
@@ -54,11 +54,11 @@ export function createDeployment(part: ComponentContext, needs: DeploymentNeeds)
       },
       spec: {
         replicas:
-          autoscaling !== undefined && settings.omitReplicas === true
+          autoscaling !== undefined && settings.omitReplicas
             ? undefined
             : (autoscaling?.minReplicas ?? settings.replicas),
         selector: { matchLabels: selectorLabels(name) },
-        strategy: { type: 'RollingUpdate', rollingUpdate: rollingUpdate(settings) },
+        strategy: { type: 'RollingUpdate', rollingUpdate: settings.rollout },
         minReadySeconds: MIN_READY_SECONDS,
         progressDeadlineSeconds: podReadySeconds(settings) + graceSeconds(settings),
         revisionHistoryLimit: 3,
@@ -75,21 +75,16 @@ export function createDeployment(part: ComponentContext, needs: DeploymentNeeds)
   );
 }
 
-/** in-place needs no spare GPU: a pod stops, and its replacement gets its GPU. */
-function rollingUpdate({ rollout }: ResolvedTritonArgs): { maxSurge: number; maxUnavailable: number } {
-  return rollout.strategy === 'surge'
-    ? { maxSurge: 1, maxUnavailable: 0 }
-    : { maxSurge: 0, maxUnavailable: rollout.maxUnavailable };
-}
-
-function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentProgram }: DeploymentNeeds): PodSpec {
+function podSpec(settings: ServerSettings, { serviceAccount, secrets, agentProgram }: DeploymentNeeds): PodSpec {
+  const { pod } = settings;
   return {
     serviceAccountName: serviceAccount,
     automountServiceAccountToken: false,
     // Triton must not see the variables that Kubernetes adds for each Service of the namespace (TRITON_PORT and so on).
     enableServiceLinks: false,
-    runtimeClassName: settings.runtimeClassName,
-    priorityClassName: settings.priorityClassName,
+    runtimeClassName: pod.runtimeClassName,
+    priorityClassName: pod.priorityClassName,
+    imagePullSecrets: pod.imagePullSecrets.length === 0 ? undefined : pod.imagePullSecrets.map((name) => ({ name })),
     terminationGracePeriodSeconds: graceSeconds(settings),
     securityContext: {
       runAsNonRoot: true,
@@ -102,11 +97,11 @@ function podSpec(settings: ResolvedTritonArgs, { serviceAccount, secrets, agentP
     ...scheduling(settings),
     initContainers: [agentContainer(settings, secrets)],
     containers: [container(settings, secrets)],
-    volumes: [...volumes(settings), ...agentVolumes(settings.credentials, agentProgram)],
+    volumes: [...volumes(settings), ...agentVolumes(settings, agentProgram)],
   };
 }
 
-function container(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
+function container(settings: ServerSettings, secrets: SecretNames): Container {
   return {
     name: TRITON_CONTAINER,
     image: settings.image,
@@ -120,7 +115,7 @@ function container(settings: ResolvedTritonArgs, secrets: SecretNames): Containe
     ...PROBES,
     // The container keeps serving until Services and load balancers have removed it, and only then receives the stop
     // signal.
-    lifecycle: { preStop: { sleep: { seconds: settings.shutdown.drainSeconds } } },
+    lifecycle: { preStop: { sleep: { seconds: settings.drainSeconds } } },
     resources: resourceRequirements(settings),
     securityContext: {
       allowPrivilegeEscalation: false,

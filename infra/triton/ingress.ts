@@ -1,14 +1,13 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
-import type { Exposure } from './args';
-import { ALB, DEFAULTS } from './limits';
 import { tagsAnnotation, type Tags } from './load-balancer-tags';
 import { labels } from './names';
 import type { ComponentContext } from './names';
+import type { ServerSettings } from './settings';
+import { ALB } from './rules';
 import { rolloutTimeouts } from './timeouts';
 
-type IngressExposure = Extract<Exposure, { kind: 'ingress' }>;
 type Annotations = Record<string, pulumi.Input<string>>;
 
 /**
@@ -32,35 +31,33 @@ const TLS_POLICY = 'ELBSecurityPolicy-TLS13-1-2-2021-06';
 const IDLE_SECONDS = 300;
 
 /** Creates an Ingress with TLS, for HTTP clients outside the cluster. Returns its address. */
-export function createIngress(part: ComponentContext, exposure: IngressExposure): pulumi.Output<string> {
+export function createIngress(part: ComponentContext): pulumi.Output<string> {
   const { settings, namespace, options } = part;
-  const { name } = settings;
+  const { name, exposure } = settings;
+  const { host = '', tlsSecretName: secretName } = exposure;
   const service = { name, port: { name: 'http' } };
   new Ingress(
     name,
     {
-      metadata: { name, namespace, labels: labels(name), annotations: annotations(part, exposure) },
+      metadata: { name, namespace, labels: labels(name), annotations: annotations(settings) },
       spec: {
-        ingressClassName: createClass(part, exposure),
-        tls:
-          exposure.tls.kind === 'secret'
-            ? [{ hosts: [exposure.host], secretName: exposure.tls.secretName }]
-            : undefined,
-        rules: [{ host: exposure.host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
+        ingressClassName: createClass(part),
+        tls: secretName === undefined ? undefined : [{ hosts: [host], secretName }],
+        rules: [{ host, http: { paths: PATHS.map((path) => ({ ...path, backend: { service } })) } }],
       },
     },
     // Pulumi waits until pods behind the Ingress are ready.
     { ...options, customTimeouts: rolloutTimeouts(settings) },
   );
-  return pulumi.output(`https://${exposure.host}`);
+  return pulumi.output(`https://${host}`);
 }
 
 /**
  * Returns the class, and creates it for EKS Auto Mode, which runs a controller but leaves its IngressClass to users.
  */
-function createClass({ settings, options }: ComponentContext, exposure: IngressExposure): pulumi.Input<string> {
-  const className = exposure.className ?? DEFAULTS.ingress.className;
-  if (exposure.createAutoModeClass !== true) return className;
+function createClass({ settings, options }: ComponentContext): pulumi.Input<string> {
+  const { className, scheme } = settings.exposure;
+  if (!settings.createIngressClass) return className;
   const metadata = { name: className, labels: labels(settings.name) };
   const group = 'eks.amazonaws.com';
   const parameters = new CustomResource(
@@ -69,7 +66,7 @@ function createClass({ settings, options }: ComponentContext, exposure: IngressE
       apiVersion: `${group}/v1`,
       kind: 'IngressClassParams',
       metadata,
-      spec: { scheme: exposure.scheme ?? DEFAULTS.ingress.scheme, ...classTags(settings.loadBalancerTags) },
+      spec: { scheme, ...classTags(settings.loadBalancerTags) },
     },
     options,
   );
@@ -96,22 +93,22 @@ function classTags(tags: Tags): { tags?: { key: string; value: string }[] } {
   return list.length === 0 ? {} : { tags: list };
 }
 
-function annotations(part: ComponentContext, exposure: IngressExposure): Annotations {
-  const { annotations: given = {}, tls } = exposure;
-  if (tls.kind === 'secret') return given;
+function annotations(settings: ServerSettings): Annotations {
+  const { annotations: given, certificateArn, clientCidrs, scheme } = settings.exposure;
+  if (certificateArn === undefined) return given;
   return {
     [`${ALB}/target-type`]: 'ip',
     [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
     [`${ALB}/ssl-policy`]: TLS_POLICY,
-    [`${ALB}/certificate-arn`]: tls.certificateArn,
-    ...(exposure.clientCidrs === undefined ? {} : { [`${ALB}/inbound-cidrs`]: exposure.clientCidrs.join(',') }),
+    [`${ALB}/certificate-arn`]: certificateArn,
+    ...(clientCidrs.length === 0 ? {} : { [`${ALB}/inbound-cidrs`]: clientCidrs.join(',') }),
     [`${ALB}/healthcheck-path`]: '/v2/health/ready',
-    [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${part.settings.shutdown.drainSeconds}`,
+    [`${ALB}/target-group-attributes`]: `deregistration_delay.timeout_seconds=${settings.drainSeconds}`,
     [`${ALB}/load-balancer-attributes`]: `idle_timeout.timeout_seconds=${IDLE_SECONDS}`,
     // A class of Auto Mode has the tags in its parameters.
-    ...(exposure.createAutoModeClass === true ? {} : tagsAnnotation(`${ALB}/tags`, part.settings.loadBalancerTags)),
+    ...(settings.createIngressClass ? {} : tagsAnnotation(`${ALB}/tags`, settings.loadBalancerTags)),
     ...given,
-    // Last, because validate.ts requires authentication according to the scheme.
-    [`${ALB}/scheme`]: exposure.scheme ?? DEFAULTS.ingress.scheme,
+    // Last, because rules.ts requires authentication according to the scheme.
+    [`${ALB}/scheme`]: scheme,
   };
 }

@@ -1,14 +1,11 @@
 import { Service } from '@pulumi/kubernetes/core/v1';
 import * as pulumi from '@pulumi/pulumi';
-import type { Exposure } from './args';
-import { DEFAULTS } from './limits';
 import { tagsAnnotation } from './load-balancer-tags';
 import { labels, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
 import { servicePorts } from './service';
+import { AUTO_MODE_CLASS } from './settings';
 import { rolloutTimeouts } from './timeouts';
-
-type LoadBalancer = Extract<Exposure, { kind: 'internal-load-balancer' }>;
 
 /** The part of the status that is used. It is undefined in a preview and in rendered manifests. */
 type LoadBalancerStatus = { loadBalancer?: { ingress?: { hostname?: string; ip?: string }[] } } | undefined;
@@ -19,10 +16,11 @@ const PREFIX = 'service.beta.kubernetes.io/aws-load-balancer';
  * Creates a load balancer for HTTP and gRPC, without metrics, at an address in the VPC. It sends connections directly
  * to the pods and preserves the address of the client, which the NetworkPolicy checks.
  */
-export function createLoadBalancer(
-  { settings, namespace, options }: ComponentContext,
-  exposure: LoadBalancer,
-): pulumi.Output<string | undefined> {
+export function createLoadBalancer({
+  settings,
+  namespace,
+  options,
+}: ComponentContext): pulumi.Output<string | undefined> {
   const service = new Service(
     `${settings.name}-internal`,
     {
@@ -35,7 +33,7 @@ export function createLoadBalancer(
           [`${PREFIX}-target-group-attributes`]: [
             'preserve_client_ip.enabled=true',
             // As long as a stopping pod keeps serving.
-            `deregistration_delay.timeout_seconds=${settings.shutdown.drainSeconds}`,
+            `deregistration_delay.timeout_seconds=${settings.drainSeconds}`,
           ].join(','),
           [`${PREFIX}-healthcheck-protocol`]: 'HTTP',
           [`${PREFIX}-healthcheck-port`]: String(PORTS.http),
@@ -47,8 +45,8 @@ export function createLoadBalancer(
       },
       spec: {
         type: 'LoadBalancer',
-        loadBalancerClass: exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass,
-        loadBalancerSourceRanges: exposure.clientCidrs,
+        loadBalancerClass: settings.exposure.loadBalancerClass ?? AUTO_MODE_CLASS,
+        loadBalancerSourceRanges: settings.exposure.clientCidrs,
         // The targets are pod addresses, not node ports.
         allocateLoadBalancerNodePorts: false,
         selector: selectorLabels(settings.name),

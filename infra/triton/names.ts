@@ -1,6 +1,6 @@
 import type * as pulumi from '@pulumi/pulumi';
 import { AGENT_PORTS } from '../../src/release/agent-api';
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
 
 /** Name of Triton's container in its pods. */
 export const TRITON_CONTAINER = 'triton';
@@ -50,7 +50,7 @@ export const NAMESPACE_LABEL = 'kubernetes.io/metadata.name';
 
 /** Arguments of every function that creates a part of TritonServer. */
 export interface ComponentContext {
-  settings: ResolvedTritonArgs;
+  settings: ServerSettings;
   /** Namespace of the objects; the output resolves after the namespace was created. */
   namespace: pulumi.Input<string>;
   /** `parent: this` of the component. */

@@ -4,7 +4,7 @@ import * as pulumi from '@pulumi/pulumi';
 import { containsRange } from '../network/cidr';
 import { AGENT_PORT, labels, NAMESPACE_LABEL, PORTS, selectorLabels } from './names';
 import type { ComponentContext } from './names';
-import type { ResolvedTritonArgs } from './settings';
+import { DEFAULT_MONITORING_NAMESPACE, type ServerSettings } from './settings';
 import { serviceNamespace } from './tracing';
 
 type IngressRule = input.networking.v1.NetworkPolicyIngressRule;
@@ -14,6 +14,9 @@ type Port = input.networking.v1.NetworkPolicyPort;
 
 /** Addresses of the metadata service, which provides the credentials of the node. */
 const LINK_LOCAL = '169.254.0.0/16';
+
+/** Default destination of the pods. */
+const ANYWHERE = '0.0.0.0/0';
 
 const tcp = (...ports: number[]): Port[] => ports.map((port) => ({ protocol: 'TCP', port }));
 const namespaceNamed = (name: string): Peer => ({ namespaceSelector: { matchLabels: { [NAMESPACE_LABEL]: name } } });
@@ -37,7 +40,7 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
     options,
   );
   // Other pods in a namespace that we created need policies of their own. Retained, because a namespace that another
-  // team takes over ("createNamespace: false") still contains the pods; otherwise the namespace is deleted too.
+  // team takes over ("namespace.create: false") still contains the pods; otherwise the namespace is deleted too.
   if (!settings.namespace.create) return;
   new NetworkPolicy(
     `${name}-default-deny`,
@@ -49,30 +52,33 @@ export function createNetworkPolicies({ settings, namespace, options }: Componen
   );
 }
 
-function ingressRules(settings: ResolvedTritonArgs): IngressRule[] {
-  const { network } = settings;
+function ingressRules(settings: ServerSettings): IngressRule[] {
+  const { clientNamespaces, monitoring } = settings;
   const ownNamespace: Peer = { podSelector: {} };
   return [
-    { from: [ownNamespace, ...network.clientNamespaces.map(namespaceNamed)], ports: tcp(PORTS.http, PORTS.grpc) },
+    { from: [ownNamespace, ...clientNamespaces.map(namespaceNamed)], ports: tcp(PORTS.http, PORTS.grpc) },
     ...outsideRules(settings.exposure),
-    { from: [namespaceNamed(network.monitoringNamespace)], ports: tcp(PORTS.metrics, AGENT_PORT.containerPort) },
+    {
+      from: [namespaceNamed(monitoring?.namespace ?? DEFAULT_MONITORING_NAMESPACE)],
+      ports: tcp(PORTS.metrics, AGENT_PORT.containerPort),
+    },
   ];
 }
 
 /** Rules for clients that use the load balancer or the ingress controller. */
-function outsideRules(exposure: ResolvedTritonArgs['exposure']): IngressRule[] {
+function outsideRules(exposure: ServerSettings['exposure']): IngressRule[] {
   switch (exposure.kind) {
     case 'cluster':
       return [];
     case 'internal-load-balancer':
       return [
         { from: exposure.clientCidrs.map(block), ports: tcp(PORTS.http, PORTS.grpc) },
-        { from: blocks(exposure.loadBalancerCidrs), ports: tcp(PORTS.http) },
+        { from: blocks(exposure.controllerCidrs), ports: tcp(PORTS.http) },
       ];
     case 'ingress':
       return [{ from: blocks(exposure.controllerCidrs), ports: tcp(PORTS.http) }];
     default:
-      return exposure satisfies never;
+      return exposure.kind satisfies never;
   }
 }
 
@@ -80,10 +86,9 @@ function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer
   return pulumi.output(cidrs).apply((all) => all.map(block));
 }
 
-function egressRules(settings: ResolvedTritonArgs): EgressRule[] {
-  const { network, endpointUrl, tracing } = settings;
-  const destinations = network.egressCidrs.map(destination);
-  const ports = network.egressPorts ?? [pulumi.output(endpointUrl).apply(getPort)];
+function egressRules(settings: ServerSettings): EgressRule[] {
+  const { egressCidrs, endpointUrl, tracing } = settings;
+  const destinations = (egressCidrs.length === 0 ? [ANYWHERE] : egressCidrs).map(destination);
   return [
     // DNS is allowed to any address, because EKS Auto Mode resolves names on the node, not in pods that a selector
     // could match.
@@ -93,7 +98,7 @@ function egressRules(settings: ResolvedTritonArgs): EgressRule[] {
         { protocol: 'TCP', port: 53 },
       ],
     },
-    { to: destinations, ports: ports.map((port) => ({ protocol: 'TCP', port })) },
+    { to: destinations, ports: [{ protocol: 'TCP', port: pulumi.output(endpointUrl).apply(getPort) }] },
     ...(tracing === undefined ? [] : [collectorRule(tracing.otlpEndpoint, destinations)]),
   ];
 }

@@ -1,6 +1,7 @@
 import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import { type ComponentContext, labels } from './names';
+import { PUBLISHER_GROUP } from './settings';
 
 /** The publisher finds the pods and forwards ports to them. */
 const RULES = [
@@ -9,10 +10,9 @@ const RULES = [
   { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] },
 ];
 
-/** Lets the members of `publisherGroup` publish in this namespace only. */
+/** Lets the members of PUBLISHER_GROUP publish in this namespace only. */
 export function createPublisherAccess(part: ComponentContext): void {
-  const { publisherGroup } = part.settings;
-  if (publisherGroup !== undefined) createRoleBinding(part, 'publisher', publisherGroup, RULES);
+  createRoleBinding(part, 'publisher', PUBLISHER_GROUP, RULES);
 }
 
 const API_GROUP = 'rbac.authorization.k8s.io';

@@ -1,7 +1,7 @@
 import type { input } from '@pulumi/kubernetes/types';
 import { GPU_TAINT } from '../gpu/gpu-labels';
 import { selectorLabels } from './names';
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
 import { TEMPORARY_GIB } from './server-container';
 
 type PodSpec = input.core.v1.PodSpec;
@@ -12,16 +12,16 @@ const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAI
 
 /** Node selection, tolerations and spreading of the pods. */
 export function scheduling(
-  settings: ResolvedTritonArgs,
+  settings: ServerSettings,
 ): Pick<PodSpec, 'nodeSelector' | 'tolerations' | 'affinity' | 'topologySpreadConstraints'> {
-  const { name, nodeSelector, gpusPerPod } = settings;
-  const tolerations = settings.tolerations.map((one) => ({
+  const { name, pod, gpusPerPod } = settings;
+  const tolerations = pod.tolerations.map((one) => ({
     operator: one.value === undefined ? 'Exists' : 'Equal',
     ...one,
   }));
   const ofThisServer = { matchLabels: selectorLabels(name) };
   return {
-    nodeSelector,
+    nodeSelector: Object.keys(pod.nodeSelector).length === 0 ? undefined : pod.nodeSelector,
     tolerations: [...(gpusPerPod === 0 ? [] : [GPU_TOLERATION]), ...tolerations],
     // Karpenter takes a preference for a requirement (https://karpenter.sh/docs/concepts/scheduling/#preferences, 2026-11-28)
     // and would start a node for each pod, also where one node has GPUs for several. Zones still spread those pods.
@@ -53,7 +53,7 @@ export function scheduling(
  * Resources of one pod. For GPUs, memory and disk the request is the limit: GPUs cannot be shared, and exceeding memory
  * or disk harms other pods.
  */
-export function resourceRequirements({ resources, gpusPerPod }: ResolvedTritonArgs): ResourceRequirements {
+export function resourceRequirements({ resources, gpusPerPod }: ServerSettings): ResourceRequirements {
   const whole: Record<string, string> = {
     memory: `${resources.memoryGiB}Gi`,
     'ephemeral-storage': `${resources.scratchGiB + TEMPORARY_GIB}Gi`,
@@ -61,6 +61,6 @@ export function resourceRequirements({ resources, gpusPerPod }: ResolvedTritonAr
   };
   return {
     requests: { cpu: String(resources.cpu), ...whole },
-    limits: { cpu: String(resources.cpuLimit), ...whole },
+    limits: { cpu: String(2 * resources.cpu), ...whole },
   };
 }

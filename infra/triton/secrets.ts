@@ -10,14 +10,12 @@ import type { ComponentContext } from './names';
  */
 export function createSecrets(part: ComponentContext): SecretNames {
   const { credentials, secretEnvironment } = part.settings;
+  const { accessKeyId, secretAccessKey } = credentials;
   return {
     credentials:
-      credentials.kind === 'static-keys'
-        ? createSecret(part, 'credentials', {
-            accessKeyId: credentials.accessKeyId,
-            secretAccessKey: credentials.secretAccessKey,
-          })
-        : undefined,
+      accessKeyId === undefined || secretAccessKey === undefined
+        ? undefined
+        : createSecret(part, 'credentials', { accessKeyId, secretAccessKey }),
     environment:
       Object.keys(secretEnvironment).length === 0 ? undefined : createSecret(part, 'environment', secretEnvironment),
   };

@@ -4,7 +4,8 @@ import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
 import { SUMMARY_FLAGS } from './monitoring/latency';
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
+import { EXIT_TIMEOUT_SECONDS } from './timeouts';
 import { POD_NAME_VARIABLE, traceFlags } from './tracing';
 
 type EnvVar = input.core.v1.EnvVar;
@@ -19,7 +20,7 @@ export interface SecretNames {
 }
 
 /** Environment variables of Triton's container, which has no access to AWS. */
-export function environment(settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] {
+export function environment(settings: ServerSettings, secrets: SecretNames): EnvVar[] {
   return [
     ...plain({
       // The root file system is read-only and has no entry for our user.
@@ -37,10 +38,10 @@ export function environment(settings: ResolvedTritonArgs, secrets: SecretNames):
 const PROXY = /^(https_proxy|no_proxy)$/i;
 
 /** Variables of the stack with which the agent finds the proxy to S3. */
-export const proxyVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): EnvVar[] =>
+export const proxyVariables = (settings: ServerSettings, secrets: SecretNames): EnvVar[] =>
   ownVariables(settings, secrets).filter(({ name }) => PROXY.test(name));
 
-const ownVariables = (settings: ResolvedTritonArgs, secrets: SecretNames): NamedVariable[] => [
+const ownVariables = (settings: ServerSettings, secrets: SecretNames): NamedVariable[] => [
   ...plain(settings.environment),
   ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
 ];
@@ -66,7 +67,7 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): Na
 }
 
 /** The program of the container. */
-export const startCommand = (settings: ResolvedTritonArgs): string[] => [
+export const startCommand = (settings: ServerSettings): string[] => [
   '/bin/sh',
   '-c',
   `${gpuCheck(settings)}${RAISE_STACK_LIMIT}\n${readScript('start-triton.sh')}`,
@@ -77,7 +78,7 @@ export const startCommand = (settings: ResolvedTritonArgs): string[] => [
  * Ends the container if it sees too few GPUs. Where GPUs are shared, a pod may get two slices of the same GPU, which is
  * listed once: https://gitlab.com/nvidia/kubernetes/device-plugin/-/issues/8 (2026-11-27).
  */
-function gpuCheck({ gpusPerPod, sharedGpus }: ResolvedTritonArgs): string {
+function gpuCheck({ gpusPerPod, sharedGpus }: ServerSettings): string {
   if (gpusPerPod === 0) return '';
   return `gpus=${gpusPerPod}\nleast=${sharedGpus ? 1 : gpusPerPod}\n${readScript('require-gpus.sh')}`;
 }
@@ -90,11 +91,11 @@ function gpuCheck({ gpusPerPod, sharedGpus }: ResolvedTritonArgs): string {
 const GRPC_CONNECTION_MS = 60_000;
 
 /** The arguments of tritonserver. The agent loads the models of its release. */
-export function serverArguments(settings: ResolvedTritonArgs): string[] {
+export function serverArguments(settings: ServerSettings): string[] {
   return [
     `--model-repository=${SCRATCH_DIRECTORY}/models`,
     ...SERVING_FLAGS,
-    `--exit-timeout-secs=${settings.shutdown.exitTimeoutSeconds}`,
+    `--exit-timeout-secs=${EXIT_TIMEOUT_SECONDS}`,
     `--grpc-max-connection-age=${GRPC_CONNECTION_MS}`,
     ...SUMMARY_FLAGS,
     ...traceFlags(settings),
@@ -114,7 +115,7 @@ export const SCRATCH_DIRECTORY = '/var/cache/triton';
 export const TEMPORARY_GIB = 2;
 
 /** Writable volumes of the containers, whose root file systems are read-only. They are deleted with the pod. */
-export function volumes({ resources }: ResolvedTritonArgs): Volume[] {
+export function volumes({ resources }: ServerSettings): Volume[] {
   return [
     { name: 'scratch', emptyDir: { sizeLimit: `${resources.scratchGiB}Gi` } },
     { name: 'tmp', emptyDir: { sizeLimit: `${TEMPORARY_GIB}Gi` } },

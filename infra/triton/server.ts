@@ -5,20 +5,23 @@ import { toRunError } from '../run-error';
 import { createAgentProgram } from './agent/container';
 import type { TritonServerArgs } from './args';
 import { createAutoscaling } from './autoscaling';
-import { checkArguments } from './validate';
 import { createDeployment } from './deployment';
 import { createIngress } from './ingress';
-import { DEFAULTS } from './limits';
 import { createLoadBalancer } from './load-balancer';
 import { createMonitoring } from './monitoring/monitoring';
 import { type ComponentContext, labels, podSelector, selectorLabels } from './names';
 import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
+import { readArguments } from './rules';
 import { createSecrets } from './secrets';
 import { createHeadlessService, createService, serviceUrl } from './service';
-import { type ResolvedTritonArgs, withDefaults } from './settings';
+import { AUTO_MODE_CLASS, type ServerSettings } from './settings';
+import { getEvictable } from './timeouts';
 
 export type * from './args';
+
+/** How the agents authenticate to the bucket. */
+export type RepositoryCredentials = TritonServerArgs['credentials'];
 
 /** A Triton Deployment that serves a model repository in S3, with all its objects in the namespace. */
 export class TritonServer extends pulumi.ComponentResource {
@@ -36,7 +39,7 @@ export class TritonServer extends pulumi.ComponentResource {
    */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:TritonServer', name, {}, options);
-    const settings = toRunError(() => checkArguments(withDefaults(name, args)));
+    const settings = toRunError(() => readArguments(name, args));
     const parent = { parent: this };
     this.namespace = createNamespace(settings, parent);
     const part = { settings, namespace: this.namespace, options: parent };
@@ -91,39 +94,37 @@ const RESTRICTED = Object.fromEntries(
  * of its own, as its webhook eks-load-balancing-webhook selects (read 2026-11-25 in namespaces of public repositories); the
  * other is https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/pod_readiness_gate.
  */
-function readinessGate(exposure: ResolvedTritonArgs['exposure']): Record<string, string> {
-  const group = gateGroup(exposure);
+function readinessGate(settings: ServerSettings): Record<string, string> {
+  const group = gateGroup(settings);
   return group === undefined ? {} : { [`${group}/pod-readiness-gate-inject`]: 'enabled' };
 }
 
-function gateGroup(exposure: ResolvedTritonArgs['exposure']): string | undefined {
+function gateGroup({ exposure, createIngressClass }: ServerSettings): string | undefined {
   const [autoMode, controller] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
   switch (exposure.kind) {
     case 'cluster':
       return undefined;
     case 'internal-load-balancer':
-      return (exposure.loadBalancerClass ?? DEFAULTS.loadBalancerClass) === DEFAULTS.loadBalancerClass
-        ? autoMode
-        : controller;
+      return (exposure.loadBalancerClass ?? AUTO_MODE_CLASS) === AUTO_MODE_CLASS ? autoMode : controller;
     case 'ingress':
-      if (exposure.createAutoModeClass === true) return autoMode;
+      if (createIngressClass) return autoMode;
       // With annotations of its user, it may be an ingress of any controller.
-      return exposure.tls.kind === 'secret' ? undefined : controller;
+      return exposure.certificateArn === undefined ? undefined : controller;
     default:
-      return exposure satisfies never;
+      return exposure.kind satisfies never;
   }
 }
 
 /** Creates the namespace of the pods if required. Returns its name. */
-function createNamespace(settings: ResolvedTritonArgs, options: pulumi.CustomResourceOptions): pulumi.Output<string> {
+function createNamespace(settings: ServerSettings, options: pulumi.CustomResourceOptions): pulumi.Output<string> {
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);
   const metadata = {
     name: namespace.name,
-    labels: { ...labels(name), ...RESTRICTED, ...readinessGate(settings.exposure) },
+    labels: { ...labels(name), ...RESTRICTED, ...readinessGate(settings) },
   };
   // Protection ends when a program only reads the namespace, or reads another one: what others have in it then stays.
-  const { protect } = namespace;
+  const { protect } = settings;
   return new Namespace(name, { metadata }, { ...options, protect, retainOnDelete: protect }).metadata.name;
 }
 
@@ -132,13 +133,13 @@ function createNamespace(settings: ResolvedTritonArgs, options: pulumi.CustomRes
  * of minAvailable, because a single replica would otherwise block the replacement of its node.
  */
 function createDisruptionBudget({ settings, namespace, options }: ComponentContext): void {
-  const { name, rollout } = settings;
+  const { name } = settings;
   new PodDisruptionBudget(
     name,
     {
       metadata: { name, namespace, labels: labels(name) },
       spec: {
-        maxUnavailable: rollout.maxUnavailable,
+        maxUnavailable: getEvictable(settings),
         selector: { matchLabels: selectorLabels(name) },
         // An unhealthy pod serves no requests, so it need not be protected.
         unhealthyPodEvictionPolicy: 'AlwaysAllow',
@@ -150,15 +151,15 @@ function createDisruptionBudget({ settings, namespace, options }: ComponentConte
 
 /** Creates the load balancer or Ingress for clients outside the cluster. Returns its address. */
 function createExposure(part: ComponentContext): pulumi.Output<string | undefined> {
-  const { exposure } = part.settings;
-  switch (exposure.kind) {
+  const { kind } = part.settings.exposure;
+  switch (kind) {
     case 'cluster':
       return pulumi.output(undefined);
     case 'internal-load-balancer':
-      return createLoadBalancer(part, exposure);
+      return createLoadBalancer(part);
     case 'ingress':
-      return createIngress(part, exposure);
+      return createIngress(part);
     default:
-      return exposure satisfies never;
+      return kind satisfies never;
   }
 }

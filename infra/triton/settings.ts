@@ -1,107 +1,59 @@
-import { defined } from '../defined';
-import type {
-  AutoscalingArgs,
-  MonitoringArgs,
-  NamespaceArgs,
-  NetworkAccess,
-  PodResources,
-  RolloutArgs,
-  ShutdownArgs,
-  StartupBudget,
-  Toleration,
-  TracingArgs,
-  TritonOptions,
-  TritonServerArgs,
-} from './args';
-import { ANYWHERE, DEFAULTS, DRAIN_SECONDS } from './limits';
+import type { Values } from '../settings/fields';
+import { TRITON_FIELDS, type TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import { AGENT_IMAGE, defaultImage } from './image';
 
-/** The options with every default filled in. */
-export interface CompleteOptions extends TritonOptions {
-  /** Name of the component, its Deployment, Service and so on. */
+/** Values of the table; those of a stack file, or those of arguments, which may be outputs. */
+type TritonValues = Values<typeof TRITON_FIELDS, true>;
+
+/** Defaults of members that a mapping has only if it is given. */
+const { monitoring: MONITORING, autoscaling: AUTOSCALING } = TRITON_FIELDS;
+export const DEFAULT_MONITORING_NAMESPACE = MONITORING.fields.namespace.default;
+export const DEFAULT_SCALING = {
+  queueMilliseconds: AUTOSCALING.fields.queueMilliseconds.default,
+  instancesPerReplica: AUTOSCALING.fields.instancesPerReplica.default,
+};
+
+/**
+ * Default of drainSeconds: how long clients may still reach a pod that stops. A network load balancer sends new connections
+ * for about two minutes after the deregistration was requested
+ * (https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366, read 2026-11-22), an application load
+ * balancer for some seconds.
+ */
+const DRAIN_SECONDS = { cluster: 15, ingress: 30, 'internal-load-balancer': 120 } as const;
+
+/** The class of EKS Auto Mode. */
+export const AUTO_MODE_CLASS = 'eks.amazonaws.com/nlb';
+
+/** Requests of the container of an agent. */
+export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
+
+/** Disk for the agent's manifests and notes, and for the directories of files. */
+const RESERVED_BYTES = 64 * 2 ** 20;
+
+/** Bytes that models may take on the disk of a pod. */
+export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 30 - RESERVED_BYTES;
+
+/** Group whose members may publish, in Kubernetes. */
+export const PUBLISHER_GROUP = 'triton-publishers';
+
+/** Fills in the defaults that depend on other settings or on files. */
+export function completeSettings<T extends TritonValues>(name: string, given: T) {
+  const { namespace, image, agent, drainSeconds, exposure, autoscaling, monitoring } = given;
+  const prometheus = `http://prometheus-operated.${monitoring?.namespace ?? DEFAULT_MONITORING_NAMESPACE}.svc:9090`;
+  return {
+    ...given,
+    namespace: { ...namespace, name: namespace.name ?? name },
+    image: image ?? defaultImage(),
+    agent: { image: agent.image ?? AGENT_IMAGE },
+    drainSeconds: drainSeconds ?? DRAIN_SECONDS[exposure.kind],
+    autoscaling: autoscaling && { ...autoscaling, prometheusUrl: autoscaling.prometheusUrl ?? prometheus },
+  };
+}
+
+/** The settings of the replicas with every default. */
+export type CompleteSettings = ReturnType<typeof completeSettings<TritonValues>>;
+
+/** The arguments of TritonServer with every default, and its name. Outputs of other resources are unchanged. */
+export type ServerSettings = ReturnType<typeof completeSettings<Values<typeof TRITON_SERVER_FIELDS, true>>> & {
   name: string;
-  namespace: Required<Omit<NamespaceArgs, 'protect'>> & Pick<NamespaceArgs, 'protect'>;
-  image: string;
-  replicas: number;
-  gpusPerPod: number;
-  sharedGpus: boolean;
-  tolerations: Toleration[];
-  resources: Required<PodResources>;
-  startup: Required<StartupBudget>;
-  shutdown: Required<ShutdownArgs>;
-  rollout: Required<RolloutArgs>;
-  exposure: NonNullable<TritonOptions['exposure']>;
-  loadBalancerTags: NonNullable<TritonOptions['loadBalancerTags']>;
-  network: Required<Omit<NetworkAccess, 'egressPorts'>> & Pick<NetworkAccess, 'egressPorts'>;
-  autoscaling?: Required<AutoscalingArgs>;
-  monitoring?: Required<MonitoringArgs>;
-  tracing?: Required<TracingArgs>;
-  agentImage: string;
-  extraArguments: string[];
-  environment: NonNullable<TritonOptions['environment']>;
-  secretEnvironment: NonNullable<TritonOptions['secretEnvironment']>;
-}
-
-/** The arguments with every default filled in. Outputs of other resources are passed through unchanged. */
-export type ResolvedTritonArgs = CompleteOptions & Omit<TritonServerArgs, keyof TritonOptions>;
-
-/** Fills in the defaults that args.ts documents. An argument that is undefined counts as missing. */
-export function withDefaults(name: string, args: TritonServerArgs): ResolvedTritonArgs {
-  const { modelRepository, region, credentials, endpointUrl, ...options } = args;
-  return {
-    ...completeOptions(name, options),
-    modelRepository,
-    region,
-    credentials,
-    endpointUrl,
-  };
-}
-
-/** The same for options without the location of the models. */
-export function completeOptions(name: string, options: TritonOptions): CompleteOptions {
-  const { autoscaling, monitoring, namespace, tracing, ...rest } = options;
-  const network = {
-    clientNamespaces: [],
-    monitoringNamespace: DEFAULTS.monitoringNamespace,
-    egressCidrs: [ANYWHERE],
-    ...defined(options.network),
-  };
-  const exposure = options.exposure ?? { kind: 'cluster' };
-  const cpu = options.resources?.cpu ?? DEFAULTS.resources.cpu;
-  return {
-    ...rest,
-    name,
-    namespace: { name, create: true, ...defined(namespace) },
-    image: options.image ?? defaultImage(),
-    replicas: options.replicas ?? DEFAULTS.replicas,
-    gpusPerPod: options.gpusPerPod ?? DEFAULTS.gpusPerPod,
-    sharedGpus: options.sharedGpus ?? true,
-    tolerations: options.tolerations ?? [],
-    resources: { ...DEFAULTS.resources, cpuLimit: 2 * cpu, ...defined(options.resources) },
-    startup: { ...DEFAULTS.startup, ...defined(options.startup) },
-    shutdown: { drainSeconds: DRAIN_SECONDS[exposure.kind], ...DEFAULTS.shutdown, ...defined(options.shutdown) },
-    rollout: { ...DEFAULTS.rollout, ...defined(options.rollout) },
-    exposure,
-    loadBalancerTags: options.loadBalancerTags ?? {},
-    network,
-    extraArguments: options.extraArguments ?? [],
-    environment: options.environment ?? {},
-    secretEnvironment: options.secretEnvironment ?? {},
-    agentImage: options.agentImage ?? AGENT_IMAGE,
-    autoscaling: autoscaling && {
-      ...DEFAULTS.autoscaling,
-      prometheusUrl: `http://prometheus-operated.${network.monitoringNamespace}.svc:9090`,
-      ...defined(autoscaling),
-    },
-    tracing: tracing && { ...DEFAULTS.tracing, ...defined(tracing) },
-    monitoring: monitoring && {
-      serviceMonitor: true,
-      alerts: true,
-      dashboard: true,
-      selectorLabels: { release: 'kube-prometheus-stack' },
-      scrapeSeconds: DEFAULTS.scrapeSeconds,
-      runbookUrl: DEFAULTS.runbookUrl,
-      ...defined(monitoring),
-    },
-  };
-}
+};

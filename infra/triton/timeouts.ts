@@ -1,4 +1,4 @@
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
 
 /** Interval of the startup probe. Triton starts within seconds, and until the probe succeeds, the pod is not Ready. */
 export const STARTUP_PERIOD_SECONDS = 2;
@@ -15,10 +15,13 @@ const AGENT_IMAGE_PULL_SECONDS = 30;
 /** How long a pod must be ready before it counts as available. */
 export const MIN_READY_SECONDS = 10;
 
-/** Time to download and load all models. */
-export function startupSeconds({ startup }: Pick<ResolvedTritonArgs, 'startup'>): number {
-  return startup.downloadSeconds + startup.loadSeconds + startup.warmUpSeconds;
-}
+/** How long open requests may take after a pod was drained. */
+export const EXIT_TIMEOUT_SECONDS = 30;
+
+type OfStart = Pick<ServerSettings, 'startSeconds'>;
+
+/** Time to load all models, with their warm-up. The other half of startSeconds is for downloads. */
+export const loadSeconds = ({ startSeconds }: OfStart): number => Math.ceil(startSeconds / 2);
 
 /** A pod is not Ready any more after so many failed probes. */
 export const READINESS = { periodSeconds: 5, failures: 3 };
@@ -26,15 +29,13 @@ export const READINESS = { periodSeconds: 5, failures: 3 };
 const MOST_LEAVE_SECONDS = 180;
 
 /** Time until no client reaches a pod whose agent takes it out of the Service. */
-export const leaveSeconds = ({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>): number =>
-  Math.min(READINESS.periodSeconds * READINESS.failures + shutdown.drainSeconds, MOST_LEAVE_SECONDS);
+export const leaveSeconds = ({ drainSeconds }: Pick<ServerSettings, 'drainSeconds'>): number =>
+  Math.min(READINESS.periodSeconds * READINESS.failures + drainSeconds, MOST_LEAVE_SECONDS);
 
 /** Time from the stop signal until the pod is killed: draining, then open requests, then unloading models. */
-export function graceSeconds({ shutdown }: Pick<ResolvedTritonArgs, 'shutdown'>): number {
-  return shutdown.drainSeconds + shutdown.exitTimeoutSeconds + TAKE_DOWN_SECONDS;
+export function graceSeconds({ drainSeconds }: Pick<ServerSettings, 'drainSeconds'>): number {
+  return drainSeconds + EXIT_TIMEOUT_SECONDS + TAKE_DOWN_SECONDS;
 }
-
-type OfStart = Pick<ResolvedTritonArgs, 'startup'>;
 
 /** Time from the creation of a pod until it is available, including the start of a node. */
 export function podReadySeconds(settings: OfStart): number {
@@ -42,12 +43,13 @@ export function podReadySeconds(settings: OfStart): number {
 }
 
 /** Time from the placement of a pod until it serves. An agent downloads while the kubelet pulls Triton's image. */
-function servingSeconds({ startup: { downloadSeconds, loadSeconds, warmUpSeconds } }: OfStart): number {
+function servingSeconds(settings: OfStart): number {
   const untilTritonAnswers = IMAGE_PULL_SECONDS + SERVER_START_SECONDS;
-  return AGENT_IMAGE_PULL_SECONDS + Math.max(untilTritonAnswers, downloadSeconds) + loadSeconds + warmUpSeconds;
+  const loading = loadSeconds(settings);
+  return AGENT_IMAGE_PULL_SECONDS + Math.max(untilTritonAnswers, settings.startSeconds - loading) + loading;
 }
 
-type OfRollout = OfStart & Pick<ResolvedTritonArgs, 'shutdown' | 'rollout' | 'replicas' | 'autoscaling'>;
+type OfRollout = OfStart & Pick<ServerSettings, 'drainSeconds' | 'rollout' | 'replicas' | 'autoscaling'>;
 
 /** Time to replace all pods, some of them at once. */
 function replacementSeconds(settings: OfRollout, atOnce: number): number {
@@ -57,11 +59,14 @@ function replacementSeconds(settings: OfRollout, atOnce: number): number {
 
 /** Time to replace all pods, as many at once as the rollout allows. */
 const rolloutSeconds = (settings: OfRollout): number =>
-  replacementSeconds(settings, settings.rollout.strategy === 'surge' ? 1 : settings.rollout.maxUnavailable);
+  replacementSeconds(settings, settings.rollout.maxSurge + settings.rollout.maxUnavailable);
+
+/** Pods that the disruption budget allows to evict at once. At least one, because nodes could not be drained otherwise. */
+export const getEvictable = ({ rollout }: Pick<ServerSettings, 'rollout'>): number =>
+  Math.max(1, rollout.maxUnavailable);
 
 /** Time in which all nodes drain, if each evicts as many pods at once as the disruption budget of the replicas allows. */
-export const drainSeconds = (settings: OfRollout): number =>
-  replacementSeconds(settings, settings.rollout.maxUnavailable);
+export const allDrainSeconds = (settings: OfRollout): number => replacementSeconds(settings, getEvictable(settings));
 
 /** Time in which a node reports that its pods ended, and load balancers are deleted. */
 const CLEAN_UP_SECONDS = 600;

@@ -1,4 +1,4 @@
-import type { ResolvedTritonArgs } from './settings';
+import type { ServerSettings } from './settings';
 
 /** Variable with the name of the pod, which traces contain. Only with `tracing`. */
 export const POD_NAME_VARIABLE = 'POD_NAME';
@@ -15,7 +15,7 @@ export function traceFlags({
   name,
   namespace,
   tracing,
-}: Pick<ResolvedTritonArgs, 'name' | 'namespace' | 'tracing'>): string[] {
+}: Pick<ServerSettings, 'name' | 'namespace' | 'tracing'>): string[] {
   if (tracing === undefined) return [];
   const { otlpEndpoint, sampleRate } = tracing;
   return [

@@ -32,7 +32,7 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
 
   test.each<[setting: string, config: StackConfig, protectedResource: RegExp]>([
     ['clusterName', { clusterName: 'triton-second' }, /eks\/cluster:Cluster::cluster/],
-    ['namespace', { namespace: 'vision' }, /core\/v1:Namespace::triton/],
+    ['namespace', { namespace: { name: 'vision' } }, /core\/v1:Namespace::triton/],
     ['modelRepository', { modelRepository: 's3://another-bucket/models' }, /s3\/bucket:Bucket.*::models/],
   ])(
     'protect refuses another %s, and names what would be deleted',
@@ -47,11 +47,11 @@ describeUnless(whyNoAwsStack(), 'a live stack, with the real AWS provider on a m
   );
 
   test(
-    'createNamespace: false releases the namespace without deleting it or its policies',
+    'namespace.create: false releases the namespace without deleting it or its policies',
     async () => {
       const { stack } = made;
       const before = await served();
-      stack.configure({ createNamespace: false });
+      stack.configure({ namespace: { create: false } });
       await stack.up();
       expect(await served()).toEqual(before);
       await stack.up('--expect-no-changes');

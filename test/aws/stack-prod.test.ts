@@ -7,8 +7,8 @@ describeAwsStack('prod', (made) => {
     async () => {
       const { stack, plane } = made();
       stack.configure({
-        autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 },
-        monitoring: { serviceMonitor: true, alerts: true, dashboard: true },
+        autoscaling: { minReplicas: 3, maxReplicas: 12 },
+        monitoring: { namespace: 'monitoring' },
       });
       const refusal = stack.up().catch((error: unknown) => String(error));
       expect(await refusal).toMatch(

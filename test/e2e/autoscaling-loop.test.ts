@@ -18,6 +18,7 @@ import { getMemory } from '../support/process-memory';
 import { TestPrometheus } from '../support/prometheus';
 import { registered } from '../support/registered-stack';
 import { ARGS } from '../support/render';
+import { SCRAPE_SECONDS } from '../../infra/triton/monitoring/promql';
 import { answeringProgram, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
@@ -29,8 +30,6 @@ const LONG_MS = 15 * 60_000;
 
 const NAME = 'triton';
 const MOST_PODS = 3;
-/** Seconds between scrapes, the least that the stack permits. */
-const SCRAPE_SECONDS = 10;
 
 /** Requests in flight in all pods together. With this many, the autoscaler requests more than three pods on every machine. */
 const IN_FLIGHT = 6;
@@ -103,15 +102,14 @@ describeUnless(WHY_NOT, 'the autoscaling loop', () => {
     mkdirSync(directory);
     prometheus = await TestPrometheus.create(plane.processes, directory);
 
-    const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: MOST_PODS, scaleDownAfterSeconds: 30 } as const;
+    const autoscaling = { minReplicas: 1, maxReplicas: MOST_PODS } as const;
     const { resources } = await registered(() => {
       new TritonServer(NAME, {
         ...ARGS,
         replicas: 1,
         gpusPerPod: 0,
         autoscaling: { ...autoscaling, prometheusUrl: prometheus.url },
-        monitoring: { scrapeSeconds: SCRAPE_SECONDS },
-        slo: { p99Milliseconds: 5000, errorRate: 0.01 },
+        monitoring: { slo: { p99Milliseconds: 5000, errorRate: 0.01 } },
       });
       return {};
     }, 'test');
@@ -129,7 +127,14 @@ describeUnless(WHY_NOT, 'the autoscaling loop', () => {
     await plane.client.objects.create(only('Namespace'));
     // KEDA reads the Secrets in the variables of the Deployment's container.
     const secrets = manifests.filter(({ kind }) => kind === 'Secret');
-    for (const manifest of [...secrets, ...['ServiceAccount', 'Deployment', 'ScaledObject'].map((kind) => only(kind))])
+    // A stack removes replicas after ten minutes of lower load.
+    const scaling = JSON.parse(
+      JSON.stringify(only('ScaledObject')).replace(
+        '"stabilizationWindowSeconds":600',
+        '"stabilizationWindowSeconds":30',
+      ),
+    ) as Manifest;
+    for (const manifest of [...secrets, only('ServiceAccount'), only('Deployment'), scaling])
       await plane.client.objects.create(manifest);
     writeFileSync(join(directory, 'rules.json'), JSON.stringify(only('PrometheusRule')['spec']));
     prometheus.configure(configuration(only('ServiceMonitor'), { clusterMetrics, kedaMetrics }));

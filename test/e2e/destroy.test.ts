@@ -33,10 +33,12 @@ describeUnless(whyNoEngines('karpenter'), 'destroy of a stack that is in use', (
     stack = await localStack(scratch, plane, {
       config: {
         replicas: 1,
-        shutdown: { drainSeconds: DRAIN_SECONDS },
-        exposure: 'internal-load-balancer',
-        clientCidrs: ['10.1.0.0/16'],
-        loadBalancerCidrs: ['10.0.0.0/16'],
+        drainSeconds: DRAIN_SECONDS,
+        exposure: {
+          kind: 'internal-load-balancer',
+          clientCidrs: ['10.1.0.0/16'],
+          controllerCidrs: ['10.0.0.0/16'],
+        },
         gpuNodePools: [
           {
             name: 'gpu',

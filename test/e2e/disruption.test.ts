@@ -39,7 +39,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
     plane = await ControlPlane.start(scratch);
     for (let index = 0; index < REPLICAS; index += 1) await plane.addGpuNode(`gpu-${index}`);
     stack = await localStack(scratch, plane, {
-      config: { replicas: REPLICAS, rollout: { strategy: 'in-place', maxUnavailable: MAY_BE_MISSING } },
+      config: { replicas: REPLICAS, rollout: { maxUnavailable: MAY_BE_MISSING } },
     });
     await stack.up();
     selector = (await stack.outputs())['podSelector'] as string;
@@ -99,7 +99,7 @@ describeUnless(whyNoEngines(), 'servers that are replaced on a real control plan
   test(
     'pulumi up with a spare GPU and strategy surge keeps all replicas serving',
     async () => {
-      stack.configure({ rollout: { strategy: 'surge', maxUnavailable: MAY_BE_MISSING } });
+      stack.configure({ rollout: { maxSurge: 1, maxUnavailable: 0 } });
       await stack.up();
       const { fewest } = await watched(() => rollOut(plane, NAMESPACE, DEPLOYMENT, 'surge'));
       expect(fewest).toBe(REPLICAS);

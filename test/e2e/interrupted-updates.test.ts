@@ -17,7 +17,7 @@ const SETTINGS = [
   {
     environment: { TZ: 'UTC' },
     monitoring: { alerts: true },
-    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 3 },
+    autoscaling: { minReplicas: 2, maxReplicas: 3 },
     clientNamespaces: ['web'],
   },
 ] as const;

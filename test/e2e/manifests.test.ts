@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { Agent, fetch } from 'undici';
-import type { Exposure, TritonServerArgs } from '../../infra/triton/args';
+import type { ExposureArgs, TritonServerArgs } from '../../infra/triton/args';
 import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../tools/toolchain/custom-resources';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
@@ -16,11 +16,11 @@ import { render } from '../support/render';
 const BUILD_MS = 30 * 60_000;
 const ANSWER_MS = 60_000;
 
-const INGRESS: Omit<Extract<Exposure, { kind: 'ingress' }>, 'authentication'> = {
+const INGRESS: ExposureArgs = {
   kind: 'ingress',
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
-  tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
+  certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1',
 };
 
 /** All options that add or change an object. */
@@ -29,40 +29,42 @@ const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   'CPUs, keys, an endpoint': {
     gpusPerPod: 0,
     endpointUrl: 'http://minio.storage.svc:9000',
-    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
-    publisherGroup: 'publishers',
+    credentials: { accessKeyId: 'id', secretAccessKey: 'key' },
   },
   'placement, surge': {
-    rollout: { strategy: 'surge', maxUnavailable: 1 },
-    nodeSelector: { pool: 'a10g' },
-    tolerations: [{ key: 'pool', value: 'a10g', effect: 'NoSchedule' }],
+    rollout: { maxSurge: 1, maxUnavailable: 0 },
+    pod: {
+      nodeSelector: { pool: 'a10g' },
+      tolerations: [{ key: 'pool', value: 'a10g', effect: 'NoSchedule' }],
+      runtimeClassName: 'nvidia',
+      priorityClassName: 'serving',
+      imagePullSecrets: ['registry'],
+    },
     resources: { cpu: 3.5, memoryGiB: 14, scratchGiB: 100 },
-    network: { clientNamespaces: ['web'], egressCidrs: ['10.0.0.0/8'], egressPorts: [443, 9000] },
+    clientNamespaces: ['web'],
+    egressCidrs: ['10.0.0.0/8'],
   },
-  monitoring: { monitoring: {} },
+  monitoring: { monitoring: { slo: { p99Milliseconds: 100 } } },
   'static keys': {
-    agentImage: 'registry.example/node:24.1.0',
+    agent: { image: 'registry.example/node:24.1.0' },
     gpusPerPod: 0,
     endpointUrl: 'http://minio.storage.svc:9000',
-    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    credentials: { accessKeyId: 'id', secretAccessKey: 'key' },
   },
   'KEDA, monitoring': {
-    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
-    monitoring: {},
-  },
-  'custom metrics': {
-    autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8 },
-    monitoring: { serviceMonitor: false, dashboard: false },
+    autoscaling: { minReplicas: 2, maxReplicas: 8 },
+    monitoring: { namespace: 'monitoring' },
   },
   'a load balancer': {
-    exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.1.0.0/16'], loadBalancerCidrs: ['10.0.0.0/16'] },
+    exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.1.0.0/16'], controllerCidrs: ['10.0.0.0/16'] },
   },
-  'an ingress': { exposure: { ...INGRESS, createAutoModeClass: true } },
+  'an ingress': { exposure: INGRESS, createIngressClass: true },
   'an ingress of another controller': {
     exposure: {
       ...INGRESS,
       className: 'traefik',
-      tls: { kind: 'secret', secretName: 'tls' },
+      certificateArn: undefined,
+      tlsSecretName: 'tls',
       annotations: { 'traefik.io/middleware': 'auth' },
     },
   },
@@ -172,7 +174,6 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
       for (const [kind, choice] of Object.entries({
         Deployment: 'nothing chosen',
         ScaledObject: 'KEDA, monitoring',
-        HorizontalPodAutoscaler: 'custom metrics',
       })) {
         const { only } = await render(CHOICES[choice]);
         expect(await create(applicable(only(kind)))).toMatchObject({ status: 201 });
@@ -185,7 +186,6 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
       expect(printed.match(/\S+ (scaled|patched)$/gm)).toEqual([
         'deployment.apps/triton scaled',
         'scaledobject.keda.sh/triton patched',
-        'horizontalpodautoscaler.autoscaling/triton patched',
       ]);
     });
   });

@@ -361,13 +361,6 @@ replicas: three pods are busy for 47% of the time, as many requests at random ti
 replicas: two pods are busy for 70% of the time; the HorizontalPodAutoscaler ignores a tenth
   available 2x400; up ab; computed ab 150 151.67
   asks queue 0 batches 2.01
-replicas: a custom metric of a pod is that of its slowest model
-  requests a/slow 100 20; requests a/quick 100 5; requests b 10 8
-  records triton_queue_milliseconds a=28.57 b=13.79
-replicas: a custom metric is 0 without requests, missing without an answer, and at most twice the goal
-  up abd; computed a 150 800; up c 0x400; stuck d
-  records triton_queue_milliseconds a=0 b=0 d=100
-  records triton_batches_in_flight_percent a=252.63 b=0 d=0
 `);
 
 const SIGNALS = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });

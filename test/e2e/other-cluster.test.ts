@@ -54,11 +54,11 @@ describeUnless(whyNoEngines(), 'a protected stack that changes its namespace', (
   afterAll(() => scratch.clean());
 
   test(
-    'is refused, and with createNamespace: false keeps the old namespace with what others have in it',
+    'is refused, and with namespace.create: false keeps the old namespace with what others have in it',
     async () => {
       const plane = await ControlPlane.start(scratch);
       await plane.addNode({ name: 'cpu-0' });
-      const config = { gpusPerPod: 0, replicas: 1, namespace: 'own', protect: true };
+      const config = { gpusPerPod: 0, replicas: 1, namespace: { name: 'own' }, protect: true };
       const stack = await localStack(scratch, plane, { config });
       await stack.up();
       const { core } = plane.client;
@@ -67,10 +67,10 @@ describeUnless(whyNoEngines(), 'a protected stack that changes its namespace', (
       const { uid } = (await core.readNamespace({ name: 'own' })).metadata ?? {};
       await core.createNamespace({ body: { metadata: { name: 'platform' } } });
 
-      stack.configure({ namespace: 'platform' });
+      stack.configure({ namespace: { name: 'platform' } });
       await expect(stack.preview()).rejects.toThrow(/core\/v1:Namespace::triton[^]*protect/);
 
-      stack.configure({ createNamespace: false });
+      stack.configure({ namespace: { name: 'platform', create: false } });
       await stack.up();
       expect(await plane.readyPods('platform')).toHaveLength(1);
       expect((await core.readNamespace({ name: 'own' })).metadata?.uid).toBe(uid);

@@ -110,7 +110,7 @@ describeUnless(
       const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
       program.edit((text) =>
         text
-          .replace('replicas: 2', 'replicas: 2000\n      nodeSelector:\n        fn::secret: { hidden: of-a-test }')
+          .replace('replicas: 2', 'replicas: 2000\n      pod:\n        fn::secret: { runtimeClassName: of-a-test }')
           .replace('cpu: 4', 'cpu: 1000'),
       );
       const refused = String(
@@ -118,9 +118,7 @@ describeUnless(
       );
       expect(refused).toMatch(/property replicas .*: is 2000; allowed: a whole number from 0 to 1000\n/);
       expect(refused).toMatch(/property resources.cpu .*: is 1000; allowed: a whole number from 1 to 256\n/);
-      expect(refused).toMatch(
-        /property nodeSelector \(secret\) has a problem: is wrong; allowed: a value that is not secret/,
-      );
+      expect(refused).toMatch(/property pod \(secret\) has a problem: is wrong; allowed: a value that is not secret/);
       expect(refused).not.toContain('of-a-test');
     });
 
@@ -165,7 +163,7 @@ describeUnless(
         program.edit((text) =>
           addNamespace(text, 'platform').replace(
             '      replicas: 2',
-            '      replicas: 0\n      namespace: ${platform.id}\n      createNamespace: false',
+            '      replicas: 0\n      namespace: { name: "${platform.id}", create: false }',
           ),
         );
         expect(await program.pulumi('preview', '--stack', program.stack)).toContain(

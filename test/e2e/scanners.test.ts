@@ -43,13 +43,12 @@ const STACKS: Readonly<Record<string, Scanned>> = {
   'prod behind an ingress': {
     of: 'prod',
     changes: {
-      exposure: 'ingress',
-      clientCidrs: ['203.0.113.0/24'],
-      ingress: {
+      exposure: {
+        kind: 'ingress',
+        clientCidrs: ['203.0.113.0/24'],
         host: 'triton.example.com',
         certificateArn: 'arn:aws:acm:us-east-1:111122223333:certificate/1',
       },
-      publisherGroup: 'publishers',
     },
   },
   'prod with a pruner': {

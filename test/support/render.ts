@@ -33,7 +33,7 @@ export interface Rendered {
 export const ARGS: TritonServerArgs = {
   modelRepository: 's3://models-prod/models',
   region: 'eu-central-1',
-  credentials: { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' },
+  credentials: { roleArn: 'arn:aws:iam::123456789012:role/triton' },
   image: 'registry.example/tritonserver:1.2.3',
 };
 

@@ -1,22 +1,21 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ruleGroups, type RuleGroup } from '../../infra/triton/monitoring/monitoring';
-import { withDefaults } from '../../infra/triton/settings';
+import { readArguments } from '../../infra/triton/rules';
 import { CommandError, exec } from '../../src/core/exec';
 import { ARGS } from './render';
 
 /** The series of the server in all rules. */
-export const OF = { namespace: 'triton', name: 'triton', scrapeSeconds: 15 };
+export const OF = { namespace: 'triton', name: 'triton' };
 
-/** Rules of a server with an autoscaler and objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. */
-export const GROUPS = ruleGroups(
-  withDefaults('triton', {
-    ...ARGS,
-    autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 },
-    monitoring: {},
-    slo: { p99Milliseconds: 100, errorRate: 0.001 },
-  }),
-);
+/** Settings of a server with an autoscaler and objectives: 99 of 100 requests within 100 ms, and one failure in 1000 requests. */
+const SETTINGS = readArguments('triton', {
+  ...ARGS,
+  autoscaling: { minReplicas: 2, maxReplicas: 8 },
+  monitoring: { slo: { p99Milliseconds: 100, errorRate: 0.001 } },
+});
+
+export const GROUPS = SETTINGS.monitoring === undefined ? [] : ruleGroups(SETTINGS, SETTINGS.monitoring);
 
 /**
  * Stories: series in, and out an alert, silence or a number of replicas. A story is text:

@@ -62,7 +62,7 @@ const TAGS = { project: 'triton-serving', stack: 'staging' };
 /** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
   image: 'REGISTRY/public/image:26.10-py3',
-  agentImage: 'REGISTRY/public/image:2',
+  agent: { image: 'REGISTRY/public/image:2' },
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   publicAccessCidrs: ['203.0.113.0/24'],
@@ -232,9 +232,11 @@ const STATES: State[] = [
       return {
         settings: {
           ...settings,
-          exposure: 'internal-load-balancer',
-          clientCidrs: ['10.0.0.0/16'],
-          loadBalancerCidrs: ['10.0.0.0/16'],
+          exposure: {
+            kind: 'internal-load-balancer',
+            clientCidrs: ['10.0.0.0/16'],
+            controllerCidrs: ['10.0.0.0/16'],
+          },
         },
       };
     },
@@ -345,7 +347,7 @@ const STATES: State[] = [
   },
   {
     name: 'images that their registry gives only to clients with an account',
-    settings: { image: 'REGISTRY/private/image:1', agentImage: 'REGISTRY/denied/image:1' },
+    settings: { image: 'REGISTRY/private/image:1', agent: { image: 'REGISTRY/denied/image:1' } },
     finds: ['warning images', 'warning images'],
     says: [
       /private\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account: HTTP 401/,
@@ -354,7 +356,7 @@ const STATES: State[] = [
   },
   {
     name: 'registries that fail or cannot be reached',
-    settings: { image: 'REGISTRY/broken/image:1', agentImage: '127.0.0.1:9/public/image:1' },
+    settings: { image: 'REGISTRY/broken/image:1', agent: { image: '127.0.0.1:9/public/image:1' } },
     finds: ['warning images', 'warning images'],
     says: [
       /broken\/image:1 is not checked: 127.0.0.1:\d+ answers HTTP 500/,
@@ -394,7 +396,7 @@ const STATES: State[] = [
   {
     name: 'a publisher without ids, and the example of a pruner',
     settings: {
-      agentImage: `REGISTRY/public/image:2@${IMAGE_DIGEST}`,
+      agent: { image: `REGISTRY/public/image:2@${IMAGE_DIGEST}` },
       publisherSubjects: ['repo:acme/models:environment:staging'],
       prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'],
     },

@@ -2,9 +2,7 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { AGENT_CONTAINER } from '../../../src/release/agent-api';
-import type { RepositoryCredentials } from '../args';
 import { hasDigest } from '../image';
-import { AGENT_REQUESTS, modelDiskBytes } from '../limits';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
 import {
   NO_METADATA,
@@ -14,8 +12,8 @@ import {
   staticKeys,
   type SecretNames,
 } from '../server-container';
-import type { ResolvedTritonArgs } from '../settings';
-import { leaveSeconds } from '../timeouts';
+import { AGENT_REQUESTS, modelDiskBytes, type ServerSettings } from '../settings';
+import { leaveSeconds, loadSeconds } from '../timeouts';
 import { configMapFiles, NODE_FLAGS } from './program';
 
 type Container = input.core.v1.Container;
@@ -44,8 +42,9 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  *
  * Without a readiness probe, because a pod whose agent has ended serves on. That of Triton's container is probe.sh.
  */
-export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretNames): Container {
-  const { agentImage: image, credentials, endpointUrl, modelRepository, region } = settings;
+export function agentContainer(settings: ServerSettings, secrets: SecretNames): Container {
+  const { image } = settings.agent;
+  const { credentials, endpointUrl, modelRepository, region } = settings;
   return {
     name: AGENT_CONTAINER,
     image,
@@ -72,7 +71,7 @@ export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretName
     env: [
       ...plain({ HOME: '/', AWS_REGION: region, ...NO_METADATA }),
       ...(endpointUrl === undefined ? [] : plain({ AWS_ENDPOINT_URL_S3: endpointUrl })),
-      ...(credentials.kind === 'role' ? roleVariables(credentials) : staticKeys(secrets)),
+      ...(credentials.roleArn === undefined ? staticKeys(secrets) : roleVariables(credentials.roleArn)),
       ...proxyVariables(settings, secrets),
     ],
     ports: [AGENT_PORT],
@@ -85,7 +84,7 @@ export function agentContainer(settings: ResolvedTritonArgs, secrets: SecretName
     volumeMounts: [
       { name: 'agent', mountPath: PROGRAM_DIRECTORY, readOnly: true },
       { name: 'scratch', mountPath: SCRATCH_DIRECTORY },
-      ...(credentials.kind === 'role' ? [{ name: 'aws-token', mountPath: TOKEN_DIRECTORY, readOnly: true }] : []),
+      ...(credentials.roleArn === undefined ? [] : [{ name: 'aws-token', mountPath: TOKEN_DIRECTORY, readOnly: true }]),
     ],
   };
 }
@@ -108,22 +107,21 @@ const AGENT_RESOURCES = {
 const LEAST_LOAD_SECONDS = 600;
 
 /** Time to load one model, with its warm-up. */
-const loadTimeoutSeconds = ({ startup }: ResolvedTritonArgs): number =>
-  Math.max(LEAST_LOAD_SECONDS, startup.loadSeconds + startup.warmUpSeconds);
+const loadTimeoutSeconds = (settings: ServerSettings): number => Math.max(LEAST_LOAD_SECONDS, loadSeconds(settings));
 
-const roleVariables = ({ roleArn }: { roleArn: pulumi.Input<string> }): EnvVar[] =>
+const roleVariables = (roleArn: pulumi.Input<string>): EnvVar[] =>
   plain({ AWS_ROLE_ARN: roleArn, AWS_WEB_IDENTITY_TOKEN_FILE: `${TOKEN_DIRECTORY}/token` });
 
 /**
  * The program, and the token for the AWS role. EKS would give a token to every container of a service account with an
  * annotation; this volume is only in the agent's container, because models are code.
  */
-export function agentVolumes(credentials: RepositoryCredentials, program: pulumi.Input<string>): Volume[] {
+export function agentVolumes({ credentials }: ServerSettings, program: pulumi.Input<string>): Volume[] {
   const token = { audience: 'sts.amazonaws.com', expirationSeconds: 3600, path: 'token' };
   return [
     { name: 'agent', configMap: { name: program } },
-    ...(credentials.kind === 'role'
-      ? [{ name: 'aws-token', projected: { sources: [{ serviceAccountToken: token }] } }]
-      : []),
+    ...(credentials.roleArn === undefined
+      ? []
+      : [{ name: 'aws-token', projected: { sources: [{ serviceAccountToken: token }] } }]),
   ];
 }

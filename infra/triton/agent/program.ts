@@ -93,7 +93,7 @@ function bundle(): { text: string; metafile: Metafile } {
     bundle: true,
     minify: true,
     platform: 'node',
-    // The oldest version that an image of `agentImage` may have.
+    // The oldest version that an image of `agent.image` may have.
     target: 'node20',
     logLevel: 'error',
     write: false,

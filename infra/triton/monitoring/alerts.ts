@@ -1,5 +1,4 @@
 import type { Alert } from './alert';
-import type { SloArgs } from '../args';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import {
   agentSeries,
@@ -12,7 +11,7 @@ import {
   sumRate,
   type SeriesOf,
 } from './promql';
-import { sloAlerts } from './slo';
+import { sloAlerts, type Objectives } from './slo';
 
 /** Settings of the stack that affect the alerts. */
 export interface AlertLimits {
@@ -24,7 +23,7 @@ export interface AlertLimits {
   /** Longest time in which a replica loads all models. */
   loadSeconds: number;
   /** Objectives; empty without any. */
-  slo: SloArgs;
+  slo: Objectives;
 }
 
 /** Share of failed or cancelled requests above which an operator must investigate. */

@@ -9,6 +9,7 @@ import {
   meanMilliseconds,
   meanQueueMilliseconds,
   memoryShare,
+  SCRAPE_SECONDS,
   series,
   servingPods,
   sumRate,
@@ -175,7 +176,7 @@ export function dashboard(of: SeriesOf, options: PanelOptions): object {
     templating: {
       list: [{ name: 'datasource', label: 'Data source', type: 'datasource', query: 'prometheus', current: {} }],
     },
-    panels: panels(of, options).map((panel, index) => grafanaPanel(panel, index, of)),
+    panels: panels(of, options).map((panel, index) => grafanaPanel(panel, index)),
   };
 }
 
@@ -184,7 +185,7 @@ function uid({ namespace, name }: SeriesOf): string {
   return `triton-${createHash('sha256').update(`${namespace}/${name}`).digest('hex').slice(0, 16)}`;
 }
 
-function grafanaPanel({ title, unit, queries }: Panel, index: number, { scrapeSeconds }: SeriesOf): object {
+function grafanaPanel({ title, unit, queries }: Panel, index: number): object {
   const datasource = { type: 'prometheus', uid: '${datasource}' };
   const x = (index * PANEL.width) % COLUMNS;
   const y = Math.floor((index * PANEL.width) / COLUMNS) * PANEL.height;
@@ -201,7 +202,7 @@ function grafanaPanel({ title, unit, queries }: Panel, index: number, { scrapeSe
       expr: expression,
       legendFormat: legend,
       // Grafana derives the shortest $__rate_interval from it.
-      interval: `${scrapeSeconds}s`,
+      interval: `${SCRAPE_SECONDS}s`,
     })),
   };
 }

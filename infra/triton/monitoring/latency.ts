@@ -6,9 +6,6 @@ import { series, type SeriesOf } from './promql';
  */
 export const SUMMARY_SECONDS = 60;
 
-/** The longest interval of scrapes with which a rate of that time has two samples. */
-export const SLOWEST_SCRAPE_SECONDS = SUMMARY_SECONDS / 2;
-
 /**
  * Quantiles that Triton computes of the requests of the last minute, with the permitted error of the rank. A p99 above the
  * objective says that more than 1% of the requests were slow, a p85 that more than 15% were. 7% and 15% are slightly more than

@@ -1,4 +1,3 @@
-import type { AutoscalingArgs } from '../args';
 import {
   deploymentSeries,
   loadedPods,
@@ -12,8 +11,6 @@ import {
 
 /** A measure of the load of one replica, which the autoscaler keeps at its goal. */
 export interface LoadSignal {
-  /** Name of the recording rule for the custom metrics API. */
-  metric: string;
   goal: number;
   /** For the dashboard, with a unit of Grafana. */
   title: string;
@@ -48,17 +45,13 @@ const LARGEST_GROWTH = 4;
 /** The signals of an autoscaler. It follows the one that needs more replicas. */
 export function loadSignals(
   of: SeriesOf,
-  {
-    queueMilliseconds,
-    instancesPerReplica,
-  }: Required<Pick<AutoscalingArgs, 'queueMilliseconds' | 'instancesPerReplica'>>,
+  { queueMilliseconds, instancesPerReplica }: { queueMilliseconds: number; instancesPerReplica: number },
 ): LoadSignal[] {
   // In percent, because KEDA's fallback needs a goal that is a whole number.
   const percent = 100 * instancesPerReplica + WAITING_PERCENT;
   const batches = (by: readonly string[]): string => `100 * ${meanBatchesInFlight(of, by)}`;
   return [
     {
-      metric: 'triton_queue_milliseconds',
       goal: queueMilliseconds,
       title: 'queue time',
       unit: 'ms',
@@ -67,7 +60,6 @@ export function loadSignals(
         queueOfModels(of, queueMilliseconds, [...by, 'model'], (mean) => bounded(mean, queueMilliseconds)),
     },
     {
-      metric: 'triton_batches_in_flight_percent',
       goal: percent,
       title: 'batches in flight per replica',
       unit: 'percent',
@@ -130,8 +122,7 @@ function queueOfModels(of: SeriesOf, goal: number, by: readonly string[], transf
 
 /**
  * A query of KEDA, which divides the result by the goal to get the number of pods: the signal of each replica, of its model with
- * the highest load, as a mean of the replicas as in a HorizontalPodAutoscaler of custom metrics, times the number of replicas
- * that serve. A replica that has models and no requests, for example because clients keep their connections to others, counts as 0.
+ * the highest load, as a mean of the replicas, times the number of replicas that serve. A replica that has models and no requests, for example because clients keep their connections to others, counts as 0.
  * Starting pods are not counted, so waiting for them does not add more. A replica that serves counts also if Prometheus cannot
  * scrape it. The result is 0 without requests, and empty if Prometheus reaches no replica, which KEDA treats as an error and
  * not as an idle server.
@@ -141,10 +132,4 @@ export function scalingQuery(of: SeriesOf, { followed }: LoadSignal): string {
   const available = `avg_over_time(kube_deployment_status_replicas_available${deploymentSeries(of)}[${rateWindow(of)}])`;
   const serving = `max(${available} or ${loadedPods(of)})`;
   return `avg(max by (pod) (${followed(['pod'])}) or 0 * ${podsWithModels(of)}) * ${serving} or 0 * sum(up${series(of)} == 1)`;
-}
-
-/** The recording rule of a signal: the value of each pod, which is 0 for a pod that answers and has no requests. */
-export function recordedSignal(of: SeriesOf, { followed }: LoadSignal): string {
-  const by = ['namespace', 'pod'];
-  return `max by (${by.join(', ')}) (${followed(by)}) or 0 * max by (${by.join(', ')}) (up${series(of)} == 1)`;
 }

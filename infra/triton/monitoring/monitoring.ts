@@ -2,41 +2,34 @@ import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource'
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import type { Alert } from './alert';
 import { alerts, type AlertLimits } from './alerts';
-import type { MonitoringArgs } from '../args';
 import { dashboard } from './dashboard';
 import { UNUSED_SUMMARIES } from './latency';
-import { DEFAULTS } from '../limits';
 import { AGENT_PORT, labels, selectorLabels } from '../names';
 import type { ComponentContext } from '../names';
-import { loadSignals, recordedSignal, type LoadSignal } from './load-signals';
-import type { SeriesOf } from './promql';
-import type { ResolvedTritonArgs } from '../settings';
+import { loadSignals, type LoadSignal } from './load-signals';
+import { SCRAPE_SECONDS, type SeriesOf } from './promql';
+import { DEFAULT_SCALING, type ServerSettings } from '../settings';
 import { RECORD_SECONDS, sloRecords } from './slo';
-import { podReadySeconds } from '../timeouts';
+import { loadSeconds, podReadySeconds } from '../timeouts';
 
 const API = 'monitoring.coreos.com/v1';
 
 /** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
-export function seriesSelector({ name, namespace, monitoring }: ResolvedTritonArgs): SeriesOf {
-  return { namespace: namespace.name, name, scrapeSeconds: monitoring?.scrapeSeconds ?? DEFAULTS.scrapeSeconds };
-}
+export const seriesSelector = ({ name, namespace }: ServerSettings): SeriesOf => ({ namespace: namespace.name, name });
 
-/** Creates the enabled objects for Prometheus and Grafana. */
+type Monitoring = NonNullable<ServerSettings['monitoring']>;
+
+/** Creates the objects for Prometheus and Grafana. */
 export function createMonitoring(part: ComponentContext): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
-  if (monitoring.serviceMonitor) {
-    createServiceMonitor(part, monitoring);
-    createAgentMonitor(part, monitoring);
-  }
-  if (monitoring.alerts) createRules(part, monitoring);
-  if (monitoring.dashboard) createDashboard(part);
+  createServiceMonitor(part, monitoring);
+  createAgentMonitor(part, monitoring);
+  createRules(part, monitoring);
+  createDashboard(part, monitoring);
 }
 
-function createServiceMonitor(
-  { settings, namespace, options }: ComponentContext,
-  monitoring: Required<MonitoringArgs>,
-): void {
+function createServiceMonitor({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
   const { name } = settings;
   new CustomResource(
     `${name}-monitor`,
@@ -50,7 +43,7 @@ function createServiceMonitor(
           {
             port: 'metrics',
             path: '/metrics',
-            interval: `${monitoring.scrapeSeconds}s`,
+            interval: `${SCRAPE_SECONDS}s`,
             scrapeTimeout: '10s',
             metricRelabelings: [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }],
           },
@@ -65,10 +58,7 @@ function createServiceMonitor(
  * Makes Prometheus scrape the agents. A PodMonitor, because no Service has their port, which is for probes and metrics.
  * Its job is NAMESPACE/NAME-agent (promql.ts).
  */
-function createAgentMonitor(
-  { settings, namespace, options }: ComponentContext,
-  monitoring: Required<MonitoringArgs>,
-): void {
+function createAgentMonitor({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
   const name = `${settings.name}-agent`;
   new CustomResource(
     `${name}-monitor`,
@@ -82,7 +72,7 @@ function createAgentMonitor(
           {
             port: AGENT_PORT.name,
             path: '/metrics',
-            interval: `${monitoring.scrapeSeconds}s`,
+            interval: `${SCRAPE_SECONDS}s`,
             scrapeTimeout: '10s',
           },
         ],
@@ -92,7 +82,7 @@ function createAgentMonitor(
   );
 }
 
-function createRules({ settings, namespace, options }: ComponentContext, monitoring: Required<MonitoringArgs>): void {
+function createRules({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
   const { name } = settings;
   new CustomResource(
     `${name}-rules`,
@@ -100,7 +90,7 @@ function createRules({ settings, namespace, options }: ComponentContext, monitor
       apiVersion: API,
       kind: 'PrometheusRule',
       metadata: { name, namespace, labels: { ...labels(name), ...monitoring.selectorLabels } },
-      spec: { groups: ruleGroups(settings) },
+      spec: { groups: ruleGroups(settings, monitoring) },
     },
     options,
   );
@@ -115,30 +105,24 @@ export interface RuleGroup {
 }
 
 /** The signals of the autoscaler; none without an autoscaler. */
-const followedSignals = (settings: ResolvedTritonArgs): LoadSignal[] =>
+const followedSignals = (settings: ServerSettings): LoadSignal[] =>
   settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
 
 /** Returns the rule groups in Prometheus' format. */
-export function ruleGroups(settings: ResolvedTritonArgs): RuleGroup[] {
+export function ruleGroups(settings: ServerSettings, { runbookUrl, slo = {} }: Monitoring): RuleGroup[] {
   const of = seriesSelector(settings);
-  const { autoscaling = DEFAULTS.autoscaling, startup, slo = {} } = settings;
-  const { runbookUrl = DEFAULTS.runbookUrl } = settings.monitoring ?? {};
-  const signals = loadSignals(of, autoscaling);
+  const { autoscaling = DEFAULT_SCALING } = settings;
   const limits: AlertLimits = {
     queueMilliseconds: autoscaling.queueMilliseconds,
     gpusPerPod: settings.gpusPerPod,
     podReadySeconds: podReadySeconds(settings),
-    loadSeconds: startup.loadSeconds + startup.warmUpSeconds,
+    loadSeconds: loadSeconds(settings),
     slo,
   };
   const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
     Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
   const objectives = records(sloRecords(of, slo));
   return [
-    {
-      name: `${of.namespace}.${of.name}.load`,
-      rules: records(Object.fromEntries(signals.map((signal) => [signal.metric, recordedSignal(of, signal)]))),
-    },
     ...(objectives.length === 0
       ? []
       : [{ name: `${of.namespace}.${of.name}.slo`, interval: `${RECORD_SECONDS}s`, rules: objectives }]),
@@ -164,13 +148,13 @@ function alertRule(
 }
 
 /** Grafana's sidecar loads every ConfigMap with the label grafana_dashboard. */
-function createDashboard({ settings, namespace, options }: ComponentContext): void {
+function createDashboard({ settings, namespace, options }: ComponentContext, { slo }: Monitoring): void {
   const { name } = settings;
   const of = seriesSelector(settings);
   const drawn = {
     gpus: settings.gpusPerPod > 0,
     signals: followedSignals(settings),
-    p99Milliseconds: settings.slo?.p99Milliseconds,
+    p99Milliseconds: slo?.p99Milliseconds,
   };
   new ConfigMap(
     `${name}-dashboard`,

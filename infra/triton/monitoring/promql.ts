@@ -2,8 +2,6 @@
 export interface SeriesOf {
   namespace: string;
   name: string;
-  /** Seconds between scrapes. */
-  scrapeSeconds: number;
   /** Range of rates; by default one that is long enough even if a scrape is lost. */
   rateWindow?: string;
 }
@@ -18,9 +16,9 @@ export function deploymentSeries({ namespace, name }: SeriesOf, ...more: string[
   return `{${[`namespace="${namespace}"`, `deployment="${name}"`, ...more].join(',')}}`;
 }
 
-/** Selects the series of kube-state-metrics about the autoscaler. KEDA chooses the name of its own. */
+/** Selects the series of kube-state-metrics about the autoscaler, whose name KEDA chooses. */
 export function autoscalerSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
-  return `{${[`namespace="${namespace}"`, `horizontalpodautoscaler=~"(keda-hpa-)?${name}"`, ...more].join(',')}}`;
+  return `{${[`namespace="${namespace}"`, `horizontalpodautoscaler="keda-hpa-${name}"`, ...more].join(',')}}`;
 }
 
 /** Job of the series that Prometheus scrapes through the PodMonitor of the agents, `NAMESPACE/NAME` of that object. */
@@ -28,10 +26,11 @@ export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
+/** Seconds between scrapes. */
+export const SCRAPE_SECONDS = 15;
+
 /** Range of rates, in the notation of PromQL. */
-export function rateWindow({ scrapeSeconds, rateWindow: window }: SeriesOf): string {
-  return window ?? `${Math.max(120, 4 * scrapeSeconds)}s`;
-}
+export const rateWindow = ({ rateWindow: window = '120s' }: SeriesOf): string => window;
 
 /** What to sum: the series with further matchers, over another window. */
 interface RateOptions {

@@ -55,9 +55,8 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       modelRepository: `s3://${BUCKET}/models`,
       region: LOCAL_REGION,
       endpointUrl: endpoint,
-      credentials: { kind: 'static-keys', ...LOCAL_CREDENTIALS },
+      credentials: { ...LOCAL_CREDENTIALS },
       gpusPerPod: 0,
-      shutdown: { exitTimeoutSeconds: 5 },
     });
     const { spec } = (
       only('Deployment')['spec'] as {

@@ -44,7 +44,7 @@ describe('the container that the Deployment describes, with a real tritonserver'
     scratch.defer(() => tempFiles.remove());
     python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
     installation = await ensureTriton(python);
-    const { only } = await render({ gpusPerPod: 0, shutdown: { exitTimeoutSeconds: 5 } });
+    const { only } = await render({ gpusPerPod: 0 });
     const spec = only('Deployment')['spec'] as { template: { spec: { containers: [Container] } } };
     container = spec.template.spec.containers[0];
     writeRepository(join(volume, 'models'), addingModel('adds', { 1: 10 }));

@@ -86,7 +86,7 @@ export class World {
         replicas: REPLICAS,
         gpusPerPod: 1,
         resources: { memoryGiB: MEMORY_GIB },
-        monitoring: { scrapeSeconds: FACTOR },
+        monitoring: { namespace: 'monitoring' },
       });
       return {};
     }, 'test');

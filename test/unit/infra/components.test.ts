@@ -66,7 +66,7 @@ describe('another program', () => {
       const server = new TritonServer('faces', {
         modelRepository: 's3://models-bucket/faces',
         region: 'eu-west-1',
-        credentials: { kind: 'role', roleArn: 'arn:aws:iam::111122223333:role/faces' },
+        credentials: { roleArn: 'arn:aws:iam::111122223333:role/faces' },
       });
       return { url: server.serviceUrl };
     });
@@ -108,7 +108,7 @@ describe('another program', () => {
     let said: unknown;
     await other(() => {
       try {
-        new TritonServer('faces', { ...wrong, credentials: { kind: 'role', roleArn: 'arn' } });
+        new TritonServer('faces', { ...wrong, credentials: { roleArn: 'arn' } });
       } catch (error) {
         said = error;
       }

@@ -35,7 +35,7 @@ test('estimateCost lists every item of staging', () => {
 });
 
 test('estimateCost counts the fewest replicas of autoscaling', () => {
-  const found = items(estimate({ autoscaling: { kind: 'keda', minReplicas: 3, maxReplicas: 12 } }, 'prod'));
+  const found = items(estimate({ autoscaling: { minReplicas: 3, maxReplicas: 12 } }, 'prod'));
   expect(found['pool a10g']).toBe('2654.28 (3 x g5.2xlarge, on-demand)');
   expect(found['NAT gateways']).toBe('109.50 (3, each with a public address)');
 });

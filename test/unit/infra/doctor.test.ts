@@ -64,13 +64,7 @@ test.each<[name: string, values: Record<string, unknown>, spot: number, onDemand
   ['one replica of two', {}, 4, 0, 'error error'],
   ['one replica in each quota', {}, 4, 4, 'warning warning'],
   ['part of a node', {}, 3, 7, 'error error'],
-  [
-    'replicas that autoscaling may add',
-    { autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 4 } },
-    8,
-    0,
-    'warning warning',
-  ],
+  ['replicas that autoscaling may add', { autoscaling: { minReplicas: 2, maxReplicas: 4 } }, 8, 0, 'warning warning'],
   [
     'replicas with two GPUs, on one larger node',
     { gpusPerPod: 2, gpuNodePools: [{ ...POOL, instanceTypes: ['g5.12xlarge'] }] },

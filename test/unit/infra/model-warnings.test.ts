@@ -71,7 +71,7 @@ test.each([
   expect(await warnings({ resources: { scratchGiB: 1 } }, directory)).toEqual(expected);
 });
 
-const AUTOSCALING = { kind: 'keda', prometheusUrl: 'http://prometheus:9090', minReplicas: 1, maxReplicas: 4 };
+const AUTOSCALING = { prometheusUrl: 'http://prometheus:9090', minReplicas: 1, maxReplicas: 4 };
 test.each<[delayMs: number, autoscaling: object | undefined, expected: unknown[]]>([
   [25, AUTOSCALING, [expect.stringMatching(/^requests to wide wait up to 25 ms .* is 50, .* to more than 50$/)]],
   [24, AUTOSCALING, []],

@@ -149,19 +149,6 @@ describe('readSettings reports', () => {
       ),
     ],
     [
-      'invalid ports',
-      { egressPorts: [443, 0, '4317', 1.5, 65_536] },
-      'egressPorts[1]: is 0; allowed: a whole number from 1 to 65535',
-      'egressPorts[2]: is "4317"; allowed: a whole number from 1 to 65535',
-      'egressPorts[3]: is 1.5; allowed: a whole number from 1 to 65535',
-      'egressPorts[4]: is 65536; allowed: a whole number from 1 to 65535',
-    ],
-    [
-      'one port instead of a list',
-      { egressPorts: 4317 },
-      'egressPorts: is 4317; allowed: a list of: a whole number from 1 to 65535\n    -> write it as a list: [4317]',
-    ],
-    [
       'zones of another region',
       { availabilityZones: ['us-east-1a', 'eu-west-1b'] },
       'availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
@@ -185,24 +172,22 @@ describe('readSettings reports', () => {
       ),
     ],
     [
-      'a load balancer in an existing network without loadBalancerCidrs',
+      'a load balancer in an existing network without controllerCidrs',
       {
         privateSubnetIds: ['subnet-0a', 'subnet-0b'],
-        exposure: 'internal-load-balancer',
-        clientCidrs: ['10.0.0.0/8'],
+        exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] },
       },
-      'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
+      'exposure.controllerCidrs: is empty; ' +
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
-      'a load balancer in an existing cluster without loadBalancerCidrs',
+      'a load balancer in an existing cluster without controllerCidrs',
       {
         existingCluster: { context: 'a', oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a' },
         gpuNodePools: [],
-        exposure: 'internal-load-balancer',
-        clientCidrs: ['10.0.0.0/8'],
+        exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] },
       },
-      'loadBalancerCidrs: is empty, but this stack does not create the network; ' +
+      'exposure.controllerCidrs: is empty; ' +
         'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     ],
     [
@@ -213,12 +198,6 @@ describe('readSettings reports', () => {
       },
       'clusterViewers: has arn:aws:iam::123456789012:role/ci, which clusterAdmins has too\n' +
         '    -> remove it from one of them, because a cluster has one access entry for a role',
-    ],
-    [
-      'a group of publishers that EKS reserves',
-      { publisherGroup: 'system:serviceaccounts:publish' },
-      'publisherGroup: is "system:serviceaccounts:publish"; allowed: a name that does not begin with system:, eks:, aws:, amazon: or iam:\n' +
-        '    -> EKS admits no role to such a group',
     ],
     [
       'administrators that are no roles',

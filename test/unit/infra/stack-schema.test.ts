@@ -37,14 +37,16 @@ test.each(STACKS)('Pulumi.%s.yaml names the schema and is valid', (stack) => {
 const ACCEPTED: Record<string, unknown>[] = [
   { replicas: 3 },
   { replicas: '3' },
-  { createNamespace: true },
-  { createNamespace: 'true' },
+  { protect: true, bucketForceDestroy: false },
+  { protect: 'true', bucketForceDestroy: 'false' },
+  { namespace: { create: true } },
   { availabilityZones: '["us-east-1a", "us-east-1b"]' },
-  { runtimeClassName: '' },
-  { nodeSelector: { pool: 'gpu' } },
+  { pod: { runtimeClassName: '' } },
+  { pod: { nodeSelector: { pool: 'gpu' }, imagePullSecrets: ['registry'] } },
+  { resources: { cpu: 0.5 } },
   { environment: { TZ: 'UTC' } },
   { gpuNodePools: [POOL] },
-  { monitoring: { alerts: true }, slo: { p99Milliseconds: 100, errorRate: 0.001 } },
+  { monitoring: { slo: { p99Milliseconds: 100, errorRate: 0.001 } } },
 ];
 
 test.each(ACCEPTED)('%j is accepted', (settings) => {
@@ -55,8 +57,8 @@ test('encrypted values are accepted only where they stay encrypted', () => {
   const secure = { secure: 'v1:AAAA:BBBB' };
   expect(refusals({ existingCluster: { kubeconfig: secure }, environment: { TOKEN: secure } })).toEqual([]);
   expect(refusals({ existingCluster: { context: secure } })).not.toEqual([]);
-  expect(refusals({ nodeSelector: { pool: secure } })).not.toEqual([]);
-  expect(refusals({ priorityClassName: secure })).not.toEqual([]);
+  expect(refusals({ pod: { nodeSelector: { pool: secure } } })).not.toEqual([]);
+  expect(refusals({ pod: { priorityClassName: secure } })).not.toEqual([]);
 });
 
 /** Settings that the program refuses, and the place that the schema names. */
@@ -75,7 +77,9 @@ const REFUSED: { settings: Record<string, unknown>; at: string }[] = [
   { settings: { gpuNodePools: [{ ...POOL, instanceType: 'g5.xlarge' }] }, at: 'gpuNodePools/0' },
   { settings: { gpuNodePools: [{ ...POOL, maximumGpus: '3' }] }, at: 'gpuNodePools/0/maximumGpus' },
   { settings: { gpuNodePools: [{ ...POOL, capacityTypes: ['spot', 'spot'] }] }, at: 'gpuNodePools/0/capacityTypes' },
-  { settings: { slo: { p99Milliseconds: 100, errorRate: 2 } }, at: 'slo/errorRate' },
+  { settings: { monitoring: { slo: { errorRate: 2 } } }, at: 'monitoring/slo/errorRate' },
+  { settings: { resources: { cpu: 0 } }, at: 'resources/cpu' },
+  { settings: { environment: { HOME: '/root' } }, at: 'environment' },
 ];
 
 test.each(REFUSED)('$settings is refused', ({ settings, at }) => {

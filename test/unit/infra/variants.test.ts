@@ -137,7 +137,7 @@ describe('a managed node group', () => {
 });
 
 describe('a node of Karpenter may drain until all replicas are replaced', () => {
-  const KEDA = { kind: 'keda', minReplicas: 1 };
+  const KEDA = { minReplicas: 1 };
   const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 1000 };
 
   // A replica takes 1120 s by default.
@@ -146,14 +146,14 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
     ['12 replicas, which need 13440 s', { replicas: 12 }, 4, 336],
     ['13 replicas of an autoscaler', { autoscaling: { ...KEDA, maxReplicas: 13 } }, 8, 336],
     ['12 replicas, 4 at once', { autoscaling: { ...KEDA, maxReplicas: 12 }, rollout: { maxUnavailable: 4 } }, 4, 336],
-    ['replicas that take an hour to drain', { replicas: 4, shutdown: { drainSeconds: 3600 } }, 8, 336],
+    ['replicas that take an hour to drain', { replicas: 4, drainSeconds: 3600 }, 8, 336],
     [
       'a node that lives as long as Auto Mode allows',
       { gpuNodePools: [{ ...POOL, disruption: { expireAfter: '504h' } }] },
       4,
       500,
     ],
-    ['replicas that take longer than a node lives', { replicas: 1000, startup: { loadSeconds: 86_400 } }, 252, 252],
+    ['replicas that take longer than a node lives', { replicas: 1000, startSeconds: 86_400 }, 252, 252],
   ])('%s', async (_, values, hours, expireAfter) => {
     const made = await variant({ gpuNodePools: [POOL], ...values });
     const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
@@ -235,8 +235,9 @@ test.each<[string, string, Record<string, unknown>, string | undefined]>([
     undefined,
   ],
 ])('the tags of a load balancer in %s', async (_, stack, values, tags) => {
-  const exposure = { exposure: 'internal-load-balancer', loadBalancerCidrs: ['10.9.0.0/24'] };
-  const config = { ...exposure, clientCidrs: ['203.0.113.0/24'], ...values };
+  const kind = 'internal-load-balancer';
+  const exposure = { kind, controllerCidrs: ['10.9.0.0/24'], clientCidrs: ['203.0.113.0/24'] };
+  const config = { exposure, ...values };
   const made = await registeredStack(stack, config, { tags: { project: 'a', team: 'b' } });
   const { metadata } = made.only('kubernetes:core/v1:Service', 'triton-internal').inputs as {
     metadata: { annotations: Record<string, string> };
@@ -285,40 +286,25 @@ test('publicAccessCidrs opens the API to the listed addresses', async () => {
   });
 });
 
-describe('without loadBalancerCidrs, the replicas admit the subnets of the load balancer', () => {
-  const zones = { availabilityZones: ['us-east-1a', 'us-east-1b'], clientCidrs: ['203.0.113.0/24'] };
+describe('without exposure.controllerCidrs, the replicas admit the subnets of the load balancer', () => {
+  const availabilityZones = ['us-east-1a', 'us-east-1b'];
   const PRIVATE = ['10.0.0.0/19', '10.0.32.0/19'];
   const PUBLIC = ['10.0.224.0/22', '10.0.228.0/22'];
-  const ingress = { host: 'a.example.com', certificateArn: 'arn:aws:acm:us-east-1:1:certificate/1' };
+  const clientCidrs = ['203.0.113.0/24'];
+  const certificateArn = 'arn:aws:acm:us-east-1:1:certificate/1';
+  const ingress = { kind: 'ingress', host: 'a.example.com', certificateArn, clientCidrs };
   const annotations = { 'alb.ingress.kubernetes.io/auth-type': 'oidc' };
+  const own = { ...ingress, clientCidrs: [], certificateArn: '', tlsSecretName: 'tls', className: 'nginx' };
   const scheme = 'internet-facing';
 
   test.each<[string, Record<string, unknown>, string[]]>([
-    ['an internal load balancer', { exposure: 'internal-load-balancer' }, ['203.0.113.0/24', ...PRIVATE]],
-    ['an internal ingress', { exposure: 'ingress', ingress }, PRIVATE],
-    ['an ingress on the internet', { exposure: 'ingress', ingress: { ...ingress, annotations, scheme } }, PUBLIC],
-    [
-      'an ingress controller in the cluster',
-      {
-        exposure: 'ingress',
-        clientCidrs: [],
-        ingress: {
-          host: 'a.example.com',
-          tlsSecretName: 'tls',
-          className: 'nginx',
-          annotations: { auth: 'on' },
-          scheme,
-        },
-      },
-      PRIVATE,
-    ],
-    [
-      'a load balancer elsewhere',
-      { exposure: 'ingress', ingress, loadBalancerCidrs: ['10.9.0.0/24'] },
-      ['10.9.0.0/24'],
-    ],
-  ])('%s', async (_, values, ranges) => {
-    const made = await variant({ ...zones, ...values });
+    ['an internal load balancer', { kind: 'internal-load-balancer', clientCidrs }, [...clientCidrs, ...PRIVATE]],
+    ['an internal ingress', ingress, PRIVATE],
+    ['an ingress on the internet', { ...ingress, annotations, scheme }, PUBLIC],
+    ['an ingress controller in the cluster', { ...own, annotations, scheme }, PRIVATE],
+    ['a load balancer elsewhere', { ...ingress, controllerCidrs: ['10.9.0.0/24'] }, ['10.9.0.0/24']],
+  ])('%s', async (_, exposure, ranges) => {
+    const made = await variant({ availabilityZones, exposure });
     const { spec } = made.only('kubernetes:networking.k8s.io/v1:NetworkPolicy', 'triton').inputs as {
       spec: { ingress: { from: { ipBlock?: { cidr: string } }[] }[] };
     };

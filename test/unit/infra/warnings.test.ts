@@ -110,7 +110,7 @@ test.each<[string, Record<string, unknown>, boolean]>([
   );
 });
 
-const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 9 } };
+const SCALED = { autoscaling: { minReplicas: 1, maxReplicas: 9 } };
 test.each<[string, string, Record<string, unknown>, string | undefined]>([
   ['staging', 'staging', {}, '0 of 2 replicas remain, and the others are missing for up to 18 minutes'],
   ['prod', 'prod', {}, undefined],
@@ -142,7 +142,7 @@ test.each<[string, Record<string, unknown>, string | undefined]>([
   ['no pools', { replicas: 4, gpuNodePools: [] }, undefined],
   [
     'an autoscaler with a larger maximum',
-    { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 12 } },
+    { autoscaling: { minReplicas: 1, maxReplicas: 12 } },
     'autoscaling.maxReplicas is 12, but the GPU node pools have room for 3 at most (maximumGpus)',
   ],
   [

@@ -117,7 +117,7 @@ test('faults and the hint name the models, the figures, the limit and the settin
 });
 
 test('memoryAdvice assumes the memory that a pod has by default', async () => {
-  const { DEFAULTS } = await import('../../../infra/triton/limits');
+  const { TRITON_FIELDS } = await import('../../../infra/settings/triton-fields');
   const [advice] = memoryAdvice(serverMemory([await model(1e12)]));
-  expect(advice?.message).toContain(`a pod has ${DEFAULTS.resources.memoryGiB} GiB`);
+  expect(advice?.message).toContain(`a pod has ${TRITON_FIELDS.resources.fields.memoryGiB.default} GiB`);
 });

@@ -28,8 +28,12 @@ const STACKS = {
   ingress: [
     'prod',
     {
-      exposure: 'ingress',
-      ingress: { host: 'a.example.com', tlsSecretName: 'tls', annotations: { 'example.com/a': 'b' } },
+      exposure: {
+        kind: 'ingress',
+        host: 'a.example.com',
+        tlsSecretName: 'tls',
+        annotations: { 'example.com/a': 'b' },
+      },
     },
   ],
   local: ['local', { existingCluster: { context: 'none', kubeconfig: KUBECONFIG }, s3: LOCAL_S3 }],

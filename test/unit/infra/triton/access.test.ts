@@ -1,4 +1,4 @@
-import type { Exposure } from '../../../../infra/triton/args';
+import type { ExposureArgs } from '../../../../infra/triton/args';
 import { LABELS, render } from '../../../support/render';
 
 test('TritonServer with defaults creates exactly these objects', async () => {
@@ -10,6 +10,8 @@ test('TritonServer with defaults creates exactly these objects', async () => {
     'NetworkPolicy',
     'NetworkPolicy',
     'PodDisruptionBudget',
+    'Role',
+    'RoleBinding',
     'Service',
     'Service',
     'ServiceAccount',
@@ -38,7 +40,7 @@ test('TritonServer names its objects after the component', async () => {
   expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
   // Pulumi gives the ConfigMap of the agent a new name when its content changes.
   expect(new Set(metadata.map(({ name }) => name))).toEqual(
-    new Set(['faces', 'faces-default-deny', 'faces-headless', undefined]),
+    new Set(['faces', 'faces-default-deny', 'faces-headless', 'faces-publisher', undefined]),
   );
 });
 
@@ -63,38 +65,42 @@ describe('the namespace', () => {
     });
   });
 
-  const BALANCED: Exposure = {
+  const BALANCED: ExposureArgs = {
     kind: 'internal-load-balancer',
     clientCidrs: ['10.1.0.0/16'],
-    loadBalancerCidrs: ['10.0.0.0/16'],
+    controllerCidrs: ['10.0.0.0/16'],
   };
-  const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
+  const INGRESS: ExposureArgs = {
     kind: 'ingress',
     host: 'triton.example.com',
     controllerCidrs: ['10.0.0.0/16'],
-    tls: { kind: 'acm', certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a' },
+    certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
   };
-  const OWN: typeof INGRESS = {
+  const OWN: ExposureArgs = {
     ...INGRESS,
-    tls: { kind: 'secret', secretName: 'tls' },
+    certificateArn: undefined,
+    tlsSecretName: 'tls',
     annotations: { auth: 'basic' },
   };
   const [AUTO_MODE, CONTROLLER] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
 
-  test.each<[string, Exposure, string | undefined, number]>([
+  test.each<[string, ExposureArgs, string | undefined, number, boolean?]>([
     ['no load balancer', { kind: 'cluster' }, undefined, 15],
     ['a load balancer of Auto Mode', BALANCED, AUTO_MODE, 120],
     ['a load balancer of another class', { ...BALANCED, loadBalancerClass: 'service.k8s.aws/nlb' }, CONTROLLER, 120],
-    ['an ingress of Auto Mode', { ...INGRESS, createAutoModeClass: true }, AUTO_MODE, 30],
+    ['an ingress of Auto Mode', INGRESS, AUTO_MODE, 30, true],
     ['an ingress of another class', INGRESS, CONTROLLER, 30],
     ['an ingress with annotations of its user', OWN, undefined, 30],
-  ])('with %s has the label for its readiness gate, and pods drain as long', async (_, exposure, group, seconds) => {
-    const { only } = await render({ exposure });
-    const { labels } = only('Namespace')['metadata'] as { labels: Record<string, string> };
-    const gates = Object.entries(labels).filter(([key]) => key.includes('readiness-gate'));
-    expect(gates).toEqual(group === undefined ? [] : [[`${group}/pod-readiness-gate-inject`, 'enabled']]);
-    expect(JSON.stringify(only('Deployment'))).toContain(`"preStop":{"sleep":{"seconds":${seconds}}}`);
-  });
+  ])(
+    'with %s has the label for its readiness gate, and pods drain as long',
+    async (_, exposure, group, seconds, createIngressClass) => {
+      const { only } = await render({ exposure, createIngressClass });
+      const { labels } = only('Namespace')['metadata'] as { labels: Record<string, string> };
+      const gates = Object.entries(labels).filter(([key]) => key.includes('readiness-gate'));
+      expect(gates).toEqual(group === undefined ? [] : [[`${group}/pod-readiness-gate-inject`, 'enabled']]);
+      expect(JSON.stringify(only('Deployment'))).toContain(`"preStop":{"sleep":{"seconds":${seconds}}}`);
+    },
+  );
 
   test('leaves an existing namespace and its other pods unchanged', async () => {
     const { kinds, outputs, objects } = await render({ namespace: { name: 'shared', create: false } });
@@ -106,7 +112,7 @@ describe('the namespace', () => {
 
 test('static keys are in a Secret whose name changes with its content', async () => {
   const { only } = await render({
-    credentials: { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
+    credentials: { accessKeyId: 'id', secretAccessKey: 'key' },
   });
   expect(only('Secret', 'triton-credentials')).toEqual({
     apiVersion: 'v1',
@@ -117,8 +123,8 @@ test('static keys are in a Secret whose name changes with its content', async ()
   });
 });
 
-test('publisherGroup may only list pods and forward ports in the namespace', async () => {
-  const { only } = await render({ publisherGroup: 'publishers' });
+test('the group of publishers may only list pods and forward ports in the namespace', async () => {
+  const { only } = await render();
   const metadata = { name: 'triton-publisher', namespace: 'triton', labels: LABELS };
   expect(only('Role')).toEqual({
     apiVersion: 'rbac.authorization.k8s.io/v1',
@@ -134,6 +140,6 @@ test('publisherGroup may only list pods and forward ports in the namespace', asy
     kind: 'RoleBinding',
     metadata,
     roleRef: { apiGroup: 'rbac.authorization.k8s.io', kind: 'Role', name: 'triton-publisher' },
-    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'publishers' }],
+    subjects: [{ apiGroup: 'rbac.authorization.k8s.io', kind: 'Group', name: 'triton-publishers' }],
   });
 });

@@ -92,20 +92,16 @@ test('the container of the agent is a native sidecar without probes', async () =
     ],
   });
   const args = async (change: Parameters<typeof pod>[0]): Promise<string> => (await pod(change)).agent.args.join(' ');
-  expect(await args({ startup: { loadSeconds: 900, warmUpSeconds: 60 } })).toContain('--load-timeout 960 ');
+  expect(await args({ startSeconds: 1920 })).toContain('--load-timeout 960 ');
   expect(await args({ gpusPerPod: 0 })).toContain('--gpus 0 ');
   // Until the probe has failed three times, and clients have noticed; a publisher waits for no more than five minutes.
-  expect(await args({ shutdown: { drainSeconds: 40 } })).toContain('--leave-seconds 55');
-  expect(await args({ shutdown: { drainSeconds: 3600 } })).toContain('--leave-seconds 180');
+  expect(await args({ drainSeconds: 40 })).toContain('--leave-seconds 55');
+  expect(await args({ drainSeconds: 3600 })).toContain('--leave-seconds 180');
 });
 
 describe.each([
-  ['a role', { kind: 'role', roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
-  [
-    'static keys',
-    { kind: 'static-keys', accessKeyId: 'id', secretAccessKey: 'key' },
-    ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'],
-  ],
+  ['a role', { roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
+  ['static keys', { accessKeyId: 'id', secretAccessKey: 'key' }, ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']],
 ] as const)('with %s', (_, credentials, variables) => {
   test('only the container of the agent has credentials', async () => {
     const { agent, triton, volumes, all } = await pod({
@@ -119,7 +115,7 @@ describe.each([
     ]);
     const mounted = triton.volumeMounts.map(({ name }) => name);
     const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
-    expect(secret).toEqual(credentials.kind === 'role' ? ['agent', 'aws-token'] : ['agent']);
+    expect(secret).toEqual('roleArn' in credentials ? ['agent', 'aws-token'] : ['agent']);
     expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
     // Without annotations, because EKS gives a token to each container of a service account with a role.
     expect(all.only('ServiceAccount')).toMatchObject({
@@ -184,20 +180,18 @@ describe('the program', () => {
   });
 
   test('runs in another image if there is one in the arguments', async () => {
-    const { agent } = await pod({ agentImage: 'registry.example/node:24.1.0' });
+    const { agent } = await pod({ agent: { image: 'registry.example/node:24.1.0' } });
     expect(agent).toMatchObject({ image: 'registry.example/node:24.1.0', imagePullPolicy: 'Always' });
-    await expect(pod({ agentImage: 'node:latest' })).rejects.toThrow(/agentImage: is "node:latest"/);
+    await expect(pod({ agent: { image: 'node:latest' } })).rejects.toThrow(/agent\.image: is "node:latest"/);
   });
 });
 
 test('a pod has the time to download while the image is pulled, and to load', async () => {
   // A node 300, the agent's image 30, counting as ready 10; the one before ends 15 + 30 + 15.
   const around = 300 + 30 + 10 + 60;
-  // Triton's image 300 and its start 120, longer than the download of 300 s; loading 180, warm-up 120.
+  // Triton's image 300 and its start 120, longer than the download of 300 s; loading 300.
   expect((await pod()).deadline).toBe(around + 420 + 300);
-  expect((await pod({ startup: { downloadSeconds: 1000, loadSeconds: 10, warmUpSeconds: 0 } })).deadline).toBe(
-    around + 1000 + 10,
-  );
+  expect((await pod({ startSeconds: 2000 })).deadline).toBe(around + 1000 + 1000);
 });
 
 test('the network policy admits only Prometheus to the ports of metrics', async () => {

@@ -187,13 +187,13 @@ test('the timeouts of "pulumi up" cover the replacement of every pod in sequence
   expect((await deployment()).registered.timeouts).toMatchObject({ create: `${2 * one}s`, update: `${2 * one}s` });
   const three = await deployment({ replicas: 5, rollout: { maxUnavailable: 2 } });
   expect(three.registered.timeouts.update).toBe(`${3 * one}s`);
-  const surge = await deployment({ replicas: 5, rollout: { maxUnavailable: 2, strategy: 'surge' } });
+  const surge = await deployment({ replicas: 5, rollout: { maxSurge: 1, maxUnavailable: 0 } });
   expect(surge.registered.timeouts.update).toBe(`${5 * one}s`);
 });
 
 test('the timeout for deleting the Deployment covers the end of its pods', async () => {
-  const slow = await deployment({ shutdown: { drainSeconds: 3600, exitTimeoutSeconds: 900 } });
-  expect(slow.registered.timeouts.delete).toBe(`${3600 + 900 + 15 + 600}s`);
+  const slow = await deployment({ drainSeconds: 3600 });
+  expect(slow.registered.timeouts.delete).toBe(`${3600 + 30 + 15 + 600}s`);
 });
 
 test('replicas may be 0', async () => {
@@ -229,15 +229,14 @@ describe('resources', () => {
 
 describe('probes and times', () => {
   test('the grace period covers draining, open requests and unloading', async () => {
-    const { pod, container } = await deployment({ shutdown: { drainSeconds: 40, exitTimeoutSeconds: 120 } });
-    expect(pod.terminationGracePeriodSeconds).toBe(40 + 120 + 15);
+    const { pod, container } = await deployment({ drainSeconds: 40 });
+    expect(pod.terminationGracePeriodSeconds).toBe(40 + 30 + 15);
     expect(container['lifecycle']).toEqual({ preStop: { sleep: { seconds: 40 } } });
-    expect(container.args).toContain('--exit-timeout-secs=120');
   });
 });
 
 describe('rollout', () => {
-  test('in-place replaces maxUnavailable pods at once', async () => {
+  test('replaces maxUnavailable pods at once', async () => {
     const { manifest } = await deployment({ replicas: 6, rollout: { maxUnavailable: 3 } });
     expect(manifest.spec.strategy).toEqual({
       type: 'RollingUpdate',
@@ -245,8 +244,10 @@ describe('rollout', () => {
     });
   });
 
-  test('surge keeps all pods available', async () => {
-    const { manifest } = await deployment({ rollout: { strategy: 'surge' } });
+  test('with maxSurge, all pods stay available, and nodes can be drained', async () => {
+    const { only } = await render({ rollout: { maxSurge: 1, maxUnavailable: 0 } });
+    expect(only('PodDisruptionBudget')).toMatchObject({ spec: { maxUnavailable: 1 } });
+    const { manifest } = await deployment({ rollout: { maxSurge: 1, maxUnavailable: 0 } });
     expect(manifest.spec.strategy).toEqual({
       type: 'RollingUpdate',
       rollingUpdate: { maxSurge: 1, maxUnavailable: 0 },
@@ -268,7 +269,7 @@ describe('rollout', () => {
   });
 
   test('with autoscaling, replicas starts at minReplicas and is then ignored', async () => {
-    const autoscaling = { kind: 'keda', minReplicas: 3, maxReplicas: 9 } as const;
+    const autoscaling = { minReplicas: 3, maxReplicas: 9 } as const;
     const { manifest, registered } = await deployment({ autoscaling, replicas: 5 });
     expect(manifest.spec.replicas).toBe(3);
     expect(registered.ignoreChanges).toEqual(['spec.replicas']);
@@ -278,21 +279,25 @@ describe('rollout', () => {
 });
 
 describe('scheduling', () => {
-  test('nodeSelector and tolerations are added to the defaults', async () => {
+  test('the parts of the PodSpec are added to the defaults', async () => {
     const { pod } = await deployment({
-      nodeSelector: { 'triton-serving/pool': 'a10g' },
-      tolerations: [
-        { key: 'pool', value: 'a10g', effect: 'NoSchedule' },
-        { key: 'spot' },
-        { key: 'any', operator: 'Exists', effect: 'NoExecute' },
-      ],
-      runtimeClassName: 'nvidia',
-      priorityClassName: 'serving',
+      pod: {
+        nodeSelector: { 'triton-serving/pool': 'a10g' },
+        tolerations: [
+          { key: 'pool', value: 'a10g', effect: 'NoSchedule' },
+          { key: 'spot' },
+          { key: 'any', operator: 'Exists', effect: 'NoExecute' },
+        ],
+        runtimeClassName: 'nvidia',
+        priorityClassName: 'serving',
+        imagePullSecrets: ['registry'],
+      },
     });
     expect(pod).toMatchObject({
       nodeSelector: { 'triton-serving/pool': 'a10g' },
       runtimeClassName: 'nvidia',
       priorityClassName: 'serving',
+      imagePullSecrets: [{ name: 'registry' }],
     });
     expect(pod['tolerations']).toEqual([
       { key: 'nvidia.com/gpu', operator: 'Exists', effect: 'NoSchedule' },

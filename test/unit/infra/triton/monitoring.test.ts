@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
+import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 import { firstCommands, RUNBOOK, section } from '../../../support/runbook';
 
@@ -22,6 +23,9 @@ const ANSWERS = [
 const COMMAND =
   /^(kubectl --context prod (--namespace (triton|keda) |get node)\S+ |npm run (status|releases) -- --stack prod$)/;
 
+const MONITORED = { monitoring: { namespace: 'monitoring' } };
+const withSlo = (slo: SloArgs): { monitoring: MonitoringArgs } => ({ monitoring: { slo } });
+
 interface Rule {
   alert?: string;
   expr: string;
@@ -31,12 +35,12 @@ interface Rule {
 }
 
 async function alerts(more: Parameters<typeof render>[0] = {}): Promise<Rule[]> {
-  const { only } = await render({ monitoring: {}, ...more });
+  const { only } = await render({ ...MONITORED, ...more });
   const { groups } = only('PrometheusRule')['spec'] as { groups: { name: string; rules: Rule[] }[] };
   return groups.flatMap(({ rules }) => rules).filter(({ alert }) => alert !== undefined);
 }
 
-test('monitoring creates only the enabled objects', async () => {
+test('monitoring creates all objects', async () => {
   const parts = async (more?: Parameters<typeof render>[0]): Promise<string[]> =>
     (await render(more)).objects
       .filter(({ name }) => name !== 'triton-agent')
@@ -44,15 +48,14 @@ test('monitoring creates only the enabled objects', async () => {
       .filter((kind) => PARTS.includes(kind))
       .sort();
   expect(await parts()).toEqual([]);
-  expect(await parts({ monitoring: {} })).toEqual(['ConfigMap', 'PrometheusRule', 'ServiceMonitor']);
-  expect(await parts({ monitoring: { alerts: false, dashboard: false } })).toEqual(['ServiceMonitor']);
-  expect(await parts({ monitoring: { serviceMonitor: false, dashboard: false } })).toEqual(['PrometheusRule']);
-  expect(await parts({ monitoring: { serviceMonitor: false, alerts: false } })).toEqual(['ConfigMap']);
+  // As in Pulumi.yaml, an empty mapping is a missing one.
+  expect(await parts({ monitoring: {} })).toEqual([]);
+  expect(await parts(MONITORED)).toEqual(['ConfigMap', 'PrometheusRule', 'ServiceMonitor']);
 });
 
 test('Prometheus scrapes the metrics port of the Service, and the port of the agents in each pod', async () => {
-  const { only } = await render({ monitoring: { scrapeSeconds: 30 } });
-  const endpoint = { path: '/metrics', interval: '30s', scrapeTimeout: '10s' };
+  const { only } = await render(MONITORED);
+  const endpoint = { path: '/metrics', interval: '15s', scrapeTimeout: '10s' };
   const metricRelabelings = [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }];
   const selector = { matchLabels: SELECTOR };
   expect(only('ServiceMonitor')).toMatchObject({
@@ -64,7 +67,6 @@ test('Prometheus scrapes the metrics port of the Service, and the port of the ag
     spec: { selector, podMetricsEndpoints: [{ port: 'agent', ...endpoint }] },
   });
   expect(only('Service', 'triton')['metadata']).toMatchObject({ labels: SELECTOR });
-  expect((await render({ monitoring: { serviceMonitor: false } })).kinds()).not.toContain('PodMonitor');
 });
 
 test('selectorLabels are set on monitors and rules', async () => {
@@ -79,18 +81,18 @@ describe('alerts', () => {
   const names = (rules: Rule[]): string[] => rules.map(({ alert }) => alert ?? '');
 
   test('include those of GPUs and objectives only if these are configured', async () => {
-    const all = names(await alerts({ slo: { p99Milliseconds: 100, errorRate: 0.001 } }));
+    const all = names(await alerts({ ...withSlo({ p99Milliseconds: 100, errorRate: 0.001 }) }));
     const without = (pattern: RegExp): string[] => all.filter((name) => !pattern.test(name));
     expect(all.sort()).toEqual([...ALERT_NAMES].sort());
     expect(names(await alerts({ gpusPerPod: 0 })).sort()).toEqual(without(/Gpu|Budget/));
     expect(names(await alerts()).sort()).toEqual(without(/Budget/));
-    expect(names(await alerts({ slo: { errorRate: 0.001 } })).sort()).toEqual(without(/LatencyBudget/));
-    expect(names(await alerts({ slo: { p99Milliseconds: 100 } })).sort()).toEqual(without(/ErrorBudget/));
+    expect(names(await alerts(withSlo({ errorRate: 0.001 }))).sort()).toEqual(without(/LatencyBudget/));
+    expect(names(await alerts(withSlo({ p99Milliseconds: 100 }))).sort()).toEqual(without(/ErrorBudget/));
   });
 
   test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
-    const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2 } as const;
-    const rules = await alerts({ autoscaling, slo: { p99Milliseconds: 100, errorRate: 0.001 } });
+    const autoscaling = { minReplicas: 1, maxReplicas: 2 } as const;
+    const rules = await alerts({ autoscaling, ...withSlo({ p99Milliseconds: 100, errorRate: 0.001 }) });
     const sections = [...TEXT.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
     for (const { alert = '', labels, annotations } of rules) {
       expect(labels).toEqual({
@@ -126,12 +128,12 @@ describe('alerts', () => {
   });
 
   test('use the configured limits', async () => {
-    const autoscaling = { kind: 'keda', minReplicas: 1, maxReplicas: 2, queueMilliseconds: 10 } as const;
-    const rules = await alerts({ autoscaling, startup: { downloadSeconds: 3000 } });
+    const autoscaling = { minReplicas: 1, maxReplicas: 2, queueMilliseconds: 10 } as const;
+    const rules = await alerts({ autoscaling, startSeconds: 6000 });
     const rule = (name: string): Rule | undefined => rules.find(({ alert }) => alert === name);
     expect(rule('TritonQueueLong')).toMatchObject({ expr: expect.stringMatching(/ > 40$/) as string, for: '600s' });
     // A node, the agent's image, the models and being ready. Triton's image is pulled during the download.
-    expect(rule('TritonCapacityLow')).toMatchObject({ for: `${300 + 30 + 3300 + 10}s` });
+    expect(rule('TritonCapacityLow')).toMatchObject({ for: `${300 + 30 + 6000 + 10}s` });
   });
 });
 
@@ -148,7 +150,7 @@ describe('the dashboard', () => {
   }
 
   const dashboard = async (more: Parameters<typeof render>[0] = {}, name?: string): Promise<Dashboard> => {
-    const { only } = await render({ monitoring: {}, ...more }, name);
+    const { only } = await render({ ...MONITORED, ...more }, name);
     const config = only('ConfigMap', `${name ?? 'triton'}-dashboard`) as {
       metadata: object;
       data: Record<string, string>;
@@ -159,7 +161,7 @@ describe('the dashboard', () => {
     return JSON.parse(text) as Dashboard;
   };
 
-  const SCALED = { autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 2 } } as const;
+  const SCALED = { autoscaling: { minReplicas: 1, maxReplicas: 2 } } as const;
 
   test('queries only the series of this component', async () => {
     const { panels, title } = await dashboard(SCALED, 'faces');
@@ -183,10 +185,10 @@ describe('the dashboard', () => {
   });
 
   test('draws rates over the step of the graph, except the signals of the autoscaler', async () => {
-    const { panels } = await dashboard({ ...SCALED, monitoring: { scrapeSeconds: 60 } });
+    const { panels } = await dashboard(SCALED);
     for (const { title, targets } of panels) {
       for (const { expr, interval } of targets) {
-        expect(interval).toBe('60s');
+        expect(interval).toBe('15s');
         const windows = [...expr.matchAll(/\}\[([^\]]+)\]/g)].map(([, window]) => window);
         if (title.startsWith('Autoscaler')) expect(windows).not.toContain('$__rate_interval');
         else expect(windows).toEqual(windows.map(() => '$__rate_interval'));
@@ -202,7 +204,7 @@ describe('the dashboard', () => {
   });
 
   test('draws the objective if there is one, and GPUs if there are some', async () => {
-    expect(JSON.stringify(await dashboard({ slo: { p99Milliseconds: 80 } }))).toContain('vector(80)');
+    expect(JSON.stringify(await dashboard(withSlo({ p99Milliseconds: 80 })))).toContain('vector(80)');
     expect(JSON.stringify(await dashboard())).not.toContain('objective');
     expect(JSON.stringify(await dashboard({ gpusPerPod: 0 }))).not.toContain('nv_gpu');
   });

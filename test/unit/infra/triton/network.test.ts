@@ -1,4 +1,4 @@
-import type { Exposure } from '../../../../infra/triton/args';
+import type { ExposureArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 
 const SERVING = [
@@ -15,11 +15,11 @@ type Spec = { ingress: object[]; egress: object[] };
 const policy = async (more?: Parameters<typeof render>[0]): Promise<Spec> =>
   (await render(more)).only('NetworkPolicy', 'triton')['spec'] as Spec;
 
-const INGRESS: Extract<Exposure, { kind: 'ingress' }> = {
+const INGRESS: ExposureArgs = {
   kind: 'ingress',
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
-  tls: { kind: 'acm', certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1' },
+  certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1',
 };
 
 test('the Service exposes three ports of the pods of this component', async () => {
@@ -100,7 +100,7 @@ describe('the NetworkPolicy', () => {
   });
 
   test('allows clientNamespaces', async () => {
-    const { ingress } = await policy({ network: { clientNamespaces: ['web', 'batch'], monitoringNamespace: 'prom' } });
+    const { ingress } = await policy({ clientNamespaces: ['web', 'batch'], monitoring: { namespace: 'prom' } });
     expect(ingress).toEqual([
       { from: [{ podSelector: {} }, named('web'), named('batch')], ports: SERVING },
       { from: [named('prom')], ports: METRICS },
@@ -120,29 +120,26 @@ describe('the NetworkPolicy', () => {
   });
 
   test.each([['0.0.0.0/0'], ['128.0.0.0/1'], ['168.0.0.0/5']])('allows no link-local address in %s', async (cidr) => {
-    const { egress } = await policy({ network: { egressCidrs: ['10.0.0.0/8', cidr] } });
+    const { egress } = await policy({ egressCidrs: ['10.0.0.0/8', cidr] });
     expect(egress[1]).toMatchObject({
       to: [{ ipBlock: { cidr: '10.0.0.0/8' } }, { ipBlock: { cidr, except: ['169.254.0.0/16'] } }],
     });
   });
 
-  test('allows egress to egressCidrs and egressPorts only', async () => {
+  test('allows egress to egressCidrs only', async () => {
     const { egress } = await policy({
-      network: { egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'], egressPorts: [443, 9000] },
+      egressCidrs: ['10.0.0.0/8', '52.0.0.0/8'],
     });
     expect(egress[1]).toEqual({
       to: [{ ipBlock: { cidr: '10.0.0.0/8' } }, { ipBlock: { cidr: '52.0.0.0/8' } }],
-      ports: [
-        { protocol: 'TCP', port: 443 },
-        { protocol: 'TCP', port: 9000 },
-      ],
+      ports: [{ protocol: 'TCP', port: 443 }],
     });
   });
 });
 
 describe('the rule for the collector of traces', () => {
   const egressTo = async (otlpEndpoint: string): Promise<object[]> =>
-    (await policy({ tracing: { otlpEndpoint }, network: { egressCidrs: ['10.0.0.0/8'] } })).egress;
+    (await policy({ tracing: { otlpEndpoint }, egressCidrs: ['10.0.0.0/8'] })).egress;
 
   test.each([
     ['http://collector.monitoring.svc:4318', 4318],
@@ -166,14 +163,14 @@ describe('the rule for the collector of traces', () => {
 });
 
 describe('an internal load balancer', () => {
-  const exposure: Exposure = {
+  const exposure: ExposureArgs = {
     kind: 'internal-load-balancer',
     clientCidrs: ['10.1.0.0/16'],
-    loadBalancerCidrs: ['10.0.0.0/16'],
+    controllerCidrs: ['10.0.0.0/16'],
   };
 
   test('has its own Service without metrics, with pods as targets', async () => {
-    const { only } = await render({ exposure, shutdown: { drainSeconds: 20 } });
+    const { only } = await render({ exposure, drainSeconds: 20 });
     const prefix = 'service.beta.kubernetes.io/aws-load-balancer';
     expect(only('Service', 'triton-internal')).toEqual({
       apiVersion: 'v1',
@@ -299,7 +296,7 @@ describe('an ingress', () => {
     const loadBalancerTags = { project: 'triton', stack: 'prod' };
     const own = await render({ exposure: INGRESS, loadBalancerTags });
     expect(annotations(own.only('Ingress'))).toMatchObject({ [`${alb}/tags`]: 'project=triton,stack=prod' });
-    const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true }, loadBalancerTags });
+    const { only } = await render({ exposure: INGRESS, createIngressClass: true, loadBalancerTags });
     expect(annotations(only('Ingress'))).not.toHaveProperty([`${alb}/tags`]);
     expect(only('IngressClassParams', 'triton-ingress-class')['spec']).toEqual({
       scheme: 'internal',
@@ -337,7 +334,8 @@ describe('an ingress', () => {
       exposure: {
         ...INGRESS,
         className: 'traefik',
-        tls: { kind: 'secret', secretName: 'triton-tls' },
+        certificateArn: undefined,
+        tlsSecretName: 'triton-tls',
         annotations: { 'traefik.ingress.kubernetes.io/router.middlewares': 'auth-jwt@kubernetescrd' },
       },
     });
@@ -351,7 +349,7 @@ describe('an ingress', () => {
   });
 
   test('creates the IngressClass of EKS Auto Mode', async () => {
-    const { only } = await render({ exposure: { ...INGRESS, createAutoModeClass: true, className: 'serving' } });
+    const { only } = await render({ exposure: { ...INGRESS, className: 'serving' }, createIngressClass: true });
     expect(only('IngressClassParams')).toEqual({
       apiVersion: 'eks.amazonaws.com/v1',
       kind: 'IngressClassParams',

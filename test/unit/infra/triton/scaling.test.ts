@@ -3,32 +3,31 @@ import { LABELS, render } from '../../../support/render';
 
 /** What test/e2e/monitoring-stories.test.ts evaluates. */
 const signals = (queueMilliseconds: number, instancesPerReplica: number): LoadSignal[] =>
-  loadSignals({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, { queueMilliseconds, instancesPerReplica });
+  loadSignals({ namespace: 'triton', name: 'triton' }, { queueMilliseconds, instancesPerReplica });
 
 /** For the limits that people on call set by hand. */
 const TAKES_BACK = { 'pulumi.com/patchForce': 'true' };
 const METADATA = { name: 'triton', namespace: 'triton', labels: LABELS };
 const TARGET = { apiVersion: 'apps/v1', kind: 'Deployment', name: 'triton' };
 
-const behavior = (seconds: number): object => ({
+const BEHAVIOR = {
   scaleUp: { stabilizationWindowSeconds: 0, policies: [{ type: 'Percent', value: 100, periodSeconds: 60 }] },
-  scaleDown: { stabilizationWindowSeconds: seconds, policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] },
-});
+  scaleDown: { stabilizationWindowSeconds: 600, policies: [{ type: 'Pods', value: 1, periodSeconds: 60 }] },
+};
 
 test('TritonServer without autoscaling creates no autoscaler', async () => {
   const { kinds } = await render();
   expect(kinds().filter((kind) => /Scale/.test(kind))).toEqual([]);
 });
 
-test('keda creates a ScaledObject that queries Prometheus and keeps replicas without an answer', async () => {
-  const { only, kinds } = await render({ autoscaling: { kind: 'keda', minReplicas: 2, maxReplicas: 8 } });
-  expect(kinds()).not.toContain('HorizontalPodAutoscaler');
+test('autoscaling creates a ScaledObject that queries Prometheus and keeps replicas without an answer', async () => {
+  const { only } = await render({ autoscaling: { minReplicas: 2, maxReplicas: 8 } });
   const trigger = (signal: LoadSignal): object => ({
     type: 'prometheus',
     metricType: 'AverageValue',
     metadata: {
       serverAddress: 'http://prometheus-operated.monitoring.svc:9090',
-      query: scalingQuery({ namespace: 'triton', name: 'triton', scrapeSeconds: 15 }, signal),
+      query: scalingQuery({ namespace: 'triton', name: 'triton' }, signal),
       threshold: String(signal.goal),
       ignoreNullValues: 'false',
     },
@@ -43,25 +42,22 @@ test('keda creates a ScaledObject that queries Prometheus and keeps replicas wit
       maxReplicaCount: 8,
       pollingInterval: 15,
       fallback: { failureThreshold: 4, replicas: 2, behavior: 'currentReplicasIfHigher' },
-      advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(600) } },
+      advanced: { horizontalPodAutoscalerConfig: { behavior: BEHAVIOR } },
       triggers: signals(50, 1).map(trigger),
     },
   });
 });
 
-test('keda uses the configured values, and a longer rate window for rare scrapes', async () => {
+test('the ScaledObject has the configured values', async () => {
   const { only } = await render({
     autoscaling: {
-      kind: 'keda',
       minReplicas: 1,
       maxReplicas: 3,
       queueMilliseconds: 200,
       instancesPerReplica: 4,
       prometheusUrl: 'http://prometheus.monitoring.svc:80',
-      scaleDownAfterSeconds: 1800,
     },
-    monitoring: { scrapeSeconds: 60 },
-    network: { monitoringNamespace: 'elsewhere' },
+    monitoring: { namespace: 'elsewhere' },
   });
   const { spec } = only('ScaledObject') as { spec: { triggers: { metadata: Record<string, string> }[] } };
   const [queue, batches] = spec.triggers.map(({ metadata }) => metadata);
@@ -69,56 +65,15 @@ test('keda uses the configured values, and a longer rate window for rare scrapes
     serverAddress: 'http://prometheus.monitoring.svc:80',
     threshold: '200',
   });
-  expect(queue?.['query']).toMatch(/400 \/ \(1 \+ 200 \/ .*\[240s\]/);
+  expect(queue?.['query']).toMatch(/400 \/ \(1 \+ 200 \/ .*\[120s\]/);
   expect(batches).toMatchObject({ threshold: '450' });
-  expect(batches?.['query']).toMatch(/900 \/ \(1 \+ 450 \/ .*\[240s\].*, 1800\)/);
-  expect(spec).toMatchObject({ advanced: { horizontalPodAutoscalerConfig: { behavior: behavior(1800) } } });
+  expect(batches?.['query']).toMatch(/900 \/ \(1 \+ 450 \/ .*\[120s\].*, 1800\)/);
 });
 
-test('prometheusUrl is in monitoringNamespace by default', async () => {
+test('prometheusUrl is in the namespace of monitoring by default', async () => {
   const { only } = await render({
-    autoscaling: { kind: 'keda', minReplicas: 1, maxReplicas: 3 },
-    network: { monitoringNamespace: 'elsewhere' },
+    autoscaling: { minReplicas: 1, maxReplicas: 3 },
+    monitoring: { namespace: 'elsewhere' },
   });
   expect(JSON.stringify(only('ScaledObject'))).toContain('"http://prometheus-operated.elsewhere.svc:9090"');
-});
-
-test('custom-metrics creates a HorizontalPodAutoscaler on the metrics of the recording rules', async () => {
-  const { only, kinds } = await render({
-    autoscaling: { kind: 'custom-metrics', minReplicas: 2, maxReplicas: 8, queueMilliseconds: 20 },
-    monitoring: {},
-  });
-  expect(kinds()).not.toContain('ScaledObject');
-  expect(only('HorizontalPodAutoscaler')).toEqual({
-    apiVersion: 'autoscaling/v2',
-    kind: 'HorizontalPodAutoscaler',
-    metadata: { ...METADATA, annotations: { 'validations.keda.sh/hpa-ownership': 'false', ...TAKES_BACK } },
-    spec: {
-      scaleTargetRef: TARGET,
-      minReplicas: 2,
-      maxReplicas: 8,
-      behavior: behavior(600),
-      metrics: [
-        {
-          type: 'Pods',
-          pods: {
-            metric: { name: 'triton_queue_milliseconds' },
-            target: { type: 'AverageValue', averageValue: '20' },
-          },
-        },
-        {
-          type: 'Pods',
-          pods: {
-            metric: { name: 'triton_batches_in_flight_percent' },
-            target: { type: 'AverageValue', averageValue: '150' },
-          },
-        },
-      ],
-    },
-  });
-  const { groups } = only('PrometheusRule')['spec'] as { groups: { rules: { record?: string }[] }[] };
-  expect(groups.flatMap(({ rules }) => rules.flatMap(({ record }) => record ?? []))).toEqual([
-    'triton_queue_milliseconds',
-    'triton_batches_in_flight_percent',
-  ]);
 });
