@@ -3,9 +3,6 @@ import { subnetRanges, zonesWithoutRange } from '../network/cidr';
 import { regionFault, zonesElsewhere } from '../region';
 import type { ConfigValues } from './config';
 
-/** EKS refuses an access entry with such a group (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/2915, 2026-11-28). */
-const RESERVED_GROUPS = /^(system|eks|aws|amazon|iam):/;
-
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
 
@@ -44,12 +41,6 @@ function checkExistingCluster(values: ConfigValues, problems: ProblemList): void
 }
 
 function checkCreatedCluster(values: ConfigValues, problems: ProblemList): void {
-  if (RESERVED_GROUPS.test(values.publisherGroup)) {
-    problems.add('publisherGroup', `is ${describe(values.publisherGroup)}`, {
-      allowed: 'a name that does not begin with system:, eks:, aws:, amazon: or iam:',
-      hint: 'EKS admits no role to such a group',
-    });
-  }
   const both = values.clusterViewers.filter((arn) => values.clusterAdmins.includes(arn));
   if (both.length > 0) {
     problems.add('clusterViewers', `has ${both.join(', ')}, which clusterAdmins has too`, {

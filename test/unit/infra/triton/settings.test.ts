@@ -7,7 +7,6 @@ const INGRESS = {
   host: 'a.example.com',
   certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
 };
-const BALANCED = { kind: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] };
 
 describe('readSettings of the replicas', () => {
   test('reports values that TritonServer rejects, under the same names', () => {
@@ -56,8 +55,6 @@ describe('readSettings of the replicas', () => {
       'exposure.host',
       'exposure',
     ]);
-  });
-
   });
 
   test('fills in class and addresses of an ingress in a created network and cluster', () => {
