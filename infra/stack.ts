@@ -194,9 +194,8 @@ function getRepository(all: Settings): PlacedRepository {
       accountId: getCallerIdentityOutput().accountId,
       protect,
     });
-    const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix }));
     const place = { bucketArn: made.bucketArn, prefix, keyArn: made.keyArn };
-    return { url, endpointUrl: undefined, place, ready: made.ready };
+    return { url: made.url, endpointUrl: undefined, place, ready: made.ready };
   }
   const url = formatLocation({ bucket: settings.bucket, prefix });
   if (settings.kind === 'elsewhere') return { url, endpointUrl: settings.endpointUrl, place: undefined, ready: [] };

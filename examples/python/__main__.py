@@ -9,8 +9,6 @@ faces = TritonServer(
     replicas=2,
     resources={"cpu": 4, "memory_gi_b": 16},
     client_namespaces=["web"],
-    transform={"Deployment": {"metadata": {"annotations": {"team": "vision"}}}},
 )
 
 pulumi.export("url", faces.service_url)
-pulumi.export("deployment", faces.nodes["Deployment/faces"])

@@ -7,8 +7,6 @@ const faces = new TritonServer('faces', {
   replicas: 2,
   resources: { cpu: 4, memoryGiB: 16 },
   clientNamespaces: ['web'],
-  transform: { Deployment: { metadata: { annotations: { team: 'vision' } } } },
 });
 
 export const url = faces.serviceUrl;
-export const deployment = faces.nodes.apply((nodes) => nodes['Deployment/faces']);

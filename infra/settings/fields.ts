@@ -1,3 +1,5 @@
+import type * as pulumi from '@pulumi/pulumi';
+
 /** Describes one value of the configuration. `description` is a sentence; `allowed` is printed after "allowed:". */
 interface Described {
   readonly description: string;
@@ -23,6 +25,8 @@ interface StringField extends Described {
   readonly secret?: true;
   /** For a secret: whether a value is not secret, such as a path. */
   readonly isPublic?: (text: string) => boolean;
+  /** The argument of a component may be an output of another resource, which is not checked. */
+  readonly input?: true;
 }
 
 interface ChoiceField extends Described {
@@ -68,12 +72,16 @@ interface StringArrayField extends Described {
   readonly check?: TextCheck;
   readonly choices?: readonly string[];
   readonly allowed?: string;
+  /** The argument of a component, and each of its texts, may be an output of another resource. */
+  readonly input?: true;
 }
 
 interface StringMapField extends Described {
   readonly kind: 'stringMap';
   /** The values may be encrypted in the stack file, and then stay so. */
   readonly secret?: true;
+  /** The values in the argument of a component may be outputs of other resources. */
+  readonly input?: true;
 }
 
 interface ObjectField extends Described {
@@ -104,8 +112,13 @@ export type Field = (
 
 export type Fields = Readonly<Record<string, Field>>;
 
-type Given<F extends Field> = F extends { kind: 'string' }
-  ? string
+/** A text, or with `In` one that may be an output. */
+type Text<F, In> = [In, F] extends [true, { input: true }] ? pulumi.Input<string> : string;
+
+type Texts<F, In> = [In, F] extends [true, { input: true }] ? pulumi.Input<pulumi.Input<string>[]> : string[];
+
+type Given<F extends Field, In> = F extends { kind: 'string' }
+  ? Text<F, In>
   : F extends { kind: 'choice'; choices: readonly (infer C)[] }
     ? C
     : F extends { kind: 'integer' | 'number' }
@@ -117,20 +130,23 @@ type Given<F extends Field> = F extends { kind: 'string' }
           : F extends { kind: 'stringArray'; choices: readonly (infer C)[] }
             ? C[]
             : F extends { kind: 'stringArray' }
-              ? string[]
+              ? Texts<F, In>
               : F extends { kind: 'stringMap' }
-                ? Record<string, string>
+                ? Record<string, Text<F, In>>
                 : F extends { kind: 'object'; fields: infer G extends Fields }
-                  ? Values<G>
+                  ? Values<G, In>
                   : F extends { kind: 'objectArray'; fields: infer G extends Fields }
-                    ? Values<G>[]
+                    ? Values<G, In>[]
                     : never;
 
 type OptionalNames<T extends Fields> = { [K in keyof T]: T[K] extends { optional: true } ? K : never }[keyof T];
 
-/** The type of the values of a table of fields. It is derived from the table, so the two cannot disagree. */
-export type Values<T extends Fields> = {
-  -readonly [K in Exclude<keyof T, OptionalNames<T>>]: Given<T[K]>;
+/**
+ * The type of the values of a table of fields. It is derived from the table, so the two cannot disagree. With `In` it is that
+ * of the arguments of a component, some of which may be outputs.
+ */
+export type Values<T extends Fields, In = false> = {
+  -readonly [K in Exclude<keyof T, OptionalNames<T>>]: Given<T[K], In>;
 } & {
-  -readonly [K in OptionalNames<T>]?: Given<T[K]>;
+  -readonly [K in OptionalNames<T>]?: Given<T[K], In>;
 };

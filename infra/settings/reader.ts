@@ -1,14 +1,18 @@
+import * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { didYouMean, nearest } from '../../src/core/nearest';
 import type { Field, Fields, TextFault, Values } from './fields';
 
-/** Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. */
-export function readFields<const T extends Fields>(
+/**
+ * Reads the values of `fields` from a mapping. Adds all problems to `problems` in one pass. Outputs of other resources are
+ * accepted where the field has `input`, so only the arguments of a component, not a stack file, may need `In`.
+ */
+export function readFields<const T extends Fields, In = false>(
   fields: T,
   given: Readonly<Record<string, unknown>>,
   problems: ProblemList,
   path = '',
-): Values<T> {
+): Values<T, In> {
   refuseUnknown(Object.keys(given), Object.keys(fields), problems, path);
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) {
@@ -20,7 +24,7 @@ export function readFields<const T extends Fields>(
       problems.add(at, 'is missing', { allowed: getAllowed(field), hint: field.description });
     }
   }
-  return values as Values<T>;
+  return values as Values<T, In>;
 }
 
 /**
@@ -44,6 +48,7 @@ export const isRequired = (field: Field): boolean => field.optional !== true && 
 
 /** @returns undefined for an invalid value, which is added to `problems` */
 function readField(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
+  if (isOutput(value)) return readOutput(field, value, problems, at);
   const fits = isKind(field, value);
   if (!fits) {
     const shown = field.kind === 'string' && field.secret === true ? 'a value that is not shown' : describe(value);
@@ -76,7 +81,7 @@ function isKind(field: Field, value: unknown): boolean {
     case 'objectArray':
       return Array.isArray(value);
     case 'stringMap':
-      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string');
+      return isMapping(value) && Object.values(value).every((text) => typeof text === 'string' || isInput(field, text));
     case 'object':
       return isMapping(value);
     default:
@@ -86,6 +91,21 @@ function isKind(field: Field, value: unknown): boolean {
 
 const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, value: unknown): boolean =>
   Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
+
+const isOutput = (value: unknown): boolean => pulumi.Output.isInstance(value) || value instanceof Promise;
+
+/** Whether a value is an output where one may be. */
+const isInput = (field: Field, value: unknown): boolean => 'input' in field && field.input === true && isOutput(value);
+
+function readOutput(field: Field, value: unknown, problems: ProblemList, at: string): unknown {
+  // Names of a mapping decide about other objects.
+  if (isInput(field, value) && field.kind !== 'stringMap') return value;
+  problems.add(at, 'is an output of another resource', {
+    allowed: getAllowed(field),
+    hint: 'set a value that is known before the deployment, because it decides which objects there are',
+  });
+  return undefined;
+}
 
 function readIntegerArray(
   field: Field & { kind: 'integerArray' },
@@ -107,6 +127,7 @@ function readStringArray(
   at: string,
 ): string[] {
   return values.filter((value, index): value is string => {
+    if (isInput(field, value)) return true;
     const fits =
       typeof value === 'string' &&
       value !== '' &&
