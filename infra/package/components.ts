@@ -1,6 +1,6 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { getRegion } from '@pulumi/aws/getRegion';
-import * as pulumi from '@pulumi/pulumi';
+import type * as pulumi from '@pulumi/pulumi';
 import { ProblemList } from '../../src/core/problems';
 import { LOCATION } from '../../src/release/location';
 import { TritonAccess } from '../iam/triton-access';
@@ -48,19 +48,23 @@ const tritonServer = component({
   fields: {
     modelRepository: { ...text('Location of the models.'), pattern: LOCATION, allowed: 's3://BUCKET/PREFIX' },
     region: text('AWS region of the bucket.'),
-    roleArn: optionalText('ARN of the IAM role with which the replicas read the bucket. Required without s3.'),
-    s3: {
+    endpointUrl: optionalText("URL of an S3 API other than AWS's, http://HOST:PORT or https://HOST:PORT."),
+    credentials: {
       kind: 'object',
-      optional: true,
-      description: "An S3 API other than AWS's.",
       fields: {
-        endpoint: text('URL of the S3 API, as the replicas reach it: http://HOST:PORT or https://HOST:PORT.'),
-        accessKeyId: { ...text('Id of the access key.'), secret: true },
-        secretAccessKey: { ...text('Secret of the access key.'), secret: true },
+        roleArn: optionalText('ARN of the IAM role of the replicas, such as the output roleArn of TritonAccess.'),
+        accessKeyId: optionalText("Id of an access key, for an S3 API other than AWS's."),
+        secretAccessKey: optionalText('Secret of the access key.'),
       },
+      description: 'How the replicas authenticate to the bucket: roleArn, or accessKeyId with secretAccessKey.',
     },
     ...TRITON_FIELDS,
     environment: { ...TRITON_FIELDS.environment, input: true },
+    secretEnvironment: {
+      kind: 'stringMap',
+      input: true,
+      description: 'Further environment variables, which are kept in a Secret.',
+    },
     namespace: name('Kubernetes namespace of the replicas. Default: the name of the component.'),
     publisherGroup: name(TRITON_FIELDS.publisherGroup.description),
   },
@@ -70,26 +74,20 @@ const tritonServer = component({
     serviceUrl: text('Address of the HTTP API for clients in the cluster.'),
     externalUrl: optionalText('Address of the HTTP API for clients outside the cluster.'),
   },
-  create: async ({ name, values, problems, options }) => {
-    const { modelRepository, region, roleArn, s3, environment, ...rest } = values;
-    if ((roleArn === undefined) === (s3 === undefined)) {
-      const message = s3 === undefined ? 'is missing' : 'is set, and s3 too';
-      problems.add('roleArn', message, { allowed: 'either roleArn or s3' });
+  create: ({ name, values, problems, options }) => {
+    const { modelRepository, region, endpointUrl, credentials, secretEnvironment, ...rest } = values;
+    const { roleArn, accessKeyId, secretAccessKey } = credentials;
+    if (Object.keys(credentials).length !== (roleArn === undefined ? 2 : 1)) {
+      problems.add('credentials', 'is incomplete', { allowed: 'roleArn, or accessKeyId with secretAccessKey' });
     }
-    const secret = (await pulumi.isSecret(pulumi.output(environment))) ? ['environment'] : [];
-    const all = {
-      ...DEFAULTS,
-      namespace: name,
-      ...rest,
-      environment,
-      protect: undefined,
-      cluster: 'existing' as const,
-    };
-    const settings = tritonSettings(all, new Set(secret), problems, name);
+    const all = { ...DEFAULTS, namespace: name, ...rest, protect: undefined, cluster: 'existing' as const };
+    const settings = tritonSettings(all, new Set(), problems, name);
     problems.refuse(`${problems.file} has invalid arguments`);
-    const credentials: RepositoryCredentials =
-      s3 === undefined ? { kind: 'role', roleArn: roleArn ?? '' } : { kind: 'static-keys', ...s3 };
-    const where = { modelRepository, region, credentials, endpointUrl: s3?.endpoint };
+    const used: RepositoryCredentials =
+      accessKeyId === undefined || secretAccessKey === undefined
+        ? { kind: 'role', roleArn: roleArn ?? '' }
+        : { kind: 'static-keys', accessKeyId, secretAccessKey };
+    const where = { modelRepository, region, endpointUrl, credentials: used, secretEnvironment };
     return new TritonServer(name, { ...settings, publisherGroup: rest.publisherGroup, ...where }, options);
   },
 });

@@ -139,7 +139,7 @@ describeUnless(
         program.edit((text) =>
           addNamespace(text, 'other').replace(
             '      replicas: 0',
-            '      replicas: 0\n      environment: { OTHER: "${other.id}", TOKEN: { "fn::secret": of-a-test } }',
+            '      replicas: 0\n      environment: { OTHER: "${other.id}" }\n      secretEnvironment: { TOKEN: { "fn::secret": of-a-test } }',
           ),
         );
         const preview = await program.pulumi('preview', '--stack', program.stack);

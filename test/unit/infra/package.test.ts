@@ -14,7 +14,7 @@ const token = (name: string): string => `triton-serving:index:${name}`;
 const SERVER = {
   modelRepository: 's3://models-bucket/faces',
   region: 'eu-west-1',
-  roleArn: 'arn:aws:iam::111122223333:role/faces',
+  credentials: { roleArn: 'arn:aws:iam::111122223333:role/faces' },
 };
 
 /** Runs a program that creates one component, which may use a bucket. */
@@ -47,7 +47,7 @@ test('the schema has every setting of the replicas, with its sentence', () => {
   };
   const { inputProperties = {}, requiredInputs } = resources[token('TritonServer')] ?? {};
   expect(Object.keys(inputProperties)).toEqual(expect.arrayContaining(Object.keys(TRITON_FIELDS)));
-  expect(requiredInputs).toEqual(['modelRepository', 'region']);
+  expect(requiredInputs).toEqual(['modelRepository', 'region', 'credentials']);
   expect(inputProperties['replicas']?.description).toBe(
     'Number of replicas if autoscaling is empty. Allowed: a whole number from 0 to 1000. Default: 2.',
   );
@@ -73,8 +73,7 @@ describe('TritonServer', () => {
         .filter(({ type }) => !type.startsWith('aws:'))
         .map(({ type, name, parent, inputs }) => ({ type, name, parent, inputs }));
     const ours = await registered(() => {
-      const { roleArn, ...where } = SERVER;
-      return new TritonServer('faces', { ...where, ...options, credentials: { kind: 'role', roleArn } });
+      return new TritonServer('faces', { ...SERVER, ...options, credentials: { kind: 'role', ...SERVER.credentials } });
     }, 'other');
     const theirs = await run('TritonServer', () => ({ ...SERVER, ...options }));
     expect(objects(ours).length).toBeGreaterThan(9);
@@ -83,15 +82,20 @@ describe('TritonServer', () => {
   });
 
   test('reports all wrong arguments together, by the name of each', async () => {
-    const { modelRepository, region } = SERVER;
-    expect(await refused('TritonServer', { modelRepository, replicas: 'two', autoscalin: {} })).toEqual([
+    const { modelRepository, region, credentials } = SERVER;
+    expect(await refused('TritonServer', { modelRepository, credentials, replicas: 'two', autoscalin: {} })).toEqual([
       expect.stringMatching(/: autoscalin: unknown setting; [^]*did you mean autoscaling\?$/),
       expect.stringMatching(/: region: is missing; allowed: text/),
       'TritonServer faces: replicas: is "two"; allowed: a whole number from 0 to 1000',
     ]);
-    const contradictions = { modelRepository, region, roleArn: '', extraArguments: ['http-port=1'] };
+    const contradictions = {
+      modelRepository,
+      region,
+      credentials: { accessKeyId: 'id' },
+      extraArguments: ['http-port=1'],
+    };
     expect(await refused('TritonServer', contradictions)).toEqual([
-      'TritonServer faces: roleArn: is missing; allowed: either roleArn or s3',
+      expect.stringMatching(/: credentials: is incomplete; allowed: roleArn, or accessKeyId with secretAccessKey$/),
       expect.stringMatching(/: extraArguments: has /),
     ]);
   });
@@ -100,8 +104,8 @@ describe('TritonServer', () => {
     const made = await run('TritonServer', (bucket) => ({
       ...SERVER,
       region: bucket.arn.apply(() => 'eu-west-1'),
-      roleArn: pulumi.secret(SERVER.roleArn),
-      environment: pulumi.secret({ TOKEN: 'of-a-test' }),
+      credentials: { roleArn: pulumi.secret(SERVER.credentials.roleArn) },
+      secretEnvironment: pulumi.secret({ TOKEN: 'of-a-test' }),
     }));
     const { inputs, marked } = made.only('kubernetes:apps/v1:Deployment');
     expect(JSON.stringify(inputs)).not.toContain('of-a-test');
@@ -122,11 +126,8 @@ describe('TritonServer', () => {
     const inputs = ({ bucketDomainName: host }: { bucketDomainName: pulumi.Input<string> }) => ({
       modelRepository: pulumi.interpolate`s3://${host}/models`,
       region: SERVER.region,
-      s3: {
-        endpoint: pulumi.interpolate`http://${host}:9000`,
-        accessKeyId: 'id',
-        secretAccessKey: pulumi.secret('key'),
-      },
+      endpointUrl: pulumi.interpolate`http://${host}:9000`,
+      credentials: { accessKeyId: 'id', secretAccessKey: pulumi.secret('key') },
       environment: { DB_HOST: host, LEVEL: 'debug' },
     });
     const names = (made: RegisteredStack): string[] => made.resources.map(({ type, name }) => `${type} ${name}`);
