@@ -195,8 +195,8 @@ function getRepository(settings: Settings): PlacedRepository {
       logDays,
       protect,
     });
-    const url = made.bucket.apply((bucket) => formatLocation({ bucket, prefix: PREFIX }));
-    return { url, place: { bucketArn: made.bucketArn, prefix: PREFIX, keyArn: made.keyArn }, ready: made.ready };
+    const place = { bucketArn: made.bucketArn, prefix: PREFIX, keyArn: made.keyArn };
+    return { url: made.url, place, ready: made.ready };
   }
   const location = parseLocation(settings.modelRepository);
   const bucketArn = `arn:${getPartition(region)}:s3:::${location.bucket}`;

@@ -5,12 +5,10 @@ faces = TritonServer(
     "faces",
     model_repository="s3://models-bucket/faces",
     region="eu-west-1",
-    role_arn="arn:aws:iam::111122223333:role/faces",
+    credentials={"role_arn": "arn:aws:iam::111122223333:role/faces"},
     replicas=2,
     resources={"cpu": 4, "memory_gi_b": 16},
     client_namespaces=["web"],
-    transform={"Deployment": {"metadata": {"annotations": {"team": "vision"}}}},
 )
 
 pulumi.export("url", faces.service_url)
-pulumi.export("deployment", faces.nodes["Deployment/faces"])

@@ -3,12 +3,10 @@ import { TritonServer } from '@pulumi/triton-serving';
 const faces = new TritonServer('faces', {
   modelRepository: 's3://models-bucket/faces',
   region: 'eu-west-1',
-  roleArn: 'arn:aws:iam::111122223333:role/faces',
+  credentials: { roleArn: 'arn:aws:iam::111122223333:role/faces' },
   replicas: 2,
   resources: { cpu: 4, memoryGiB: 16 },
   clientNamespaces: ['web'],
-  transform: { Deployment: { metadata: { annotations: { team: 'vision' } } } },
 });
 
 export const url = faces.serviceUrl;
-export const deployment = faces.nodes.apply((nodes) => nodes['Deployment/faces']);

@@ -24,7 +24,7 @@ export class TritonAccess extends pulumi.ComponentResource {
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: TritonAccessArgs, options?: pulumi.ComponentResourceOptions) {
-    super('triton-serving:infra:TritonAccess', name, {}, options);
+    super('triton-serving:index:TritonAccess', name, {}, options);
     const { namespace, serviceAccount } = args;
     const condition = getIssuer(args.oidcProviderArn).apply((issuer) => ({
       StringEquals: {

@@ -1,169 +1,94 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { getRegion } from '@pulumi/aws/getRegion';
-import * as pulumi from '@pulumi/pulumi';
-import { formatLocation } from '../../src/release/location';
-import type { ProblemList } from '../../src/core/problems';
-import { GpuNodePool } from '../gpu/gpu-node-pool';
+import type * as pulumi from '@pulumi/pulumi';
 import { TritonAccess } from '../iam/triton-access';
-import { completePool } from '../settings/gpu-node-pools';
 import type { Fields, Values } from '../settings/fields';
+import { STACK_FIELDS } from '../settings/stack-fields';
+import { TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import { ModelRepository } from '../storage/model-repository';
-import { readArguments } from '../triton/rules';
-import { TritonServer, type RepositoryCredentials, type TritonServerArgs } from '../triton/server';
-import {
-  without,
-  GPU_NODE_POOL_FIELDS,
-  MODEL_REPOSITORY_FIELDS,
-  TRITON_ACCESS_FIELDS,
-  TRITON_SERVER_FIELDS,
-} from './arguments';
+import { TritonServer } from '../triton/server';
 
-/** Creates the objects, and returns the outputs. */
-type Build = (options: { parent: pulumi.Resource }) => Record<string, unknown> | Promise<Record<string, unknown>>;
-
-/** A text, or the texts in a list or mapping, as outputs. */
-type Late<V> = V extends string ? pulumi.Output<string> : { [K in keyof V]: pulumi.Output<string> };
-
-/** The arguments of one component, read by the rules of its fields. */
-export interface Given<T extends Fields, L extends keyof T> {
-  /** Name of the component. */
+interface Given<T extends Fields> {
   name: string;
-  values: Omit<Values<T>, L>;
-  /** The arguments that a preview need not know; undefined if they were not given. */
-  late: { readonly [K in L]?: Late<NonNullable<Values<T>[K & keyof Values<T>]>> };
-  /** Names of the arguments that are secret. */
-  secret: ReadonlySet<string>;
+  values: Values<T, true>;
+  options: pulumi.ComponentResourceOptions;
 }
 
-/** A component of the package, which creates a component of this program. */
-export interface PackageComponent<T extends Fields = Fields, L extends keyof T = keyof T> {
+/** A component that programs in any language can create. */
+export interface PackageComponent<T extends Fields = Fields> {
   description: string;
   fields: T;
-  /**
-   * Arguments whose texts only occur in the contents of objects, so that they can stay secret, and a preview need not
-   * know them. Of lists and mappings, a preview must know the length and the names.
-   */
-  late: readonly L[];
-  outputs: Readonly<Record<string, { type: 'string'; description: string; optional?: true; secret?: true }>>;
-  /** Applies the rules between arguments, whose problems are added to `problems`. Creates nothing yet. */
-  prepare: (given: Given<T, L>, problems: ProblemList) => Build;
+  /** The properties that the component has afterwards. */
+  outputs: Fields;
+  create: (given: Given<T>) => pulumi.ComponentResource | Promise<pulumi.ComponentResource>;
 }
 
-/** Fields that the type of a table cannot express are checked where the table is written. */
-const component = <const T extends Fields, const L extends keyof T = never>(
-  of: PackageComponent<T, L>,
-): PackageComponent => of as unknown as PackageComponent;
+/** Checks a component where it is written, by the types of its own fields. */
+const component = <const T extends Fields>(written: PackageComponent<T>): PackageComponent =>
+  written as unknown as PackageComponent;
 
-const output = (description: string) => ({ type: 'string', description }) as const;
+const name = (description: string) => ({ kind: 'string', optional: true, description }) as const;
+const text = (description: string) => ({ kind: 'string', input: true, description }) as const;
+const optionalText = (description: string) => ({ ...text(description), optional: true }) as const;
+
+const PREFIX = { kind: 'string', default: 'models', description: 'Folder of the models in the bucket.' } as const;
 
 const tritonServer = component({
-  description:
-    'A Triton Deployment that serves a model repository in S3, with its Service, probes, policies and monitoring.',
+  description: 'Replicas of Triton that serve a model repository: the Deployment with all that belongs to it.',
   fields: TRITON_SERVER_FIELDS,
-  late: ['modelRepository', 'region', 'roleArn', 's3Endpoint', 's3AccessKeyId', 's3SecretAccessKey', 'environment'],
   outputs: {
-    namespace: output('Namespace of the replicas.'),
-    podSelector: output('Label selector of the pods, in the format of kubectl.'),
-    serviceUrl: output('Address of the HTTP API for clients in the cluster.'),
-    externalUrl: { ...output('Address of the HTTP API for clients outside the cluster.'), optional: true },
+    namespace: text('Namespace of the replicas.'),
+    podSelector: text('Label selector of the pods, in the format of kubectl.'),
+    serviceUrl: text('Address of the HTTP API for clients in the cluster.'),
+    externalUrl: optionalText('Address of the HTTP API for clients outside the cluster.'),
   },
-  prepare: ({ name, values, late, secret }, problems) => {
-    const { modelRepository = '', region = '', s3Endpoint: endpointUrl, environment = {} } = late;
-    const args = {
-      ...without(
-        values as Record<string, unknown>,
-        'roleArn',
-        's3Endpoint',
-        's3AccessKeyId',
-        's3SecretAccessKey',
-        'environment',
-      ),
-      [secret.has('environment') ? 'secretEnvironment' : 'environment']: environment,
-      modelRepository,
-      region,
-      endpointUrl,
-      credentials: getCredentials(late, problems),
-    } as TritonServerArgs;
-    if (problems.problems.length === 0) readArguments(name, args);
-    return (options) => {
-      const { namespace, podSelector, serviceUrl, externalUrl } = new TritonServer(name, args, options);
-      return { namespace, podSelector, serviceUrl, externalUrl };
-    };
-  },
+  create: ({ name, values, options }) => new TritonServer(name, values, options),
 });
-
-function getCredentials(
-  late: Partial<Record<'roleArn' | 's3AccessKeyId' | 's3SecretAccessKey', pulumi.Output<string>>>,
-  problems: ProblemList,
-): RepositoryCredentials {
-  const { roleArn, s3AccessKeyId: accessKeyId, s3SecretAccessKey } = late;
-  if ((accessKeyId === undefined) !== (s3SecretAccessKey === undefined)) {
-    problems.add(accessKeyId === undefined ? 's3AccessKeyId' : 's3SecretAccessKey', 'is missing', {
-      allowed: 's3AccessKeyId and s3SecretAccessKey together, or neither',
-    });
-  }
-  if ((accessKeyId === undefined) === (roleArn === undefined)) {
-    problems.add('roleArn', accessKeyId === undefined ? 'is missing' : 'is set, and s3AccessKeyId too', {
-      allowed: 'either roleArn, or s3AccessKeyId with s3SecretAccessKey',
-    });
-  }
-  if (accessKeyId === undefined) return { roleArn };
-  return { accessKeyId, secretAccessKey: pulumi.secret(s3SecretAccessKey ?? '') };
-}
 
 const modelRepository = component({
   description: 'The bucket of the models: versioned, encrypted, accessible only to this account and named readers.',
-  fields: MODEL_REPOSITORY_FIELDS,
-  late: ['bucketReaders'],
-  outputs: {
-    url: output('Location of the models, which TritonServer takes as modelRepository.'),
-    region: output('AWS region of the bucket.'),
-    bucket: output('Name of the bucket.'),
-    bucketArn: output('ARN of the bucket.'),
-    keyArn: output('ARN of the KMS key that encrypts the models.'),
+  fields: {
+    prefix: PREFIX,
+    bucketReaders: { ...STACK_FIELDS.bucketReaders, input: true },
+    oldVersionDays: STACK_FIELDS.oldVersionDays,
+    logDays: STACK_FIELDS.logDays,
+    protect: {
+      kind: 'boolean',
+      optional: true,
+      description:
+        'Whether Pulumi refuses to delete the bucket and its key. If false, "pulumi destroy" deletes the models too. Default: the option of the component.',
+    },
   },
-  prepare: ({ name, values, late: { bucketReaders: readers } }, problems) => {
-    const { modelRepositoryPrefix: prefix, bucketForceDestroy: forceDestroy } = values;
-    if (values.protect === true && forceDestroy) {
-      problems.add('bucketForceDestroy', 'is true, but protect is true too', { hint: 'set one of them to false' });
-    }
-    return async (options) => {
-      const { region } = await getRegion({}, options);
-      const { accountId } = getCallerIdentityOutput({}, options);
-      const { oldVersionDays, accessLogDays, protect } = values;
-      const days = { oldVersionDays, accessLogDays };
-      const args = { prefix, region, accountId, readers, forceDestroy, protect, ...days };
-      const { bucket, bucketArn, keyArn } = new ModelRepository(name, args, options);
-      const url = bucket.apply((bucket) => formatLocation({ bucket, prefix }));
-      return { url, region, bucket, bucketArn, keyArn };
-    };
+  outputs: {
+    url: text('Location of the models, the argument modelRepository of TritonServer.'),
+    region: text('AWS region of the bucket.'),
+    bucket: text('Name of the bucket.'),
+    bucketArn: text('ARN of the bucket.'),
+    keyArn: text('ARN of the KMS key that encrypts the models.'),
+  },
+  create: async ({ name, values: { bucketReaders, ...rest }, options }) => {
+    const provider = (options.providers as Record<string, pulumi.ProviderResource> | undefined)?.['aws'];
+    const { region } = await getRegion({}, { provider });
+    const { accountId } = getCallerIdentityOutput({}, { provider });
+    const readers = bucketReaders as pulumi.Input<string>[];
+    return new ModelRepository(name, { ...rest, readers, region, accountId }, options);
   },
 });
 
 const tritonAccess = component({
-  description: 'The IAM role of the pods of a TritonServer (IRSA), which may only read the model repository.',
-  fields: TRITON_ACCESS_FIELDS,
-  late: ['bucketArn', 'keyArn', 'oidcProviderArn'],
-  outputs: { roleArn: output('ARN of the role, which TritonServer takes as roleArn.') },
-  prepare: ({ name, values, late: { bucketArn = '', keyArn, oidcProviderArn = '' } }) => {
-    const { modelRepositoryPrefix: prefix, server, namespace = server } = values;
-    const repository = { bucketArn, keyArn, prefix };
-    const args = { repository, oidcProviderArn, namespace, serviceAccount: server };
-    return (options) => ({ roleArn: new TritonAccess(name, args, options).roleArn });
+  description: 'The IAM role of the replicas (IRSA), which may only read the model repository.',
+  fields: {
+    bucketArn: text('ARN of the bucket, such as the output bucketArn of ModelRepository.'),
+    keyArn: optionalText('ARN of the KMS key of the models, such as the output keyArn of ModelRepository.'),
+    prefix: PREFIX,
+    oidcProviderArn: text('ARN of the IAM provider for the service accounts of the cluster.'),
+    server: name('Name of the TritonServer that gets the role. Default: the name of this component.'),
+    namespace: name('Namespace of this TritonServer. Default: its name.'),
   },
-});
-
-const gpuNodePool = component({
-  description: 'GPU nodes that the Karpenter of an existing cluster starts when pods need them.',
-  fields: GPU_NODE_POOL_FIELDS,
-  late: [],
-  outputs: {},
-  prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
-    const pool = completePool({ ...fields, name: fields.name ?? name });
-    return (options) => {
-      new GpuNodePool(name, { pool, drainSeconds, weight }, options);
-      return {};
-    };
+  outputs: { roleArn: text('ARN of the role, the argument roleArn of TritonServer.') },
+  create: ({ name, values, options }) => {
+    const { oidcProviderArn, server = name, namespace = server, ...repository } = values;
+    return new TritonAccess(name, { repository, oidcProviderArn, namespace, serviceAccount: server }, options);
   },
 });
 
@@ -172,5 +97,4 @@ export const COMPONENTS: Readonly<Record<string, PackageComponent>> = {
   TritonServer: tritonServer,
   ModelRepository: modelRepository,
   TritonAccess: tritonAccess,
-  GpuNodePool: gpuNodePool,
 };

@@ -1,66 +1,63 @@
 import * as pulumi from '@pulumi/pulumi';
-
-/** The arguments of one component as the engine passes them. */
-export interface Inputs {
-  /** Those that are known. */
-  values: Record<string, unknown>;
-  /**
-   * All that were given, split into outputs of texts, numbers and booleans, with their dependencies, and secret if they
-   * were. Only a list or mapping that a preview does not know yet is an output itself.
-   */
-  parts: Record<string, unknown>;
-  /** Names of those of which a preview does not know some part yet. */
-  unknown: string[];
-  /** Names of those of which some part is secret. */
-  secret: Set<string>;
-  /** Resources that some of them are outputs of. */
-  dependencies: pulumi.Resource[];
-}
+import { fieldPath } from '../../src/core/problems';
+import type { Field, Fields } from '../settings/fields';
 
 /** Members of an output that the SDK has but does not declare. */
-interface OutputState {
-  isKnown: Promise<boolean>;
-  promise: () => Promise<unknown>;
-  allResources: () => Promise<Set<pulumi.Resource>>;
+type State = { isKnown: Promise<boolean>; promise(): Promise<unknown>; allResources(): Promise<Set<pulumi.Resource>> };
+
+/** Returns undefined for a value that a preview does not know yet. */
+async function getValue(input: unknown): Promise<unknown> {
+  const output = pulumi.output(input) as unknown as State;
+  return (await output.isKnown) ? output.promise() : undefined;
 }
 
-const stateOf = (output: pulumi.Output<unknown>): OutputState => output as unknown as OutputState;
+/** Names and outputs of the members of a list or mapping; undefined for other values and for those not known yet. */
+async function getMembers(input: unknown): Promise<[name: string, member: unknown][] | undefined> {
+  const isOutput = pulumi.Output.isInstance(input);
+  const all = isOutput ? await getValue(input) : input;
+  if (typeof all !== 'object' || all === null) return undefined;
+  const output = input as pulumi.Output<Record<string, unknown>>;
+  return Object.entries(all).map(([name, member]) => [name, isOutput ? output.apply((all) => all[name]) : member]);
+}
 
-/** @returns undefined for a value that a preview does not know yet */
-const valueOf = async (output: pulumi.Output<unknown>): Promise<unknown> =>
-  (await stateOf(output).isKnown) ? stateOf(output).promise() : undefined;
+/** The arguments of a component, which the engine passes as values and outputs. */
+export class Inputs {
+  /** Paths of values that a preview does not know yet, although the objects depend on them. */
+  readonly unknown: string[] = [];
+  /** Paths of secrets that would be stored as clear text. */
+  readonly secret: string[] = [];
+  /** Resources that arguments are outputs of. */
+  readonly dependencies: pulumi.Resource[] = [];
 
-/** Waits for the values of the arguments, because most of them decide which objects there are. */
-export async function readInputs(given: pulumi.Inputs): Promise<Inputs> {
-  const inputs: Inputs = { values: {}, parts: {}, unknown: [], secret: new Set(), dependencies: [] };
-  for (const [name, input] of Object.entries(given)) {
-    const output = pulumi.output(input as pulumi.Input<unknown>);
-    const isKnown = await stateOf(output).isKnown;
-    const value = await valueOf(output);
-    // An empty text stands for a missing value, as in a stack file.
-    if (isKnown && (value === undefined || value === null || value === '')) continue;
-    if (isKnown) inputs.values[name] = value;
-    else inputs.unknown.push(name);
-    if (await pulumi.isSecret(output)) inputs.secret.add(name);
-    inputs.dependencies.push(...(await stateOf(output).allResources()));
-    inputs.parts[name] = await split(input);
+  /**
+   * Waits for the values, because most of them decide which objects there are. Only a row with `input: true` stays an
+   * output, if the value is secret or not known yet; the names and the number of its members must be known.
+   */
+  async read(fields: Fields, given: pulumi.Inputs): Promise<Record<string, unknown>> {
+    this.dependencies.push(...(await (pulumi.output(given) as unknown as State).allResources()));
+    return this.readMembers(fields, Object.entries(given), '');
   }
-  return inputs;
-}
 
-/** Returns outputs of the members of a list or mapping instead of an output of the whole. A null stays a null. */
-async function split(input: unknown): Promise<unknown> {
-  const whole = pulumi.Output.isInstance(input) ? (input as pulumi.Output<Record<string, unknown>>) : undefined;
-  const value = whole === undefined ? input : await valueOf(whole);
-  if (value === null) return null;
-  if (!isMapping(value) && !Array.isArray(value)) return pulumi.output(input);
-  const members = Object.entries(value).map(
-    async ([key, member]) => [key, await split(whole === undefined ? member : whole.apply((all) => all[key]))] as const,
-  );
-  const entries = await Promise.all(members);
-  return Array.isArray(value) ? entries.map(([, member]) => member) : Object.fromEntries(entries);
-}
+  private async readMembers(fields: Fields, members: [string, unknown][], path: string) {
+    const read = members.map(
+      async ([name, input]) => [name, await this.readField(fields[name], input, fieldPath(path, name))] as const,
+    );
+    return Object.fromEntries(await Promise.all(read));
+  }
 
-/** Whether a value has members by name. Outputs, files and unknown values are objects of other classes. */
-export const isMapping = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  private async readField(field: Field | undefined, input: unknown, path: string): Promise<unknown> {
+    const [isKnown, isSecret] = await Promise.all([
+      (pulumi.output(input) as unknown as State).isKnown,
+      pulumi.isSecret(pulumi.output(input)),
+    ]);
+    if (isKnown && !isSecret) return getValue(input);
+    const members = await getMembers(input);
+    if (field?.kind === 'object' && members !== undefined) return this.readMembers(field.fields, members, path);
+    if (field !== undefined && 'input' in field && (field.kind === 'string' || members !== undefined)) {
+      if (field.kind === 'string') return input;
+      return field.kind === 'stringMap' ? Object.fromEntries(members ?? []) : members?.map(([, member]) => member);
+    }
+    (isSecret ? this.secret : this.unknown).push(path);
+    return undefined;
+  }
+}

@@ -78,12 +78,7 @@ export function checkPools(settings: Settings, problems: ProblemList): void {
 }
 
 /** Reports fields that do not suit what creates the nodes: Auto Mode, a managed node group, or the Karpenter of others. */
-function checkKind(
-  pool: GpuNodePoolSettings,
-  { existingCluster, autoMode }: Settings,
-  problems: ProblemList,
-  at: At,
-): void {
+function checkKind(pool: GpuNodePoolSettings, { existingCluster }: Settings, problems: ProblemList, at: At): void {
   const { name, nodes, nodeClass, capacityTypes, capacityReservationIds, disruption } = pool;
   const reserved = capacityTypes.includes('reserved');
   if (existingCluster !== undefined) {

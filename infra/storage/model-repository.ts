@@ -1,5 +1,6 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
+import { formatLocation } from '../../src/release/location';
 import { AccessLogBucket } from './access-log-bucket';
 import { createBucketDefaults, encryptBucket, tlsOnly } from './bucket';
 import { EncryptionKey } from './encryption-key';
@@ -36,12 +37,14 @@ export class ModelRepository extends pulumi.ComponentResource {
   readonly bucket: pulumi.Output<string>;
   readonly bucketArn: pulumi.Output<string>;
   readonly keyArn: pulumi.Output<string>;
-  readonly prefix: string;
+  /** `s3://BUCKET/PREFIX` */
+  readonly url: pulumi.Output<string>;
+  readonly region: string;
   /** Must exist before objects are uploaded: the policy and the encryption of the bucket, and its versions. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
-    super('triton-serving:infra:ModelRepository', name, {}, options);
+    super('triton-serving:index:ModelRepository', name, {}, options);
     const { accountId, region, protect, readers = [] } = args;
     const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
     const key = new EncryptionKey(
@@ -64,9 +67,10 @@ export class ModelRepository extends pulumi.ComponentResource {
     this.bucket = bucket.bucket;
     this.bucketArn = bucket.arn;
     this.keyArn = key.arn;
-    this.prefix = args.prefix;
+    this.url = bucket.bucket.apply((bucket) => formatLocation({ bucket, prefix: args.prefix }));
+    this.region = region;
     this.ready = [versioning, encryption, policy];
-    this.registerOutputs({ bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
+    this.registerOutputs({ url: this.url, bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
   }
 
   private createBucketPolicy(

@@ -38,7 +38,7 @@ export class TritonServer extends pulumi.ComponentResource {
    * @throws RunError with all invalid arguments
    */
   constructor(name: string, args: TritonServerArgs, options?: pulumi.ComponentResourceOptions) {
-    super('triton-serving:infra:TritonServer', name, {}, options);
+    super('triton-serving:index:TritonServer', name, {}, options);
     const settings = toRunError(() => readArguments(name, args));
     const parent = { parent: this };
     this.namespace = createNamespace(settings, parent);

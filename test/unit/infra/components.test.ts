@@ -12,7 +12,7 @@ const getTypes = ({ resources }: RegisteredStack): Set<string> => new Set(resour
 
 test('components.ts exports every component of the program', async () => {
   const { resources } = await registeredStack('staging', PUBLISHER);
-  const own = 'triton-serving:infra:';
+  const own = 'triton-serving:';
   const ours = resources.filter(({ type, parent }) => type.startsWith(own) && !parent.includes(own));
   const names = new Set(ours.map(({ type }) => type.split(':').at(-1) ?? ''));
   expect([...names].sort()).toEqual([
@@ -58,7 +58,7 @@ describe('another program', () => {
       return { bucket, waitFor: ready.length };
     });
     expect(made.outputs['bucket']).toBeTruthy();
-    expect([...getTypes(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:infra:)/.test(type))).toEqual([]);
+    expect([...getTypes(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:)/.test(type))).toEqual([]);
   });
 
   test('can create only the replicas, for an existing bucket', async () => {
@@ -72,7 +72,7 @@ describe('another program', () => {
     });
     expect(made.outputs).toEqual({ url: 'http://faces.faces.svc:8000' });
     expect([...getTypes(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
-      'triton-serving:infra:TritonServer',
+      'triton-serving:index:TritonServer',
     ]);
   });
 

@@ -338,8 +338,8 @@ test('clusterAdmins creates access entries, also for two administrators of the s
   );
   expect(new Set(associations.map(({ name }) => name)).size).toBe(2);
   // An administrator is admitted until everything in the cluster is deleted.
-  for (const component of ['TritonServer', 'GpuNodes']) {
-    const { dependencies } = made.only(`triton-serving:infra:${component}`);
+  for (const component of ['index:TritonServer', 'infra:GpuNodes']) {
+    const { dependencies } = made.only(`triton-serving:${component}`);
     expect(dependencies).toEqual(expect.arrayContaining(associations.map(({ urn }) => urn)));
   }
 });

@@ -23,8 +23,8 @@ test('TritonServer with defaults creates exactly these objects', async () => {
     serviceUrl: 'http://triton.triton.svc:8000',
     externalUrl: undefined,
   });
-  const children = objects.filter(({ type }) => type !== 'triton-serving:infra:TritonServer');
-  expect(new Set(children.map(({ parent }) => parent))).toEqual(new Set(['triton-serving:infra:TritonServer']));
+  const children = objects.filter(({ type }) => type !== 'triton-serving:index:TritonServer');
+  expect(new Set(children.map(({ parent }) => parent))).toEqual(new Set(['triton-serving:index:TritonServer']));
 });
 
 test('TritonServer names its objects after the component', async () => {

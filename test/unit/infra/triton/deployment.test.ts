@@ -41,7 +41,7 @@ const END = 15 + 30 + 15;
 
 test('the Deployment with all defaults', async () => {
   const { registered, manifest } = await deployment();
-  expect(registered.parent).toBe('triton-serving:infra:TritonServer');
+  expect(registered.parent).toBe('triton-serving:index:TritonServer');
   expect(manifest).toEqual({
     apiVersion: 'apps/v1',
     kind: 'Deployment',
