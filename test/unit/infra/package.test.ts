@@ -67,13 +67,13 @@ test('the examples have the version of this package, and the version of Pulumi t
 
 describe('TritonServer', () => {
   test('creates the objects of the component in TypeScript, and has the outputs of its schema', async () => {
-    const options = { replicas: 3, nodeSelector: { gpu: 'L4' }, environment: { LEVEL: 'debug' } };
+    const options = { replicas: 3, pod: { nodeSelector: { gpu: 'L4' } }, environment: { LEVEL: 'debug' } };
     const objects = ({ resources }: RegisteredStack): unknown[] =>
       resources
         .filter(({ type }) => !type.startsWith('aws:'))
         .map(({ type, name, parent, inputs }) => ({ type, name, parent, inputs }));
     const ours = await registered(() => {
-      return new TritonServer('faces', { ...SERVER, ...options, credentials: { kind: 'role', ...SERVER.credentials } });
+      return new TritonServer('faces', { ...SERVER, ...options });
     }, 'other');
     const theirs = await run('TritonServer', () => ({ ...SERVER, ...options }));
     expect(objects(ours).length).toBeGreaterThan(9);
