@@ -133,7 +133,10 @@ async function answer(
   const refusal = cloud.refusals.get(role);
   cloud.sites.add(`${request.host} in ${regionOf(request)}`);
   if (service === 'sts') {
-    if (refusal !== undefined) { sendError(reply, request, refusal, 'ErrorResponse'); return; }
+    if (refusal !== undefined) {
+      sendError(reply, request, refusal, 'ErrorResponse');
+      return;
+    }
     const action = new URLSearchParams(request.body.toString()).get('Action') ?? '';
     return void reply.writeHead(200, { 'content-type': 'text/xml' }).end(roleXml(action, cloud.issued.sts));
   }
@@ -177,7 +180,10 @@ async function answerS3(
     (await checkSignature(request, path, query, region, identity)) ??
     checkBucket(name, bucket, region) ??
     bucket?.refuse?.(request);
-  if (problem !== undefined) { sendError(reply, request, problem, 'Error'); return; }
+  if (problem !== undefined) {
+    sendError(reply, request, problem, 'Error');
+    return;
+  }
   await forward(store, inHost === undefined ? path : `/${inHost}${path}`, query, request, reply);
 }
 
