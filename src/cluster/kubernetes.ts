@@ -22,8 +22,6 @@ export interface KubernetesReplicaOptions {
   namespace: string;
   /** Label selector: `app=triton,tier in (gpu)`. */
   selector: string;
-  /** Port of the agent's control API. Default: that of a pod. */
-  agentPort?: number;
   /** Pause before a failed call is repeated; default: 1000 ms. */
   retryMs?: number;
 }
@@ -124,10 +122,7 @@ export class KubernetesReplicas implements ReplicaSource {
   private async toReplica(pod: V1Pod): Promise<Replica> {
     const ports = pod.spec?.containers.flatMap((container) => container.ports ?? []) ?? [];
     const http = ports.find(({ name }) => name === 'http')?.containerPort ?? TRITON_PORT;
-    const [agent, triton] = await Promise.all([
-      this.forward(pod, this.options.agentPort ?? AGENT_PORTS.control),
-      this.forward(pod, http),
-    ]);
+    const [agent, triton] = await Promise.all([this.forward(pod, AGENT_PORTS.control), this.forward(pod, http)]);
     const ready = pod.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') ?? false;
     return { name: getName(pod), uid: getUid(pod), url: agent.url, tritonUrl: triton.url, ready };
   }

@@ -82,17 +82,7 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
     });
   }
   const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
-  const args = [
-    'stack',
-    'output',
-    '--json',
-    '--show-secrets',
-    '--stack',
-    stack,
-    '--non-interactive',
-    '--color',
-    'never',
-  ];
+  const args = [...'stack output --json --show-secrets --non-interactive --color never --stack'.split(' '), stack];
   const { stdout: text } = await exec('pulumi', args, { cwd, env }).catch((error: unknown) => {
     throw explain(stack, cwd, error);
   });

@@ -54,16 +54,13 @@ export class S3Store extends S3Reader {
     return sendWithSdk({ requester: this.requester, what, answerBytes }, send);
   }
 
-  /** Creates the bucket if it does not exist. For local servers; in the cloud `pulumi up` creates the bucket. */
+  /** Creates the bucket if it does not exist. For local servers, which have one region; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
-    const { region: LocationConstraint = 'us-east-1' } = this.options;
-    const elsewhere = { CreateBucketConfiguration: { LocationConstraint: LocationConstraint as never } };
-    const where = LocationConstraint === 'us-east-1' ? {} : elsewhere;
-    await this.run(`create bucket ${this.bucket}`, (s3, to, options) =>
-      s3.createBucket({ ...to, ...where }, options),
-    ).catch((error: unknown) => {
-      if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
-    });
+    await this.run(`create bucket ${this.bucket}`, (s3, to, options) => s3.createBucket(to, options)).catch(
+      (error: unknown) => {
+        if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
+      },
+    );
   }
 
   /**
@@ -154,7 +151,7 @@ export class S3Store extends S3Reader {
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
-    const read = async (start: number, { byteLength }: Buffer) => body.subarray(start, start + byteLength);
+    const read = (start: number, { byteLength }: Buffer) => Promise.resolve(body.subarray(start, start + byteLength));
     return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
