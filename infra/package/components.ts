@@ -155,7 +155,7 @@ const gpuNodePool = component({
   prepare: ({ name, values: { drainSeconds, weight, ...fields } }) => {
     const pool = completePool({ ...fields, name: fields.name ?? name });
     return (options) => {
-      createNodePool(name, pool, fields.nodeClass, { drainSeconds, weight }, options);
+      createNodePool(name, pool, undefined, { drainSeconds, weight }, options);
       return {};
     };
   },
