@@ -4,7 +4,7 @@ import type { Cluster } from '../cluster/cluster';
 import { toRunError } from '../run-error';
 import { completePool } from '../settings/gpu-node-pools';
 import type { GpuNodePoolInput, GpuNodePoolSettings } from '../settings/types';
-import { createNodeClass, createNodePool, type DrainOptions } from './karpenter';
+import { createNodePool, type DrainOptions } from './karpenter';
 import { createNodeGroups, type FixedPool } from './node-groups';
 
 export interface GpuNodesArgs extends DrainOptions {
@@ -31,29 +31,16 @@ export class GpuNodes extends pulumi.ComponentResource {
     super('triton-serving:infra:GpuNodes', name, {}, options);
     const { cluster, title = name } = args;
     const pools = toRunError(() => args.pools.map(completePool));
-    const fixed = cluster && createNodeGroups(name, title, pools.filter(isFixed), cluster, this);
-    const nodePools = pools.flatMap((pool, index) => {
-      const weight = pools.length - 1 - index;
-      return fixed && isFixed(pool) ? [] : [this.nodePool(`${name}-${pool.name}`, pool, { ...args, weight })];
-    });
-    this.pools = [...nodePools, ...(fixed?.groups ?? [])];
-    if (fixed !== undefined) this.enforceNetworkPolicies(name, [...(cluster?.ready ?? []), ...fixed.network]);
+    const nodePools = pools
+      .map((pool, index) => ({ pool, weight: pools.length - 1 - index }))
+      .filter(({ pool }) => cluster === undefined || !isFixed(pool))
+      .map(({ pool, weight }) =>
+        createNodePool(`${name}-${pool.name}`, pool, cluster, { ...args, weight }, { parent: this }),
+      );
+    const groups = cluster && createNodeGroups(name, title, pools.filter(isFixed), cluster, this);
+    this.pools = [...nodePools, ...(groups?.ready ?? [])];
+    if (cluster !== undefined) this.enforceNetworkPolicies(name, [...cluster.ready, ...(groups?.network ?? [])]);
     this.registerOutputs();
-  }
-
-  private nodePool(
-    name: string,
-    pool: GpuNodePoolSettings,
-    { cluster, ...args }: GpuNodesArgs & { weight: number },
-  ): pulumi.Resource {
-    if (pool.nodeClass !== undefined) return createNodePool(name, pool, pool.nodeClass, args, { parent: this });
-    if (cluster === undefined) {
-      throw new pulumi.RunError(`pool ${pool.name}: cluster is missing; only pools with a nodeClass need no cluster`);
-    }
-    const options = { parent: this, dependsOn: cluster.ready };
-    const nodeClass = createNodeClass(`${name}-class`, pool, cluster, args, options);
-    const reference = { group: 'eks.amazonaws.com', kind: 'NodeClass', name: pool.name };
-    return createNodePool(name, pool, reference, args, { parent: this, dependsOn: nodeClass });
   }
 
   /**

@@ -1,5 +1,5 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
-import type * as pulumi from '@pulumi/pulumi';
+import { RunError, type CustomResourceOptions } from '@pulumi/pulumi';
 import type { Cluster } from '../cluster/cluster';
 import type { GpuNodePoolSettings } from '../settings/types';
 import { getSubnets, getTags, IMAGE_DISK, poolLabels, poolTaints } from './pool';
@@ -41,57 +41,29 @@ function graceHours(drainSeconds = 0): number {
  * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
  * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
  */
-const deleteTimeout = (drainSeconds?: number): string => `${graceHours(drainSeconds) * 60 + 15}m`;
+const deleteTimeout = (graceHours: number) => ({ delete: `${graceHours * 60 + 15}m` });
 
 /**
- * Creates the NodeClass of a pool of Auto Mode, which itself uses the instance store of nodes that have more of it than
- * `size`, and pulls images in parallel on G and P types with an instance store:
- * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
- */
-export function createNodeClass(
-  name: string,
-  pool: GpuNodePoolSettings,
-  cluster: Cluster,
-  { drainSeconds }: DrainOptions,
-  options: pulumi.CustomResourceOptions,
-): CustomResource {
-  const tags = getTags(pool, cluster);
-  const reservations = pool.capacityReservationIds.map((id) => ({ id }));
-  return new CustomResource(
-    name,
-    {
-      apiVersion: 'eks.amazonaws.com/v1',
-      kind: 'NodeClass',
-      metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
-      spec: {
-        // EKS admitted this role when it created the cluster, so the nodes need no access entry of their own.
-        role: cluster.nodeRoleName,
-        subnetSelectorTerms: getSubnets(pool, cluster).map((id) => ({ id })),
-        securityGroupSelectorTerms: [{ id: cluster.securityGroupId }],
-        ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
-        networkPolicy: 'DefaultAllow',
-        tags: Object.keys(tags).length === 0 ? undefined : tags,
-        capacityReservationSelectorTerms: reservations.length === 0 ? undefined : reservations,
-      },
-    },
-    { ...options, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
-  );
-}
-
-/**
- * Creates a karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter.
+ * Creates a karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter, and for Auto Mode also
+ * its NodeClass.
+ * @param cluster undefined for a pool with a nodeClass
  * @param weight pools with a higher weight are filled first; 0 is Karpenter's default
  */
 export function createNodePool(
   name: string,
   pool: GpuNodePoolSettings,
-  nodeClassRef: NonNullable<GpuNodePoolSettings['nodeClass']>,
+  cluster: Cluster | undefined,
   { weight, drainSeconds }: DrainOptions & { weight: number },
-  options: pulumi.CustomResourceOptions,
+  options: CustomResourceOptions,
 ): CustomResource {
   const grace = graceHours(drainSeconds);
+  const customTimeouts = deleteTimeout(grace);
   const { consolidateAfter = '10m', expireAfter = '336h', budgets = [{ nodes: '1' }] } = pool.disruption ?? {};
   const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
+  const nodeClass =
+    pool.nodeClass === undefined
+      ? createNodeClass(`${name}-class`, pool, cluster, { ...options, customTimeouts })
+      : undefined;
   return new CustomResource(
     name,
     {
@@ -102,7 +74,7 @@ export function createNodePool(
         template: {
           metadata: { labels: poolLabels(pool) },
           spec: {
-            nodeClassRef,
+            nodeClassRef: pool.nodeClass ?? { group: 'eks.amazonaws.com', kind: 'NodeClass', name: pool.name },
             requirements: [
               requirement('node.kubernetes.io/instance-type', pool.instanceTypes),
               // Karpenter prefers reserved to spot, and spot to on-demand; the order here has no effect.
@@ -122,6 +94,43 @@ export function createNodePool(
         weight: weight === 0 ? undefined : weight,
       },
     },
-    { ...options, customTimeouts: { delete: deleteTimeout(drainSeconds) } },
+    { ...options, ...(nodeClass && { dependsOn: nodeClass }), customTimeouts },
+  );
+}
+
+/**
+ * The NodeClass of a pool of Auto Mode, which itself uses the instance store of nodes that have more of it than `size`,
+ * and pulls images in parallel on G and P types with an instance store:
+ * https://docs.aws.amazon.com/eks/latest/userguide/auto-change.html (2026-11-26), "November 19, 2025".
+ */
+function createNodeClass(
+  name: string,
+  pool: GpuNodePoolSettings,
+  cluster: Cluster | undefined,
+  options: CustomResourceOptions,
+): CustomResource {
+  if (cluster === undefined) {
+    throw new RunError(`pool ${pool.name}: cluster is missing; only pools with a nodeClass need no cluster`);
+  }
+  const tags = getTags(pool, cluster);
+  const reservations = pool.capacityReservationIds.map((id) => ({ id }));
+  return new CustomResource(
+    name,
+    {
+      apiVersion: 'eks.amazonaws.com/v1',
+      kind: 'NodeClass',
+      metadata: { name: pool.name, annotations: WAIT_UNTIL_READY },
+      spec: {
+        // EKS admitted this role when it created the cluster, so the nodes need no access entry of their own.
+        role: cluster.nodeRoleName,
+        subnetSelectorTerms: getSubnets(pool, cluster).map((id) => ({ id })),
+        securityGroupSelectorTerms: [{ id: cluster.securityGroupId }],
+        ephemeralStorage: { size: `${pool.diskGiB}Gi`, ...IMAGE_DISK },
+        networkPolicy: 'DefaultAllow',
+        tags: Object.keys(tags).length === 0 ? undefined : tags,
+        capacityReservationSelectorTerms: reservations.length === 0 ? undefined : reservations,
+      },
+    },
+    { ...options, dependsOn: cluster.ready },
   );
 }

@@ -50,6 +50,7 @@ const SOCKETS = '/var/lib/kubelet/device-plugins';
 /**
  * Creates managed node groups in a cluster with Auto Mode, and what Auto Mode provides for its own nodes only: the add-ons
  * for network and DNS, and the device plugin.
+ * @returns `network` must exist before nodes become ready, `ready` before pods
  */
 export function createNodeGroups(
   name: string,
@@ -57,10 +58,10 @@ export function createNodeGroups(
   pools: readonly FixedPool[],
   cluster: Cluster,
   parent: pulumi.Resource,
-): { network: pulumi.Resource[]; groups: pulumi.Resource[] } {
-  if (pools.length === 0) return { network: [], groups: [] };
-  const { clusterName, ready, place } = cluster;
-  const inCluster = { parent, dependsOn: ready };
+): { network: pulumi.Resource[]; ready: pulumi.Resource[] } {
+  if (pools.length === 0) return { network: [], ready: [] };
+  const { clusterName, place } = cluster;
+  const inCluster = { parent, dependsOn: cluster.ready };
   const addon = (addonName: string, configurationValues?: string): eks.Addon => {
     const conflicts = { resolveConflictsOnCreate: 'OVERWRITE', resolveConflictsOnUpdate: 'PRESERVE' };
     const args = { clusterName, addonName, ...conflicts, configurationValues };
@@ -79,14 +80,14 @@ export function createNodeGroups(
     parent,
   );
   // A node becomes ready only with a network.
-  const options = { parent, dependsOn: [...ready, ...attachments, ...network] };
+  const options = { parent, dependsOn: [...cluster.ready, ...attachments, ...network] };
   const groups = pools.map((pool) =>
     createGroup(`${name}-${pool.name}`, `${title}-${pool.name}`, pool, cluster, role.arn, options),
   );
   // The pods of CoreDNS run on CPU nodes of Auto Mode, which do not use them: each has a DNS server of its own.
   return {
     network,
-    groups: [...groups, addon('coredns'), createDevicePlugin(`${name}-device-plugin`, pools, inCluster)],
+    ready: [...groups, addon('coredns'), createDevicePlugin(`${name}-device-plugin`, pools, inCluster)],
   };
 }
 

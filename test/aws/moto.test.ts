@@ -82,18 +82,6 @@ describe('the mock of EKS', () => {
     expect(await leftovers(moto)).toEqual(['auto']);
   });
 
-  test('forgets the node pools and their role when Auto Mode is disabled', async () => {
-    await ask('POST', '/clusters', cluster('former', AUTO_MODE));
-    const disabled = {
-      computeConfig: { enabled: false },
-      storageConfig: { blockStorage: { enabled: false } },
-      kubernetesNetworkConfig: { elasticLoadBalancing: { enabled: false } },
-    };
-    expect(await ask('POST', '/clusters/former/update-config', disabled)).toMatchObject({ status: 200 });
-    const { answer } = (await ask('GET', '/clusters/former')) as { answer: { cluster: { computeConfig: object } } };
-    expect(answer.cluster.computeConfig).toEqual({ enabled: false });
-  });
-
   test.each([
     ['a part of it alone', { storageConfig: undefined }],
     ['add-ons of the old kind', { bootstrapSelfManagedAddons: true }],

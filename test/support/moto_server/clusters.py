@@ -97,9 +97,7 @@ class Clusters(Base):
             if given is None:
                 continue
             old = getattr(cluster, attribute, None)
-            # Disabled Auto Mode has neither node pools nor their role.
-            replaced = parameter in ("logging", "computeConfig")
-            merge = not replaced and isinstance(given, dict) and isinstance(old, dict)
+            merge = parameter != "logging" and isinstance(given, dict) and isinstance(old, dict)
             setattr(cluster, attribute, {**old, **given} if merge else given)
             changed[parameter] = given
         return self._update(cluster, "ConfigUpdate", changed)
