@@ -88,16 +88,8 @@ describe('TritonServer', () => {
       expect.stringMatching(/: region: is missing; allowed: /),
       'TritonServer faces: replicas: is "two"; allowed: a whole number from 0 to 1000',
     ]);
-    const contradictions = {
-      modelRepository,
-      region,
-      credentials: { accessKeyId: 'id' },
-      extraArguments: ['http-port=1'],
-    };
-    expect(await refused('TritonServer', contradictions)).toEqual([
-      expect.stringMatching(/: credentials/),
-      expect.stringMatching(/: extraArguments: has /),
-    ]);
+    const incomplete = { modelRepository, region, credentials: { accessKeyId: 'id' } };
+    expect(await refused('TritonServer', incomplete)).toEqual([expect.stringMatching(/: credentials/)]);
   });
 
   test('keeps secret texts secret, and waits for the resources whose outputs it gets', async () => {
