@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fake_triton import FakeRequest, LoadBackend, arguments, tensor
 
+
 class One(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if bool((x < 0).any()):
