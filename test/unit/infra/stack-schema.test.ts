@@ -37,8 +37,8 @@ test.each(STACKS)('Pulumi.%s.yaml names the schema and is valid', (stack) => {
 const ACCEPTED: Record<string, unknown>[] = [
   { replicas: 3 },
   { replicas: '3' },
-  { protect: true, bucketForceDestroy: false },
-  { protect: 'true', bucketForceDestroy: 'false' },
+  { protect: true },
+  { protect: 'false' },
   { namespace: { create: true } },
   { availabilityZones: '["us-east-1a", "us-east-1b"]' },
   { pod: { runtimeClassName: '' } },
