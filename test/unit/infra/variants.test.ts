@@ -113,7 +113,7 @@ describe('a managed node group', () => {
     expect(getDependencies(group)).toEqual(expect.arrayContaining(network));
     const patch = made.only('kubernetes:core/v1:ConfigMapPatch', 'gpu-network-policies');
     expect(getDependencies(patch)).toEqual(expect.arrayContaining(network));
-    const replicas = made.only('triton-serving:infra:TritonServer');
+    const replicas = made.only('triton-serving:index:TritonServer');
     expect(getDependencies(replicas)).toEqual(expect.arrayContaining(['gpu-fixed', 'gpu-coredns']));
     const { inputs } = made.only('kubernetes:apps/v1:DaemonSet');
     const affinity = JSON.stringify(inputs);

@@ -84,13 +84,19 @@ describe('the namespace', () => {
   };
   const [AUTO_MODE, CONTROLLER] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
 
-  test.each<[string, ExposureArgs, string | undefined, number, boolean?]>([
-    ['no load balancer', { kind: 'cluster' }, undefined, 15],
-    ['a load balancer of Auto Mode', BALANCED, AUTO_MODE, 120],
-    ['a load balancer of another class', { ...BALANCED, loadBalancerClass: 'service.k8s.aws/nlb' }, CONTROLLER, 120],
+  test.each<[string, ExposureArgs, string | undefined, number, boolean]>([
+    ['no load balancer', { kind: 'cluster' }, undefined, 15, false],
+    ['a load balancer of Auto Mode', BALANCED, AUTO_MODE, 120, false],
+    [
+      'a load balancer of another class',
+      { ...BALANCED, loadBalancerClass: 'service.k8s.aws/nlb' },
+      CONTROLLER,
+      120,
+      false,
+    ],
     ['an ingress of Auto Mode', INGRESS, AUTO_MODE, 30, true],
-    ['an ingress of another class', INGRESS, CONTROLLER, 30],
-    ['an ingress with annotations of its user', OWN, undefined, 30],
+    ['an ingress of another class', INGRESS, CONTROLLER, 30, false],
+    ['an ingress with annotations of its user', OWN, undefined, 30, false],
   ])(
     'with %s has the label for its readiness gate, and pods drain as long',
     async (_, exposure, group, seconds, createIngressClass) => {
