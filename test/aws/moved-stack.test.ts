@@ -9,7 +9,7 @@ import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 5 * 60_000;
-const PAGE = 'infrastructure.md';
+const PAGE = 'guides/moving-a-stack.md';
 const PROJECT = 'vision-serving';
 const VERSIONED = '<VersioningConfiguration><Status>Enabled</Status></VersioningConfiguration>';
 
@@ -20,7 +20,7 @@ const config = new pulumi.Config();
 new Role('pods', { assumeRolePolicy: '{}', tags: { key: config.requireSecretObject('s3').apply((s3) => s3.secretAccessKey), protect: config.require('protect') } });
 `;
 
-/** The commands of docs/infrastructure.md, with a backend in S3 and a KMS key on a mock of AWS. */
+/** The commands of docs/guides/moving-a-stack.md, with a backend in S3 and a KMS key on a mock of AWS. */
 describeUnless(whyNoAwsStack() ?? whyMissing('aws'), 'a stack that moves', () => {
   const scratch = new Scratch();
   let moto: Moto;

@@ -19,7 +19,7 @@ describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AW
   afterAll(() => scratch.clean());
 
   test(
-    'the Python program of docs/infrastructure.md creates replicas, their role and their bucket, and then changes nothing',
+    'the Python program of docs/guides/components.md creates replicas, their role and their bucket, and then changes nothing',
     async () => {
       const plane = await ControlPlane.start(scratch);
       for (const index of [0, 1]) await plane.addGpuNode(`gpu-${index}`);
@@ -27,9 +27,9 @@ describeUnless(whyNoAwsStack(), 'the package for other languages on a mock of AW
       const more = { ...moto.env, KUBECONFIG: plane.access.kubeconfigFile() };
       const env = await packageEnvironment(scratch, ['python'], { plugins: await awsPlugins(), env: more });
 
-      const guide = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md'), 'utf8'));
+      const guide = fences(readFileSync(join(paths.root, 'docs', 'guides', 'components.md'), 'utf8'));
       const written = guide.find(({ text }) => text.startsWith('from pulumi_triton_serving'))?.text ?? '';
-      const text = `oidc_provider_arn = "${PROVIDER}"\n${written.replace('prefix="faces")', 'prefix="faces", force_destroy=True)')}`;
+      const text = `oidc_provider_arn = "${PROVIDER}"\n${written.replace('prefix="faces")', 'prefix="faces", protect=False)')}`;
       const program = await PackageProgram.copy('python', 'python', join(scratch.directory, 'python'), env);
       program.edit(() => text, '__main__.py');
       const stack = ['--stack', program.stack];

@@ -216,10 +216,10 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     });
   });
 
-  test('moves to a folder with this package, by the commands of docs/infrastructure.md, without a change', async () => {
+  test('moves to a folder with this package, by the commands of docs/guides/moving-a-stack.md, without a change', async () => {
     const folder = join(scratch.directory, 'serving');
     const printed = await runBlock(
-      'infrastructure.md',
+      'guides/moving-a-stack.md',
       { name: 'local', directory: paths.root, env: stack.env },
       MOVE_TO_PACKAGE,
       {

@@ -56,13 +56,13 @@ const SECRETS = {
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('a project that installs this package registers the same resources, by the commands of docs/infrastructure.md', async () => {
+test('a project that installs this package registers the same resources, by the commands of docs/guides/moving-a-stack.md', async () => {
   const [record, folder] = [join(scratch.directory, 'record.cjs'), join(scratch.directory, 'serving')];
   writeFileSync(record, RECORD);
   const env = { ...process.env, SECRETS: JSON.stringify(SECRETS) };
   const { stdout: inRepository } = await exec('node', [record], { cwd: paths.root, env });
   const inPackage = await runBlock(
-    'infrastructure.md',
+    'guides/moving-a-stack.md',
     { name: 'local', directory: paths.root, env },
     MOVE_TO_PACKAGE,
     {

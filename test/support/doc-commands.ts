@@ -47,7 +47,7 @@ export async function runBlock(
   }
 }
 
-/** First line of the commands of docs/infrastructure.md that move a stack to a folder with this package. */
+/** First line of the commands of docs/guides/moving-a-stack.md that move a stack to a folder with this package. */
 export const MOVE_TO_PACKAGE = 'STACK=prod # to a package';
 
 /** What runs instead in these commands: in `folder`, with the node modules of this machine instead of a registry. */

@@ -80,7 +80,7 @@ test.each([
   ['commonjs', 'node10'],
   ['nodenext', 'nodenext'],
 ])('a program in TypeScript for %s finds the types of the components', async (module, moduleResolution) => {
-  const documented = fences(readFileSync(join(paths.root, 'docs', 'infrastructure.md'), 'utf8'));
+  const documented = fences(readFileSync(join(paths.root, 'docs', 'guides', 'components.md'), 'utf8'));
   const program = documented.find(({ text }) => text.includes(`from 'triton-serving/components'`))?.text ?? '';
   expect(program).toContain('new TritonServer(');
   const file = join(project, `program-${module}.ts`);
