@@ -44,7 +44,7 @@ spec:
 --//--
 `;
 
-const DEVICE_PLUGIN = 'nvcr.io/nvidia/k8s-device-plugin:v0.20.0';
+const DEVICE_PLUGIN = 'nvcr.io/nvidia/k8s-device-plugin:v0.20.1';
 const SOCKETS = '/var/lib/kubelet/device-plugins';
 
 /**
