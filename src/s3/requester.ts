@@ -13,9 +13,6 @@ import { getRegion, readSettings, resolveEndpoint, type Endpoint, type Settings 
 import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './errors';
 import type { Credentials, StoreOptions, TakeBytes } from './types';
 
-// The SDK's warning about the version of Node is for those who use it in their own code.
-process.env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
-
 /** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
   /** The operation as messages name it: "list s3://bucket/prefix". */
@@ -140,6 +137,8 @@ export class Requester {
     // Every request that waits for a retry adds a listener.
     setMaxListeners(0, this.closing.signal);
     const { env } = process;
+    // The SDK's warning about the version of Node is for those who use it in their own code.
+    env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
     this.opening = this.open(env);
     this.opening.catch(() => undefined); // Each request reports the error.
     this.credentials = new CredentialSource(options.credentials, async () => {
