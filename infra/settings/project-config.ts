@@ -30,6 +30,8 @@ function declared(field: Field): DeclaredKey {
     case 'choice':
       return { type: 'string', description, default: field.default ?? '' };
     case 'integer':
+      // Pulumi requires a value for a key without a default, and an integer has none that stands for a missing value.
+      if (field.default === undefined) return { type: 'string', description, default: '' };
       return { type: 'integer', description, default: field.default };
     case 'number':
       throw new Error('Pulumi.yaml has no type for a fraction');

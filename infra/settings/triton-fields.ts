@@ -198,7 +198,7 @@ export const TRITON_FIELDS = {
     ...integer(
       1,
       3600,
-      'Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it.',
+      'Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Empty: 15; with an ingress 30, with a load balancer 120.',
     ),
     optional: true,
   },

@@ -263,8 +263,8 @@ export interface TritonServerArgs {
    */
   startSeconds?: number | undefined;
   /**
-   * Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Allowed:
-   * a whole number from 1 to 3600.
+   * Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Empty:
+   * 15; with an ingress 30, with a load balancer 120. Allowed: a whole number from 1 to 3600.
    */
   drainSeconds?: number | undefined;
   /** How an update replaces replicas, with the names of a Deployment. */
