@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
@@ -60,11 +59,3 @@ def test_the_table_has_the_release_of_the_dockerfile(tmp_path: Path) -> None:
     path = tmp_path / "model.pt"
     torch.jit.save(torch.jit.script(torch.nn.Identity()), str(path))  # type: ignore[no-untyped-call]
     assert releases.unreadable_by_server(path) is None
-
-
-def test_documentation_has_the_same_table() -> None:
-    text = (releases.ROOT / "docs" / "docker.md").read_text(encoding="utf-8")
-    lines = re.findall(r"^\| (\d\d\.\d\d .*) \|$", text, re.MULTILINE)
-    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
-    table = json.loads(releases.TABLE.read_text(encoding="utf-8"))["releases"]
-    assert rows == [[str(value or "not published") for value in row.values()] for row in table]
