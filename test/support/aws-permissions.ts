@@ -41,6 +41,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
 /** All permissions that promote needs on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
+  { action: 's3:ListBucket', of: 'listing', why: 'whether a repository without head.json has lost it' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];
