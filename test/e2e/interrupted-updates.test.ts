@@ -16,7 +16,7 @@ const SETTINGS = [
   { environment: undefined, monitoring: undefined, autoscaling: undefined, clientNamespaces: undefined },
   {
     environment: { TZ: 'UTC' },
-    monitoring: { alerts: true },
+    monitoring: { namespace: 'monitoring' },
     autoscaling: { minReplicas: 2, maxReplicas: 3 },
     clientNamespaces: ['web'],
   },
