@@ -20,7 +20,9 @@ describeUnless(whyNoEngines(), 'a stack that moves to another cluster', () => {
       const old = await ControlPlane.start(scratch);
       const next = await ControlPlane.start(otherScratch);
       for (const plane of [old, next]) await plane.addNode({ name: 'cpu-0' });
-      const stack = await localStack(scratch, old, { config: { gpusPerPod: 0, replicas: 1, namespace: { name: NAMESPACE } } });
+      const stack = await localStack(scratch, old, {
+        config: { gpusPerPod: 0, replicas: 1, namespace: { name: NAMESPACE } },
+      });
       await stack.up();
       const ready = async (): Promise<number[]> =>
         Promise.all([old, next].map(async (plane) => (await plane.readyPods(NAMESPACE).catch(() => [])).length));
