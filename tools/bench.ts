@@ -4,7 +4,7 @@ import { benchRequests } from './bench/requests';
 import { benchStart } from './bench/start';
 import { benchTransfer } from './bench/transfer';
 import type { BenchOptions } from './bench/compare';
-import { EXIT, parseFlags, parseInteger, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseInteger } from '../src/cli/cli';
 import { withInterrupts } from '../src/cli/interrupts';
 import { UsageError } from '../src/core/errors';
 import { exec, stopCommands } from '../src/core/exec';
@@ -31,46 +31,34 @@ const BENCHMARKS: Readonly<Record<string, (options: BenchOptions) => Promise<voi
   replicas: benchReplicas,
 };
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() =>
-    withInterrupts(async (signal) => {
-      // Every measurement fails without its processes, and its clean-up then runs.
-      const stop = (): void => {
-        stopCommands();
-        void stopAll();
-      };
-      signal.addEventListener('abort', stop);
-      try {
-        return await bench(argv);
-      } catch (error) {
-        if (signal.aborted) return EXIT.interrupted;
-        throw error;
-      }
-    }),
-  );
-}
+const FLAGS = {
+  only: { type: 'string' },
+  repetitions: { type: 'string', default: '5' },
+  quick: { type: 'boolean', default: false },
+} as const;
 
-async function bench(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    only: { type: 'string' },
-    repetitions: { type: 'string', default: '5' },
-    quick: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
-  const { only, quick } = flags;
+export const main = command({ help: HELP, flags: FLAGS }, async ({ only, quick, ...flags }) => {
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
   const chosen = Object.entries(BENCHMARKS).filter(([name]) => only === undefined || only === name);
   if (chosen.length === 0) {
     throw new UsageError(`--only ${only}: unknown benchmark`, { hint: Object.keys(BENCHMARKS).join(', ') });
   }
-  process.stdout.write(`${await describeMachine()}\n`);
-  for (const [, run] of chosen) await run({ repetitions, quick });
-  return EXIT.ok;
-}
+  return withInterrupts(async (signal) => {
+    // Every measurement fails without its processes, and its clean-up then runs.
+    signal.addEventListener('abort', () => {
+      stopCommands();
+      void stopAll();
+    });
+    try {
+      process.stdout.write(`${await describeMachine()}\n`);
+      for (const [, run] of chosen) await run({ repetitions, quick });
+      return EXIT.ok;
+    } catch (error) {
+      if (signal.aborted) return EXIT.interrupted;
+      throw error;
+    }
+  });
+});
 
 async function describeMachine(): Promise<string> {
   const memory = `${Math.round(totalmem() / 2 ** 30)} GiB`;

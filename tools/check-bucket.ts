@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { UsageError } from '../src/core/errors';
 import { parseLocation } from '../src/release/location';
 import { checkBucket, type CheckResult } from './bucket-checks';
@@ -20,35 +20,29 @@ random prefix and deletes them again; in a bucket with versioning, old versions 
 Exit codes: 0 every check passed or was skipped, 1 a check failed, 2 wrong command line.
 `;
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(async () => {
-    const flags = parseFlags(argv, {
-      bucket: { type: 'string' },
-      region: { type: 'string' },
-      'endpoint-url': { type: 'string' },
-      'kms-key': { type: 'string' },
-      throttle: { type: 'boolean', default: false },
-      help: { type: 'boolean', default: false },
-    });
-    if (flags.help) {
-      process.stdout.write(HELP);
-      return EXIT.ok;
-    }
-    if (flags.bucket === undefined)
-      throw new UsageError('--bucket is missing', { hint: 'add --bucket s3://NAME/PREFIX' });
-    const { bucket, prefix } = parseLocation(flags.bucket);
-    const options = {
-      bucket,
-      prefix: `${prefix}/check-${randomBytes(6).toString('hex')}`,
-      region: flags.region,
-      endpointUrl: flags['endpoint-url'],
-      kmsKey: flags['kms-key'],
-      throttle: flags.throttle,
-    };
-    const results = await checkBucket(options, (result) => process.stdout.write(`${describe(result)}\n`));
-    return results.some(({ error }) => error !== undefined) ? EXIT.failed : EXIT.ok;
-  });
-}
+const FLAGS = {
+  bucket: { type: 'string' },
+  region: { type: 'string' },
+  'endpoint-url': { type: 'string' },
+  'kms-key': { type: 'string' },
+  throttle: { type: 'boolean', default: false },
+} as const;
+
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+  if (flags.bucket === undefined)
+    throw new UsageError('--bucket is missing', { hint: 'add --bucket s3://NAME/PREFIX' });
+  const { bucket, prefix } = parseLocation(flags.bucket);
+  const options = {
+    bucket,
+    prefix: `${prefix}/check-${randomBytes(6).toString('hex')}`,
+    region: flags.region,
+    endpointUrl: flags['endpoint-url'],
+    kmsKey: flags['kms-key'],
+    throttle: flags.throttle,
+  };
+  const results = await checkBucket(options, (result) => process.stdout.write(`${describe(result)}\n`));
+  return results.some(({ error }) => error !== undefined) ? EXIT.failed : EXIT.ok;
+});
 
 function describe({ name, skipped, error }: CheckResult): string {
   if (error !== undefined) return `FAILED   ${name}: ${error.message}`;

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import { EXIT, parseFlags, parseList, runCommand } from '../src/cli/cli';
+import { command, EXIT, parseList } from '../src/cli/cli';
 import { forEachLimited } from '../src/core/concurrency';
 import { UsageError } from '../src/core/errors';
 import { formatDuration } from '../src/core/format';
@@ -32,21 +32,13 @@ Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
 const AT_ONCE = 2;
 const UNIT_TESTS = 'unit tests';
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => check(argv));
-}
+const FLAGS = {
+  only: { type: 'string' },
+  static: { type: 'boolean', default: false },
+  fix: { type: 'boolean', default: false },
+} as const;
 
-async function check(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    only: { type: 'string' },
-    static: { type: 'boolean', default: false },
-    fix: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const words = parseList('only', flags.only);
   const { python, bin } = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true }),
@@ -152,7 +144,7 @@ async function check(argv: readonly string[]): Promise<number> {
   if (failed.length === 0) return EXIT.ok;
   process.stderr.write(`\nfailed: ${failed.join(', ')}\n  -> "npm run check -- --fix" repairs lint and format\n`);
   return EXIT.failed;
-}
+});
 
 /** Flags of ruff for excluded folders. */
 const excluded = (folders: readonly string[]): string[] => folders.flatMap((folder) => ['--extend-exclude', folder]);

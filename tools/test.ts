@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { EXIT, parseFlags, runCommand } from '../src/cli/cli';
+import { command, EXIT } from '../src/cli/cli';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
@@ -54,22 +54,14 @@ const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'spec', 'e2e'];
  */
 const WORKERS: Partial<Record<Suite, number>> = { soak: 1, spec: 1, e2e: 3 };
 
-export async function main(argv: readonly string[]): Promise<number> {
-  return runCommand(() => test(argv));
-}
+const FLAGS = {
+  all: { type: 'boolean', default: false },
+  only: { type: 'string' },
+  filter: { type: 'string' },
+  long: { type: 'boolean', default: false },
+} as const;
 
-async function test(argv: readonly string[]): Promise<number> {
-  const flags = parseFlags(argv, {
-    all: { type: 'boolean', default: false },
-    only: { type: 'string' },
-    filter: { type: 'string' },
-    long: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  });
-  if (flags.help) {
-    process.stdout.write(HELP);
-    return EXIT.ok;
-  }
+export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const chosen = SUITES.find((suite) => suite === flags.only);
   if (flags.only !== undefined && chosen === undefined) {
     throw new UsageError(`--only ${flags.only}: unknown suite`, { hint: SUITES.join(', ') });
@@ -129,7 +121,7 @@ async function test(argv: readonly string[]): Promise<number> {
   const skipped = total.skipped === 0 ? '' : `, ${total.skipped} skipped`;
   process.stdout.write(`\n\n${total.passed} passed, ${total.failed} failed${skipped}\n`);
   return total.failed === 0 && total.passed > 0 ? EXIT.ok : EXIT.failed;
-}
+});
 
 /** The suites to run, in this order. */
 function getSuites(chosen: Suite | undefined, { all, long }: { all: boolean; long: boolean }): readonly Suite[] {

@@ -21,6 +21,14 @@ const texts = (description: string, rule: Rule = {}) =>
 /** What a text must be. */
 type Rule = Pick<Field & { kind: 'string' }, 'pattern' | 'check' | 'allowed'>;
 
+/**
+ * Default of drainSeconds: how long clients may still reach a pod that stops. A network load balancer sends new connections
+ * for about two minutes after the deregistration was requested
+ * (https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366, read 2026-11-22), an application load
+ * balancer for some seconds.
+ */
+export const DRAIN_SECONDS = { cluster: 15, ingress: 30, 'internal-load-balancer': 120 } as const;
+
 const NAMESPACE = {
   pattern: /^(?=.{1,63}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?$/,
   allowed: 'at most 63 lower-case letters, digits and hyphens',
@@ -198,7 +206,7 @@ export const TRITON_FIELDS = {
     ...integer(
       1,
       3600,
-      'Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Empty: 15; with an ingress 30, with a load balancer 120.',
+      `Seconds for which a replica keeps serving after a stop was requested, while load balancers deregister it. Empty: ${DRAIN_SECONDS.cluster}; with an ingress ${DRAIN_SECONDS.ingress}, with a load balancer ${DRAIN_SECONDS['internal-load-balancer']}.`,
     ),
     optional: true,
   },

@@ -1,5 +1,5 @@
 import type { Values } from '../settings/fields';
-import { TRITON_FIELDS, type TRITON_SERVER_FIELDS } from '../settings/triton-fields';
+import { DRAIN_SECONDS, TRITON_FIELDS, type TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import { AGENT_IMAGE, defaultImage } from './image';
 
 /** Values of the table; those of a stack file, or those of arguments, which may be outputs. */
@@ -12,14 +12,6 @@ export const DEFAULT_SCALING = {
   queueMilliseconds: AUTOSCALING.fields.queueMilliseconds.default,
   instancesPerReplica: AUTOSCALING.fields.instancesPerReplica.default,
 };
-
-/**
- * Default of drainSeconds: how long clients may still reach a pod that stops. A network load balancer sends new connections
- * for about two minutes after the deregistration was requested
- * (https://github.com/kubernetes-sigs/aws-load-balancer-controller/issues/2366, read 2026-11-22), an application load
- * balancer for some seconds.
- */
-const DRAIN_SECONDS = { cluster: 15, ingress: 30, 'internal-load-balancer': 120 } as const;
 
 /** The class of EKS Auto Mode. */
 export const AUTO_MODE_CLASS = 'eks.amazonaws.com/nlb';
