@@ -1,5 +1,4 @@
 const { availableParallelism } = require('node:os');
-const { env } = require('node:process');
 
 /**
  * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak
@@ -36,8 +35,6 @@ module.exports = {
       ...common,
       displayName: 'e2e',
       testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'],
-      // Takes 6 minutes, and builds KEDA before that. Runs with --long.
-      testPathIgnorePatterns: Number(env.SOAK_FACTOR ?? 1) > 1 ? [] : ['/test/e2e/autoscaling-loop'],
     },
   ],
 };

@@ -9,7 +9,7 @@ export const getMostNodes = ({ nodes, maximumGpus }: GpuNodePoolSettings, { gpus
  * The most replicas that a pool can hold at its limit, whichever of its instance types it uses. An unknown type may
  * have room for all.
  */
-function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
+function mostReplicas(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   const counts = pool.instanceTypes.map((type) => {
     const facts = findFacts(type);
     return facts === undefined ? Infinity : getMostNodes(pool, facts) * Math.floor(facts.gpus / gpusPerPod);
@@ -17,15 +17,11 @@ function mostServers(pool: GpuNodePoolSettings, gpusPerPod: number): number {
   return Math.max(0, ...counts);
 }
 
-/** The most replicas that these pools can hold at their limits. */
-export const replicaRoom = (pools: readonly GpuNodePoolSettings[], gpusPerPod: number): number =>
-  pools.reduce((sum, pool) => sum + mostServers(pool, gpusPerPod), 0);
-
 /** Returns a warning if the GPU node pools of a stack cannot hold its desired replicas, otherwise undefined. */
 export function capacityWarning({ gpuNodePools: pools, triton }: Settings): string | undefined {
   const { gpusPerPod, autoscaling, replicas } = triton;
   if (gpusPerPod === 0 || pools.length === 0) return undefined;
-  const room = replicaRoom(pools, gpusPerPod);
+  const room = pools.reduce((sum, pool) => sum + mostReplicas(pool, gpusPerPod), 0);
   const [key, asked] =
     autoscaling === undefined ? ['replicas', replicas] : ['autoscaling.maxReplicas', autoscaling.maxReplicas];
   if (asked <= room) return undefined;

@@ -5,13 +5,8 @@ import { isAutoMode } from './settings/gpu-node-pools';
 import { createsNetwork } from './settings/rules';
 import type { GpuNodePoolSettings, Settings } from './settings/types';
 
-/** One row of an estimate. */
-export interface CostItem {
-  item: string;
-  /** How the price was calculated, in words. */
-  basis: string;
-  usdPerMonth: number;
-}
+/** One row of an estimate. `basis` says how the price was calculated. */
+type CostItem = Record<'item' | 'basis', string> & { usdPerMonth: number };
 
 /** Date and region of all prices, also those of infra/gpu/gpu-instance-types.ts. Other regions cost up to a third more. */
 export const PRICES_AS_OF = '2026-08-17';

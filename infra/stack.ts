@@ -110,51 +110,30 @@ function getCluster(settings: Settings): PlacedCluster {
 }
 
 function newCluster(settings: Settings): PlacedCluster {
-  const { stack, protect, clusterName, logDays, region, tags } = settings;
+  const { stack, protect, clusterName, region } = settings;
   const accountId = getCallerIdentityOutput().accountId;
   const logKey = new EncryptionKey('logs', {
     description: `Logs of triton-${stack}`,
-    accountId,
-    region,
     statements: [cloudWatchLogsStatement(region, accountId)],
-    protect,
+    ...{ accountId, region, protect },
   });
   const secretsKey = new EncryptionKey('secrets', {
     description: `Kubernetes secrets of triton-${stack}`,
-    accountId,
-    region,
-    protect,
+    ...{ accountId, region, protect },
   });
   const network = createsNetwork(settings)
-    ? new Network('network', {
-        title: getTitle(settings, 'network'),
-        cidr: settings.vpcCidr,
-        zones: settings.availabilityZones,
-        natGateways: settings.natGateways,
-        logDays,
-        region,
-        logKeyArn: logKey.arn,
-        protect,
-      })
+    ? new Network('network', { ...settings, title: getTitle(settings, 'network'), logKeyArn: logKey.arn })
     : { privateSubnetIds: settings.privateSubnetIds, routes: [], zones: [] };
   const cluster = new Cluster(
     'cluster',
     {
+      ...settings,
       title: getTitle(settings, 'cluster'),
-      clusterName,
-      region,
-      version: settings.kubernetesVersion,
       subnetIds: network.privateSubnetIds,
       zones: network.zones,
-      nodeTags: tags,
-      admins: settings.clusterAdmins,
-      viewers: settings.clusterViewers,
-      publicAccessCidrs: settings.publicAccessCidrs,
-      logDays,
+      nodeTags: settings.tags,
       logKeyArn: logKey.arn,
-      identity: settings.identity,
       secretsKeyArn: secretsKey.arn,
-      protect,
     },
     { dependsOn: network.routes },
   );
@@ -183,17 +162,13 @@ interface PlacedRepository {
 const PREFIX = 'models';
 
 function getRepository(settings: Settings): PlacedRepository {
-  const { bucketKmsKeyArn: keyArn, bucketReaders: readers, logDays, oldVersionDays, protect, region } = settings;
+  const { bucketKmsKeyArn: keyArn, region } = settings;
   if (settings.modelRepository === undefined) {
     const made = new ModelRepository('models', {
+      ...settings,
       title: getTitle(settings, 'models'),
       prefix: PREFIX,
-      region,
       accountId: getCallerIdentityOutput().accountId,
-      readers,
-      oldVersionDays,
-      logDays,
-      protect,
     });
     const place = { bucketArn: made.bucketArn, prefix: PREFIX, keyArn: made.keyArn };
     return { url: made.url, place, ready: made.ready };
@@ -231,16 +206,12 @@ function getPublisher(
   { created }: PlacedCluster,
   { place }: PlacedRepository,
 ): PublisherRole | undefined {
-  const { protect, publisherIssuer: issuer, publisherSubjects: subjects, prunerSubjects } = settings;
-  if (place === undefined || subjects.every(isExampleSubject)) return undefined;
+  if (place === undefined || settings.publisherSubjects.every(isExampleSubject)) return undefined;
   return new PublisherRole('publisher', {
+    ...settings,
     title: getTitle(settings, 'publisher'),
     repository: place,
-    issuer,
-    subjects,
-    prunerSubjects,
     cluster: created && { name: created.clusterName, group: PUBLISHER_GROUP },
-    protect,
   });
 }
 

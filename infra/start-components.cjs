@@ -1,7 +1,8 @@
 // The components for Pulumi programs that installed this package; those with its sources import components.ts.
-const { runTypeScript } = require('../src/launch/typescript.cjs');
+const { join } = require('node:path');
+const { loadTypeScript } = require('../src/launch/typescript.cjs');
 
-runTypeScript(module, __dirname, 'components.ts');
+module.exports = loadTypeScript(join(__dirname, 'components.ts'));
 
 // Node reads the names for `import` from this text. The line itself does nothing.
 /* eslint no-constant-binary-expression: off, no-undef: off */

@@ -9,12 +9,31 @@ export const isExactSubject = (subject: string): boolean =>
 /** Issuer of the tokens of GitHub's workflows. */
 export const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com';
 
+/** The settings with subjects, and the issuer of their tokens. */
+type SubjectSettings = Record<'publisherSubjects' | 'prunerSubjects', string[]> & { publisherIssuer: string };
+
+/** Subjects that no job has, and what to do about them. */
+export function findSubjectFaults(settings: SubjectSettings): { problem: string; fix: string }[] {
+  return (['publisherSubjects', 'prunerSubjects'] as const).flatMap((key) => {
+    if (settings[key].some(isExampleSubject)) {
+      const fix = `set ${key} to the subject of a job of your repository (docs/ci.md)`;
+      return { problem: `${key} names -your-organisation-, which is an example value that no job has`, fix };
+    }
+    const old = subjectsWithoutIds(settings.publisherIssuer, settings[key]);
+    if (old.length === 0) return [];
+    return {
+      problem: `${key} has ${old.join(', ')} without the ids of owner and repository. AWS rejects the tokens of a repository that was created, renamed or transferred since 2026-07-15, because their subjects are repo:OWNER@ID/NAME@ID:...`,
+      fix: `"gh api /repos/OWNER/NAME/actions/oidc/customization/sub" shows the form of the tokens; set ${key} to it, or list both forms`,
+    };
+  });
+}
+
 /**
  * The subjects of GitHub that have no ids and no counterpart with ids. Repositories that were created, renamed or
  * transferred since 2026-07-15 have subjects with the ids of owner and repository, `repo:OWNER@ID/NAME@ID:...`
  * (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens, read 2026-11-22).
  */
-export function subjectsWithoutIds(issuer: string, subjects: readonly string[]): string[] {
+function subjectsWithoutIds(issuer: string, subjects: readonly string[]): string[] {
   const ids = /^repo:([^@:/]+)@\d+\/([^@:/]+)@\d+(?=:|$)/;
   const covered = subjects.filter((subject) => ids.test(subject)).map((subject) => subject.replace(ids, 'repo:$1/$2'));
   const isOld = (subject: string): boolean =>

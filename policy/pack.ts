@@ -30,7 +30,7 @@ export type Report = (at: Value, fix: string, problem?: string) => void;
 
 /** A rule for every stack. All rules are mandatory: a violation fails the preview or update. */
 export interface Rule {
-  /** Unique and stable, because Pulumi and docs/policy.md identify a rule by its name. */
+  /** Unique and stable, because Pulumi identifies a rule by its name. */
   name: string;
   /** The requirement and its reason, in one or two sentences. */
   description: string;

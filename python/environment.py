@@ -13,8 +13,6 @@ The launcher starts this script while npm installs the node modules, so it is no
 from __future__ import annotations
 
 import ctypes
-import fcntl
-import hashlib
 import json
 import os
 import platform
@@ -27,13 +25,15 @@ import sys
 import sysconfig
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from model_packages.cache import SetupError, cached, digest
+
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
-COMPLETE = ".complete"
 
 VERSIONS = ("3.13", "3.12", "3.11", "3.10")
 """Python versions that PyTorch supports and that the Triton build has a stub of its python backend for."""
@@ -43,8 +43,11 @@ VERSION_WITH_LIBRARY = "3.13"
 
 VERSION_WITHOUT_NUMPY_1 = "3.13"
 
-ENVIRONMENT_BYTES = 8e9
-"""PyTorch with CUDA libraries, as PyPI has it for Linux, takes 4.3 GB unpacked, plus the downloads."""
+INSTALL_HINT = (
+    "check the network, the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY) and the free space: "
+    "about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR. Without uv on PATH, Python needs pip "
+    "(Debian, Ubuntu: apt install python3-pip)"
+)
 
 TRITON_CAN_RUN = (sys.platform, platform.machine()) == ("linux", "x86_64")
 
@@ -61,23 +64,6 @@ environment. Otherwise each process would compile PyTorch again, which takes a t
 UV_PROGRESS = re.compile(r"\s*(Resolved|Downloading|Downloaded|Prepared|Installed) ")
 
 running: set[subprocess.Popen[str]] = set()
-
-
-class SetupError(Exception):
-    """A failure that the user can act on."""
-
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message)
-        self.hint = hint
-
-
-class CommandError(Exception):
-    """A command ended with an exit code other than 0."""
-
-    def __init__(self, command: str, code: int, stderr: str) -> None:
-        last_lines = "\n".join(stderr.strip().splitlines()[-8:])
-        super().__init__(f"{command}: exit code {code}\n{last_lines}")
-        self.stderr = stderr
 
 
 def main(flags: list[str]) -> None:
@@ -115,9 +101,9 @@ def report(**line: object) -> None:
 
 def fail(error: BaseException) -> NoReturn:
     """Report the error, and end with all commands."""
-    if not isinstance(error, (SetupError, CommandError)):
+    if not isinstance(error, SetupError):
         raise error
-    report(error=str(error), hint=getattr(error, "hint", None))
+    report(error=str(error), hint=error.hint)
     stop(1)
 
 
@@ -199,60 +185,9 @@ def find_model_python() -> str | None:
     return None
 
 
-# Folders of the cache
-
-
-def cached(name: str, build: Callable[[Path], None], mark: str = COMPLETE, *, clear: bool = True) -> Path:
-    """Return the folder `name` of the cache, which `build` creates if it is missing.
-
-    An interrupted build leaves no completion mark, so the next caller builds again. The system releases the lock of a
-    process that ends.
-    """
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "triton-serving"
-    directory = root / name
-    if (directory / mark).exists():
-        with suppress(OSError):  # a read-only cache
-            (directory / mark).touch()  # `npm run clean` deletes what was not used
-        return directory
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        lock = (root / f"{name}.lock").open("a+")
-    except OSError as error:
-        raise SetupError(
-            f"cannot write {root}: {error}",
-            "check the permissions and free space of the cache folder, or choose another with XDG_CACHE_HOME",
-        ) from error
-    with lock:
-        acquire(lock, name)
-        if (directory / mark).exists():
-            return directory
-        if clear:
-            shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(exist_ok=True)
-        build(directory)
-        (directory / mark).touch()
-    return directory
-
-
-def acquire(lock: Any, name: str) -> None:
-    """Lock the file; report the process that we wait for."""
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.seek(0)
-        report(detail=f"waiting for process {lock.read()}, which prepares {name}")
-        fcntl.flock(lock, fcntl.LOCK_EX)
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-
-
-def digest(*parts: bytes) -> str:
-    """Return a short digest of `parts`."""
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
-
-
 # What is installed
+
+_cached = partial(cached, wait=lambda text: report(detail=text))
 
 
 def programs() -> dict[str, str]:
@@ -270,17 +205,9 @@ def find_uv(python: str) -> str:
 
     def build(target: Path) -> None:
         report(detail="installing uv")
-        try:
-            run([python, "-m", "pip", "install", "--quiet", "--target", str(target), requirement])
-        except CommandError as error:
-            if "No module named pip" not in error.stderr:
-                raise explain(error) from error
-            raise SetupError(
-                f"cannot install uv: {python} has no pip",
-                "install pip (Debian, Ubuntu: apt install python3-pip) or uv itself, then run the command again",
-            ) from error
+        run([python, "-m", "pip", "install", "--quiet", "--target", str(target), requirement])
 
-    return str(cached(requirement.replace("==", "-"), build) / "bin" / "uv")
+    return str(_cached(requirement.replace("==", "-"), build) / "bin" / "uv")
 
 
 def ensure_program(name: str, python: str, uv: str) -> Path:
@@ -290,7 +217,7 @@ def ensure_program(name: str, python: str, uv: str) -> Path:
     def build(target: Path) -> None:
         install(uv, "--no-deps", "--python", python, "--target", str(target), requirement, quiet=True)
 
-    return cached(requirement.replace("==", "-"), build)
+    return _cached(requirement.replace("==", "-"), build)
 
 
 def ensure_environment(base: dict[str, Any], uv: str, *, development: bool) -> Path:
@@ -301,13 +228,6 @@ def ensure_environment(base: dict[str, Any], uv: str, *, development: bool) -> P
     )
 
     def build(target: Path) -> None:
-        free = shutil.disk_usage(target).free
-        if free < ENVIRONMENT_BYTES:
-            raise SetupError(
-                f"the Python environment (PyTorch and its libraries) needs {ENVIRONMENT_BYTES / 1e9:.1f} GB "
-                f"in {target}, but only {free / 1e9:.1f} GB are free",
-                "free disk space, or choose another disk with XDG_CACHE_HOME",
-            )
         run([uv, "venv", "--quiet", "--python", base["path"], "--clear", str(target)])
         (target / "bin" / "uv").symlink_to(uv)
         python = environment_python(target)
@@ -316,12 +236,12 @@ def ensure_environment(base: dict[str, Any], uv: str, *, development: bool) -> P
         packages = next(target.glob("lib/python*/site-packages"))
         (packages / "keep-bytecode.pth").write_text(BYTECODE)
 
-    directory = cached(name, build)
+    directory = _cached(name, build)
     if development:
         lock = REQUIREMENTS / "development.txt"
         more = ("--python", environment_python(directory), "-r", str(lock))
         # The mark is inside the environment, so that it is deleted with the environment.
-        cached(name, lambda _: install(uv, *more), f".development-{digest(lock.read_bytes())}", clear=False)
+        _cached(name, lambda _: install(uv, *more), f".development-{digest(lock.read_bytes())}", clear=False)
     return directory
 
 
@@ -341,7 +261,7 @@ def install_runtime(uv: str, python: str) -> None:
             report(detail="installing PyTorch (CPU build)")
             install(uv, "--torch-backend", "cpu", *arguments, env={"UV_HTTP_RETRIES": "0"})
             return
-        except (CommandError, SetupError):
+        except SetupError:
             pass  # If the cause is not the index, the second attempt fails too and reports the cause.
     report(detail="installing PyTorch (CUDA build from PyPI, 4 GB)")
     install(uv, "--excludes", str(REQUIREMENTS / "excludes.txt"), *arguments)
@@ -359,39 +279,15 @@ def has_address(host: str) -> bool:
 
 def install(uv: str, *arguments: str, env: dict[str, str] | None = None, quiet: bool = False) -> None:
     """Run `uv pip install`, and report its progress unless it is `quiet`."""
-    try:
-        run(
-            [uv, "pip", "install", "--no-build", *arguments],
-            env={"UV_HTTP_TIMEOUT": "120", **(env or {})},
-            on_line=None if quiet else lambda line: report(detail=line[:60]),
-        )
-    except CommandError as error:
-        raise explain(error) from error
-
-
-def explain(error: CommandError) -> Exception:
-    """Translate an installer's error to a message for users."""
-    if re.search("No space left", error.stderr, re.IGNORECASE):
-        return SetupError(
-            "the disk is full: cannot install the Python packages",
-            "free about 8 GB, or choose another disk with XDG_CACHE_HOME and UV_CACHE_DIR",
-        )
-    network = (
-        "sending request|dns error|connection broken|timed out|network|No matching distribution"
-        "|was not found in the package registry"
+    run(
+        [uv, "pip", "install", "--no-build", *arguments],
+        env={"UV_HTTP_TIMEOUT": "120", **(env or {})},
+        on_line=None if quiet else lambda line: report(detail=line[:60]),
     )
-    if re.search(network, error.stderr, re.IGNORECASE):
-        last_line = error.stderr.strip().splitlines()[-1].strip()
-        return SetupError(
-            f"cannot reach the Python package index, or it lacks a package ({last_line})",
-            "check the network and the settings of pip and uv (PIP_INDEX_URL, UV_DEFAULT_INDEX, HTTPS_PROXY), "
-            "then run the command again",
-        )
-    return error
 
 
 def run(command: list[str], env: dict[str, str] | None = None, on_line: Callable[[str], None] | None = None) -> None:
-    """Run a command to its end; its messages are on stderr."""
+    """Run a command to its end; its messages are on stderr. Raises SetupError with the last of these."""
     child = subprocess.Popen(
         command,
         env={**os.environ, **(env or {})},
@@ -411,7 +307,8 @@ def run(command: list[str], env: dict[str, str] | None = None, on_line: Callable
     code = child.wait()
     running.discard(child)
     if code != 0:
-        raise CommandError(command[0], code, "".join(lines))
+        reason = "".join(lines[-8:]).strip()
+        raise SetupError(f"cannot install the Python packages: exit code {code}\n{reason}", INSTALL_HINT)
 
 
 def end_with_parent() -> None:
@@ -430,5 +327,5 @@ if __name__ == "__main__":
     end_with_parent()
     try:
         main(sys.argv[1:])
-    except (SetupError, CommandError) as error:
+    except SetupError as error:
         fail(error)

@@ -1,32 +1,15 @@
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { command, EXIT } from '../src/cli/cli';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { formatBytes, formatTable } from '../src/core/format';
 import { cacheRoot } from '../src/install/cache';
 import { diskUsage } from '../src/install/disk-usage';
-import { isAlive } from '../src/launch/lock.cjs';
+import { isAlive } from '../src/core/lock.cjs';
 
 const FLAGS = {
-  yes: { type: 'boolean', default: false },
+  yes: { help: 'delete what is not in use' },
 } as const;
-
-const HELP = `Lists what the commands of this package keep in ~/.cache/triton-serving, or deletes what is not in use.
-
-  npm run clean [-- options]
-
-  --yes   delete what is not in use
-  --help  print this text
-
-In use are: the bucket of each running "npm run local", and while one runs, all packages of models; of each program and
-Python environment, the version that was used last; and all that was used in the last hour. The rest is downloaded or made
-again when a command needs it. A deleted bucket of "npm run local" also loses the local releases, so they cannot be rolled back.
-
-Examples:
-  npm run clean
-  npm run clean -- --yes
-
-Exit codes: 0 done, 1 failed, 2 wrong command line.
-`;
 
 /** A file or folder of the cache. */
 interface Entry {
@@ -43,7 +26,22 @@ const HOUR_MS = 3_600_000;
 /** Made for the files of models, so that several are in use at the same time. Of others, one version is. */
 const OF_MODELS = /^(trace-packages|model-python|weights)\b/;
 
-export const main = command({ help: HELP, flags: FLAGS }, (flags) => {
+const LINE = {
+  name: 'npm run clean',
+  about: 'Lists what the commands of this package keep in ~/.cache/triton-serving, or deletes what is not in use.',
+  flags: FLAGS,
+  notes: `In use are: the bucket of each running "npm run local", and while one runs, all packages of models; of each program and
+Python environment, the version that was used last; and all that was used in the last hour. The rest is downloaded or made
+again when a command needs it. A deleted bucket of "npm run local" also loses the local releases, so they cannot be rolled back.
+
+Examples:
+  npm run clean
+  npm run clean -- --yes
+
+Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+};
+
+export const main = command(LINE, (flags) => {
   const entries = readCache(cacheRoot());
   const unused = entries.filter(({ inUse }) => inUse === undefined);
   const total = (list: readonly Entry[]): string => formatBytes(list.reduce((sum, { bytes }) => sum + bytes, 0));

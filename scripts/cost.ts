@@ -1,33 +1,31 @@
 import { estimateCost, PRICES_AS_OF, PRICES_REGION } from '../infra/cost';
 import { readSettings } from '../infra/settings';
 import { stackFile } from '../infra/settings/stack-file';
-import { command, EXIT } from '../src/cli/cli';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError } from '../src/core/errors';
 import { formatTable } from '../src/core/format';
 import { paths } from '../src/core/paths';
 
 const FLAGS = {
-  'stack-dir': { type: 'string' },
-  json: { type: 'boolean', default: false },
+  'stack-dir': { value: 'DIR', help: 'folder of Pulumi.yaml (default: the project)' },
+  json: { help: 'print the estimate as JSON' },
 } as const;
 
-const HELP = `Estimates the monthly cost of a stack from its stack file and prices of AWS that this package has. Does not call AWS.
-
-  npm run cost -- STACK [options]
-
-  STACK              name of the stack; its settings are in Pulumi.STACK.yaml
-  --stack-dir DIR    folder of Pulumi.yaml (default: the project)
-  --json             print the estimate as JSON
-  --help             print this text
-
-Examples:
+const LINE = {
+  name: 'npm run cost',
+  about:
+    'Estimates the monthly cost of a stack from its stack file and prices of AWS that this package has. Does not call AWS.',
+  arguments: { '[STACK]': 'name of the stack; its settings are in Pulumi.STACK.yaml' },
+  flags: FLAGS,
+  notes: `Examples:
   npm run cost -- staging
   npm run cost -- prod --stack-dir ../serving --json    # a stack of another folder, for a script
 
-Exit codes: 0 done, 1 failed, 2 wrong command line.
-`;
+Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['STACK'] }, (flags, [stack]) => {
+export const main = command(LINE, (flags, [stack]) => {
   if (stack === undefined)
     throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run cost -- staging' });
   const estimate = estimateCost(readSettings(stackFile(stack, flags['stack-dir'] ?? paths.project)));

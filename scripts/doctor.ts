@@ -3,40 +3,38 @@ import { examine, type ReportLine } from '../infra/doctor/doctor';
 import { readSettings } from '../infra/settings';
 import { awsIdentity } from '../infra/settings/aws-identity';
 import { allowedAccounts, stackFile } from '../infra/settings/stack-file';
-import { command, EXIT } from '../src/cli/cli';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { ProblemList } from '../src/core/problems';
 
 const FLAGS = {
-  stack: { type: 'string' },
-  'stack-dir': { type: 'string' },
-  json: { type: 'boolean', default: false },
+  stack: { value: 'STACK', help: 'name of the stack; its settings are in Pulumi.STACK.yaml' },
+  'stack-dir': { value: 'DIR', help: 'folder of Pulumi.yaml (default: the project)' },
+  json: { help: 'print the report as JSON' },
 } as const;
 
-const HELP = `Checks before "pulumi up" whether the AWS account fits the stack: account, region, zones, subnets, GPU types, quotas,
-Kubernetes version, own address, publisher subjects, bucket and images. Sends only requests that read.
-
-  npm run doctor -- --stack STACK [options]
-
-  --stack STACK      name of the stack; its settings are in Pulumi.STACK.yaml
-  --stack-dir DIR    folder of Pulumi.yaml (default: the project)
-  --json             print the report as JSON
-  --help             print this text
-
-The credentials are those of the shell, or of aws:profile and aws:assumeRoles in the stack file. docs/iam/doctor.json has
+const LINE = {
+  name: 'npm run doctor',
+  about:
+    'Checks before "pulumi up" whether the AWS account fits the stack: account, region, zones, subnets, GPU types, quotas, Kubernetes version, own address, publisher subjects and images. Sends only requests that read.',
+  flags: FLAGS,
+  notes: `The credentials are those of the shell, or of aws:profile and aws:assumeRoles in the stack file. docs/iam/doctor.json has
 the rights that they need. A check that the caller may not make is a warning that names the missing right.
 
 Examples:
   npm run doctor -- --stack staging
   npm run doctor -- --stack prod --json    # for a script
 
-Exit codes: 0 no errors (warnings are possible), 1 an error was found or the command failed, 2 wrong command line.
-`;
+Exit codes: 0 no errors (warnings are possible), 1 an error was found or the command failed, 2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   if (flags.stack === undefined) {
-    throw new UsageError('no stack is given', { hint: 'add its name, for example: npm run doctor -- --stack staging' });
+    throw new UsageError('no stack is given', {
+      hint: 'add its name, for example: npm run doctor -- --stack staging',
+    });
   }
   const lines = await checkStack(flags.stack, flags['stack-dir'] ?? paths.project);
   process.stdout.write(

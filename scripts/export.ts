@@ -1,9 +1,10 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
-import { basename, dirname, join, relative, resolve, sep } from 'node:path';
-import { command, EXIT, parseSelection } from '../src/cli/cli';
+import { dirname, join, relative, resolve, sep } from 'node:path';
+import { EXIT, parseSelection } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { withInterrupts } from '../src/cli/interrupts';
 import { exportRelease } from '../src/commands/export-release';
-import { withTarget, STORE_FLAGS, STORE_HELP, type TargetFlags } from '../src/commands/target';
+import { withTarget, STORE_FLAGS, type TargetFlags } from '../src/commands/target';
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
@@ -11,32 +12,33 @@ import { readValidRepository, requireThoroughChecks, staleTraces } from '../src/
 import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
-const FLAGS = {
-  ...STORE_FLAGS,
-  out: { type: 'string', default: join(paths.project, 'build', 'repository') },
-  repo: { type: 'string', default: paths.modelRepository },
-  models: { type: 'string' },
-  exclude: { type: 'string' },
-  release: { type: 'string' },
-  agent: { type: 'boolean', default: false },
-} as const;
-
 const AGENT_FILE = join(paths.project, 'build', 'agent.cjs');
 
-const HELP = `Writes a model repository that any Triton server can read: config.pbtxt, versions and files of each model.
-compose.yaml mounts this folder, and "docker build --target bundled" copies it into the image.
+const FLAGS = {
+  ...STORE_FLAGS,
+  out: {
+    value: 'DIR',
+    default: join(paths.project, 'build', 'repository'),
+    help: 'folder to write; must be new, empty or written by this command',
+  },
+  repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository to export' },
+  models: { value: 'A,B', help: 'export only these models, and the models that their ensembles use' },
+  exclude: { value: 'A,B', help: 'export all models except these' },
+  release: {
+    value: 'ID',
+    help: 'export this published release instead of a folder, or a unique part of its id; current: the current one',
+  },
+  agent: {
+    help: `export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.project, AGENT_FILE)}`,
+  },
+} as const;
 
-  npm run export -- [options]
-
-  --out DIR      folder to write (default: ${relative(paths.project, FLAGS.out.default)}); must be new, empty or written by this command
-  --repo DIR     model repository to export (default: ${basename(paths.modelRepository)})
-  --models A,B   export only these models, and the models that their ensembles use
-  --exclude A,B  export all models except these
-  --release ID   export this published release instead of a folder, or a unique part of its id; current: the current one
-  --agent        export no models, but write the program that has Triton serve a bucket, for compose.yaml: ${relative(paths.project, AGENT_FILE)}
-  --help         print this text
-The repository of --release:
-${STORE_HELP}
+const LINE = {
+  name: 'npm run export',
+  about:
+    'Writes a model repository that any Triton server can read: config.pbtxt, versions and files of each model. compose.yaml mounts this folder, and "docker build --target bundled" copies it into the image.',
+  flags: FLAGS,
+  notes: `--stack, --bucket and --local select the repository of --release.
 Models that an earlier export wrote to the folder, and that are no longer exported, are deleted from it.
 
 Examples:
@@ -45,10 +47,10 @@ Examples:
   npm run export -- --release current --stack prod --out /srv/models
   npm run export -- --agent
 
-Exit codes: 0 done, 1 failed, 2 wrong command line.
-`;
+Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   if (flags.agent) return exportAgent(flags);
   const out = resolve(flags.out);
   if (flags.release !== undefined) return exportPublished(flags.release, flags, out);

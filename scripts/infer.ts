@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
-import { basename, dirname, extname, resolve } from 'node:path';
-import { command, parseInteger, parseList } from '../src/cli/cli';
+import { dirname, extname, resolve } from 'node:path';
+import { parseInteger, parseList } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError } from '../src/core/errors';
 import { shellWord } from '../src/core/format';
 import { DEFAULT_TOP, inferCommand, type Connection } from '../src/infer/command';
@@ -9,56 +10,53 @@ import { SAVED_AS } from '../src/infer/results';
 import { STANDARD_HTTP } from '../src/local/hints';
 import { findLocalStack, runningStacks } from '../src/local/state';
 import { paths } from '../src/core/paths';
-import { CONTROL_HEADER, GRPC_CONTROL_HEADER } from '../src/triton/control-key';
+import { CONTROL_HEADER } from '../src/triton/control-key';
 
 const FLAGS = {
-  out: { type: 'string', short: 'o' },
-  json: { type: 'boolean', default: false },
-  outputs: { type: 'string' },
-  top: { type: 'string' },
-  pixels: { type: 'string' },
-  repo: { type: 'string' },
-  local: { type: 'boolean', default: false },
-  version: { type: 'string' },
-  url: { type: 'string' },
-  grpc: { type: 'string' },
-  header: { type: 'string', multiple: true, default: [] as string[] },
-  timeout: { type: 'string', default: '60' },
+  out: { value: 'FILE', short: 'o', help: `save the answer: ${SAVED_AS.join(' ')}` },
+  json: { help: 'print the answer as JSON' },
+  outputs: { value: 'A,B', help: 'request only these outputs (default: all)' },
+  top: {
+    value: 'N',
+    help: `for outputs with labels, print the N best classes (default: ${DEFAULT_TOP}, or 0 with --out); 0 prints the values`,
+  },
+  pixels: {
+    value: 'KIND',
+    help: `format of pictures: ${Object.keys(PIXELS).join(', ')} (default: bgr for UINT8, imagenet for models with labels, otherwise signed, which is RGB from -1 to 1; the command prints the format)`,
+  },
+  repo: { value: 'DIR', help: 'model repository with the tokenizers (default: model-repo)' },
+  local: { help: 'send to the running "npm run local", on any ports; if several run, --repo selects one' },
+  version: { value: 'N', help: 'version of the model (default: the version that its policy selects)' },
+  url: { value: 'URL', help: `Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)` },
+  header: {
+    value: '"A: B"',
+    multiple: true,
+    default: [] as string[],
+    help: 'header of each request; repeat the flag for several headers',
+  },
+  timeout: { value: 'SECONDS', default: '60', help: 'timeout of each request' },
 } as const;
 
-const HELP = `Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.
-
-  npm run infer -- MODEL [INPUT...] [options]
-
-  INPUT              a picture, a .wav, .npy, .json or .txt file, JSON, or a text; the model determines how it is sent
-                     NAME=INPUT is the input NAME of the model: NAME=[[1, 2]]; put a text that is JSON into a .txt file
-  -o, --out FILE     save the answer: ${SAVED_AS.join(' ')}
-  --json             print the answer as JSON
-  --outputs A,B      request only these outputs (default: all)
-  --top N            for outputs with labels, print the N best classes (default: ${DEFAULT_TOP}, or 0 with --out); 0 prints the values
-  --pixels KIND      format of pictures: ${Object.keys(PIXELS).join(', ')}
-                     (default: bgr for UINT8, imagenet for models with labels, otherwise signed, which is RGB from -1 to 1;
-                     the command prints the format)
-  --repo DIR         model repository with the tokenizers (default: ${basename(paths.modelRepository)})
-  --version N        version of the model (default: the version that its policy selects)
-  --local            send to the running "npm run local", on any ports; if several run, --repo selects one
-  --url URL          Triton's HTTP address (default: ${STANDARD_HTTP}, the address of npm run local)
-  --grpc HOST:PORT   Triton's gRPC address, instead of HTTP
-  --header "A: B"    header of each request; repeat the flag for several headers
-  --timeout SECONDS  timeout of each request (default: ${FLAGS.timeout.default})
-  --help             print this text
-
-Examples:
+const LONGEST_S = 86_400;
+const LINE = {
+  name: 'npm run infer',
+  about:
+    'Sends a request to a model and prints the answer. Without an INPUT, prints the inputs and outputs of the model.',
+  arguments: {
+    '[MODEL]': 'name of the model',
+    '[INPUT...]':
+      'a picture, a .npy, .json or .txt file, JSON, or a text; the model determines how it is sent NAME=INPUT is the input NAME of the model: NAME=[[1, 2]]; put a text that is JSON into a .txt file',
+  },
+  flags: FLAGS,
+  notes: `Examples:
   npm run infer -- resnet                                   # print the inputs and outputs
   npm run infer -- resnet photo.jpg --top 3
   npm run infer -- bert "How do I get home?" "Show me the way" --url http://10.0.0.5:8000
 
-Exit codes: 0 answered, 1 failed, 2 wrong command line.
-`;
+Exit codes: 0 answered, 1 failed, 2 wrong command line.`,
+};
 
-const MOST_INPUTS = 1000;
-const LONGEST_S = 86_400;
-export const main = command({ help: HELP, flags: FLAGS, most: MOST_INPUTS }, async (flags, [model, ...inputs]) => {
+export const main = command(LINE, async (flags, [model, ...inputs]) => {
   if (model === undefined || model.trim() === '')
     throw new UsageError('no model is given', { hint: 'npm run infer -- MODEL [INPUT...]' });
   return inferCommand({
@@ -80,7 +78,6 @@ interface ServerFlags {
   local: boolean;
   repo?: string;
   url?: string;
-  grpc?: string;
   header: string[];
   timeout: string;
 }
@@ -88,17 +85,13 @@ interface ServerFlags {
 /** Returns the server to ask, and the folder with the files that its models need on the client. */
 function getServer(flags: ServerFlags): Connection & { repository: string } {
   const repo = flags.repo === undefined ? undefined : resolve(flags.repo);
-  const given = flags.url === undefined ? 'grpc' : 'url';
-  if (flags.local && flags[given] !== undefined)
-    throw new UsageError(`--local and --${given} cannot be combined`, { hint: 'omit one of them' });
+  if (flags.local && flags.url !== undefined)
+    throw new UsageError('--local and --url cannot be combined', { hint: 'omit one of them' });
   const local = flags.local ? findLocalStack(repo) : undefined;
-  const address =
-    flags.grpc === undefined
-      ? { url: local?.httpUrl ?? httpUrl(flags.url ?? STANDARD_HTTP) }
-      : { grpc: grpcAddress(flags.grpc) };
+  const url = local?.httpUrl ?? httpUrl(flags.url ?? STANDARD_HTTP);
   return {
-    address,
-    headers: { ...controlHeader(address), ...Object.fromEntries(flags.header.map(header)) },
+    url,
+    headers: { ...controlHeader(url), ...Object.fromEntries(flags.header.map(header)) },
     timeoutMs: parseInteger('timeout', flags.timeout, 1, LONGEST_S) * 1000,
     repository: repo ?? local?.repository ?? paths.modelRepository,
   };
@@ -106,32 +99,21 @@ function getServer(flags: ServerFlags): Connection & { repository: string } {
 
 /** The flags that select the server, version and repository, repeated for the next command. */
 function repeatedFlags(flags: ServerFlags & { version?: string }): string {
-  const values = (['url', 'grpc', 'header', 'version', 'repo'] as const).flatMap((name) =>
+  const values = (['url', 'header', 'version', 'repo'] as const).flatMap((name) =>
     [flags[name] ?? []].flat().map((value) => ` --${name} ${shellWord(value)}`),
   );
   return [...(flags.local ? [' --local'] : []), ...values].join('');
 }
 
 /** Sends the control key of a local stack, so that the command can list the models. */
-function controlHeader(address: Connection['address']): Record<string, string> {
-  const isHttp = 'url' in address;
-  const local = runningStacks().find((stack) =>
-    isHttp ? stack.httpUrl === address.url : stack.grpcAddress === address.grpc,
-  );
-  const key = local?.modelControlKey;
-  return key === undefined ? {} : { [isHttp ? CONTROL_HEADER : GRPC_CONTROL_HEADER]: key };
+function controlHeader(url: string): Record<string, string> {
+  const key = runningStacks().find(({ httpUrl }) => httpUrl === url)?.modelControlKey;
+  return key === undefined ? {} : { [CONTROL_HEADER]: key };
 }
 
 function httpUrl(text: string): string {
   if (!/^https?:\/\/[^/]/.test(text) || !URL.canParse(text)) {
     throw new UsageError(`--url ${text}: must be http://HOST:PORT or https://HOST:PORT`);
-  }
-  return text;
-}
-
-function grpcAddress(text: string): string {
-  if (!/^(https?:\/\/)?[^/\s]+:\d+$/.test(text)) {
-    throw new UsageError(`--grpc ${text}: must be HOST:PORT, or https://HOST:PORT for TLS`);
   }
   return text;
 }

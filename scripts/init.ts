@@ -1,5 +1,6 @@
 import { basename, extname, join, relative, resolve } from 'node:path';
-import { command, EXIT } from '../src/cli/cli';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError } from '../src/core/errors';
 import { nextCommand, repoFlag } from '../src/core/next-command';
 import { paths } from '../src/core/paths';
@@ -9,26 +10,28 @@ import { createModelFromFile } from '../src/init/model-from-file';
 import { main as validate } from './validate';
 
 const FLAGS = {
-  from: { type: 'string' },
-  input: { type: 'string', multiple: true, default: [] as string[] },
-  repo: { type: 'string', default: paths.modelRepository },
+  from: {
+    value: 'FILE',
+    help: 'model.onnx or model.pt, which is copied into the folder of the model; model.yaml is written for it',
+  },
+  input: {
+    value: 'TYPE:DIMS',
+    multiple: true,
+    default: [] as string[],
+    help: 'an input of a TorchScript file, which has no data types and dims: without the batch axis, -1 for an axis of any size; repeat the flag for several inputs, in their order',
+  },
+  repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository in which the model is made' },
 } as const;
 
-const HELP = `Makes a folder for a model from an ONNX or TorchScript file, or a project for models of your own.
-
-  npm run init -- --from FILE [NAME] [options]
-  npm run init -- FOLDER
-
-  --from FILE        model.onnx or model.pt, which is copied into the folder of the model; model.yaml is written for it
-  NAME               name of the model (default: the name of the file)
-  --input TYPE:DIMS  an input of a TorchScript file, which has no data types and dims: without the batch axis, -1 for an axis
-                     of any size; repeat the flag for several inputs, in their order
-  --repo DIR         model repository in which the model is made (default: ${basename(paths.modelRepository)})
-  FOLDER             new folder for a project: a first model that converts degrees Fahrenheit to degrees Celsius, Pulumi
-                     stacks for staging and prod, and a workflow
-  --help             print this text
-
-A TorchScript file is run with small numbers to find its outputs. With --from, the model is then validated. For a project,
+const LINE = {
+  name: 'npm run init',
+  about: 'Makes a folder for a model from an ONNX or TorchScript file, or a project for models of your own.',
+  arguments: {
+    '[NAME]':
+      'with --from: name of the model (default: the name of the file); otherwise new folder for a project: a first model that converts degrees Fahrenheit to degrees Celsius, Pulumi stacks for staging and prod, and a workflow',
+  },
+  flags: FLAGS,
+  notes: `A TorchScript file is run with small numbers to find its outputs. With --from, the model is then validated. For a project,
 nothing is installed, and nothing is created in the cloud.
 
 Examples:
@@ -36,10 +39,10 @@ Examples:
   npm run init -- --from encoder.pt encoder --input INT64:-1 --input INT64:-1
   npm run init -- my-models
 
-Exit codes: 0 done, 1 failed, 2 wrong command line.
-`;
+Exit codes: 0 done, 1 failed, 2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['NAME'] }, async (flags, [name]) => {
+export const main = command(LINE, async (flags, [name]) => {
   if (flags.from !== undefined) return initModel(resolve(flags.from), resolve(flags.repo), name, flags.input);
   if (name === undefined) {
     throw new UsageError('the model file or the folder is missing', {

@@ -1,10 +1,11 @@
-import { basename, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { command, EXIT, parseInteger, parseSelection } from '../src/cli/cli';
+import { EXIT, parseInteger, parseSelection } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { InterruptedError, watchInterrupts } from '../src/cli/interrupts';
 import { stopCommands } from '../src/core/exec';
 import { anyProcessRuns, killAll, stopAll } from '../src/local/process/managed-process';
-import { requirePageFolder, writePage, type LocalPage } from '../src/local/page';
+import { writePage, type LocalPage } from '../src/local/page';
 import { Pipeline } from '../src/local/pipeline';
 import {
   describeFailures,
@@ -27,43 +28,36 @@ import { requireTritonPlatform } from '../src/install/triton';
 import { Cleanup } from '../src/core/cleanup';
 
 const FLAGS = {
-  once: { type: 'boolean', default: false },
-  models: { type: 'string' },
-  exclude: { type: 'string' },
-  'no-ask': { type: 'boolean', default: false },
-  'no-watch': { type: 'boolean', default: false },
-  repo: { type: 'string', default: paths.modelRepository },
-  weights: { type: 'string', multiple: true, default: [] as string[] },
-  'load-timeout': { type: 'string', default: '300' },
-  'http-port': { type: 'string', default: '8000' },
-  'grpc-port': { type: 'string', default: '8001' },
-  'metrics-port': { type: 'string', default: '8002' },
-  's3-port': { type: 'string', default: '9000' },
-  page: { type: 'string' },
-  json: { type: 'boolean', default: false },
+  once: { help: 'stop after each model was asked once; exit code 0 only if every model was served and answered' },
+  models: { value: 'A,B', help: 'serve only these models, and the models that their ensembles use (default: all)' },
+  exclude: { value: 'A,B', help: 'serve all models except these' },
+  'no-ask': { help: 'serve models without sending them requests; a model that answers wrongly stays served too' },
+  'no-watch': { help: 'do not reload models when their files change' },
+  repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository' },
+  weights: {
+    value: 'MODEL=FILE',
+    multiple: true,
+    default: [] as string[],
+    help: 'weights of one model: a file, a folder or a hub id; repeat the flag for several models',
+  },
+  'load-timeout': {
+    value: 'SECONDS',
+    default: '300',
+    help: 'time to trace a model, and for its first load, before it is marked FAILED',
+  },
+  'http-port': { value: 'N', default: '8000', help: "port of Triton's HTTP API; 0 selects a free port" },
+  'grpc-port': { value: 'N', default: '8001', help: "port of Triton's gRPC API" },
+  'metrics-port': { value: 'N', default: '8002', help: "port of Triton's metrics" },
+  's3-port': { value: 'N', default: '9000', help: 'port of the S3 API' },
+  json: { help: 'print the result as JSON' },
 } as const;
 
-const HELP = `Serves the models of a repository on this machine, with a real Triton and a real S3 API, without containers or a GPU.
-
-  npm run local [-- options]
-
-  --once                 stop after each model was asked once; exit code 0 only if every model was served and answered
-  --models A,B           serve only these models, and the models that their ensembles use (default: all)
-  --exclude A,B          serve all models except these
-  --no-ask               serve models without sending them requests; a model that answers wrongly stays served too
-  --no-watch             do not reload models when their files change
-  --repo DIR             model repository (default: ${basename(paths.modelRepository)})
-  --weights MODEL=FILE   weights of one model: a file, a folder or a hub id; repeat the flag for several models
-  --load-timeout SECONDS time to trace a model, and for its first load, before it is marked FAILED (default: ${FLAGS['load-timeout'].default})
-  --http-port N          port of Triton's HTTP API (default: ${FLAGS['http-port'].default}; 0 selects a free port)
-  --grpc-port N          port of Triton's gRPC API (default: ${FLAGS['grpc-port'].default})
-  --metrics-port N       port of Triton's metrics (default: ${FLAGS['metrics-port'].default})
-  --s3-port N            port of the S3 API (default: ${FLAGS['s3-port'].default})
-  --page FILE            file for the HTML page with the answers (default: a file in the cache; the command prints its address)
-  --json                 print the result as JSON
-  --help                 print this text
-
-Each model is served as soon as it is traced. A model that fails is marked FAILED, and the other models are served; with
+const LINE = {
+  name: 'npm run local',
+  about:
+    'Serves the models of a repository on this machine, with a real Triton and a real S3 API, without containers or a GPU.',
+  flags: FLAGS,
+  notes: `Each model is served as soon as it is traced. A model that fails is marked FAILED, and the other models are served; with
 --once the command then fails. If files of a model change, the model is traced, validated, loaded and asked again. If the new
 files cannot be loaded or answer wrongly, the previous version is served. Traces are checked quickly first, and thoroughly
 while the models answer; with --once, "npm run trace" checks them thoroughly.
@@ -78,10 +72,10 @@ Examples:
   npm run local -- --models resnet,bert --http-port 0
   npm run local -- --repo ../models --weights ranker=/srv/weights/ranker.pth
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.
-`;
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted before all models were asked.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   const port = (flag: 'http-port' | 'grpc-port' | 'metrics-port' | 's3-port'): number =>
     parseInteger(flag, flags[flag], 0, 65535);
   const loadTimeoutMs = parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000;
@@ -93,8 +87,7 @@ export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   };
   requireTritonPlatform();
   const repository = resolve(flags.repo);
-  const page = resolve(flags.page ?? join(localDirectory(repository), 'page.html'));
-  if (flags.page !== undefined) requirePageFolder(page);
+  const page = join(localDirectory(repository), 'page.html');
   const asked = parseSelection(flags);
   const before = await fingerprints(repository);
   const selection = selectModels(await readValidModels(repository, { ...asked, artifacts: false }));

@@ -1,45 +1,41 @@
-import { command, parseList } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, runPublishCommand } from '../src/commands/publish-command';
-import { SERVER_FLAGS, SERVER_HELP, withTarget, type TargetFlags } from '../src/commands/target';
+import { parseList } from '../src/cli/cli';
+import { command } from '../src/cli/command';
+import { PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
+import { SERVER_FLAGS, withTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
 import { formatLocation, parseLocation } from '../src/release/location';
 import { promote } from '../src/publish/promote';
 
 const FLAGS = {
-  from: { type: 'string' },
-  to: { type: 'string' },
-  release: { type: 'string' },
-  models: { type: 'string' },
-  'require-pretrained': { type: 'boolean', default: false },
-  'stack-dir': { type: 'string' },
-  'endpoint-url': { type: 'string' },
-  region: { type: 'string' },
+  from: { value: 'STACK', help: 'stack that has the release; or its repository, s3://NAME/PREFIX' },
+  to: { value: 'STACK', help: 'stack to publish the release to; or its repository, s3://NAME/PREFIX' },
+  release: { value: 'ID', help: 'id of the release, or a unique part of it (default: the current release of --from)' },
+  models: { value: 'A,B', help: 'publish only these models of the release' },
+  'require-pretrained': { help: 'fail if a model has random weights' },
+  'stack-dir': { value: 'DIR', help: 'folder of the Pulumi program (default: the project)' },
+  'endpoint-url': { value: 'URL', help: 'an S3 API other than that of AWS, for both repositories' },
+  region: { value: 'NAME', help: 'region to ask first; S3 names the region of a bucket that is elsewhere' },
   ...SERVER_FLAGS,
   ...PUBLISH_FLAGS,
 } as const;
 
-const HELP = `Publishes a release of one repository to another repository. S3 copies the files, so that both are identical.
+const LINE = {
+  name: 'npm run promote',
+  about:
+    'Publishes a release of one repository to another repository. S3 copies the files, so that both are identical.',
+  flags: FLAGS,
+  notes: `The replicas are those of --to, by default those of its stack.
 
-  npm run promote -- --from STACK --to STACK [options]
-
-  --from STACK               stack that has the release; or its repository, s3://NAME/PREFIX
-  --to STACK                 stack to publish the release to; or its repository, s3://NAME/PREFIX
-  --release ID               id of the release, or a unique part of it (default: the current release of --from)
-  --models A,B               publish only these models of the release
-  --require-pretrained       fail if a model has random weights
-  --stack-dir DIR            folder of the Pulumi program (default: the project)
-  --endpoint-url URL         an S3 API other than that of AWS, for both repositories
-  --region NAME              region to ask first; S3 names the region of a bucket that is elsewhere
-Replicas of --to (default: the replicas of its stack):
-${SERVER_HELP}${PUBLISH_HELP}
 Examples:
   npm run promote -- --from staging --to prod
   npm run promote -- --from staging --to prod --release 1f2e3d4c --require-pretrained
   npm run promote -- --from s3://staging-models/models --to prod --dry-run
-`;
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+${PUBLISH_NOTES}`,
+};
+
+export const main = command(LINE, async (flags) => {
   const { release } = flags;
   const models = parseList('models', flags.models);
   const shared = { 'stack-dir': flags['stack-dir'], 'endpoint-url': flags['endpoint-url'], region: flags.region };

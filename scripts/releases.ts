@@ -1,39 +1,35 @@
-import { command, EXIT, parseInteger } from '../src/cli/cli';
+import { EXIT, parseInteger } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError } from '../src/core/errors';
-import { withTarget, STORE_FLAGS, STORE_HELP } from '../src/commands/target';
+import { withTarget, STORE_FLAGS } from '../src/commands/target';
 import { pruneReleases } from '../src/commands/prune-command';
 import { formatTable, shortened } from '../src/core/format';
 import { listReleases, type ListedRelease } from '../src/publish/list-releases';
 
 const FLAGS = {
   ...STORE_FLAGS,
-  limit: { type: 'string', default: '20' },
-  prune: { type: 'boolean', default: false },
-  yes: { type: 'boolean', default: false },
-  json: { type: 'boolean', default: false },
+  limit: { value: 'N', default: '20', help: 'number of releases to list' },
+  prune: {
+    help: 'list the objects that only releases name which are neither the current one, nor one of the last five, nor one of the last week; with --yes, delete them and forget those releases',
+  },
+  yes: { help: 'delete what --prune lists' },
+  json: { help: 'print the releases as JSON, with the values that the table shortens; with --prune, its result' },
 } as const;
 
-const HELP = `Lists the releases of a model repository in S3, newest first, or deletes former ones.
-
-  npm run releases -- --stack NAME [options]
-
-${STORE_HELP}  --limit N                  number of releases to list (default: ${FLAGS.limit.default})
-  --prune                    list the objects that only releases name which are neither the current one, nor one of the last
-                             five, nor one of the last week; with --yes, delete them and forget those releases
-  --yes                      delete what --prune lists
-  --json                     print the releases as JSON, with the values that the table shortens; with --prune, its result
-  --help                     print this text
-
-Examples:
+const LINE = {
+  name: 'npm run releases',
+  about: 'Lists the releases of a model repository in S3, newest first, or deletes former ones.',
+  flags: FLAGS,
+  notes: `Examples:
   npm run releases -- --stack prod
   npm run releases -- --local --limit 5
   npm run releases -- --stack prod --prune
   npm run releases -- --bucket s3://my-models/models --json
 
-Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.
-`;
+Exit codes: 0 done, 1 failed, 2 wrong command line, 130 interrupted.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   if (flags.yes && !flags.prune) {
     throw new UsageError('--yes has no meaning without --prune', { hint: 'omit it, or add --prune' });
   }

@@ -1,6 +1,8 @@
-import { command, EXIT, parseList } from '../src/cli/cli';
-import { PUBLISH_FLAGS, PUBLISH_HELP, runPublishCommand } from '../src/commands/publish-command';
-import { withTarget, TARGET_FLAGS, TARGET_HELP } from '../src/commands/target';
+import { EXIT, parseList } from '../src/cli/cli';
+import { command } from '../src/cli/command';
+import { PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
+import { UsageError } from '../src/core/errors';
+import { withTarget, TARGET_FLAGS } from '../src/commands/target';
 import { rollBack } from '../src/publish/rollback';
 import { HeadFile } from '../src/publish/head-file';
 import { repairHead } from '../src/publish/repair-head';
@@ -8,34 +10,41 @@ import { repairView } from '../src/publish/view';
 
 const FLAGS = {
   ...TARGET_FLAGS,
-  models: { type: 'string' },
-  repair: { type: 'boolean', default: false },
+  models: { value: 'A,B', help: 'restore only these models; the others stay as they are' },
+  repair: {
+    help: 'write head.json again if it is lost, damaged or older than what replicas have read, for the release that they have read in it, or for RELEASE; and complete the files for servers without an agent',
+  },
   ...PUBLISH_FLAGS,
 } as const;
 
-const HELP = `Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.
+/** Options of a release, which a repair does not make. */
+const NOT_WITH_REPAIR = ['models', 'no-ask', 'untried', 'unload-first', 'message', 'dry-run', 'json'] as const;
 
-  npm run rollback -- [RELEASE] --stack NAME [options]
-
-  RELEASE                    id of the release, or a unique part of the id; "npm run releases" lists the ids
-                             (default: the previous release; after a rollback, the one before the restored release)
-  --models A,B               restore only these models; the others stay as they are
-  --repair                   write head.json again if it is lost, damaged or older than what replicas have read; and
-                             complete the files for servers without an agent
-${TARGET_HELP}${PUBLISH_HELP}
-Examples:
+const LINE = {
+  name: 'npm run rollback',
+  about: 'Restores an earlier release in S3 and on the replicas. The rollback is recorded as a new release.',
+  arguments: {
+    '[RELEASE]':
+      'id of the release, or a unique part of the id; "npm run releases" lists the ids (default: the previous release; after a rollback, the one before the restored release)',
+  },
+  flags: FLAGS,
+  notes: `Examples:
   npm run rollback -- --stack prod                            # to the previous release
   npm run rollback -- 1f2e3d4c --stack prod --dry-run         # print the plan for a release
   npm run rollback -- 1f2e3d4c --stack prod --models resnet   # restore one model
-`;
 
-export const main = command({ help: HELP, flags: FLAGS, most: 1, names: ['RELEASE'] }, async (flags, [release]) => {
+${PUBLISH_NOTES}`,
+};
+
+export const main = command(LINE, async (flags, [release]) => {
   const models = parseList('models', flags.models);
   return withTarget(flags, async (target) => {
     if (flags.repair) {
+      const other = NOT_WITH_REPAIR.find((name) => flags[name] !== undefined && flags[name] !== false);
+      if (other !== undefined) throw new UsageError(`--repair and --${other} exclude each other`);
       const { commitStore, store, location, replicas: agents, name } = target;
       const head = new HeadFile(commitStore, location);
-      const { release: id, generation } = await repairHead(head, { store, location, agents });
+      const { release: id, generation } = await repairHead(head, { store, location, agents, id: release });
       await repairView(head, store, location, { isForced: true });
       process.stdout.write(`${name} is at release ${id}, generation ${generation}.\n`);
       return EXIT.ok;

@@ -1,35 +1,31 @@
-import { command, EXIT } from '../src/cli/cli';
-import { NAME_SERVERS, TARGET_FLAGS, TARGET_HELP, withTarget, type CommandTarget } from '../src/commands/target';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
+import { NAME_SERVERS, TARGET_FLAGS, withTarget, type CommandTarget } from '../src/commands/target';
 import { firstLines, formatBytes, formatDuration, formatTable, LONGEST_CELL } from '../src/core/format';
 import type { ServedModelState } from '../src/release/agent-api';
 import { isAsReleased, repositoryStatus, type ReplicaStatus, type RepositoryStatus } from '../src/publish/status';
 
 const FLAGS = {
   ...TARGET_FLAGS,
-  ask: { type: 'boolean', default: false },
-  differences: { type: 'boolean', default: false },
-  json: { type: 'boolean', default: false },
+  ask: { help: 'send each model its golden requests (or zeros, if it has none) on every replica' },
+  differences: { help: 'the same, and print the largest difference of each answer from that of PyTorch' },
+  json: { help: 'print the status as JSON' },
 } as const;
 
-const HELP = `Compares the models that each replica serves with the current release. Changes nothing.
-
-  npm run status -- --stack NAME [options]
-
-${TARGET_HELP}  --ask                      send each model its golden requests (or zeros, if it has none) on every replica
-  --differences              the same, and print the largest difference of each answer from that of PyTorch
-  --json                     print the status as JSON
-  --help                     print this text
-
-Examples:
+const LINE = {
+  name: 'npm run status',
+  about: 'Compares the models that each replica serves with the current release. Changes nothing.',
+  flags: FLAGS,
+  notes: `Examples:
   npm run status -- --stack prod
   npm run status -- --stack prod --ask
   npm run status -- --bucket s3://my-models/models --triton http://127.0.0.1:8000 --agent http://127.0.0.1:8092 --json
 
 Exit codes: 0 every replica serves the release, 1 a replica differs from it, answers wrongly or cannot be read,
-2 wrong command line.
-`;
+2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   return withTarget(flags, async (target) => {
     const found = await repositoryStatus(target, target.replicas, flags);
     const { release, ...rest } = found;
@@ -85,7 +81,7 @@ const differencesTable = (replicas: readonly ReplicaStatus[]): string =>
 
 const ABOUT_TF32 =
   'GPUs since Ampere compute convolutions in TF32, with 10 bits of precision. To measure the difference without TF32, start\n' +
-  'the replicas with NVIDIA_TF32_OVERRIDE=0 in their environment and run this command again. See docs/guides/gpu.md.';
+  'the replicas with NVIDIA_TF32_OVERRIDE=0 in their environment and run this command again. See docs/tracing.md#on-a-gpu.';
 
 /** `resnet 1 2 (GPU)` */
 const describeModel = ({ name, versions, device }: ServedModelState): string =>

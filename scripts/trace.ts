@@ -1,6 +1,7 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { basename, join, resolve } from 'node:path';
-import { command, EXIT, parseSelection } from '../src/cli/cli';
+import { join, resolve } from 'node:path';
+import { EXIT, parseSelection } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError } from '../src/core/errors';
 import { formatBytes, formatCount, formatDuration } from '../src/core/format';
 import { readValidRepository } from '../src/model';
@@ -11,44 +12,35 @@ import { ensurePython } from '../src/install/python';
 import { describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
 
 const FLAGS = {
-  repo: { type: 'string', default: paths.modelRepository },
-  models: { type: 'string' },
-  exclude: { type: 'string' },
-  weights: { type: 'string', multiple: true, default: [] as string[] },
-  force: { type: 'boolean', default: false },
-  explain: { type: 'boolean', default: false },
-  version: { type: 'string' },
-  seed: { type: 'string' },
-  jobs: { type: 'string' },
+  repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository' },
+  models: { value: 'A,B', help: 'trace only these models' },
+  exclude: { value: 'A,B', help: 'trace all models except these' },
+  weights: {
+    value: 'MODEL=FILE',
+    multiple: true,
+    default: [] as string[],
+    help: 'weights of one model, instead of those in its weights.yaml: a file, a folder or a hub id, OWNER/NAME@REVISION; repeat the flag for several models',
+  },
+  force: { help: 'also trace models that are up to date' },
+  version: { value: 'N', help: 'version folder to write (default: the newest that version_policy names, or 1)' },
+  seed: { value: 'N', help: 'seed of random weights and of the inputs of the comparison (default: 0)' },
+  jobs: { value: 'N', help: 'number of models to trace in parallel (default: 2 if there is enough memory, else 1)' },
 } as const;
 
-const HELP = `Traces or exports the models of a repository that have a trace.py, and compares the result with PyTorch.
-If a model has a weights.yaml, downloads its weights first.
-
-  npm run trace -- [options]
-
-  --repo DIR            model repository (default: ${basename(paths.modelRepository)})
-  --models A,B          trace only these models
-  --exclude A,B         trace all models except these
-  --weights MODEL=FILE  weights of one model, instead of those in its weights.yaml: a file, a folder or a hub id,
-                        OWNER/NAME@REVISION; repeat the flag for several models
-  --force               also trace models that are up to date
-  --explain             report why each model would be traced or is up to date; trace nothing
-  --version N           version folder to write (default: the newest that version_policy names, or 1)
-  --seed N              seed of random weights and of the inputs of the comparison (default: 0)
-  --jobs N              number of models to trace in parallel (default: 2 if there is enough memory, else 1)
-  --help                print this text
-
-Examples:
+const LINE = {
+  name: 'npm run trace',
+  about:
+    'Traces or exports the models of a repository that have a trace.py, and compares the result with PyTorch. If a model has a weights.yaml, downloads its weights first.',
+  flags: FLAGS,
+  notes: `Examples:
   npm run trace
   npm run trace -- --models resnet --force
   npm run trace -- --weights resnet=/srv/weights/resnet50.pth
-  npm run trace -- --explain
 
-Exit codes: 0 done, 1 a model failed, 2 wrong command line.
-`;
+Exit codes: 0 done, 1 a model failed, 2 wrong command line.`,
+};
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   const selection = parseSelection(flags);
   await requireValid(flags.repo, selection);
   const lines: string[] = [];
@@ -61,7 +53,6 @@ export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
       ...selection,
       weights: flags.weights,
       force: flags.force,
-      explain: flags.explain,
       version: flags.version,
       seed: flags.seed,
       jobs: flags.jobs,
@@ -99,16 +90,12 @@ async function requireValid(folder: string, { models, exclude }: ReturnType<type
 /** One line for each event that is a result. */
 function describe(event: TraceEvent): string | undefined {
   switch (event.event) {
-    case 'explain':
-      return event.reasons.length === 0
-        ? `${event.model}: up to date: its ${event.files} source files, ${event.packages} packages, seed and weights did not change`
-        : `${event.model}: would be traced: ${event.reasons.join('; ')}`;
     case 'warning':
       return `${event.model}: warning: ${event.text}`;
     case 'fetched':
       return `${event.model}: downloaded ${formatCount(event.files, 'file')} that weights.yaml names`;
     case 'nothing':
-      return `${event.model} ${event.file === null ? 'has no trace.py' : `has its own ${event.file}`}, so nothing is traced`;
+      return `${event.model} has no trace.py, so nothing is traced`;
     case 'done':
     case 'up-to-date': {
       const how = event.event === 'done' ? `made in ${formatDuration(event.seconds * 1000)}` : 'up to date';

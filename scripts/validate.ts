@@ -1,5 +1,5 @@
-import { basename } from 'node:path';
-import { command, EXIT, parseSelection } from '../src/cli/cli';
+import { EXIT, parseSelection } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { formatProblem, type Problem } from '../src/core/errors';
 import { formatBytes, formatCount, formatTable } from '../src/core/format';
 import {
@@ -16,34 +16,28 @@ import {
 import { paths } from '../src/core/paths';
 
 const FLAGS = {
-  repo: { type: 'string', default: paths.modelRepository },
-  models: { type: 'string' },
-  exclude: { type: 'string' },
-  json: { type: 'boolean', default: false },
+  repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository to check' },
+  models: { value: 'A,B', help: 'check only these models, and the models that their ensembles use' },
+  exclude: { value: 'A,B', help: 'check all models except these' },
+  json: { help: 'print models, problems and warnings as JSON' },
 } as const;
 
-const HELP = `Checks a model repository without a server: configurations, ensembles, versions and files.
-
-  npm run validate -- [options]
-
-  --repo DIR     model repository to check (default: ${basename(paths.modelRepository)})
-  --models A,B   check only these models, and the models that their ensembles use
-  --exclude A,B  check all models except these
-  --json         print models, problems and warnings as JSON
-  --help         print this text
-
-Examples:
+const LINE = {
+  name: 'npm run validate',
+  about: 'Checks a model repository without a server: configurations, ensembles, versions and files.',
+  flags: FLAGS,
+  notes: `Examples:
   npm run validate
   npm run validate -- --models resnet,bert
   npm run validate -- --repo ../models --json
 
 A model whose files changed since its trace gets a warning, which does not change the exit code.
 
-Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.
-`;
+Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.`,
+};
 
 /** Prints the models of a repository and their problems. Returns the exit code. */
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   const repository = await readRepository(flags.repo, parseSelection(flags));
   const warnings = await staleTraces(repository.models);
   if (flags.json) process.stdout.write(`${asJson(repository, warnings)}\n`);

@@ -2,42 +2,39 @@ import { cpus, totalmem } from 'node:os';
 import { benchReplicas } from './bench/replicas';
 import { benchRequests } from './bench/requests';
 import { benchStart } from './bench/start';
-import { benchTransfer } from './bench/transfer';
 import type { BenchOptions } from './bench/compare';
-import { command, EXIT, parseInteger } from '../src/cli/cli';
+import { EXIT, parseInteger } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { withInterrupts } from '../src/cli/interrupts';
 import { UsageError } from '../src/core/errors';
 import { exec, stopCommands } from '../src/core/exec';
 import { stopAll } from '../src/local/process/managed-process';
 
-const HELP = `Measures this package on this machine, beside what its results are compared with.
-
-  npm run bench [-- options]
-
-  --only NAME       start: "npm run local" in a fresh clone with empty caches, and again
-                    requests: images per second of gfpgan in batches and one by one, and of its ensemble and steps
-                    transfer: sync-models and downloads of the agent, s5cmd, rclone and aws-cli, over TLS at 1 and 30 ms
-                    replicas: start of a replica, and a new version on 1, 3 and 10 replicas, with agents and by hand
-                    Default: all
-  --repetitions N   rounds of each comparison (default 5)
-  --quick           a tenth of the bytes, files and replicas, to try the benchmark
-  --help
-`;
-
 const BENCHMARKS: Readonly<Record<string, (options: BenchOptions) => Promise<void>>> = {
   start: benchStart,
   requests: benchRequests,
-  transfer: benchTransfer,
   replicas: benchReplicas,
 };
 
 const FLAGS = {
-  only: { type: 'string' },
-  repetitions: { type: 'string', default: '5' },
-  quick: { type: 'boolean', default: false },
+  only: {
+    value: 'NAME',
+    help: 'start, requests or replicas (default: all)',
+  },
+  repetitions: { value: 'N', default: '5', help: 'rounds of each measurement' },
+  quick: { help: 'a tenth of the bytes and replicas, to try the benchmark' },
 } as const;
 
-export const main = command({ help: HELP, flags: FLAGS }, async ({ only, quick, ...flags }) => {
+const LINE = {
+  name: 'npm run bench',
+  about: 'Measures this package on this machine.',
+  flags: FLAGS,
+  notes: `start: "npm run local" in a fresh clone with empty caches, and again
+requests: images per second of gfpgan in batches and one by one, and of its ensemble and steps
+replicas: start of a replica, and a new version until READY on 1, 3 and 10 replicas`,
+};
+
+export const main = command(LINE, async ({ only, quick, ...flags }) => {
   const repetitions = parseInteger('repetitions', flags.repetitions, 1, 1000);
   const chosen = Object.entries(BENCHMARKS).filter(([name]) => only === undefined || only === name);
   if (chosen.length === 0) {

@@ -4,7 +4,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
-import { command, EXIT, parseList } from '../src/cli/cli';
+import { EXIT, parseList } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { forEachLimited } from '../src/core/concurrency';
 import { UsageError } from '../src/core/errors';
 import { formatDuration } from '../src/core/format';
@@ -14,31 +15,27 @@ import { ownModels } from './shipped-models';
 import { cacheRoot, makeDirectory } from '../src/install/cache';
 import { ensurePython } from '../src/install/python';
 
-const HELP = `Checks types, lint and format of TypeScript and Python, imports between folders, spelling, the npm package, and unit tests.
-
-  npm run check [-- options]
-
-  --only A,B  only checks whose name contains one of these words, such as format or Python
-  --static    all checks but the unit tests
-  --fix       formatters and linters repair files
-  --help
-
-Your own models in model-repo/ are excluded; npm run validate checks them.
-
-Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.
-`;
-
 /** Checks that run at the same time: tsc and eslint need a core and up to 2.4 GB each. */
 const AT_ONCE = 2;
 const UNIT_TESTS = 'unit tests';
 
 const FLAGS = {
-  only: { type: 'string' },
-  static: { type: 'boolean', default: false },
-  fix: { type: 'boolean', default: false },
+  only: { value: 'A,B', help: 'only checks whose name contains one of these words, such as format or Python' },
+  static: { help: 'all checks but the unit tests' },
+  fix: { help: 'formatters and linters repair files' },
 } as const;
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+const LINE = {
+  name: 'npm run check',
+  about:
+    'Checks types, lint and format of TypeScript and Python, imports between folders, spelling, the npm package, and unit tests.',
+  flags: FLAGS,
+  notes: `Your own models in model-repo/ are excluded; npm run validate checks them.
+
+Exit codes: 0 all checks passed, 1 a check failed, 2 wrong command line.`,
+};
+
+export const main = command(LINE, async (flags) => {
   const words = parseList('only', flags.only);
   const { python, bin } = await new Progress().run('Python environment', (step) =>
     ensurePython(step, { development: true }),

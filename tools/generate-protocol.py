@@ -1,4 +1,4 @@
-"""Write src/triton/protocol.json, which contains Triton's messages and gRPC service for protobufjs.
+"""Write src/triton/protocol.json, which contains the messages of Triton's model configuration for protobufjs.
 
 Field names, numbers, types and enums are read from the descriptors in the PyPI package `tritonclient[grpc]`. The file
 is a protobufjs reflection JSON (`Root.fromJSON`) with the field names as Triton spells them. Run this script again
@@ -19,9 +19,8 @@ from google.protobuf.descriptor_pb2 import (
     EnumDescriptorProto,
     FieldDescriptorProto,
     FileDescriptorProto,
-    ServiceDescriptorProto,
 )
-from tritonclient.grpc import model_config_pb2, service_pb2
+from tritonclient.grpc import model_config_pb2
 
 OUTPUT = Path(__file__).parents[1] / "src" / "triton" / "protocol.json"
 PACKAGE = "inference"
@@ -88,30 +87,16 @@ def enum_json(enum: EnumDescriptorProto) -> Json:
     return {"values": {value.name: value.number for value in enum.value}}
 
 
-def service_json(service: ServiceDescriptorProto) -> Json:
-    methods: Json = {}
-    for method in service.method:
-        methods[method.name] = {"requestType": method.input_type, "responseType": method.output_type}
-        if method.client_streaming:
-            methods[method.name]["requestStream"] = True
-        if method.server_streaming:
-            methods[method.name]["responseStream"] = True
-    return {"methods": methods}
-
-
 def protocol() -> Json:
-    """The reflection JSON with all messages, enums and services of `inference`, in the order of their declarations."""
-    nested: Json = {}
-    for module in (model_config_pb2, service_pb2):
-        file = FileDescriptorProto()
-        module.DESCRIPTOR.CopyToProto(file)
-        if file.package != PACKAGE or file.syntax != "proto3":
-            raise SystemExit(
-                f"{file.name}: package {file.package!r}, syntax {file.syntax!r}; expected {PACKAGE!r}, 'proto3'"
-            )
-        nested |= {e.name: enum_json(e) for e in file.enum_type}
-        nested |= {m.name: message_json(m, f".{PACKAGE}.{m.name}") for m in file.message_type}
-        nested |= {s.name: service_json(s) for s in file.service}
+    """The reflection JSON with all messages and enums of a model configuration, in the order of their declarations."""
+    file = FileDescriptorProto()
+    model_config_pb2.DESCRIPTOR.CopyToProto(file)
+    if file.package != PACKAGE or file.syntax != "proto3":
+        raise SystemExit(
+            f"{file.name}: package {file.package!r}, syntax {file.syntax!r}; expected {PACKAGE!r}, 'proto3'"
+        )
+    nested: Json = {e.name: enum_json(e) for e in file.enum_type}
+    nested |= {m.name: message_json(m, f".{PACKAGE}.{m.name}") for m in file.message_type}
     return {
         "source": {"package": "tritonclient", "version": version("tritonclient")},
         "nested": {PACKAGE: {"nested": nested}},

@@ -4,7 +4,8 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { delimiter, join, relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
-import { command, EXIT } from '../src/cli/cli';
+import { EXIT } from '../src/cli/cli';
+import { command } from '../src/cli/command';
 import { UsageError, UserError } from '../src/core/errors';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
@@ -19,27 +20,13 @@ import { CPU_VARIABLES } from '../src/triton/serving';
 
 /** Factor by which --long multiplies the repetitions of the soak tests. */
 const SOAK_FACTOR = 25;
-/** Test files of each suite that take their repetitions from test/support/soak.ts. */
+/** Test files of each suite that have a long form (test/support/soak.ts). */
 const REPEATED: Partial<Record<Suite, string>> = {
   system: 'test/system/(s3-faults|agreement)',
   soak: 'test/soak/',
-  e2e: 'test/e2e/(autoscaling-loop|disruption|interrupted)',
+  spec: 'test/spec/',
+  e2e: 'test/e2e/(disruption|interrupted|incidents|package|stack-changes)',
 };
-
-const HELP = `Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.
-
-  npm test [-- options]
-
-  --all           also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands;
-                  soak tests of publishing; the specification of the next way to publish; end-to-end tests on real engines of
-                  Pulumi and Kubernetes and a mock of AWS
-  --only NAME     one suite, with its slow tests: unit, integration, python, system, soak, spec or e2e
-  --filter TEXT   jest: only test files whose path contains TEXT; pytest: its -k
-  --long          only tests that repeat random cases, with ${SOAK_FACTOR} times the repetitions and a new seed; with --only, those
-                  of that suite, otherwise of system and soak. SOAK_FACTOR and SOAK_SEED in the environment set both. For
-                  e2e also the autoscaling loop with real parts
-  --help
-`;
 
 const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'spec', 'e2e'] as const;
 type Suite = (typeof SUITES)[number];
@@ -49,19 +36,29 @@ type Suite = (typeof SUITES)[number];
  */
 const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'spec', 'e2e'];
 /**
- * Test files at a time, where it is not the default of jest.config.js. `soak` measures, `spec` uses all cores, and a file of
- * `e2e` has a control plane and an engine of its own, which need up to 3 GB and mostly wait.
+ * Test files at a time, where it is not the default of jest.config.js. A file of `spec` runs Java, which
+ * needs up to 3 GB; one of `e2e` has a control plane and an engine of its own, which need as much and mostly wait.
  */
-const WORKERS: Partial<Record<Suite, number>> = { soak: 1, spec: 1, e2e: 3 };
+const WORKERS: Partial<Record<Suite, number>> = { spec: 2, e2e: 3 };
 
 const FLAGS = {
-  all: { type: 'boolean', default: false },
-  only: { type: 'string' },
-  filter: { type: 'string' },
-  long: { type: 'boolean', default: false },
+  all: {
+    help: 'also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands; soak tests of publishing; the specification of a publish; end-to-end tests on real engines of Pulumi and Kubernetes and a mock of AWS',
+  },
+  only: { value: 'NAME', help: 'one suite, with its slow tests: unit, integration, python, system, soak, spec or e2e' },
+  filter: { value: 'TEXT', help: 'jest: only test files whose path contains TEXT; pytest: its -k' },
+  long: {
+    help: `only tests with a long form, in that form: ${SOAK_FACTOR} times the repetitions, a new seed, all scenarios of the specification; with --only, those of that suite, otherwise of system, soak and spec. SOAK_FACTOR and SOAK_SEED in the environment set both`,
+  },
 } as const;
 
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+const LINE = {
+  name: 'npm test',
+  about: 'Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.',
+  flags: FLAGS,
+};
+
+export const main = command(LINE, async (flags) => {
   const chosen = SUITES.find((suite) => suite === flags.only);
   if (flags.only !== undefined && chosen === undefined) {
     throw new UsageError(`--only ${flags.only}: unknown suite`, { hint: SUITES.join(', ') });
@@ -71,7 +68,7 @@ export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   }
   const suites = getSuites(chosen, flags);
   if (suites.length === 0) {
-    throw new UsageError(`--long with --only ${flags.only}: this suite repeats no random cases`, {
+    throw new UsageError(`--long with --only ${flags.only}: this suite has no long form`, {
       hint: `--only ${Object.keys(REPEATED).join(' or ')}`,
     });
   }
@@ -81,7 +78,7 @@ export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
   const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
-  if (suites.includes('integration') || suites.includes('system')) await getBrowser(progress);
+  if (suites.includes('system')) await getBrowser(progress);
   // Otherwise the first tests that need them would wait for a download or a build.
   if (suites.some((suite) => !['unit', 'python', 'spec'].includes(suite))) {
     await progress.run('Triton and S3 server', () => Promise.all([ensureTriton(environment), ensureSeaweedfs()]));

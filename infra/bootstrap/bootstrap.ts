@@ -1,11 +1,11 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import * as iam from '@pulumi/aws/iam';
-import * as s3 from '@pulumi/aws/s3';
+import type * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import { ciRoleName, type CiRole } from '../iam/ci-roles';
 import { AUDIENCE, createIdentityProvider, findIdentityProvider } from '../iam/identity-provider';
-import { federatedTrust, policyDocument } from '../iam/policy-document';
-import { createBucketDefaults, encryptBucket, tlsOnly } from '../storage/bucket';
+import { federatedTrust } from '../iam/policy-document';
+import { createBucket } from '../storage/bucket';
 import { EncryptionKey } from '../storage/encryption-key';
 import { GITHUB_ISSUER } from '../trust-subject';
 import { boundaryPolicy, deployPolicy, previewPolicy, type PolicyValues } from './policies';
@@ -78,37 +78,13 @@ export function bootstrap(settings: BootstrapSettings): Record<string, pulumi.In
 }
 
 function createStateBucket(key: EncryptionKey): s3.Bucket {
-  const bucket = new s3.Bucket('state', {}, { protect: true });
-  const { publicAccess, versioning } = createBucketDefaults('state', bucket);
-  encryptBucket('state', bucket, key.arn);
-  const options = { parent: bucket, deletedWith: bucket, protect: false };
-  new s3.BucketPolicy(
-    'state',
-    { bucket: bucket.bucket, policy: policyDocument([tlsOnly(bucket)]) },
-    { ...options, dependsOn: [publicAccess] },
-  );
-  new s3.BucketLifecycleConfiguration(
-    'state',
-    {
-      bucket: bucket.bucket,
-      rules: [
-        ...HISTORY.map((prefix, index) => ({
-          id: `history-${index}`,
-          status: 'Enabled',
-          filter: { prefix },
-          expiration: { days: HISTORY_DAYS },
-        })),
-        {
-          id: 'old-versions',
-          status: 'Enabled',
-          filter: { prefix: '' },
-          noncurrentVersionExpiration: { noncurrentDays: OLD_STATE_DAYS },
-        },
-      ],
-    },
-    { ...options, dependsOn: [versioning] },
-  );
-  return bucket;
+  const rules = HISTORY.map((prefix, index) => ({
+    id: `history-${index}`,
+    filter: { prefix },
+    expiration: { days: HISTORY_DAYS },
+  }));
+  const oldVersions = { id: 'old-versions', noncurrentVersionExpiration: { noncurrentDays: OLD_STATE_DAYS } };
+  return createBucket('state', { keyArn: key.arn, rules: [...rules, oldVersions] }, { protect: true }).bucket;
 }
 
 /** @throws RunError */

@@ -1,4 +1,5 @@
 // Entry point for Pulumi (`main` in Pulumi.yaml).
-const { runTypeScript } = require('../../src/launch/typescript.cjs');
+const { join } = require('node:path');
+const { loadTypeScript } = require('../../src/launch/typescript.cjs');
 
-runTypeScript(module, __dirname, 'index.ts');
+module.exports = loadTypeScript(join(__dirname, 'index.ts'));

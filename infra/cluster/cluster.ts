@@ -19,8 +19,8 @@ export interface ClusterArgs {
   /** Name of the cluster. A changed name creates a new cluster before the old one is deleted. */
   clusterName: string;
   region: string;
-  /** Version of Kubernetes, "1.35". */
-  version: string;
+  /** Version of Kubernetes, "1.36". */
+  kubernetesVersion: string;
   /** Private subnets in at least two zones. */
   subnetIds: pulumi.Input<string>[];
   /** The zones of `subnetIds`, in the same order, for GPU pools with zones. Default: unknown. */
@@ -31,9 +31,9 @@ export interface ClusterArgs {
    */
   nodeTags?: Readonly<Record<string, string>>;
   /** IAM roles and users that administer the cluster, in addition to the identity that creates it. Default: none. */
-  admins?: string[];
+  clusterAdmins?: string[];
   /** IAM roles that may read all objects, Secrets included. Default: none. */
-  viewers?: string[];
+  clusterViewers?: string[];
   /** Addresses that may reach the API over the internet. Default: none, so that only the VPC reaches it. */
   publicAccessCidrs?: string[];
   /** Days to keep control-plane logs. */
@@ -83,13 +83,15 @@ export class Cluster extends pulumi.ComponentResource {
   /** Role of the nodes of Auto Mode. EKS admits it to the cluster. */
   readonly nodeRoleName: pulumi.Output<string>;
   /** What the nodes of GPU pools need to know of the arguments. */
-  readonly place: Readonly<Required<Pick<ClusterArgs, 'region' | 'version' | 'subnetIds' | 'zones' | 'nodeTags'>>>;
+  readonly place: Readonly<
+    Required<Pick<ClusterArgs, 'region' | 'kubernetesVersion' | 'subnetIds' | 'zones' | 'nodeTags'>>
+  >;
   /** Resources that must exist before pods are created. */
   readonly ready: pulumi.Resource[];
 
   constructor(name: string, args: ClusterArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:Cluster', name, {}, options);
-    const { region, version, subnetIds, zones = [], nodeTags = {}, title = name } = args;
+    const { region, kubernetesVersion, subnetIds, zones = [], nodeTags = {}, title = name } = args;
     const role = roleWithPolicies(
       `${name}-control-plane`,
       region,
@@ -112,14 +114,15 @@ export class Cluster extends pulumi.ComponentResource {
       this,
     );
     const cluster = this.cluster(name, args, role, nodes);
-    const issuer = pulumi.all([cluster.name, cluster.identities]).apply((values) => getIssuer(...values));
+    // AWS refuses an empty address, without which no pod could assume a role.
+    const issuer = cluster.identities.apply(([identity]) => identity?.oidcs[0]?.issuer ?? '');
     const provider = new iam.OpenIdConnectProvider(
       `${name}-pods`,
       { url: issuer, clientIdLists: ['sts.amazonaws.com'] },
       { parent: this },
     );
 
-    this.place = { region, version, subnetIds, zones, nodeTags };
+    this.place = { region, kubernetesVersion, subnetIds, zones, nodeTags };
     this.nodeRoleName = nodes.role.name;
     this.clusterName = cluster.name;
     this.arn = cluster.arn;
@@ -129,8 +132,8 @@ export class Cluster extends pulumi.ComponentResource {
     this.providerKubeconfig = getKubeconfig(cluster, region, args.identity);
     this.ready = [
       cluster,
-      ...this.admit(`${name}-admin`, 'AmazonEKSClusterAdminPolicy', args.admins, region),
-      ...this.admit(`${name}-viewer`, 'AmazonEKSAdminViewPolicy', args.viewers, region),
+      ...this.admit(`${name}-admin`, 'AmazonEKSClusterAdminPolicy', args.clusterAdmins, region),
+      ...this.admit(`${name}-viewer`, 'AmazonEKSAdminViewPolicy', args.clusterViewers, region),
       ...(Object.keys(nodeTags).length > 0 ? allowTags(name, region, role.role) : []),
     ];
     this.registerOutputs({ clusterName: this.clusterName, arn: this.arn, oidcProviderArn: this.oidcProviderArn });
@@ -148,7 +151,7 @@ export class Cluster extends pulumi.ComponentResource {
       name,
       {
         name: clusterName,
-        version: args.version,
+        version: args.kubernetesVersion,
         // At the end of the standard support EKS upgrades the cluster, and charges no more.
         upgradePolicy: { supportType: 'STANDARD' },
         roleArn: control.role.arn,
@@ -204,16 +207,6 @@ export class Cluster extends pulumi.ComponentResource {
 /** A role and a user, or roles of two accounts, may have the same last name. */
 const withHash = (name: string, arn: string): string =>
   `${name}-${createHash('sha256').update(arn).digest('hex').slice(0, 8)}`;
-
-/**
- * Issuer of the tokens of the cluster's pods.
- * @throws Error if there is none, because no pod could assume a role then
- */
-export function getIssuer(clusterName: string, identities: { oidcs: { issuer: string }[] }[]): string {
-  const issuer = identities[0]?.oidcs[0]?.issuer;
-  if (issuer === undefined) throw new Error(`AWS names no OpenID Connect issuer for the cluster ${clusterName}`);
-  return issuer;
-}
 
 /** Resources of a node that Auto Mode creates and can tag. */
 const TAGGED = ['fleet', 'instance', 'launch-template', 'network-interface', 'spot-instances-request', 'volume'];

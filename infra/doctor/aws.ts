@@ -24,7 +24,7 @@ import { UserError } from '../../src/core/errors';
 import { openAgent } from '../../src/s3/agent';
 import { CredentialSource } from '../../src/s3/credentials';
 import { readSettings } from '../../src/s3/endpoint';
-import { S3Error, S3Store, type Credentials } from '../../src/s3/store';
+import type { Credentials } from '../../src/s3/store';
 import { getHomeRegion } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
 import { askServer, type WebRequest } from './web';
@@ -166,16 +166,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
       const send = () => unlessMissing('ResourceNotFoundException', () => eks.send(request, options));
       return (await ask('eks:DescribeCluster', send)) !== undefined;
     }),
-    /**
-     * Lists the objects of a bucket that begin with a prefix.
-     * @throws S3Error if the bucket does not exist in this region
-     */
-    readBucket: async (bucket: string, bucketRegion: string, prefix: string) => {
-      const credentials = await config.credentials();
-      const store = new S3Store({ bucket, region: bucketRegion, credentials, attempts: 2 });
-      closing.signal.addEventListener('abort', () => store.close());
-      await ask('s3:ListBucket', () => store.list(prefix));
-    },
     /** Sends a request to a server that is no API of AWS, with the proxy and the certificates of the requests to AWS. */
     askServer: (url: string, request?: WebRequest) => askServer(config.requestHandler, url, request),
     /** Ends all requests. */
@@ -220,7 +210,7 @@ async function ask<T>(right: string, send: () => Promise<T>): Promise<T> {
     return await send();
   } catch (cause) {
     const { name, message, code } = cause as Error & { code?: string };
-    if (DENIED.includes(cause instanceof S3Error ? cause.code : name)) {
+    if (DENIED.includes(name)) {
       throw new UserError(`the caller lacks the right ${right}`, {
         hint: 'allow it (docs/iam/doctor.json has all rights of the doctor), or correct the name if it belongs to another account',
         cause,

@@ -75,14 +75,8 @@ export const quotasCheck: Check = {
           if (facts === undefined) return { pool, type, quota: undefined, vcpus: 0, replicas: 0, most: 0 };
           const { gpus, vcpus } = facts;
           const replicas = gpusPerPod === 0 ? 0 : Math.floor(gpus / gpusPerPod);
-          return {
-            pool,
-            type,
-            quota: getQuota(type, capacity),
-            vcpus,
-            replicas,
-            most: getMostNodes(pool, facts) * vcpus,
-          };
+          const most = getMostNodes(pool, facts) * vcpus;
+          return { pool, type, quota: getQuota(type, capacity), vcpus, replicas, most };
         }),
       ),
     );

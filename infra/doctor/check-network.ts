@@ -50,8 +50,12 @@ export const subnetsCheck: Check = {
   run: async ({ aws, settings: { privateSubnetIds: ids, triton } }) => {
     if (ids.length === 0) return [];
     const subnets = await aws.subnets(...ids);
-    const wrong = judgeSubnets(ids, subnets);
-    if (wrong !== undefined) return [wrong];
+    // EKS itself refuses subnets of different VPCs, and subnets in one zone, when it creates the cluster.
+    const missing = ids.filter((id) => subnets.every(({ SubnetId }) => SubnetId !== id));
+    if (missing.length > 0) {
+      const found = `there is no subnet ${missing.join(', ')} in this account and region`;
+      return [error(found, 'correct privateSubnetIds')];
+    }
     const { exposure } = triton;
     const isInternal =
       exposure.kind === 'internal-load-balancer' ||
@@ -61,29 +65,6 @@ export const subnetsCheck: Check = {
     return findings.length > 0 ? findings : [ok(`${ids.join(', ')} have a default route and free addresses`)];
   },
 };
-
-/** Why EKS refuses these subnets. */
-function judgeSubnets(ids: readonly string[], existing: readonly Subnet[]): Finding | undefined {
-  const missing = ids.filter((id) => existing.every(({ SubnetId }) => SubnetId !== id));
-  if (missing.length > 0) {
-    return error(`there is no subnet ${missing.join(', ')} in this account and region`, 'correct privateSubnetIds');
-  }
-  if (new Set(existing.map(({ VpcId }) => VpcId)).size > 1) {
-    const list = existing.map(({ SubnetId, VpcId }) => `${SubnetId} (${VpcId})`).join(', ');
-    return error(`${list} are in different VPCs`, 'set privateSubnetIds to subnets of one VPC');
-  }
-  const refused = existing.filter(({ AvailabilityZoneId }) => isRefused(AvailabilityZoneId));
-  if (refused.length > 0) {
-    const list = refused.map(({ SubnetId, AvailabilityZoneId }) => `${SubnetId} in ${AvailabilityZoneId}`).join(', ');
-    return error(`EKS refuses the subnet ${list}`, 'replace it in privateSubnetIds by a subnet in another zone');
-  }
-  // https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#cluster-subnets (2026-11-25)
-  if (new Set(existing.map(({ AvailabilityZoneId }) => AvailabilityZoneId)).size >= 2) return undefined;
-  return error(
-    'all subnets of privateSubnetIds are in one zone',
-    'add a subnet in another zone, because EKS needs two',
-  );
-}
 
 /** EKS recommends it for itself in each subnet (docs.aws.amazon.com/eks/latest/userguide/network-reqs.html), from memory. */
 const FEWEST_ADDRESSES = 16;

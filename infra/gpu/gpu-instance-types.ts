@@ -14,20 +14,13 @@ const GPUS = {
 type GpuModel = keyof typeof GPUS;
 
 /** Properties of an EC2 instance type with GPUs. */
-export interface GpuInstanceFacts {
-  gpu: GpuModel;
-  gpus: number;
-  vcpus: number;
-  memoryGiB: number;
-  /** What Karpenter expects to be left for pods: cores, and MiB of memory. */
-  podCores: number;
-  podMemoryMiB: number;
-  /** Local NVMe storage of all disks together, in 10^9 bytes. */
-  nvmeGB: number;
-  /** Price of an on-demand Linux instance, in US dollars. */
-  usdPerHour: number;
-}
+export type GpuInstanceFacts = ReturnType<typeof facts>;
 
+/**
+ * @param podCores and `podMemoryMiB`: what Karpenter expects to be left for pods
+ * @param nvmeGB local NVMe storage of all disks together, in 10^9 bytes
+ * @param usdPerHour price of an on-demand Linux instance
+ */
 const facts = (
   gpu: GpuModel,
   gpus: number,
@@ -37,7 +30,7 @@ const facts = (
   podMemoryMiB: number,
   nvmeGB: number,
   usdPerHour: number,
-): GpuInstanceFacts => ({ gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB, usdPerHour });
+) => ({ gpu, gpus, vcpus, memoryGiB, podCores, podMemoryMiB, nvmeGB, usdPerHour });
 
 /**
  * The x86-64 instance types whose facts this package knows: GPU, number of GPUs, vCPUs, GiB of memory, cores for pods, MiB of memory

@@ -38,12 +38,6 @@ function graceHours(drainSeconds = 0): number {
 }
 
 /**
- * Timeout for deleting a NodePool or NodeClass: the drain of its nodes, and time for AWS to terminate the machines.
- * Karpenter keeps both objects until all their nodes are gone, and Pulumi waits only 10 minutes by default.
- */
-const deleteTimeout = (graceHours: number) => ({ delete: `${graceHours * 60 + 15}m` });
-
-/**
  * Creates a karpenter.sh/v1 NodePool, which is the same for EKS Auto Mode and any other Karpenter, and for Auto Mode also
  * its NodeClass.
  * @param cluster undefined for a pool with a nodeClass
@@ -57,7 +51,9 @@ export function createNodePool(
   options: CustomResourceOptions,
 ): CustomResource {
   const grace = graceHours(drainSeconds);
-  const customTimeouts = deleteTimeout(grace);
+  // Karpenter keeps a NodePool and its NodeClass until all nodes are drained and AWS has terminated the machines. Pulumi's
+  // default is 10 minutes.
+  const customTimeouts = { delete: `${grace * 60 + 15}m` };
   const { consolidateAfter = '10m', expireAfter = '336h', budgets = [{ nodes: '1' }] } = pool.disruption ?? {};
   const requirement = (key: string, values: readonly string[]) => ({ key, operator: 'In', values: [...values] });
   const nodeClass =

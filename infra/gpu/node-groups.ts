@@ -135,7 +135,7 @@ function createGroup(
       // Without a fixed name, a group that must be replaced can be created before the old one is deleted.
       clusterName: cluster.clusterName,
       nodeRoleArn,
-      version: cluster.place.version,
+      version: cluster.place.kubernetesVersion,
       subnetIds: getSubnets(pool, cluster),
       amiType: 'AL2023_x86_64_NVIDIA',
       instanceTypes: pool.instanceTypes,

@@ -10,9 +10,9 @@ export interface PublisherRoleArgs {
   title?: string;
   repository: RepositoryRef;
   /** URL of the issuer of the tokens, of which the account has an IAM provider. */
-  issuer: string;
+  publisherIssuer: string;
   /** Subjects of the tokens that may publish. */
-  subjects: string[];
+  publisherSubjects: string[];
   /** Subjects of the tokens that may also delete files of former releases. Default: none, and no pruner role. */
   prunerSubjects?: string[];
   /** EKS cluster in which the publisher finds the replicas, as a member of the Kubernetes group. Default: none. */
@@ -32,11 +32,12 @@ export class PublisherRole extends pulumi.ComponentResource {
 
   constructor(name: string, args: PublisherRoleArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:PublisherRole', name, {}, options);
-    const { issuer, repository, prunerSubjects = [], title = name } = args;
+    const { publisherIssuer: issuer, repository, publisherSubjects, prunerSubjects = [], title = name } = args;
     const hint = `If the account has none, create it with infra/bootstrap, or: aws iam create-open-id-connect-provider --client-id-list ${AUDIENCE} --url ${issuer}`;
     const shared = { ...args, provider: findIdentityProvider(issuer, hint, { parent: this }) };
     this.roleArn = this.role(name, {
       ...shared,
+      subjects: publisherSubjects,
       description: `Publishes models of ${title}`,
       statements: publisherStatements(repository),
     });
@@ -53,9 +54,9 @@ export class PublisherRole extends pulumi.ComponentResource {
 
   private role(
     name: string,
-    { issuer, provider, description, subjects, statements, protect, cluster }: RoleArgs,
+    { publisherIssuer, provider, description, subjects, statements, protect, cluster }: RoleArgs,
   ): pulumi.Output<string> {
-    const host = issuer.replace(/^https:\/\//, '');
+    const host = publisherIssuer.replace(/^https:\/\//, '');
     const role = new iam.Role(
       name,
       {
@@ -82,6 +83,7 @@ export class PublisherRole extends pulumi.ComponentResource {
 
 interface RoleArgs extends PublisherRoleArgs {
   provider: pulumi.Input<string>;
+  subjects: string[];
   description: string;
   statements: PolicyStatement[];
 }

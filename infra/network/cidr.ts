@@ -1,4 +1,4 @@
-import { isIPv6 } from 'node:net';
+import { isIP } from 'node:net';
 
 /** Address ranges of a VPC's subnets, one private and one public range for each zone. */
 export interface SubnetRanges {
@@ -9,56 +9,67 @@ export interface SubnetRanges {
 const SMALLEST_PREFIX = 16;
 const LARGEST_PREFIX = 20;
 
-/** Without leading zeros, which some programs read as octal numbers. */
-const CIDR = /^((?:0|[1-9]\d{0,2})(?:\.(?:0|[1-9]\d{0,2})){3})(?:\/(0|[1-9]\d?))?$/;
+/** An address with or without the length of a prefix; `base` is the address as a number of so many bits. */
+interface Parsed {
+  address: string;
+  base: bigint;
+  bits: 32 | 128;
+  prefix: number | undefined;
+}
 
 /**
- * Checks whether a text is an IPv4 range.
+ * Checks whether a text is a range of IPv4 or IPv6.
  * @returns undefined for a range, otherwise the reason and a hint; `reason` is empty if the text is not an address at
  * all
  */
-export function cidrFault(text: string): { reason: string; hint?: string } | undefined {
+export function rangeFault(text: string): { reason: string; hint?: string } | undefined {
   const parsed = parse(text);
   if (parsed === undefined) return { reason: '' };
-  const { address, base, prefix } = parsed;
-  if (prefix === undefined) return { reason: 'an address, not a range', hint: `write ${address}/32 for this address` };
-  const network = getFirst(base, prefix);
-  if (network === base) return undefined;
+  const { address, base, bits, prefix } = parsed;
+  const only = `${address}/${bits} for this address`;
+  if (prefix === undefined) return { reason: 'an address, not a range', hint: `write ${only}` };
+  const first = getFirst(base, bits - prefix);
+  if (first === base) return undefined;
   return {
     reason: 'not the first address of its range',
-    hint: `write ${format(network)}/${prefix} for the range, or ${address}/32 for this address`,
+    hint: `write ${format(first, bits)}/${prefix} for the range, or ${only}`,
   };
 }
 
-/** The same for a range of IPv4 or IPv6. */
-export function rangeFault(text: string): { reason: string; hint?: string } | undefined {
-  if (!text.includes(':')) return cidrFault(text);
-  const [, address = '', prefix] = /^([^/%]*)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
-  if (!isIPv6(address) || Number(prefix ?? 0) > 128) return { reason: '' };
-  return prefix === undefined
-    ? { reason: 'an address, not a range', hint: `write ${text}/128 for this address` }
-    : undefined;
-}
+/** The same for a range of IPv4. */
+export const cidrFault = (text: string): ReturnType<typeof rangeFault> =>
+  text.includes(':') ? { reason: '' } : rangeFault(text);
 
-/**
- * Parses an address with or without a prefix length; `base` is the address as a number. Undefined for any other text.
- */
-function parse(text: string): { address: string; base: number; prefix: number | undefined } | undefined {
-  const [, address, length] = CIDR.exec(text) ?? [];
-  if (address === undefined) return undefined;
-  const octets = address.split('.').map(Number);
+function parse(text: string): Parsed | undefined {
+  const [, address = '', length] = /^([^/%]*)(?:\/(0|[1-9]\d{0,2}))?$/.exec(text) ?? [];
+  const family = isIP(address);
+  const bits = family === 6 ? 128 : 32;
   const prefix = length === undefined ? undefined : Number(length);
-  if (octets.some((octet) => octet > 255) || (prefix ?? 0) > 32) return undefined;
-  return { address, base: octets.reduce((sum, octet) => sum * 256 + octet, 0), prefix };
+  if (family === 0 || (prefix ?? 0) > bits) return undefined;
+  const parts = family === 6 ? getGroups(address) : address.split('.').map(Number);
+  const size = BigInt(bits / parts.length);
+  return { address, base: parts.reduce((sum, part) => (sum << size) + BigInt(part), 0n), bits, prefix };
 }
 
-const getFirst = (base: number, prefix: number): number => base - (base % 2 ** (32 - prefix));
+/** The host of a URL is an address of IPv6 in its shortest form. */
+const shortest = (address: string): string => new URL(`http://[${address}]`).hostname.slice(1, -1);
 
-/** Whether an IPv4 range contains all addresses of another one. A range of IPv6 contains none. */
+/** The eight numbers of an address of IPv6. */
+function getGroups(address: string): number[] {
+  const [before = [], after = []] = shortest(address)
+    .split('::')
+    .map((half) => half.split(':').flatMap((group) => (group === '' ? [] : parseInt(group, 16))));
+  return [...before, ...Array<number>(8 - before.length - after.length).fill(0), ...after];
+}
+
+/** Clears the last bits. */
+const getFirst = (base: bigint, bits: number): bigint => (base >> BigInt(bits)) << BigInt(bits);
+
+/** Whether a range contains all addresses of another one. */
 export function containsRange(outer: string, inner: string): boolean {
   const [large, small] = [parse(outer), parse(inner)];
-  if (large?.prefix === undefined || small?.prefix === undefined) return false;
-  return large.prefix <= small.prefix && getFirst(small.base, large.prefix) === large.base;
+  if (large?.prefix === undefined || small?.prefix === undefined || large.bits !== small.bits) return false;
+  return large.prefix <= small.prefix && getFirst(small.base, large.bits - large.prefix) === large.base;
 }
 
 /** Places for private ranges in a VPC. */
@@ -76,18 +87,24 @@ export const zonesWithoutRange = (zones: readonly string[]): string[] =>
  * @param zones at most 6, such as `us-east-1a`
  */
 export function subnetRanges(cidr: string, zones: readonly string[]): SubnetRanges {
-  const { base, prefix } = parse(cidr) ?? {};
-  if (base === undefined || prefix === undefined) throw new Error('not an IPv4 range');
+  const { base, bits, prefix } = parse(cidr) ?? {};
+  if (base === undefined || bits !== 32 || prefix === undefined) throw new Error('not an IPv4 range');
   if (!(prefix >= SMALLEST_PREFIX && prefix <= LARGEST_PREFIX)) throw new Error('not a size that a VPC can have');
-  const first = getFirst(base, prefix);
-  if (first !== base) throw new Error(`not the first address of its range, ${format(first)}/${prefix}`);
-  const size = 2 ** (32 - prefix);
+  const first = getFirst(base, bits - prefix);
+  if (first !== base) throw new Error(`not the first address of its range, ${format(first, bits)}/${prefix}`);
+  const size = 2 ** (bits - prefix);
   const each = zones.map((zone) => PLACES.indexOf(zone.slice(-1)));
+  const at = (offset: number): string => format(base + BigInt(offset), bits);
   return {
-    private: each.map((index) => `${format(base + (index * size) / 8)}/${prefix + 3}`),
-    public: each.map((index) => `${format(base + (7 * size) / 8 + (index * size) / 64)}/${prefix + 6}`),
+    private: each.map((index) => `${at((index * size) / 8)}/${prefix + 3}`),
+    public: each.map((index) => `${at((7 * size) / 8 + (index * size) / 64)}/${prefix + 6}`),
   };
 }
 
-const format = (address: number): string =>
-  [2 ** 24, 2 ** 16, 2 ** 8, 1].map((unit) => Math.floor(address / unit) % 256).join('.');
+function format(base: bigint, bits: 32 | 128): string {
+  const [size, count] = bits === 32 ? [8, 4] : [16, 8];
+  const parts = Array.from({ length: count }, (_, index) =>
+    BigInt.asUintN(size, base >> BigInt(bits - size * (index + 1))),
+  );
+  return bits === 32 ? parts.join('.') : shortest(parts.map((part) => part.toString(16)).join(':'));
+}

@@ -10,9 +10,9 @@ export interface NetworkArgs {
   title?: string;
   region: string;
   /** Address range of the VPC, /16 to /20: "10.0.0.0/16". A change replaces the network. */
-  cidr: string;
+  vpcCidr: string;
   /** Availability zones, 2 to 6. Adding or removing a zone does not change the subnets of the others. */
-  zones: string[];
+  availabilityZones: string[];
   /** `one` for all zones, or one per zone, so that the failure of a zone does not cut off the others. */
   natGateways: 'one' | 'per-zone';
   /** Days to keep flow logs. */
@@ -46,11 +46,11 @@ export class Network extends pulumi.ComponentResource {
 
   constructor(name: string, args: NetworkArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:infra:Network', name, {}, options);
-    const { cidr, zones, title = name } = args;
-    const ranges = subnetRanges(cidr, zones);
+    const { vpcCidr, availabilityZones: zones, title = name } = args;
+    const ranges = subnetRanges(vpcCidr, zones);
     const vpc = new ec2.Vpc(
       name,
-      { cidrBlock: cidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: title } },
+      { cidrBlock: vpcCidr, enableDnsHostnames: true, enableDnsSupport: true, tags: { Name: title } },
       { parent: this },
     );
     const place = { vpc, name, title };
@@ -146,7 +146,8 @@ export class Network extends pulumi.ComponentResource {
   ): ec2.NatGateway {
     const label = `${name}-${part}`;
     const tags = { Name: `${title}-${part}` };
-    const address = new ec2.Eip(label, { domain: 'vpc', tags }, { parent: subnet });
+    // The address of the former gateway stays with it until that is deleted.
+    const address = new ec2.Eip(label, { domain: 'vpc', tags }, { parent: subnet, replaceWith: [subnet] });
     const ids = { subnetId: subnet.id, allocationId: address.id };
     return new ec2.NatGateway(label, { ...ids, tags }, { parent: subnet, dependsOn });
   }

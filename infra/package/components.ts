@@ -2,8 +2,9 @@ import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { getRegion } from '@pulumi/aws/getRegion';
 import type * as pulumi from '@pulumi/pulumi';
 import { TritonAccess } from '../iam/triton-access';
-import type { Fields, Values } from '../settings/fields';
-import { STACK_FIELDS } from '../settings/stack-fields';
+import { flag, text, type Fields, type Values } from '../settings/fields';
+import { IDENTITY_PROVIDER, KMS_KEY, NAMESPACE } from '../settings/formats';
+import { locationFault, STACK_FIELDS } from '../settings/stack-fields';
 import { TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import { ModelRepository } from '../storage/model-repository';
 import { TritonServer } from '../triton/server';
@@ -27,11 +28,11 @@ export interface PackageComponent<T extends Fields = Fields> {
 const component = <const T extends Fields>(written: PackageComponent<T>): PackageComponent =>
   written as unknown as PackageComponent;
 
-const name = (description: string) => ({ kind: 'string', optional: true, description }) as const;
-const text = (description: string) => ({ kind: 'string', input: true, description }) as const;
-const optionalText = (description: string) => ({ ...text(description), optional: true }) as const;
-
-const PREFIX = { kind: 'string', default: 'models', description: 'Folder of the models in the bucket.' } as const;
+const PREFIX = text('Folder of the models in the bucket.', {
+  default: 'models',
+  check: (prefix) => (/^\/|\/$/.test(prefix) ? { reason: '' } : locationFault(`s3://bucket/${prefix}`)),
+  allowed: 'a path without a slash at its ends',
+});
 
 const tritonServer = component({
   description: 'Replicas of Triton that serve a model repository: the Deployment with all that belongs to it.',
@@ -40,7 +41,7 @@ const tritonServer = component({
     namespace: text('Namespace of the replicas.'),
     podSelector: text('Label selector of the pods, in the format of kubectl.'),
     serviceUrl: text('Address of the HTTP API for clients in the cluster.'),
-    externalUrl: optionalText('Address of the HTTP API for clients outside the cluster.'),
+    externalUrl: text('Address of the HTTP API for clients outside the cluster.', { optional: true }),
   },
   create: ({ name, values, options }) => new TritonServer(name, values, options),
 });
@@ -52,12 +53,10 @@ const modelRepository = component({
     bucketReaders: { ...STACK_FIELDS.bucketReaders, input: true },
     oldVersionDays: STACK_FIELDS.oldVersionDays,
     logDays: STACK_FIELDS.logDays,
-    protect: {
-      kind: 'boolean',
-      optional: true,
-      description:
-        'Whether Pulumi refuses to delete the bucket and its key. If false, "pulumi destroy" deletes the models too. Default: the option of the component.',
-    },
+    protect: flag(
+      'Whether Pulumi refuses to delete the bucket and its key. If false, "pulumi destroy" deletes the models too. Default: the option of the component.',
+      { optional: true },
+    ),
   },
   outputs: {
     url: text('Location of the models, the argument modelRepository of TritonServer.'),
@@ -70,20 +69,34 @@ const modelRepository = component({
     const provider = (options.providers as Record<string, pulumi.ProviderResource> | undefined)?.['aws'];
     const { region } = await getRegion({}, { provider });
     const { accountId } = getCallerIdentityOutput({}, { provider });
-    const readers = bucketReaders as pulumi.Input<string>[];
-    return new ModelRepository(name, { ...rest, readers, region, accountId }, options);
+    const readers = { bucketReaders: bucketReaders as pulumi.Input<string>[] };
+    return new ModelRepository(name, { ...rest, ...readers, region, accountId }, options);
   },
 });
 
 const tritonAccess = component({
   description: 'The IAM role of the replicas (IRSA), which may only read the model repository.',
   fields: {
-    bucketArn: text('ARN of the bucket, such as the output bucketArn of ModelRepository.'),
-    keyArn: optionalText('ARN of the KMS key of the models, such as the output keyArn of ModelRepository.'),
+    bucketArn: text('ARN of the bucket, such as the output bucketArn of ModelRepository.', {
+      input: true,
+      pattern: /^arn:aws[a-z-]*:s3:::[^/]+$/,
+      allowed: 'the ARN of a bucket, "arn:aws:s3:::NAME"',
+    }),
+    keyArn: text('ARN of the KMS key of the models, such as the output keyArn of ModelRepository.', {
+      ...KMS_KEY,
+      input: true,
+      optional: true,
+    }),
     prefix: PREFIX,
-    oidcProviderArn: text('ARN of the IAM provider for the service accounts of the cluster.'),
-    server: name('Name of the TritonServer that gets the role. Default: the name of this component.'),
-    namespace: name('Namespace of this TritonServer. Default: its name.'),
+    oidcProviderArn: text('ARN of the IAM provider for the service accounts of the cluster.', {
+      ...IDENTITY_PROVIDER,
+      input: true,
+    }),
+    server: text('Name of the TritonServer that gets the role. Default: the name of this component.', {
+      ...NAMESPACE,
+      optional: true,
+    }),
+    namespace: text('Namespace of this TritonServer. Default: its name.', { ...NAMESPACE, optional: true }),
   },
   outputs: { roleArn: text('ARN of the role, the argument roleArn of TritonServer.') },
   create: ({ name, values, options }) => {

@@ -1,4 +1,5 @@
 // Entry point of the package for Pulumi (PulumiPlugin.yaml).
-const { runTypeScript } = require('../../src/launch/typescript.cjs');
+const { join } = require('node:path');
+const { loadTypeScript } = require('../../src/launch/typescript.cjs');
 
-runTypeScript(module, __dirname, 'provider.ts');
+module.exports = loadTypeScript(join(__dirname, 'provider.ts'));

@@ -53,7 +53,8 @@ export class Inputs {
     if (isKnown && !isSecret) return getValue(input);
     const members = await getMembers(input);
     if (field?.kind === 'object' && members !== undefined) return this.readMembers(field.fields, members, path);
-    if (field !== undefined && 'input' in field && (field.kind === 'string' || members !== undefined)) {
+    const isShown = isSecret && field?.kind === 'stringMap' && field.secret === true;
+    if (!isShown && field !== undefined && 'input' in field && (field.kind === 'string' || members !== undefined)) {
       if (field.kind === 'string') return input;
       return field.kind === 'stringMap' ? Object.fromEntries(members ?? []) : members?.map(([, member]) => member);
     }

@@ -28,6 +28,7 @@ export function parseValues({ values }: ConfigSource): Record<string, unknown> {
 /** Returns text that cannot be parsed unchanged; the reader then rejects it and lists the allowed values. */
 function parseValue(field: Field, text: string): unknown {
   if (field.kind === 'string' || field.kind === 'choice' || text === '') return text;
+  if (field.kind === 'integer' && !/^-?\d+$/.test(text)) return text;
   try {
     return JSON.parse(text) as unknown;
   } catch {

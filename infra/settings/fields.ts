@@ -1,10 +1,5 @@
 import type * as pulumi from '@pulumi/pulumi';
 
-/** Describes one value of the configuration. `description` is a sentence; `allowed` is printed after "allowed:". */
-interface Described {
-  readonly description: string;
-}
-
 /** The reason why a text is invalid, which is printed after its value, and what to do about it. */
 export interface TextFault {
   reason: string;
@@ -14,7 +9,7 @@ export interface TextFault {
 /** Returns undefined for a valid text. */
 export type TextCheck = (text: string) => TextFault | undefined;
 
-interface StringField extends Described {
+interface StringField {
   readonly kind: 'string';
   /** An empty text counts as missing. */
   readonly default?: string;
@@ -29,13 +24,13 @@ interface StringField extends Described {
   readonly input?: true;
 }
 
-interface ChoiceField extends Described {
+interface ChoiceField {
   readonly kind: 'choice';
   readonly choices: readonly string[];
   readonly default?: string;
 }
 
-interface IntegerField extends Described {
+interface IntegerField {
   readonly kind: 'integer';
   readonly minimum: number;
   readonly maximum: number;
@@ -45,19 +40,19 @@ interface IntegerField extends Described {
 }
 
 /** A fraction. Only a member of a mapping, because Pulumi.yaml has no type for it. */
-interface NumberField extends Described {
+interface NumberField {
   readonly kind: 'number';
   readonly minimum: number;
   readonly maximum: number;
   readonly default?: number;
 }
 
-interface BooleanField extends Described {
+interface BooleanField {
   readonly kind: 'boolean';
   readonly default?: boolean;
 }
 
-interface StringArrayField extends Described {
+interface StringArrayField {
   readonly kind: 'stringArray';
   readonly default?: readonly string[];
   /** Pattern of each text. */
@@ -69,30 +64,35 @@ interface StringArrayField extends Described {
   readonly input?: true;
 }
 
-interface StringMapField extends Described {
+/** The form of the names or values of a mapping. */
+export interface TextForm {
+  readonly pattern: RegExp;
+  readonly allowed: string;
+}
+
+interface StringMapField {
   readonly kind: 'stringMap';
   readonly default?: Readonly<Record<string, string>>;
-  /** Pattern of each name. */
-  readonly names?: RegExp;
-  /** The allowed names. */
-  readonly allowed?: string;
-  /** The values may be encrypted in the stack file, and then stay so. */
+  readonly names?: TextForm;
+  readonly values?: TextForm;
+  /** The values may be encrypted in the stack file, and then stay so. As an argument of a component they must not be secret. */
   readonly secret?: true;
   /** The values in the argument of a component may be outputs of other resources. */
   readonly input?: true;
 }
 
 /** If no member is required, a missing mapping has the defaults of its members, unless it is optional. */
-interface ObjectField extends Described {
+interface ObjectField {
   readonly kind: 'object';
   readonly fields: Fields;
 }
 
-interface ObjectArrayField extends Described {
+interface ObjectArrayField {
   readonly kind: 'objectArray';
   readonly fields: Fields;
 }
 
+/** One value of the configuration. `description` is a sentence; `allowed` is printed after "allowed:". */
 export type Field = (
   | StringField
   | ChoiceField
@@ -104,11 +104,46 @@ export type Field = (
   | ObjectField
   | ObjectArrayField
 ) & {
+  readonly description: string;
   /** May be omitted although it has no default. */
   readonly optional?: true;
 };
 
 export type Fields = Readonly<Record<string, Field>>;
+
+/** The options of a row: all that its kind has, but for the sentence and the members. */
+type Options<K extends Field['kind']> = Omit<Extract<Field, { kind: K }>, 'kind' | 'description' | 'fields'>;
+
+/** Refuses options that the kind does not have. */
+type Only<R, K extends Field['kind']> = R & Record<Exclude<keyof R, keyof Options<K>>, never>;
+
+/** A row as it was written. `NoInfer`, so that its type comes from its options alone, not from the table around it. */
+type Row<K, R> = { kind: K; description: string } & NoInfer<R>;
+
+/** Makes the function that writes a row of one kind. */
+const row =
+  <const K extends Field['kind']>(kind: K) =>
+  <const R extends Options<K>>(description: string, options?: Only<R, K>): Row<K, R> =>
+    ({ kind, description, ...options }) as Row<K, R>;
+
+const rowWithMembers =
+  <const K extends 'object' | 'objectArray'>(kind: K) =>
+  <const F extends Fields, const R extends Options<K>>(
+    description: string,
+    fields: F,
+    options?: Only<R, K>,
+  ): Row<K, R> & { fields: NoInfer<F> } =>
+    ({ kind, description, fields, ...options }) as Row<K, R> & { fields: NoInfer<F> };
+
+export const text = row('string');
+export const choice = row('choice');
+export const integer = row('integer');
+export const number = row('number');
+export const flag = row('boolean');
+export const texts = row('stringArray');
+export const map = row('stringMap');
+export const group = rowWithMembers('object');
+export const list = rowWithMembers('objectArray');
 
 /** The fields whose values stay secret, by their paths: `s3.secretAccessKey`. */
 export const secretFields = (fields: Fields): [path: string, field: Field][] =>

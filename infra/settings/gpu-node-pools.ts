@@ -7,7 +7,7 @@ import {
 } from '../gpu/gpu-instance-types';
 import { AGENT_REQUESTS } from '../triton/settings';
 import { POOL_FIELDS } from './pool-fields';
-import { readFields } from './reader';
+import { readFields, refuseUnused } from './reader';
 import { checkZonesOfRegion, createsNetwork } from './rules';
 import type { GpuNodePoolInput, GpuNodePoolSettings, Settings } from './types';
 
@@ -53,13 +53,14 @@ const getNodeRoom = (pool: GpuNodePoolSettings, { podCores, podMemoryMiB, memory
 const formatRoom = ({ cores, memoryMiB }: { cores: number; memoryMiB: number }): string =>
   `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
 
-type At = (field: keyof GpuNodePoolSettings) => string;
+/** The path of the pool, or of one of its fields. */
+type At = (field?: keyof GpuNodePoolSettings) => string;
 
 /** Reports contradictions within pools, and pools that do not suit the cluster and the replicas. */
 export function checkPools(settings: Settings, problems: ProblemList): void {
   const { gpuNodePools: pools, triton } = settings;
   pools.forEach((pool, index) => {
-    const at: At = (field) => `gpuNodePools[${index}].${field}`;
+    const at: At = (field) => `gpuNodePools[${index}]${field === undefined ? '' : `.${field}`}`;
     if (pools.findIndex(({ name }) => name === pool.name) !== index) {
       problems.add(at('name'), `is "${pool.name}", like that of another pool`, {
         allowed: 'a different name for each pool',
@@ -81,6 +82,11 @@ export function checkPools(settings: Settings, problems: ProblemList): void {
 function checkKind(pool: GpuNodePoolSettings, { existingCluster }: Settings, problems: ProblemList, at: At): void {
   const { name, nodes, nodeClass, capacityTypes, capacityReservationIds, disruption } = pool;
   const reserved = capacityTypes.includes('reserved');
+  disruption?.budgets.forEach(({ schedule, duration }, index) => {
+    if ((schedule === undefined) === (duration === undefined)) return;
+    const allowed = 'both schedule and duration, or neither';
+    problems.add(`${at('disruption')}.budgets[${index}]`, 'is incomplete', { allowed });
+  });
   if (existingCluster !== undefined) {
     if (nodes !== undefined) {
       problems.add(at('nodes'), 'is set, but this stack does not create the cluster', { hint: 'remove it' });
@@ -90,6 +96,8 @@ function checkKind(pool: GpuNodePoolSettings, { existingCluster }: Settings, pro
         allowed: 'a mapping with group, kind and name of a node class of its Karpenter, or an empty gpuNodePools',
       });
     }
+    const unused = { names: ['diskGiB', 'capacityReservationIds'], because: 'nodeClass decides it' };
+    refuseUnused(POOL_FIELDS, pool, unused, problems, at());
     return;
   }
   if (nodeClass !== undefined) {
@@ -117,11 +125,9 @@ function checkKind(pool: GpuNodePoolSettings, { existingCluster }: Settings, pro
       allowed: 'one of spot, on-demand, because a managed node group has one of them',
     });
   }
-  if (disruption !== undefined) {
-    problems.add(at('disruption'), 'is set, but only Karpenter replaces nodes by itself', {
-      hint: 'remove it: EKS replaces nodes of a managed node group only in an update of the stack',
-    });
-  }
+  const because = 'a managed node group has a fixed number of nodes, which only an update of the stack replaces';
+  const unused = { names: ['maximumGpus', 'capacityReservationIds', 'disruption'], because };
+  refuseUnused(POOL_FIELDS, pool, unused, problems, at());
 }
 
 function checkZones(pool: GpuNodePoolSettings, settings: Settings, problems: ProblemList, at: At): void {

@@ -2,14 +2,6 @@ import { CONFIG_FIELDS } from './config';
 import type { Field, Fields } from './fields';
 import { getAllowed } from './reader';
 
-/** Declaration of a key in Pulumi.yaml. */
-export interface DeclaredKey {
-  type: 'string' | 'integer' | 'boolean' | 'array' | 'object';
-  description: string;
-  default: unknown;
-  items?: { type: 'string' | 'object' };
-}
-
 /** Pulumi's setting for the names that it generates in AWS. */
 export const AUTONAMING = {
   'pulumi:autonaming': { value: { providers: { aws: { pattern: 'triton-${stack}-${name}-${hex(7)}' } } } },
@@ -19,11 +11,12 @@ export const AUTONAMING = {
  * Returns the keys of this project in the `config` section of Pulumi.yaml, which tells Pulumi the types and defaults, and lists all keys for
  * people.
  */
-export function projectConfig(fields: Fields = CONFIG_FIELDS): Record<string, DeclaredKey> {
+export function projectConfig(fields: Fields = CONFIG_FIELDS) {
   return Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, declared(field)]));
 }
 
-function declared(field: Field): DeclaredKey {
+/** Declaration of a key in Pulumi.yaml: its type, description, default, and the type of its items. */
+function declared(field: Field) {
   const description = describeField(field);
   switch (field.kind) {
     case 'string':

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, formatList, ProblemList } from '../../src/core/problems';
 import { didYouMean, nearest } from '../../src/core/nearest';
@@ -13,7 +14,7 @@ export function readFields<const T extends Fields, In = false>(
   problems: ProblemList,
   path = '',
 ): Values<T, In> {
-  refuseUnknown(Object.keys(given), Object.keys(fields), problems, path);
+  refuseUnknown(Object.keys(given), fields, problems, path);
   const values: Record<string, unknown> = {};
   for (const [name, field] of Object.entries(fields)) {
     const at = fieldPath(path, name);
@@ -57,7 +58,7 @@ function readField(field: Field, value: unknown, problems: ProblemList, at: stri
   }
   if (field.kind === 'string') return checked(field, value as string, problems, at);
   if (field.kind === 'stringArray') return readStringArray(field, value as unknown[], problems, at);
-  if (field.kind === 'stringMap') refuseNames(field, Object.keys(value as object), problems, at);
+  if (field.kind === 'stringMap') checkForms(field, value as Record<string, unknown>, problems, at);
   if (field.kind === 'object') return readFields(field.fields, value as Record<string, unknown>, problems, at);
   if (field.kind === 'objectArray') return readObjectArray(field.fields, value as unknown[], problems, at);
   return value;
@@ -71,9 +72,9 @@ function isKind(field: Field, value: unknown): boolean {
     case 'choice':
       return field.choices.includes(value as string);
     case 'integer':
-      return isWithin(field, value) && (field.choices?.includes(value as number) ?? true);
+      return Number.isInteger(value) && isWithin(field, value) && (field.choices?.includes(value as number) ?? true);
     case 'number':
-      return typeof value === 'number' && field.minimum <= value && value <= field.maximum;
+      return isWithin(field, value);
     case 'boolean':
       return typeof value === 'boolean';
     case 'stringArray':
@@ -89,7 +90,7 @@ function isKind(field: Field, value: unknown): boolean {
 }
 
 const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, value: unknown): boolean =>
-  Number.isInteger(value) && minimum <= (value as number) && (value as number) <= maximum;
+  typeof value === 'number' && minimum <= value && value <= maximum;
 
 const isOutput = (value: unknown): boolean => pulumi.Output.isInstance(value) || value instanceof Promise;
 
@@ -106,9 +107,19 @@ function readOutput(field: Field, value: unknown, problems: ProblemList, at: str
   return undefined;
 }
 
-function refuseNames(field: Field & { kind: 'stringMap' }, names: string[], problems: ProblemList, at: string): void {
-  for (const name of names.filter((name) => field.names?.test(name) === false)) {
-    problems.add(at, `has the name ${describe(name)}`, { allowed: field.allowed });
+function checkForms(
+  { names, values }: Field & { kind: 'stringMap' },
+  given: Readonly<Record<string, unknown>>,
+  problems: ProblemList,
+  at: string,
+): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (names?.pattern.test(name) === false) {
+      problems.add(at, `has the name ${describe(name)}`, { allowed: names.allowed });
+    }
+    if (typeof value === 'string' && values?.pattern.test(value) === false) {
+      problems.add(fieldPath(at, name), `is ${describe(value)}`, { allowed: values.allowed });
+    }
   }
 }
 
@@ -125,7 +136,7 @@ function readStringArray(
       value !== '' &&
       (field.pattern?.test(value) ?? true) &&
       (field.choices?.includes(value) ?? true);
-    if (fits && field.choices !== undefined && values.indexOf(value) < index) {
+    if (fits && values.indexOf(value) < index) {
       problems.add(`${at}[${index}]`, `repeats ${describe(value)}`, { allowed: 'each value once' });
       return false;
     }
@@ -154,7 +165,11 @@ function checked(
 
 /** Suggests the value that was probably intended. */
 function hintFor(field: Field, value: unknown): string | undefined {
-  if (field.kind === 'choice' && typeof value === 'string') return didYouMean(value, field.choices);
+  if (field.kind === 'choice' && typeof value === 'string') {
+    // The nearest choice may be wrong: "one" for "none".
+    const [meaning = ''] = field.description.split(/(?<=\.) /);
+    return [didYouMean(value, field.choices) ?? [], meaning].flat().join(' ');
+  }
   if (field.kind === 'stringArray' && typeof value === 'string') return `write it as a list: [${value}]`;
   if (field.kind === 'objectArray' && isMapping(value)) return 'write it as a list: put "- " before its first key';
   return undefined;
@@ -168,19 +183,53 @@ function readObjectArray(fields: Fields, values: unknown[], problems: ProblemLis
   });
 }
 
-/** Reports unknown names, with the setting that was probably intended. */
-export function refuseUnknown(
-  names: readonly string[],
-  known: readonly string[],
+/** Reports unknown names, with the setting that was probably intended, or once with all settings. */
+export function refuseUnknown(names: readonly string[], fields: Fields, problems: ProblemList, path: string): void {
+  let allowed: string | undefined = formatList(Object.keys(fields));
+  for (const name of names.filter((name) => !Object.hasOwn(fields, name))) {
+    const near = findIntended(name, getPaths(fields));
+    if (near === undefined) problems.add(fieldPath(path, name), 'unknown setting', { allowed });
+    else problems.add(fieldPath(path, name), 'unknown setting', { hint: `did you mean ${near}?` });
+    if (near === undefined) allowed = undefined;
+  }
+}
+
+/** The paths of all fields, those in mappings too: `pod.nodeSelector`. */
+const getPaths = (fields: Fields): string[] =>
+  Object.entries(fields).flatMap(([name, field]) => [
+    name,
+    ...(field.kind === 'object' ? getPaths(field.fields).map((path) => `${name}.${path}`) : []),
+  ]);
+
+/** `pod.nodeSelector` for nodeSelector, `replicas` for replica, and `image` for tritonImage. */
+function findIntended(name: string, paths: readonly string[]): string | undefined {
+  const last = (path: string): string => path.slice(path.lastIndexOf('.') + 1);
+  return (
+    paths.find((path) => last(path) === name) ??
+    nearest(name, paths) ??
+    paths.find((path) => name.toLowerCase().endsWith(last(path).toLowerCase()))
+  );
+}
+
+/** Values that another setting leaves without an effect. */
+export interface Unused<Name extends string = string> {
+  names: readonly Name[];
+  because: string;
+  hint?: string;
+}
+
+/** Reports such values. A default counts as missing, because Pulumi passes those of Pulumi.yaml as values. */
+export function refuseUnused(
+  fields: Fields,
+  values: object,
+  { names, because, hint = 'remove it' }: Unused,
   problems: ProblemList,
-  path: string,
+  path = '',
 ): void {
-  for (const name of names.filter((name) => !known.includes(name))) {
-    const near = nearest(name, known);
-    problems.add(fieldPath(path, name), 'unknown setting', {
-      allowed: formatList(known),
-      hint: near === undefined ? undefined : `did you mean ${near}?`,
-    });
+  for (const [name, value] of Object.entries(values)) {
+    const field = fields[name];
+    if (field === undefined || !names.includes(name) || isDeepStrictEqual(value, valueWithout(field))) continue;
+    problems.add(fieldPath(path, name), `has no effect, because ${because}`, { hint });
   }
 }
 
@@ -192,9 +241,6 @@ const mapping = (fields: Fields): string => `a mapping with ${formatList(Object.
 const allowedItem = (field: Field & { kind: 'stringArray' }): string =>
   field.choices === undefined ? (field.allowed ?? 'text') : field.choices.join(', ');
 
-const range = ({ minimum, maximum }: { minimum: number; maximum: number }): string =>
-  `a whole number from ${minimum} to ${maximum}`;
-
 /** The allowed values of a field, to be printed after "allowed:". */
 export function getAllowed(field: Field): string {
   switch (field.kind) {
@@ -203,7 +249,7 @@ export function getAllowed(field: Field): string {
     case 'choice':
       return field.choices.join(', ');
     case 'integer':
-      return field.choices?.join(', ') ?? range(field);
+      return field.choices?.join(', ') ?? `a whole number from ${field.minimum} to ${field.maximum}`;
     case 'number':
       return `a number from ${field.minimum} to ${field.maximum}`;
     case 'boolean':
@@ -211,7 +257,7 @@ export function getAllowed(field: Field): string {
     case 'stringArray':
       return `a list of: ${allowedItem(field)}`;
     case 'stringMap':
-      return 'a mapping of text to text';
+      return 'a mapping of text to text, with numbers, true and false in quotes';
     case 'object':
       return mapping(field.fields);
     case 'objectArray':

@@ -1,7 +1,10 @@
 import { describe, type ProblemList } from '../../src/core/problems';
 import { subnetRanges, zonesWithoutRange } from '../network/cidr';
-import { regionFault, zonesElsewhere } from '../region';
-import type { ConfigValues } from './config';
+import { CONFIG_FIELDS, type ConfigValues } from './config';
+import { refuseUnused, type Unused } from './reader';
+
+/** The form of a region's name. A list of regions would soon be incomplete. */
+const REGION = /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}$/;
 
 const FEWEST_ZONES = 2;
 const MOST_ZONES = 6;
@@ -10,19 +13,60 @@ const MOST_ZONES = 6;
 export const createsNetwork = (values: Pick<ConfigValues, 'existingCluster' | 'privateSubnetIds'>): boolean =>
   values.existingCluster === undefined && values.privateSubnetIds.length === 0;
 
+const usesAws = ({ existingCluster, s3 }: ConfigValues): boolean => existingCluster === undefined || s3 === undefined;
+
+/**
+ * Settings without an effect, and when they have none. Not those of a created network or bucket, which a stack file may keep
+ * for later.
+ */
+const UNUSED: (Unused<keyof ConfigValues> & { when: (values: ConfigValues) => boolean })[] = [
+  {
+    when: ({ existingCluster }) => existingCluster !== undefined,
+    names: [
+      'privateSubnetIds',
+      'clusterName',
+      'kubernetesVersion',
+      'clusterAdmins',
+      'clusterViewers',
+      'publicAccessCidrs',
+    ],
+    because: 'the cluster exists already',
+  },
+  {
+    when: ({ modelRepository }) => modelRepository !== undefined,
+    names: ['bucketReaders'],
+    because: 'the policy of the existing bucket in modelRepository is not changed',
+    hint: 'remove it, and allow the roles in the policies of that bucket and its key',
+  },
+  {
+    when: ({ modelRepository }) => modelRepository === undefined,
+    names: ['s3', 'bucketKmsKeyArn'],
+    because: 'modelRepository is empty, so a bucket is created',
+    hint: 'set modelRepository to the place in the existing bucket, or remove it',
+  },
+  {
+    when: ({ s3, modelRepository }) => s3 !== undefined && modelRepository !== undefined,
+    names: ['publisherSubjects', 'bucketKmsKeyArn'],
+    because: 'the bucket is not in AWS',
+  },
+  {
+    when: ({ publisherSubjects }) => publisherSubjects.length === 0,
+    names: ['prunerSubjects', 'publisherIssuer'],
+    because: 'publisherSubjects is empty',
+    hint: 'set publisherSubjects too, or remove it',
+  },
+];
+
 /** Reports contradictions between settings of cluster, network, bucket and publisher. */
 export function checkRules(values: ConfigValues, region: string | undefined, problems: ProblemList): void {
+  for (const unused of UNUSED.filter(({ when }) => when(values))) refuseUnused(CONFIG_FIELDS, values, unused, problems);
   if (values.existingCluster === undefined) checkCreatedCluster(values, problems);
   else checkExistingCluster(values, problems);
   if (createsNetwork(values)) checkNetwork(values, region, problems);
-  checkRepository(values, problems);
 }
 
 function checkExistingCluster(values: ConfigValues, problems: ProblemList): void {
   const { kubeconfig, context, oidcProviderArn } = values.existingCluster ?? {};
-  if (values.privateSubnetIds.length > 0) {
-    problems.add('privateSubnetIds', 'is set, but the cluster exists already', { hint: 'remove it' });
-  }
   if (kubeconfig === undefined && context === undefined) {
     problems.add('existingCluster.context', 'is missing, and kubeconfig too', {
       allowed: 'a context of your kubeconfig, or the setting kubeconfig',
@@ -81,25 +125,16 @@ function checkNetwork(values: ConfigValues, region: string | undefined, problems
   }
 }
 
-function checkRepository(values: ConfigValues, problems: ProblemList): void {
-  if (values.modelRepository === undefined) {
-    for (const key of ['s3', 'bucketKmsKeyArn'] as const) {
-      if (values[key] === undefined) continue;
-      problems.add(key, 'is set without modelRepository', {
-        hint: 'set modelRepository to the place in the existing bucket, or remove it',
-      });
-    }
-  } else if (values.bucketReaders.length > 0) {
-    problems.add('bucketReaders', 'is set, but the policy of the existing bucket in modelRepository is not changed', {
-      hint: 'remove it, and allow the roles in the policies of that bucket and its key',
-    });
-  }
-  if (values.s3 !== undefined && values.publisherSubjects.length > 0) {
-    problems.add('publisherSubjects', 'is set, but the bucket is not in AWS', { hint: 'remove it' });
-  }
-  if (values.prunerSubjects.length > 0 && values.publisherSubjects.length === 0) {
-    problems.add('prunerSubjects', 'is set without publisherSubjects', { hint: 'set publisherSubjects too' });
-  }
+/**
+ * Names in AWS are triton-STACK-NAME-1234567 (project-config.ts). Those of buckets have no other characters, and those of roles
+ * at most 64: triton-STACK-cluster-control-plane-1234567.
+ */
+export function checkStackName(stack: string, values: ConfigValues, problems: ProblemList): void {
+  if (!usesAws(values) || /^[a-z0-9-]{1,27}$/.test(stack)) return;
+  problems.add('', `the name of the stack is ${describe(stack)}, and names of resources in AWS contain it`, {
+    allowed: 'at most 27 lower-case letters, digits and hyphens',
+    hint: 'rename it: pulumi stack rename NAME',
+  });
 }
 
 /** Reports zones that are not in the region of the stack. */
@@ -109,7 +144,9 @@ export function checkZonesOfRegion(
   region: string | undefined,
   problems: ProblemList,
 ): void {
-  const elsewhere = region === undefined ? [] : zonesElsewhere(zones, region);
+  // An invalid name of a region is reported by itself.
+  if (region === undefined || !REGION.test(region)) return;
+  const elsewhere = zones.filter((zone) => zone.slice(0, -1) !== region);
   if (elsewhere.length === 0) return;
   problems.add(field, `has ${elsewhere.join(', ')}, but aws:region is ${region}`, {
     allowed: `zones of ${region}, "${region}a"`,
@@ -118,7 +155,7 @@ export function checkZonesOfRegion(
 
 /** Region of the stack. If nothing is in AWS, any name is allowed, because an S3 API other than AWS's may use any. */
 export function checkedRegion(values: ConfigValues, region: string | undefined, problems: ProblemList): string {
-  if (values.existingCluster !== undefined && values.s3 !== undefined) return region ?? 'us-east-1';
+  if (!usesAws(values)) return region ?? 'us-east-1';
   if (region === undefined) {
     problems.add('aws:region', 'is missing', {
       allowed: 'an AWS region, "us-east-1"',
@@ -127,12 +164,8 @@ export function checkedRegion(values: ConfigValues, region: string | undefined, 
     });
     return '';
   }
-  const fault = regionFault(region, values.availabilityZones);
-  if (fault !== undefined) {
-    problems.add('aws:region', `is ${describe(region)}`, {
-      allowed: 'an AWS region, "us-east-1"',
-      hint: fault.meant === undefined ? undefined : `did you mean ${fault.meant}?`,
-    });
+  if (!REGION.test(region)) {
+    problems.add('aws:region', `is ${describe(region)}`, { allowed: 'an AWS region, "us-east-1"' });
   }
   return region;
 }

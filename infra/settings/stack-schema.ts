@@ -44,31 +44,22 @@ export function stackSchema(): Schema {
   };
 }
 
-/** A value of the stack file itself. "pulumi config set" writes numbers, lists and mappings as text, too. */
-function settingSchema(field: Field): Schema {
-  const schema = fieldSchema(field);
-  switch (field.kind) {
-    case 'integer':
-      return withText(schema, '-?\\d+$');
-    case 'boolean':
-      return { enum: [true, false, 'true', 'false'] };
-    case 'stringArray':
-    case 'objectArray':
-      return withText(schema, '\\[');
-    case 'stringMap':
-    case 'object':
-      return withText(schema, '\\{');
-    default:
-      return schema;
-  }
-}
+/** How the text begins that "pulumi config set" writes for a number, a list or a mapping. */
+const TEXT_BEGINS: Partial<Record<Field['kind'], string>> = {
+  integer: '-?\\d+$',
+  stringArray: '\\[',
+  objectArray: '\\[',
+  stringMap: '\\{',
+  object: '\\{',
+};
 
-/** Permits text that begins with `start`, and empty text, which stands for a missing value. */
-const withText = (schema: Schema, start: string): Schema => ({
-  ...schema,
-  type: [schema['type'], 'string'],
-  pattern: `^(${start}|$)`,
-});
+/** A value of the stack file itself, which may also be text. Empty text stands for a missing value. */
+function settingSchema(field: Field): Schema {
+  if (field.kind === 'boolean') return { enum: [true, false, 'true', 'false'] };
+  const schema = fieldSchema(field);
+  const begins = TEXT_BEGINS[field.kind];
+  return begins === undefined ? schema : { ...schema, type: [schema['type'], 'string'], pattern: `^(${begins}|$)` };
+}
 
 function fieldSchema(field: Field): Schema {
   switch (field.kind) {
@@ -84,13 +75,13 @@ function fieldSchema(field: Field): Schema {
     case 'boolean':
       return { type: 'boolean' };
     case 'stringArray':
-      if (field.choices !== undefined) return { type: 'array', items: { enum: field.choices }, uniqueItems: true };
-      return { type: 'array', items: text(field) };
+      return { type: 'array', items: field.choices ? { enum: field.choices } : text(field), uniqueItems: true };
     case 'stringMap':
       return defined({
         type: 'object',
-        propertyNames: field.names && { pattern: field.names.source },
-        additionalProperties: field.secret === true ? { anyOf: [{ type: 'string' }, ENCRYPTED] } : { type: 'string' },
+        propertyNames: field.names && { pattern: field.names.pattern.source },
+        additionalProperties:
+          field.secret === true ? { anyOf: [{ type: 'string' }, ENCRYPTED] } : text(field.values ?? {}),
       });
     case 'object':
       return objectSchema(field.fields);

@@ -17,7 +17,8 @@ export function tritonSettings(
   encrypted: ReadonlySet<string>,
   problems: ProblemList,
 ): TritonSettings {
-  const own = pick(values);
+  const pairs = Object.entries(values).filter(([key]) => key in TRITON_FIELDS);
+  const own = Object.fromEntries(pairs) as unknown as Values<typeof TRITON_FIELDS>;
   const { exposure, environment } = own;
   const given = { ...own, exposure: { ...exposure, controllerCidrs: controllerCidrs(values) } };
   const settings = completeSettings(COMPONENT_NAME, given);
@@ -34,11 +35,6 @@ export function tritonSettings(
       exposure.className === TRITON_FIELDS.exposure.fields.className.default,
   };
 }
-
-const pick = (values: ConfigValues): Values<typeof TRITON_FIELDS> =>
-  Object.fromEntries(Object.entries(values).filter(([key]) => key in TRITON_FIELDS)) as unknown as Values<
-    typeof TRITON_FIELDS
-  >;
 
 /**
  * By default the ranges of the subnets of a created network in which AWS's controllers place the load balancer: the public

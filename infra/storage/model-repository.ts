@@ -1,10 +1,9 @@
 import * as s3 from '@pulumi/aws/s3';
 import * as pulumi from '@pulumi/pulumi';
 import { formatLocation } from '../../src/release/location';
-import { AccessLogBucket } from './access-log-bucket';
-import { createBucketDefaults, encryptBucket, tlsOnly } from './bucket';
+import { createBucket } from './bucket';
 import { EncryptionKey } from './encryption-key';
-import { policyDocument } from '../iam/policy-document';
+import type { PolicyStatement } from '../iam/policy-document';
 import { readerKeyStatement, readerStatements } from '../iam/repository-policies';
 
 export interface ModelRepositoryArgs {
@@ -19,7 +18,7 @@ export interface ModelRepositoryArgs {
   /** Days to keep access logs. */
   logDays: number;
   /** ARNs of existing roles, of any account, that may read the repository to promote from it. Default: none. */
-  readers?: pulumi.Input<string>[];
+  bucketReaders?: pulumi.Input<string>[];
   /**
    * Pulumi refuses to delete the bucket and the key. If false, "pulumi destroy" deletes the models and access logs too.
    * Default: the option of the component, and a bucket with objects is not deleted.
@@ -45,23 +44,34 @@ export class ModelRepository extends pulumi.ComponentResource {
 
   constructor(name: string, args: ModelRepositoryArgs, options?: pulumi.ComponentResourceOptions) {
     super('triton-serving:index:ModelRepository', name, {}, options);
-    const { accountId, region, protect, readers = [] } = args;
+    const { accountId, region, protect, bucketReaders: readers = [] } = args;
     const statements = readers.length === 0 ? [] : [readerKeyStatement(region, readers)];
     const key = new EncryptionKey(
       `${name}-key`,
       { description: `Models in ${args.title ?? name}`, accountId, region, statements, protect },
       { parent: this },
     );
-    const bucket = new s3.Bucket(
+    const { bucket, ready } = createBucket(
       name,
-      { forceDestroy: protect === false },
+      {
+        forceDestroy: protect === false,
+        keyArn: key.arn,
+        statements: (bucket) => getStatements(bucket.arn, args),
+        rules: [
+          {
+            id: 'old-versions',
+            noncurrentVersionExpiration: { noncurrentDays: args.oldVersionDays },
+            expiration: { expiredObjectDeleteMarker: true },
+          },
+          {
+            id: 'unfinished-uploads',
+            abortIncompleteMultipartUpload: { daysAfterInitiation: UNFINISHED_UPLOAD_DAYS },
+          },
+        ],
+      },
       // "pulumi destroy" fails at a bucket that contains models. Its key, without which no model can be read, then stays.
       { parent: this, protect, dependsOn: [key] },
     );
-    const { publicAccess, versioning } = createBucketDefaults(name, bucket);
-    const encryption = encryptBucket(name, bucket, key.arn);
-    const policy = this.createBucketPolicy(name, bucket, args, publicAccess);
-    this.createLifecycle(name, bucket, args, versioning);
     this.logAccess(name, bucket, args);
 
     this.bucket = bucket.bucket;
@@ -69,88 +79,68 @@ export class ModelRepository extends pulumi.ComponentResource {
     this.keyArn = key.arn;
     this.url = bucket.bucket.apply((bucket) => formatLocation({ bucket, prefix: args.prefix }));
     this.region = region;
-    this.ready = [versioning, encryption, policy];
+    this.ready = ready;
     this.registerOutputs({ url: this.url, bucket: this.bucket, bucketArn: this.bucketArn, keyArn: this.keyArn });
   }
 
-  private createBucketPolicy(
-    name: string,
-    bucket: s3.Bucket,
-    { accountId, prefix, readers = [] }: ModelRepositoryArgs,
-    publicAccess: pulumi.Resource,
-  ): pulumi.Resource {
-    const hasReaders = readers.length > 0;
-    return new s3.BucketPolicy(
-      name,
+  /** Creates a bucket for S3's access logs, with keys of S3, because S3 would need a permission to write with our KMS key. */
+  private logAccess(name: string, source: s3.Bucket, { accountId, logDays, protect }: ModelRepositoryArgs): void {
+    const logs = createBucket(
+      `${name}-access-logs`,
       {
-        bucket: bucket.bucket,
-        policy: policyDocument([
-          tlsOnly(bucket),
+        forceDestroy: protect === false,
+        statements: (bucket) => [
           {
-            Sid: 'ThisAccountOnly',
-            Effect: 'Deny',
-            Principal: '*',
-            Action: 's3:*',
-            Resource: [bucket.arn, pulumi.interpolate`${bucket.arn}/*`],
+            Sid: 'LogDelivery',
+            Effect: 'Allow',
+            Principal: { Service: 'logging.s3.amazonaws.com' },
+            Action: 's3:PutObject',
+            Resource: pulumi.interpolate`${bucket.arn}/*`,
             Condition: {
-              StringNotEquals: { 'aws:PrincipalAccount': accountId },
-              BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
-              ArnNotEquals: hasReaders ? { 'aws:PrincipalArn': readers } : undefined,
+              ArnLike: { 'aws:SourceArn': source.arn },
+              StringEquals: { 'aws:SourceAccount': accountId },
             },
           },
-          ...(hasReaders ? readerStatements({ bucketArn: bucket.arn, prefix }, readers) : []),
-        ]),
-      },
-      // S3 rejects concurrent changes of the policy and the public access block.
-      { parent: bucket, deletedWith: bucket, dependsOn: [publicAccess] },
-    );
-  }
-
-  private createLifecycle(
-    name: string,
-    bucket: s3.Bucket,
-    args: ModelRepositoryArgs,
-    versioning: pulumi.Resource,
-  ): void {
-    new s3.BucketLifecycleConfiguration(
-      name,
-      {
-        bucket: bucket.bucket,
+        ],
         rules: [
           {
-            id: 'old-versions',
-            status: 'Enabled',
-            filter: { prefix: '' },
-            noncurrentVersionExpiration: { noncurrentDays: args.oldVersionDays },
-            expiration: { expiredObjectDeleteMarker: true },
-          },
-          {
-            id: 'unfinished-uploads',
-            status: 'Enabled',
-            filter: { prefix: '' },
-            abortIncompleteMultipartUpload: { daysAfterInitiation: UNFINISHED_UPLOAD_DAYS },
+            id: 'expire',
+            expiration: { days: logDays },
+            noncurrentVersionExpiration: { noncurrentDays: 1 },
+            abortIncompleteMultipartUpload: { daysAfterInitiation: 1 },
           },
         ],
       },
-      { parent: bucket, deletedWith: bucket, dependsOn: [versioning] },
-    );
-  }
-
-  private logAccess(name: string, bucket: s3.Bucket, args: ModelRepositoryArgs): void {
-    const logs = new AccessLogBucket(
-      `${name}-access-logs`,
-      {
-        sourceBucketArn: bucket.arn,
-        accountId: args.accountId,
-        days: args.logDays,
-        protect: args.protect,
-      },
-      { parent: this },
+      { parent: this, protect },
     );
     new s3.BucketLogging(
       name,
-      { bucket: bucket.bucket, targetBucket: logs.bucket, targetPrefix: 'models/' },
-      { parent: bucket, deletedWith: bucket, dependsOn: logs.ready },
+      { bucket: source.bucket, targetBucket: logs.bucket.bucket, targetPrefix: 'models/' },
+      // S3 checks that it may write there.
+      { parent: source, deletedWith: source, dependsOn: logs.ready },
     );
   }
+}
+
+/** Admits this account and the readers only. */
+function getStatements(
+  bucketArn: pulumi.Output<string>,
+  { accountId, prefix, bucketReaders: readers = [] }: ModelRepositoryArgs,
+): PolicyStatement[] {
+  const hasReaders = readers.length > 0;
+  return [
+    {
+      Sid: 'ThisAccountOnly',
+      Effect: 'Deny',
+      Principal: '*',
+      Action: 's3:*',
+      Resource: [bucketArn, pulumi.interpolate`${bucketArn}/*`],
+      Condition: {
+        StringNotEquals: { 'aws:PrincipalAccount': accountId },
+        BoolIfExists: { 'aws:PrincipalIsAWSService': 'false' },
+        ArnNotEquals: hasReaders ? { 'aws:PrincipalArn': readers } : undefined,
+      },
+    },
+    ...(hasReaders ? readerStatements({ bucketArn, prefix }, readers) : []),
+  ];
 }

@@ -24,8 +24,8 @@ export interface NamespaceArgs {
   name?: string | undefined;
   /**
    * Whether to create the namespace. If false, the namespace must exist, and its labels are left unchanged. A stack
-   * that created the namespace then releases it: the namespace stays, and no longer belongs to the stack. Default:
-   * true.
+   * that created the namespace then releases it: the namespace stays, and no longer belongs to the stack. In a program
+   * of your own, first delete it from the state, or Pulumi deletes the namespace with everything in it. Default: true.
    */
   create?: boolean | undefined;
 }
@@ -42,14 +42,17 @@ export interface AgentArgs {
 
 /** Taints that the replicas tolerate, in addition to nvidia.com/gpu and to those of gpuNodePools. */
 export interface TolerationArgs {
-  /** Key of the taint. */
+  /**
+   * Key of the taint. Allowed: at most 63 letters, digits, "-", "_" and ".", after a domain and "/" if it has one:
+   * "example.com/team".
+   */
   key: string;
   /**
    * How to compare the value of the taint: Equal or, for any value, Exists. Default: Equal if there is a value,
    * otherwise Exists.
    */
   operator?: 'Equal' | 'Exists' | undefined;
-  /** Value of the taint. */
+  /** Value of the taint. Allowed: at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends. */
   value?: string | undefined;
   /** Effect of the taint. Default: every effect. */
   effect?: 'NoSchedule' | 'PreferNoSchedule' | 'NoExecute' | undefined;
@@ -61,11 +64,20 @@ export interface PodArgs {
   nodeSelector?: Record<string, pulumi.Input<string>> | undefined;
   /** Taints that the replicas tolerate, in addition to nvidia.com/gpu and to those of gpuNodePools. */
   tolerations?: TolerationArgs[] | undefined;
-  /** Runtime class of the pods, such as nvidia, for clusters whose GPU pods need one. Empty: none. */
+  /**
+   * Runtime class of the pods, such as nvidia, for clusters whose GPU pods need one. Empty: none. Allowed: the name of
+   * an object, "registry-key": lower-case letters, digits, hyphens and dots.
+   */
   runtimeClassName?: string | undefined;
-  /** Priority class of the pods. Empty: none. */
+  /**
+   * Priority class of the pods. Empty: none. Allowed: the name of an object, "registry-key": lower-case letters,
+   * digits, hyphens and dots.
+   */
   priorityClassName?: string | undefined;
-  /** Names of Secrets in the namespace with which nodes pull the images. Allowed: the name of a Secret, "registry". */
+  /**
+   * Names of Secrets in the namespace with which nodes pull the images. Allowed: the name of an object, "registry-key":
+   * lower-case letters, digits, hyphens and dots.
+   */
   imagePullSecrets?: string[] | undefined;
 }
 
@@ -126,17 +138,27 @@ export interface ExposureArgs {
   /**
    * Class of the load balancer, such as service.k8s.aws/nlb of AWS Load Balancer Controller. A change creates a load
    * balancer with another address before it deletes the present one. Empty: eks.amazonaws.com/nlb of EKS Auto Mode.
+   * Allowed: at most 63 letters, digits, "-", "_" and ".", after a domain and "/" if it has one: "example.com/team".
    */
   loadBalancerClass?: string | undefined;
   /** Host name of the ingress. Allowed: a name such as triton.example.com. */
   host?: string | undefined;
-  /** Ingress class. Default: alb. */
+  /**
+   * Ingress class. Allowed: the name of an object, "registry-key": lower-case letters, digits, hyphens and dots.
+   * Default: alb.
+   */
   className?: string | undefined;
   /** Whether the ingress has an address in the VPC or on the internet. Default: internal. */
   scheme?: 'internal' | 'internet-facing' | undefined;
-  /** ARN of a certificate of AWS Certificate Manager, for the ingress controllers of AWS. */
+  /**
+   * ARN of a certificate of AWS Certificate Manager, for the ingress controllers of AWS. Allowed: an ARN,
+   * "arn:aws:acm:REGION:123456789012:certificate/...".
+   */
   certificateArn?: pulumi.Input<string> | undefined;
-  /** Name of a Secret of type kubernetes.io/tls with the certificate, for other ingress controllers. */
+  /**
+   * Name of a Secret of type kubernetes.io/tls with the certificate, for other ingress controllers. Allowed: the name
+   * of an object, "registry-key": lower-case letters, digits, hyphens and dots.
+   */
   tlsSecretName?: pulumi.Input<string> | undefined;
   /**
    * Further annotations of the ingress, such as those with which the controller authenticates clients. Required with
@@ -169,7 +191,8 @@ export interface AutoscalingArgs {
   instancesPerReplica?: number | undefined;
   /**
    * URL of the Prometheus that KEDA queries, with the labels namespace, job and pod. Empty:
-   * http://prometheus-operated.NAMESPACE.svc:9090 in the namespace of monitoring.
+   * http://prometheus-operated.NAMESPACE.svc:9090 in the namespace of monitoring. Allowed: a URL,
+   * "http://prometheus.monitoring.svc:9090".
    */
   prometheusUrl?: string | undefined;
 }
@@ -300,13 +323,15 @@ export interface TritonServerArgs {
   /**
    * Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets. Allowed: --NAME=VALUE,
    * but not model-repository, model-control-mode, load-model, strict-readiness, exit-on-error, exit-timeout-secs,
-   * http-port, grpc-port, metrics-port, allow-metrics, allow-gpu-metrics, http-restricted-api,
-   * grpc-restricted-protocol.
+   * http-port, http-address, grpc-port, grpc-address, metrics-port, metrics-address, allow-http, allow-grpc,
+   * allow-metrics, allow-gpu-metrics, http-restricted-api, grpc-restricted-protocol, model-store, allow-sagemaker,
+   * allow-vertex-ai.
    */
   extraArguments?: string[] | undefined;
   /**
-   * Environment variables of the replicas, in addition to those that this package sets. If one of them is encrypted
-   * ("pulumi config set --secret --path environment.NAME"), all are kept in a Secret.
+   * Environment variables of the replicas, in addition to those that this package sets. If one of them is encrypted in
+   * a stack file ("pulumi config set --secret --path environment.NAME"), all are kept in a Secret; a program writes
+   * secrets to secretEnvironment.
    */
   environment?: Record<string, pulumi.Input<string>> | undefined;
   /** Further environment variables, which are kept in a Secret. */

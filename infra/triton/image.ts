@@ -22,9 +22,17 @@ export function hasDigest(image: string): boolean {
   return /@sha256:[0-9a-f]{64}$/.test(image);
 }
 
-/** Whether a later pod runs the same image: the image has a digest, or a tag that is presumably never moved. */
-export function isPinned(image: string): boolean {
-  if (image.includes('@')) return hasDigest(image);
-  const tag = /:([\w][\w.-]{0,127})$/.exec(image)?.[1];
-  return tag !== undefined && tag !== 'latest';
+const PART = String.raw`[a-z0-9]+((\.|__?|-+)[a-z0-9]+)*`;
+
+/** A host that has a dot or a port, a path, a tag and a digest: https://github.com/distribution/reference (2026-11-30). */
+const REFERENCE = new RegExp(
+  String.raw`^([\w-]+(\.[\w-]+)+(:\d+)?/|[\w-]+:\d+/)?${PART}(/${PART})*(:(?<tag>\w[\w.-]{0,127}))?(?<digest>@sha256:[0-9a-f]{64})?$`,
+);
+
+/** Why a pod cannot run an image, or a later pod another one, unless a digest or a tag other than latest identifies it. */
+export function imageFault(image: string): { reason: string } | undefined {
+  const reference = REFERENCE.exec(image);
+  if (reference === null) return { reason: '' };
+  const { tag = 'latest', digest } = reference.groups ?? {};
+  return digest === undefined && tag === 'latest' ? { reason: 'it may be another image at the next start' } : undefined;
 }

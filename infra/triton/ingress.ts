@@ -1,7 +1,7 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { Ingress, IngressClass } from '@pulumi/kubernetes/networking/v1';
 import * as pulumi from '@pulumi/pulumi';
-import { tagsAnnotation, type Tags } from './load-balancer-tags';
+import { tagsAnnotation } from './load-balancer-tags';
 import { labels } from './names';
 import type { ComponentContext } from './names';
 import type { ServerSettings } from './settings';
@@ -60,13 +60,17 @@ function createClass({ settings, options }: ComponentContext): pulumi.Input<stri
   if (!settings.createIngressClass) return className;
   const metadata = { name: className, labels: labels(settings.name) };
   const group = 'eks.amazonaws.com';
+  // The user guide names the field (https://docs.aws.amazon.com/eks/latest/userguide/auto-configure-alb.html, 2026-11-27), and
+  // an example of AWS has its form:
+  // https://github.com/aws-samples/sample-aws-eks-auto-mode/blob/307e402c6913/terraform/ingressclass.tf (2026-11-27).
+  const tags = Object.entries(settings.loadBalancerTags).map(([key, value]) => ({ key, value }));
   const parameters = new CustomResource(
     `${settings.name}-ingress-class`,
     {
       apiVersion: `${group}/v1`,
       kind: 'IngressClassParams',
       metadata,
-      spec: { scheme, ...classTags(settings.loadBalancerTags) },
+      spec: { scheme, ...(tags.length > 0 && { tags }) },
     },
     options,
   );
@@ -83,20 +87,11 @@ function createClass({ settings, options }: ComponentContext): pulumi.Input<stri
   ).metadata.name;
 }
 
-/**
- * The user guide names the field: https://docs.aws.amazon.com/eks/latest/userguide/auto-configure-alb.html (2026-11-27). An
- * example of AWS has its form, a list of keys and values:
- * https://github.com/aws-samples/sample-aws-eks-auto-mode/blob/307e402c6913/terraform/ingressclass.tf (2026-11-27).
- */
-function classTags(tags: Tags): { tags?: { key: string; value: string }[] } {
-  const list = Object.entries(tags).map(([key, value]) => ({ key, value }));
-  return list.length === 0 ? {} : { tags: list };
-}
-
 function annotations(settings: ServerSettings): Annotations {
   const { annotations: given, certificateArn, clientCidrs, scheme } = settings.exposure;
   if (certificateArn === undefined) return given;
   return {
+    [`${ALB}/scheme`]: scheme,
     [`${ALB}/target-type`]: 'ip',
     [`${ALB}/listen-ports`]: '[{"HTTPS":443}]',
     [`${ALB}/ssl-policy`]: TLS_POLICY,
@@ -108,7 +103,5 @@ function annotations(settings: ServerSettings): Annotations {
     // A class of Auto Mode has the tags in its parameters.
     ...(settings.createIngressClass ? {} : tagsAnnotation(`${ALB}/tags`, settings.loadBalancerTags)),
     ...given,
-    // Last, because rules.ts requires authentication according to the scheme.
-    [`${ALB}/scheme`]: scheme,
   };
 }

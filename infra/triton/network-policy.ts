@@ -66,20 +66,11 @@ function ingressRules(settings: ServerSettings): IngressRule[] {
 }
 
 /** Rules for clients that use the load balancer or the ingress controller. */
-function outsideRules(exposure: ServerSettings['exposure']): IngressRule[] {
-  switch (exposure.kind) {
-    case 'cluster':
-      return [];
-    case 'internal-load-balancer':
-      return [
-        { from: exposure.clientCidrs.map(block), ports: tcp(PORTS.http, PORTS.grpc) },
-        { from: blocks(exposure.controllerCidrs), ports: tcp(PORTS.http) },
-      ];
-    case 'ingress':
-      return [{ from: blocks(exposure.controllerCidrs), ports: tcp(PORTS.http) }];
-    default:
-      return exposure.kind satisfies never;
-  }
+function outsideRules({ kind, clientCidrs, controllerCidrs }: ServerSettings['exposure']): IngressRule[] {
+  if (kind === 'cluster') return [];
+  const controller = { from: blocks(controllerCidrs), ports: tcp(PORTS.http) };
+  if (kind === 'ingress') return [controller];
+  return [{ from: clientCidrs.map(block), ports: tcp(PORTS.http, PORTS.grpc) }, controller];
 }
 
 function blocks(cidrs: pulumi.Input<pulumi.Input<string>[]>): pulumi.Output<Peer[]> {

@@ -1,7 +1,8 @@
 import { Role, RoleBinding } from '@pulumi/kubernetes/rbac/v1';
-import type { input } from '@pulumi/kubernetes/types';
 import { type ComponentContext, labels } from './names';
 import { PUBLISHER_GROUP } from './settings';
+
+const API_GROUP = 'rbac.authorization.k8s.io';
 
 /** The publisher finds the pods and forwards ports to them. */
 const RULES = [
@@ -11,32 +12,11 @@ const RULES = [
 ];
 
 /** Lets the members of PUBLISHER_GROUP publish in this namespace only. */
-export function createPublisherAccess(part: ComponentContext): void {
-  createRoleBinding(part, 'publisher', PUBLISHER_GROUP, RULES);
-}
-
-const API_GROUP = 'rbac.authorization.k8s.io';
-
-/**
- * Grants permissions in the namespace to a Kubernetes group.
- * @param what suffix of the names of the Role and its binding
- */
-export function createRoleBinding(
-  { settings, namespace, options }: ComponentContext,
-  what: string,
-  group: string,
-  rules: input.rbac.v1.PolicyRule[],
-): void {
-  const name = `${settings.name}-${what}`;
+export function createPublisherAccess({ settings, namespace, options }: ComponentContext): void {
+  const name = `${settings.name}-publisher`;
   const metadata = { name, namespace, labels: labels(settings.name) };
-  const role = new Role(name, { metadata, rules }, options);
-  new RoleBinding(
-    name,
-    {
-      metadata,
-      roleRef: { apiGroup: API_GROUP, kind: 'Role', name: role.metadata.name },
-      subjects: [{ apiGroup: API_GROUP, kind: 'Group', name: group }],
-    },
-    options,
-  );
+  const role = new Role(name, { metadata, rules: RULES }, options);
+  const roleRef = { apiGroup: API_GROUP, kind: 'Role', name: role.metadata.name };
+  const subjects = [{ apiGroup: API_GROUP, kind: 'Group', name: PUBLISHER_GROUP }];
+  new RoleBinding(name, { metadata, roleRef, subjects }, options);
 }

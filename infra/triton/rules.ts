@@ -1,6 +1,5 @@
-import type * as pulumi from '@pulumi/pulumi';
 import { describe, fieldPath, ProblemList } from '../../src/core/problems';
-import { readFields } from '../settings/reader';
+import { readFields, refuseUnused } from '../settings/reader';
 import { TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import type { TritonServerArgs } from './args';
 import { findTagProblem } from './load-balancer-tags';
@@ -28,7 +27,7 @@ export function readArguments(name: string, args: TritonServerArgs): ServerSetti
 
 /** Applies the rules between settings, each of which is valid by itself. */
 export function addProblems(settings: CompleteSettings, problems: ProblemList): void {
-  const rules: Rule[] = [resources, rollout, autoscaling, exposure, loadBalancer, ingress];
+  const rules: Rule[] = [tolerations, resources, rollout, autoscaling, exposure, ingress];
   for (const rule of rules) rule(settings, problems);
 }
 
@@ -72,6 +71,15 @@ function checkRepository(settings: ServerSettings, problems: ProblemList): void 
   }
 }
 
+function tolerations({ pod }: CompleteSettings, problems: ProblemList): void {
+  for (const [index, { operator, value }] of pod.tolerations.entries()) {
+    if (operator !== 'Exists' || value === undefined) continue;
+    problems.add(`pod.tolerations[${index}].value`, 'is set, but the operator Exists accepts every value', {
+      hint: 'remove one of them',
+    });
+  }
+}
+
 function resources({ resources: { sharedMemoryGiB, memoryGiB } }: CompleteSettings, problems: ProblemList): void {
   if (sharedMemoryGiB < memoryGiB) return;
   problems.add('resources.sharedMemoryGiB', `is ${sharedMemoryGiB}, but shared memory is a part of memoryGiB`, {
@@ -100,40 +108,52 @@ function autoscaling({ autoscaling: scaled }: CompleteSettings, problems: Proble
   });
 }
 
-/** Members of `exposure` without a default, and the kind that uses them. */
+/** Members of `exposure`, and the kinds that use them. All use controllerCidrs, which a stack fills in. */
 const MEMBERS = {
+  clientCidrs: 'internal-load-balancer or ingress',
   loadBalancerClass: 'internal-load-balancer',
   host: 'ingress',
+  className: 'ingress',
+  scheme: 'ingress',
   certificateArn: 'ingress',
   tlsSecretName: 'ingress',
+  annotations: 'ingress',
 } as const;
 
 function exposure({ exposure: exposed }: CompleteSettings, problems: ProblemList): void {
-  for (const [name, kind] of Object.entries(MEMBERS)) {
-    if (exposed[name as keyof typeof MEMBERS] === undefined || exposed.kind === kind) continue;
-    problems.add(`exposure.${name}`, `is set, but exposure.kind is ${exposed.kind}`, {
-      hint: `set exposure.kind to ${kind}, or remove ${name}`,
+  const { kind, clientCidrs, controllerCidrs } = exposed;
+  const { fields } = TRITON_SERVER_FIELDS.exposure;
+  for (const [name, kinds] of Object.entries(MEMBERS).filter(([, kinds]) => !kinds.includes(kind))) {
+    const unused = {
+      names: [name],
+      because: `exposure.kind is ${kind}`,
+      hint: `set exposure.kind to ${kinds}, or remove ${name}`,
+    };
+    refuseUnused(fields, exposed, unused, problems, 'exposure');
+  }
+  // Outputs of other resources are unknown here.
+  if (kind !== 'cluster' && Array.isArray(controllerCidrs) && controllerCidrs.length === 0) {
+    problems.add('exposure.controllerCidrs', 'is empty', {
+      allowed: 'the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     });
   }
-  if (exposed.kind === 'cluster' || !isEmpty(exposed.controllerCidrs)) return;
-  problems.add('exposure.controllerCidrs', 'is empty', {
-    allowed: 'the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
-  });
-}
-
-/** Outputs of other resources are unknown here. */
-const isEmpty = (list: pulumi.Input<unknown[]>): boolean => Array.isArray(list) && list.length === 0;
-
-function loadBalancer({ exposure: { kind, clientCidrs } }: CompleteSettings, problems: ProblemList): void {
-  if (kind !== 'internal-load-balancer' || clientCidrs.length > 0) return;
-  problems.add('exposure.clientCidrs', 'is empty', { allowed: 'at least one range, ["10.0.0.0/16"]' });
+  if (kind === 'internal-load-balancer' && clientCidrs.length === 0) {
+    problems.add('exposure.clientCidrs', 'is empty', { allowed: 'at least one range, ["10.0.0.0/16"]' });
+  }
 }
 
 /** Prefix of the annotations of AWS's ingress controllers. */
 export const ALB = 'alb.ingress.kubernetes.io';
 
-/** Annotations with which these controllers authenticate clients. */
-const ALB_AUTHENTICATION = ['mutual-authentication', 'jwt-validation', 'auth-type'].map((name) => `${ALB}/${name}`);
+/** Annotations with which these controllers authenticate clients, and their values that do. */
+const ALB_AUTHENTICATION = {
+  'mutual-authentication': /"mode":\s*"verify"/,
+  'jwt-validation': /\S/,
+  'auth-type': /^(cognito|oidc)$/,
+};
+
+/** Annotations that settings decide. With another port, clients could send requests without TLS. */
+const ALB_DECIDED = ['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'];
 
 /** Every client that reaches an ingress on the internet may use the GPUs, unless the controller authenticates clients. */
 function ingress({ exposure: exposed }: CompleteSettings, problems: ProblemList): void {
@@ -151,9 +171,20 @@ function ingress({ exposure: exposed }: CompleteSettings, problems: ProblemList)
     return;
   }
   if (certificateArn !== undefined) {
-    if (scheme === 'internal' || ALB_AUTHENTICATION.some((key) => key in annotations)) return;
+    for (const name of ALB_DECIDED.filter((name) => `${ALB}/${name}` in annotations)) {
+      problems.add(fieldPath('exposure.annotations', `${ALB}/${name}`), 'is an annotation that this package decides', {
+        hint: 'remove it; scheme, certificateArn and clientCidrs are members of exposure',
+      });
+    }
+    const isGuarded = Object.entries(ALB_AUTHENTICATION).some(([name, valid]) => {
+      const value = annotations[`${ALB}/${name}`];
+      // The value of an output is unknown here.
+      return typeof value === 'string' ? valid.test(value) : value !== undefined;
+    });
+    const admitsOthers = annotations[`${ALB}/auth-on-unauthenticated-request`] === 'allow';
+    if (scheme === 'internal' || (isGuarded && !admitsOthers)) return;
     problems.add('exposure.annotations', 'has no authentication, but the ingress is internet-facing', {
-      allowed: `one of ${ALB_AUTHENTICATION.join(', ')}`,
+      allowed: `${ALB}/mutual-authentication with the mode verify, jwt-validation, or auth-type with cognito or oidc, without auth-on-unauthenticated-request: allow`,
       hint: 'add the annotation, or set scheme to internal',
     });
     return;

@@ -22,7 +22,7 @@ export function createSecrets(part: ComponentContext): SecretNames {
 }
 
 /** @param what suffix of the name */
-export function createSecret(
+function createSecret(
   { settings, namespace, options }: ComponentContext,
   what: string,
   data: Record<string, pulumi.Input<string>>,

@@ -1,5 +1,5 @@
 import type { input } from '@pulumi/kubernetes/types';
-import type * as pulumi from '@pulumi/pulumi';
+import * as pulumi from '@pulumi/pulumi';
 import { guardFlags } from '../../src/triton/control-key';
 import { CPU_VARIABLES, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
@@ -21,7 +21,7 @@ export interface SecretNames {
 
 /** Environment variables of Triton's container, which has no access to AWS. */
 export function environment(settings: ServerSettings, secrets: SecretNames): EnvVar[] {
-  return [
+  const variables = [
     ...plain({
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
@@ -33,6 +33,8 @@ export function environment(settings: ServerSettings, secrets: SecretNames): Env
       : [{ name: POD_NAME_VARIABLE, valueFrom: { fieldRef: { fieldPath: 'metadata.name' } } }]),
     ...ownVariables(settings, secrets),
   ];
+  // The last one of a name counts: Kubernetes refuses the others.
+  return [...new Map(variables.map((variable) => [variable.name, variable])).values()];
 }
 
 const PROXY = /^(https_proxy|no_proxy)$/i;
@@ -42,9 +44,19 @@ export const proxyVariables = (settings: ServerSettings, secrets: SecretNames): 
   ownVariables(settings, secrets).filter(({ name }) => PROXY.test(name));
 
 const ownVariables = (settings: ServerSettings, secrets: SecretNames): NamedVariable[] => [
-  ...plain(settings.environment),
+  ...Object.entries(settings.environment).map(([name, value]) => ({ name, value: clearText(name, value) })),
   ...Object.keys(settings.secretEnvironment).map((name) => fromSecret(name, secrets.environment ?? '', name)),
 ];
+
+/** The value, unless a program marked it as secret: the pods would show it to everyone who may list them. */
+function clearText(name: string, value: pulumi.Input<string>): pulumi.Input<string> {
+  if (!pulumi.Output.isInstance(value)) return value;
+  const output = pulumi.output(value);
+  return pulumi.all([output, pulumi.isSecret(output)]).apply(([text, isSecret]) => {
+    if (isSecret) throw new pulumi.RunError(`environment.${name} is secret: move it to secretEnvironment`);
+    return text;
+  });
+}
 
 /** A container must use the role or keys of the pod, never the credentials of the node. */
 export const NO_METADATA = { AWS_EC2_METADATA_DISABLED: 'true' } as const;

@@ -14,7 +14,7 @@ import { createNetworkPolicies } from './network-policy';
 import { createPublisherAccess } from './publisher-access';
 import { readArguments } from './rules';
 import { createSecrets } from './secrets';
-import { createHeadlessService, createService, serviceUrl } from './service';
+import { createServices, serviceUrl } from './service';
 import { AUTO_MODE_CLASS, type ServerSettings } from './settings';
 import { getEvictable } from './timeouts';
 
@@ -51,14 +51,13 @@ export class TritonServer extends pulumi.ComponentResource {
     const agentProgram = createAgentProgram(part);
     const deployment = createDeployment(part, { serviceAccount, secrets, agentProgram });
     createDisruptionBudget(part);
-    createService(part);
-    createHeadlessService(part);
+    createServices(part);
     createAutoscaling(part, deployment.metadata.name);
     createMonitoring(part);
 
     this.podSelector = pulumi.output(podSelector(name));
     this.serviceUrl = serviceUrl(part);
-    this.externalUrl = createExposure(part);
+    this.externalUrl = EXPOSE[settings.exposure.kind](part);
     this.registerOutputs({
       namespace: this.namespace,
       podSelector: this.podSelector,
@@ -94,25 +93,12 @@ const RESTRICTED = Object.fromEntries(
  * of its own, as its webhook eks-load-balancing-webhook selects (read 2026-11-25 in namespaces of public repositories); the
  * other is https://kubernetes-sigs.github.io/aws-load-balancer-controller/latest/deploy/pod_readiness_gate.
  */
-function readinessGate(settings: ServerSettings): Record<string, string> {
-  const group = gateGroup(settings);
-  return group === undefined ? {} : { [`${group}/pod-readiness-gate-inject`]: 'enabled' };
-}
-
-function gateGroup({ exposure, createIngressClass }: ServerSettings): string | undefined {
-  const [autoMode, controller] = ['eks.amazonaws.com', 'elbv2.k8s.aws'];
-  switch (exposure.kind) {
-    case 'cluster':
-      return undefined;
-    case 'internal-load-balancer':
-      return (exposure.loadBalancerClass ?? AUTO_MODE_CLASS) === AUTO_MODE_CLASS ? autoMode : controller;
-    case 'ingress':
-      if (createIngressClass) return autoMode;
-      // With annotations of its user, it may be an ingress of any controller.
-      return exposure.certificateArn === undefined ? undefined : controller;
-    default:
-      return exposure.kind satisfies never;
-  }
+function readinessGate({ exposure, createIngressClass }: ServerSettings): Record<string, string> {
+  const { kind, certificateArn, loadBalancerClass = AUTO_MODE_CLASS } = exposure;
+  // An ingress without a certificate of AWS may be one of any controller.
+  if (kind === 'cluster' || (kind === 'ingress' && !createIngressClass && certificateArn === undefined)) return {};
+  const isAutoMode = kind === 'ingress' ? createIngressClass : loadBalancerClass === AUTO_MODE_CLASS;
+  return { [`${isAutoMode ? 'eks.amazonaws.com' : 'elbv2.k8s.aws'}/pod-readiness-gate-inject`]: 'enabled' };
 }
 
 /** Creates the namespace of the pods if required. Returns its name. */
@@ -149,17 +135,9 @@ function createDisruptionBudget({ settings, namespace, options }: ComponentConte
   );
 }
 
-/** Creates the load balancer or Ingress for clients outside the cluster. Returns its address. */
-function createExposure(part: ComponentContext): pulumi.Output<string | undefined> {
-  const { kind } = part.settings.exposure;
-  switch (kind) {
-    case 'cluster':
-      return pulumi.output(undefined);
-    case 'internal-load-balancer':
-      return createLoadBalancer(part);
-    case 'ingress':
-      return createIngress(part);
-    default:
-      return kind satisfies never;
-  }
-}
+/** Creates the load balancer or Ingress for clients outside the cluster, and returns its address. */
+const EXPOSE = {
+  cluster: () => pulumi.output(undefined),
+  'internal-load-balancer': createLoadBalancer,
+  ingress: createIngress,
+};

@@ -14,45 +14,22 @@ export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
   return names.map((name) => ({ name, port: PORTS[name], targetPort: name, appProtocol: APP_PROTOCOLS[name] }));
 }
 
-/** The Service for clients in the cluster. The NetworkPolicy decides which clients may connect. */
-export function createService({ settings, namespace, options }: ComponentContext): Service {
-  const { name } = settings;
-  return new Service(
-    name,
-    {
-      // Pulumi waits for the Deployment instead, whose timeouts consider how long pods take.
-      metadata: { name, namespace, labels: labels(name), annotations: { 'pulumi.com/skipAwait': 'true' } },
-      spec: { type: 'ClusterIP', selector: selectorLabels(name), ports: servicePorts('http', 'grpc', 'metrics') },
-    },
-    options,
-  );
-}
-
 /**
- * The Service for gRPC clients that balance requests themselves: its name resolves to the addresses of all ready pods
- * (https://github.com/kubernetes/dns/blob/master/docs/specification.md, 2026-11-27). Without the port of metrics, so that
- * the ServiceMonitor, which selects both Services, scrapes each pod once.
+ * Creates the Services for clients in the cluster; the NetworkPolicy decides which clients may connect. The headless one is for
+ * gRPC clients that balance requests themselves: its name resolves to the addresses of all ready pods
+ * (https://github.com/kubernetes/dns/blob/master/docs/specification.md, 2026-11-27). It has no port of metrics, so that the
+ * ServiceMonitor, which selects both Services, scrapes each pod once.
  */
-export function createHeadlessService({ settings, namespace, options }: ComponentContext): Service {
-  const name = `${settings.name}-headless`;
-  return new Service(
-    name,
-    {
-      metadata: {
-        name,
-        namespace,
-        labels: labels(settings.name),
-        annotations: { 'pulumi.com/skipAwait': 'true' },
-      },
-      spec: {
-        type: 'ClusterIP',
-        clusterIP: 'None',
-        selector: selectorLabels(settings.name),
-        ports: servicePorts('grpc'),
-      },
-    },
-    options,
-  );
+export function createServices({ settings, namespace, options }: ComponentContext): void {
+  const create = (name: string, ports: ServicePort[], clusterIP?: string): void => {
+    // Pulumi waits for the Deployment instead, whose timeouts consider how long pods take.
+    const annotations = { 'pulumi.com/skipAwait': 'true' };
+    const metadata = { name, namespace, labels: labels(settings.name), annotations };
+    const selector = selectorLabels(settings.name);
+    new Service(name, { metadata, spec: { type: 'ClusterIP', clusterIP, selector, ports } }, options);
+  };
+  create(settings.name, servicePorts('http', 'grpc', 'metrics'));
+  create(`${settings.name}-headless`, servicePorts('grpc'), 'None');
 }
 
 /** Address of the Service in the cluster. */

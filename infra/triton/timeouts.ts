@@ -57,10 +57,6 @@ function replacementSeconds(settings: OfRollout, atOnce: number): number {
   return Math.max(1, Math.ceil(pods / atOnce)) * (podReadySeconds(settings) + graceSeconds(settings));
 }
 
-/** Time to replace all pods, as many at once as the rollout allows. */
-const rolloutSeconds = (settings: OfRollout): number =>
-  replacementSeconds(settings, settings.rollout.maxSurge + settings.rollout.maxUnavailable);
-
 /** Pods that the disruption budget allows to evict at once. At least one, because nodes could not be drained otherwise. */
 export const getEvictable = ({ rollout }: Pick<ServerSettings, 'rollout'>): number =>
   Math.max(1, rollout.maxUnavailable);
@@ -76,6 +72,7 @@ const CLEAN_UP_SECONDS = 600;
  * Its default of 10 minutes ends before the first pod is ready, and while pods drain.
  */
 export function rolloutTimeouts(settings: OfRollout): { create: string; update: string; delete: string } {
-  const timeout = `${rolloutSeconds(settings)}s`;
+  const { maxSurge, maxUnavailable } = settings.rollout;
+  const timeout = `${replacementSeconds(settings, maxSurge + maxUnavailable)}s`;
   return { create: timeout, update: timeout, delete: `${graceSeconds(settings) + CLEAN_UP_SECONDS}s` };
 }

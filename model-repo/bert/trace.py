@@ -44,7 +44,7 @@ def export(context: TraceContext) -> TorchScriptExport:
         example_inputs=texts(2, 16, network.config.vocab_size),
         fresh_inputs=[texts(batch, tokens, network.config.vocab_size) for batch, tokens in FRESH_SHAPES],
         tolerance=5e-5,
-        # An H100 differs by 2.4e-6, with TF32 also in matrix products by 9.4e-4 (docs/guides/gpu.md).
+        # An H100 differs by 2.4e-6, with TF32 also in matrix products by 9.4e-4 (docs/tracing.md#on-a-gpu).
         serving_tolerance=1e-3,
         weights=describe(context, source),
         # Random weights have no vocabulary, so no tokenizer.

@@ -38,7 +38,7 @@ def export(context: TraceContext) -> OnnxExport:
         # ONNX Runtime sums in another order than PyTorch. Logits of trained weights reach some tens.
         tolerance=1e-3,
         # For TF32, which ONNX Runtime uses on a GPU. PyTorch on an H100 differs by 0.0023 with TF32, and not more than
-        # 5.8e-6 without (docs/guides/gpu.md).
+        # 5.8e-6 without (docs/tracing.md#on-a-gpu).
         serving_tolerance=0.1,
         weights=weights,
         extra_files={f"{context.version}/vocab.json": json.dumps(letters).encode()},

@@ -6,17 +6,17 @@ a folder that is searched before the environment that traces, which already has 
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from model_packages.cache import SetupError, cached, digest
 
 REQUIREMENTS = "requirements.txt"
 """File in a model's folder; applies to all versions."""
@@ -25,7 +25,7 @@ NUMPY = "numpy<2"
 """Triton 2.51 is built for the memory layout of NumPy 1. With NumPy 2, tensors are empty or have wrong values."""
 
 
-OLDEST_TORCH = (2, 3)
+OLDEST_TORCH = "torch>=2.3"
 """The first PyTorch with unsigned integers of 16 to 64 bits, which the check of a trace compares."""
 
 
@@ -61,7 +61,7 @@ def serving_environment(requirements: Path, python: str, uv: Uv) -> Path:
     """
 
     def build(target: Path) -> None:
-        uv.run(["venv", "--quiet", "--python", python, str(target)], requirements)
+        uv.run(["venv", "--quiet", "--clear", "--python", python, str(target)], requirements)
         named = ["-r", str(requirements)] if requirements.exists() else []
         uv.run(["pip", "install", "--quiet", "--python", f"{target}/bin/python", NUMPY, *named], requirements)
 
@@ -76,16 +76,16 @@ def tracing_packages(requirements: Path, python: str, uv: Uv) -> Path:
     installed = uv.run(["pip", "freeze", "--quiet", "--python", python], requirements)
 
     def build(target: Path) -> None:
-        target.mkdir()
         lock = target / ".lock.txt"
         # uv prefers the versions in an existing output file.
         lock.write_text(installed, encoding="utf-8")
-        quiet = ["--quiet", "--no-header", "--annotation-style", "line", "--python", python]
-        uv.run(["pip", "compile", *quiet, str(requirements), "--output-file", str(lock)], requirements)
+        oldest = target / ".oldest.txt"
+        oldest.write_text(OLDEST_TORCH, encoding="utf-8")
+        options = ["--quiet", "--no-header", "--no-annotate", "--python", python, "--constraints", str(oldest)]
+        uv.run(["pip", "compile", *options, str(requirements), "--output-file", str(lock)], requirements)
         resolved = lock.read_text(encoding="utf-8").splitlines()
-        _require_torch(resolved, requirements)
         present = set(installed.splitlines())
-        missing = [line for line in resolved if line.partition(" ")[0] not in present]
+        missing = [line for line in resolved if line not in present]
         if missing:
             lock.write_text("\n".join(missing) + "\n", encoding="utf-8")
             where = ["--quiet", "--python", python, "--target", str(target)]
@@ -94,58 +94,16 @@ def tracing_packages(requirements: Path, python: str, uv: Uv) -> Path:
     return _once("trace-packages", [python, installed, *_content(requirements)], build)
 
 
-def _require_torch(resolved: list[str], requirements: Path) -> None:
-    """Raise InstallError if `resolved`, lines of NAME==VERSION # via NAME, ..., have a PyTorch older than ours allows.
-
-    Called before the download, which is several gigabytes.
-    """
-    matches = (re.match(r"torch==((\d+)\.(\d+)[^\s+]*)\S*(?: *# via (.*))?", line) for line in resolved)
-    found = next(filter(None, matches), None)
-    if found is None or (int(found[2]), int(found[3])) >= OLDEST_TORCH:
-        return
-    versions = dict(line.partition(" ")[0].split("==", 1) for line in resolved if "==" in line)
-    users = [f"{name} {versions[name]}" for name in (found[4] or "").split(", ") if name in versions]
-    why = f", required by {' and '.join(users)}" if users else ""
-    oldest = ".".join(map(str, OLDEST_TORCH))
-    raise InstallError(f"{_name(requirements)} brings PyTorch {found[1]}{why}; tracing needs {oldest} or newer")
-
-
 def _content(requirements: Path) -> list[str]:
     return [requirements.read_text(encoding="utf-8")] if requirements.exists() else []
 
 
 def _once(kind: str, identity: list[str], build: Callable[[Path], None]) -> Path:
     """Return the cache folder for `identity`. One process builds it while others wait."""
-    key = hashlib.sha256("\0".join(identity).encode()).hexdigest()[:12]
-    folder = cache_root() / f"{kind}-{key}"
-    complete = folder / ".complete"
-    if complete.exists():
-        complete.touch()  # `npm run clean` deletes what was not used.
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock")):
-        if not complete.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            try:
-                build(folder)
-            except InstallError:
-                shutil.rmtree(folder, ignore_errors=True)
-                raise
-            complete.touch()
-    return folder
-
-
-def cache_root() -> Path:
-    """Return the cache folder; the same as in src/install/cache.ts."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "triton-serving")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    # The lock file is not deleted: otherwise a waiting process would hold a lock on another file than later processes.
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    try:
+        return cached(f"{kind}-{digest(*(part.encode() for part in identity))}", build)
+    except SetupError as error:
+        raise InstallError(f"{error}: {error.hint}") from error
 
 
 def _name(requirements: Path) -> str:

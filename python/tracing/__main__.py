@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,21 +25,22 @@ from tracing.contract import TraceError
 from tracing.imports import importable
 from tracing.record import Record, read_record
 from tracing.report import Report
-from tracing.repository import Model, find_models, own_file, untraced_models
-from tracing.sources import changes, given_weights, mark_verified
+from tracing.repository import Model, find_models, untraced_models
+from tracing.sources import given_weights, is_current, mark_verified
 from tracing.user_lines import deepest_user_line, nearest_user_line
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE = 0, 1, 2
-# Exit codes of a process that was told to end, which is no failure of the model.
 # Interval of the reports about a step that takes long.
 REPORT_S = 10
+# Exit codes of a process that was told to end, which is no failure of the model.
 STOPPED = (-signal.SIGINT, -signal.SIGTERM, 128 + signal.SIGTERM)
 
 
 @dataclass(frozen=True)
 class Options:
-    """The command line."""
+    """The command line, and its fields."""
 
+    arguments: Sequence[str]
     repo: Path
     version: int | None
     models: list[str] | None
@@ -47,7 +48,6 @@ class Options:
     weights: Mapping[str, str]
     seed: int
     force: bool
-    explain: bool
     quick: bool
     background: bool
     limit: int | None
@@ -56,7 +56,7 @@ class Options:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return 0 if every chosen model was made or is up to date, 1 if one failed, 2 if the command line is wrong."""
-    options = _parse(arguments)
+    options = _parse(sys.argv[1:] if arguments is None else arguments)
     if options.background:
         os.nice(19)
     try:
@@ -67,9 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with report.json_lines() as emit:
         for name in options.models or []:
             if name in untraced_models(options.repo) and name not in options.exclude:
-                emit(report.nothing(name, own_file(options.repo / name)))
-        work = _explain if options.explain else _make_all
-        return EXIT_OK if work(models, options, emit) else EXIT_FAILED
+                emit(report.nothing(name))
+        return EXIT_OK if _make_all(models, options, emit) else EXIT_FAILED
 
 
 def _make_all(models: Sequence[Model], options: Options, emit: Report) -> bool:
@@ -116,52 +115,22 @@ def _make_in_processes(models: Sequence[Model], options: Options, emit: Report) 
             raise
 
 
-def _parse(arguments: Sequence[str] | None) -> Options:
-    parser = argparse.ArgumentParser(
-        prog="python -m tracing",
-        description="Traces or exports the models that have a trace.py and checks each against PyTorch. "
-        "A model whose sources, weights, seed and packages are unchanged is skipped.",
-    )
-    repository = Path(__file__).parents[2] / "model-repo"
-    parser.add_argument("--repo", type=Path, default=repository, help="model repository (default: model-repo)")
-    parser.add_argument(
-        "--version",
-        type=_positive,
-        help="version directory to write (default: the newest that version_policy names, or 1)",
-    )
-    parser.add_argument("--models", type=_names, metavar="A,B", help="only these models (default: all)")
-    parser.add_argument("--exclude", type=_names, default=[], metavar="A,B", help="all models except these")
-    parser.add_argument(
-        "--weights",
-        type=_assignment,
-        action="append",
-        default=[],
-        metavar="MODEL=WEIGHTS",
-        help="pretrained weights of a model: a file, a directory or OWNER/NAME@REVISION of the hub; may be repeated",
-    )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of random weights and of inputs of the check (default: 0)"
-    )
-    parser.add_argument("--force", action="store_true", help="trace models that are up to date, too")
-    parser.add_argument(
-        "--explain", action="store_true", help="report why each model would be traced or not, and trace none"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="check only the golden requests; accept artifacts that were checked so"
-    )
+def _parse(arguments: Sequence[str]) -> Options:
+    """Parse the flags of `npm run trace` and `npm run local`; src/trace/trace.ts is the only caller."""
+    parser = argparse.ArgumentParser(prog="python -m tracing", description=__doc__)
+    parser.add_argument("--repo", type=Path, default=Path(__file__).parents[2] / "model-repo")
+    parser.add_argument("--version", type=_positive)
+    parser.add_argument("--models", type=_names, metavar="A,B")
+    parser.add_argument("--exclude", type=_names, default=[], metavar="A,B")
+    parser.add_argument("--weights", type=_assignment, action="append", default=[], metavar="MODEL=WEIGHTS")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--force", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="check only the golden requests")
     parser.add_argument("--background", action="store_true", help="leave the processors to other programs")
-    parser.add_argument(
-        "--limit", type=_positive, metavar="SECONDS", help="time for one model, which then fails (default: none)"
-    )
-    parser.add_argument(
-        "--jobs",
-        type=_positive,
-        default=_default_jobs(),
-        metavar="N",
-        help="number of models to trace in parallel (default: %(default)s)",
-    )
+    parser.add_argument("--limit", type=_positive, metavar="SECONDS", help="time for one model, which then fails")
+    parser.add_argument("--jobs", type=_positive, default=_default_jobs(), metavar="N")
     values = vars(parser.parse_args(arguments))
-    return Options(**{**values, "weights": dict(values["weights"])})
+    return Options(arguments, **{**values, "weights": dict(values["weights"])})
 
 
 def _positive(text: str) -> int:
@@ -191,69 +160,40 @@ def _choose(models: Mapping[str, Model], options: Options) -> list[Model]:
     """Return the selected models that have a trace.py. Raises TraceError for an unknown name."""
     chosen = list(models) if options.models is None else options.models
     untraced = untraced_models(options.repo)
-    for name in (*chosen, *options.exclude):
-        if name not in models and name not in untraced:
-            raise _unknown(f'{options.repo} has no model "{name}"', name, [*models, *untraced])
-    for name in options.weights:
-        if name not in models:
-            raise _unknown(f'--weights {name}: {options.repo} has no model "{name}" with a trace.py', name, models)
+    named = {name: [*models, *untraced] for name in (*chosen, *options.exclude)}
+    for name, allowed in [*named.items(), *((name, [*models]) for name in options.weights)]:
+        if name not in allowed:
+            close = get_close_matches(name, allowed, n=1)
+            raise TraceError(
+                f'{options.repo} has no model "{name}"; allowed: {", ".join(sorted(allowed)) or "none"}',
+                f"did you mean {close[0]}?" if close else None,
+            )
     return [models[name] for name in dict.fromkeys(chosen) if name in models and name not in options.exclude]
-
-
-def _unknown(message: str, name: str, allowed: Collection[str]) -> TraceError:
-    near = get_close_matches(name, allowed, n=1)
-    hint = f"did you mean {near[0]}?" if near else None
-    return TraceError(f"{message}; allowed: {', '.join(sorted(allowed)) or 'none'}", hint)
 
 
 def _report_if_up_to_date(model: Model, options: Options, emit: Report) -> bool:
     record = read_record(model.artifact())
-    reasons = _reasons(model, record, options)
-    if record is None or reasons:
+    if record is None or not _is_up_to_date(model, record, options):
         return False
     mark_verified(model, record)
     emit(report.up_to_date(model, record))
     return True
 
 
-def _reasons(model: Model, record: Record | None, options: Options) -> list[str]:
-    """Return the reasons to make the model; an empty list if it is up to date.
+def _is_up_to_date(model: Model, record: Record, options: Options) -> bool:
+    """Return whether making the model again would change nothing.
 
-    Raises TraceError if making it would replace the user's own weights with others.
+    Raises TraceError if it would replace the user's own weights with others.
     """
-    reasons = changes(model, record, options.seed)
-    if record is None:
-        return reasons
-    if record.checked == "quick" and not options.quick:
-        reasons.append("it was checked only quickly")
+    same_sources = is_current(model, record, options.seed) and (record.checked == "thorough" or options.quick)
     given = given_weights(options.weights.get(model.name))
-    if given is None and record.given_weights is not None:
+    if given is None and record.given_weights is not None and not same_sources:
         # Without --weights the artifact is kept: the user's own weights are never replaced with others.
-        if reasons:
-            raise TraceError(
-                f"it was traced with --weights {model.name}={record.given_weights.name}, and its sources have changed: "
-                f"{'; '.join(reasons)}",
-                "Give --weights again, or name them in weights.yaml. --force uses the model's own weights instead.",
-            )
-    elif given != record.given_weights:
-        was = "those of the model" if record.given_weights is None else record.given_weights.name
-        reasons.append(f"--weights or weights.yaml names other weights than those of the artifact: {was}")
-    return reasons
-
-
-def _explain(models: Sequence[Model], options: Options, emit: Report) -> bool:
-    """Report for each model whether and why it would be made, and make none. Return False if one could not be made."""
-    ok = True
-    for model in models:
-        try:
-            record = read_record(model.artifact())
-            reasons = _reasons(model, record, options)
-            if options.force:
-                reasons = ["--force was given", *reasons]
-            emit(report.explained(model, record, reasons))
-        except (TraceError, OSError) as error:
-            ok = _fail(model, error, emit)
-    return ok
+        raise TraceError(
+            f"it was traced with --weights {model.name}={record.given_weights.name}, and its sources have changed",
+            "Give --weights again, or name them in weights.yaml. --force uses the model's own weights instead.",
+        )
+    return same_sources and given in (None, record.given_weights)
 
 
 def _make_in_this_process(model: Model, options: Options, emit: Report) -> bool:
@@ -326,16 +266,7 @@ def _watched(model: Model, options: Options, emit: Report) -> Iterator[Callable[
 
 def _make_in_new_process(model: Model, options: Options, emit: Report, children: list[subprocess.Popen[str]]) -> bool:
     """Make one model in a separate process, which is added to `children`, and pass its events to `emit`."""
-    command = [sys.executable, "-m", "tracing", "--force", "--models", model.name]
-    command += ["--repo", str(options.repo), "--seed", str(options.seed)]
-    if options.quick:
-        command.append("--quick")
-    if options.limit is not None:
-        command += ["--limit", str(options.limit)]
-    if options.version is not None:
-        command += ["--version", str(options.version)]
-    if model.name in options.weights:
-        command += ["--weights", f"{model.name}={options.weights[model.name]}"]
+    command = [sys.executable, "-m", "tracing", *options.arguments, "--force", "--models", model.name]
     reported = False
     with subprocess.Popen(command, stdout=subprocess.PIPE, encoding="utf-8", env=child_environment()) as child:
         children.append(child)

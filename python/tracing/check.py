@@ -24,10 +24,6 @@ RESULTS = (
 Tensors: TypeAlias = tuple[Tensor, ...]
 
 
-class FrozenError(TraceError):
-    """The artifact answers otherwise than the eager module, as if the trace had frozen a value."""
-
-
 def as_tuple(outputs: object) -> Tensors:
     """Return a module's outputs as a tuple. Raises TraceError for outputs that Triton's PyTorch backend refuses."""
     if isinstance(outputs, Tensor):
@@ -117,12 +113,12 @@ def compare(
             difference = absolute_difference(want, got, where)
             largest = maximum(difference)
             if largest > 0 and want.dtype == torch.bool:
-                raise FrozenError(
+                raise TraceError(
                     f"{where}: {int(difference.sum())} of {want.numel()} booleans differ from the eager module",
                     "Something was frozen while tracing. A tolerance does not apply to booleans.",
                 )
             if largest > tolerance:
-                raise FrozenError(
+                raise TraceError(
                     f"{where} differs by {largest:.3g} from the eager module; the model's tolerance is {tolerance:g}",
                     "Something was frozen while tracing, or the tolerance in trace.py is too strict.",
                 )
@@ -152,7 +148,6 @@ def require_content(expected: Sequence[Tensors], tolerance: float) -> list[str]:
     expected: for all fresh inputs. tolerance: the largest that any check of the model uses. Returns warnings.
     """
     warnings: list[str] = []
-    meaningless = 0
     for index, answered in enumerate(zip(*expected, strict=True)):
         numbers = [output.double().abs() for output in answered]
         largest = max(maximum(of_case[of_case.isfinite()]) for of_case in numbers)
@@ -160,33 +155,16 @@ def require_content(expected: Sequence[Tensors], tolerance: float) -> list[str]:
             warnings.append(f"output {index} has no elements for any of the fresh_inputs")
         elif largest == 0:
             warnings.append(f"output {index} has only 0, NaN or infinity for all of the fresh_inputs")
-        else:
-            if _is_constant(answered):
-                warnings.append(f"output {index} is the same for all rows of all fresh_inputs")
-            if tolerance >= largest and answered[0].dtype != torch.bool:
-                raise TraceError(
-                    f"the tolerance {tolerance:g} allows every answer in output {index}, whose largest number for the "
-                    f"fresh_inputs is {largest:.3g}, so nothing was compared",
-                    f"Set tolerance and serving_tolerance in trace.py to about {largest * ATOL:.1g}, a hundred-"
-                    "thousandth of the largest number, or give fresh_inputs with larger answers.",
-                )
-            continue
-        meaningless += 1
-    if meaningless == len(expected[0]):
+        elif tolerance >= largest and answered[0].dtype != torch.bool:
+            raise TraceError(
+                f"the tolerance {tolerance:g} allows every answer in output {index}, whose largest number for the "
+                f"fresh_inputs is {largest:.3g}, so nothing was compared",
+                f"Set tolerance and serving_tolerance in trace.py to about {largest * ATOL:.1g}, a hundred-"
+                "thousandth of the largest number, or give fresh_inputs with larger answers.",
+            )
+    if len(warnings) == len(expected[0]):
         raise TraceError(f"nothing was compared: {'; '.join(warnings)}", RESULTS)
     return [f"{text}, so a wrong answer may not be noticed. {RESULTS}" for text in warnings]
-
-
-def _is_constant(answered: Sequence[Tensor]) -> bool:
-    """Return whether all answers, or all rows of all answers, are equal. A single answer with one row is not."""
-    first, *others = filled = [output for output in answered if output.numel() > 0]
-    if others and all(torch.equal(first, other) for other in others):
-        return True
-    several = len(others) > 0 or (first.ndim > 0 and len(first) > 1)
-    return several and all(
-        output.ndim > 0 and output.shape[1:] == first.shape[1:] and bool((output == first[:1]).all())
-        for output in filled
-    )
 
 
 def maximum(difference: Tensor) -> float:
@@ -198,7 +176,7 @@ def absolute_difference(want: Tensor, got: Tensor, where: str) -> Tensor:
     if got.dtype != want.dtype:
         raise TraceError(f"{where} has dtype {got.dtype}, not {want.dtype}")
     if got.shape != want.shape:
-        raise FrozenError(
+        raise TraceError(
             f"{where} has shape {list(got.shape)}, not {list(want.shape)}",
             "A size was frozen while tracing: use the tensor's own sizes, or script that part.",
         )

@@ -9,12 +9,21 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+import onnxruntime
+import torch
+
+from tracing.check import Tensors, as_tuple
 from tracing.contract import TraceError
+from tracing.interface import DATA_TYPES
 
 MAX_BATCH_SIZE = 8
+
+Described: TypeAlias = tuple[str, str, list[int]]
+"""Name, data type and dims of a tensor."""
 
 
 def main(file: str, *given: str) -> None:
@@ -29,8 +38,6 @@ def main(file: str, *given: str) -> None:
 
 def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
-    import onnxruntime  # noqa: PLC0415
-
     if given:
         raise TraceError(f"{path} names its inputs, so --input {given[0]} has no use", "omit --input")
     try:
@@ -68,8 +75,6 @@ def _onnx_type(tensor: Any) -> str:
 
 def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe a TorchScript file, which has no shapes: it is run with small numbers."""
-    import torch  # noqa: PLC0415
-
     try:
         network = torch.jit.load(path, map_location="cpu").eval()  # type: ignore[no-untyped-call]
     except Exception as error:
@@ -119,8 +124,6 @@ def describe_torchscript(path: Path, given: list[str]) -> dict[str, Any]:
 
 def _parse(text: str) -> tuple[str, list[int]]:
     """Parse TYPE:DIMS, or DIMS for FP32."""
-    from tracing.interface import DATA_TYPES  # noqa: PLC0415
-
     kind, _, dims = text.rpartition(":")
     name = f"TYPE_{kind or 'FP32'}"
     sizes = dims.split(",") if dims or not kind else []
@@ -131,14 +134,8 @@ def _parse(text: str) -> tuple[str, list[int]]:
     return name, shape
 
 
-def _run(
-    network: Any, inputs: list[tuple[str, str, list[int]]], sizes: list[list[int]], fill: int
-) -> tuple[list[Any], list[Any]]:
+def _run(network: Any, inputs: Sequence[Described], sizes: list[list[int]], fill: int) -> tuple[Tensors, Tensors]:
     """Run the network on `fill`: 0 for zeros, 1 for random numbers below 1, or 0 and 1 for types of integers."""
-    import torch  # noqa: PLC0415
-
-    from tracing.interface import DATA_TYPES  # noqa: PLC0415
-
     types = {name: kind for kind, name in DATA_TYPES.items()}
     torch.manual_seed(0)
     cases = []
@@ -146,32 +143,14 @@ def _run(
         numbers = torch.rand(size) * fill
         cases.append((numbers if types[kind].is_floating_point else numbers.round()).to(types[kind]))
     with torch.inference_mode():
-        return cases, _answers(network, cases)
+        return tuple(cases), as_tuple(network(*cases))
 
 
-def _answers(network: Any, cases: list[Any]) -> list[Any]:
-    import torch  # noqa: PLC0415
-
-    result = network(*cases)
-    tensors = [result] if isinstance(result, torch.Tensor) else result
-    # The backend serves a list as one output of strings.
-    is_list = isinstance(result, list)
-    if is_list or not isinstance(tensors, list | tuple) or not all(isinstance(one, torch.Tensor) for one in tensors):
-        raise TraceError(
-            f"the model returns a {type(result).__name__}", "wrap it: return a tensor or a flat tuple of tensors"
-        )
-    return list(tensors)
-
-
-def _outputs(
-    network: Any, inputs: list[tuple[str, str, list[int]]], batched: bool
-) -> list[tuple[str, str, list[int]]] | None:
+def _outputs(network: Any, inputs: Sequence[Described], batched: bool) -> Sequence[Described] | None:
     """Run the network with two batch sizes and two free sizes. Axes of outputs that differ have any size.
 
     Returns None if `batched` and an output has no batch axis.
     """
-    from tracing.interface import DATA_TYPES  # noqa: PLC0415
-
     runs = []
     for fill, batch, free in ((0, 2, 64), (1, 3, 96)):
         sizes = [[*([batch] if batched else []), *(free if n == -1 else n for n in dims)] for _, _, dims in inputs]
@@ -194,15 +173,13 @@ def _outputs(
     ]
 
 
-def _rows_are_independent(network: Any, inputs: list[tuple[str, str, list[int]]]) -> bool:
+def _rows_are_independent(network: Any, inputs: Sequence[Described]) -> bool:
     """Return whether a row has the same answer alone and beside two others."""
-    import torch  # noqa: PLC0415
-
     sizes = [[3, *(64 if n == -1 else n for n in dims)] for _, _, dims in inputs]
     cases, together = _run(network, inputs, sizes, 1)
     try:
         with torch.inference_mode():
-            alone = _answers(network, [case[:1] for case in cases])
+            alone = as_tuple(network(*(case[:1] for case in cases)))
     except Exception:
         return False
     return all(
@@ -211,7 +188,7 @@ def _rows_are_independent(network: Any, inputs: list[tuple[str, str, list[int]]]
     )
 
 
-def _fields(platform: str, reason: str | None, *sides: list[tuple[str, str, list[int]]]) -> dict[str, Any]:
+def _fields(platform: str, reason: str | None, *sides: Sequence[Described]) -> dict[str, Any]:
     """Return the fields of model.yaml. reason: why the first axis is no batch, or None.
 
     Triton has no tensor without axes: the scalar of a row has dims [1], which Triton removes.

@@ -62,8 +62,6 @@ def scratch(folder: Path) -> Iterator[Path]:
 
 
 def _is_running(pid: int) -> bool:
-    if os.name != "posix":
-        return True
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -74,8 +72,6 @@ def _is_running(pid: int) -> bool:
 
 
 def _sync(path: Path) -> None:
-    if os.name != "posix" and path.is_dir():
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

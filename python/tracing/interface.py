@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-from tracing.check import Tensors, answers
-from tracing.contract import Export, Problems, TorchScriptExport, TraceError
+from tracing.check import Tensors
+from tracing.contract import Problems, TraceError
 
 Kind: TypeAlias = Literal["input", "output"]
 
@@ -31,8 +31,6 @@ DATA_TYPES = {
     torch.float32: "TYPE_FP32",
     torch.float64: "TYPE_FP64",
 }
-# Types that Triton's libtorch backend does not convert; src/model/rules/tensors.ts lists those that it converts.
-NOT_IN_LIBTORCH = {torch.uint16, torch.uint32, torch.uint64, torch.bfloat16}
 # The number follows the first "__", as in Triton's PyTorch backend.
 _NUMBERED = re.compile(r"(?:(?!__).)*__(\d+)", re.DOTALL)
 
@@ -87,41 +85,7 @@ def is_comparable(config: Mapping[str, Any]) -> bool:
     return all(config.get(field) is None for field in ("sequence_batching", "batch_input", "batch_output"))
 
 
-def require_fit(config: Mapping[str, Any], export: Export) -> None:
-    """Compare model.yaml with the inputs in trace.py and with one answer of the eager module.
-
-    Called before the trace, which may take minutes. Raises one TraceError with all problems.
-    """
-    fresh = [tuple(case) for case in export.fresh_inputs]
-    cases = sorted(fresh, key=lambda case: sum(tensor.numel() for tensor in case))
-    artifact, example = "model.onnx", None
-    if isinstance(export, TorchScriptExport):
-        artifact, example = "model.pt", export.example_inputs
-    problems = Problems()
-    outputs: list[Tensors] = []
-    failure: Exception | None = None
-    try:
-        with problems.collect():
-            outputs = answers(export.eager.eval(), cases[:1])
-    except Exception as error:
-        failure = error
-    if is_comparable(config):
-        # The names in an ONNX file are known only after the export.
-        names = None if artifact == "model.onnx" else _argument_names(export.eager)
-        given = cases if example is None else [*cases, example]
-        with problems.collect():
-            interface = compare_with_config(config, Signature(names, None), artifact, given, outputs)
-            if names is not None:
-                require_variety(interface, fresh, example)
-    # Inputs that differ from model.yaml explain a failure.
-    problems.raise_all()
-    if failure is not None:
-        declared = ", ".join(f"'{tensor.get('name')}' {network_dims(tensor)}" for tensor in config.get("input") or [])
-        failure.args = (f"{failure} (inputs of shape {shapes_of(cases[0])}; dims in model.yaml: {declared or 'none'})",)
-        raise failure
-
-
-def _argument_names(module: nn.Module) -> list[str]:
+def argument_names(module: nn.Module) -> list[str]:
     """Return the names of forward's arguments, as TorchScript stores them."""
     schema = getattr(module.forward, "schema", None)  # of a scripted module
     if schema is not None:
@@ -139,8 +103,8 @@ def compare_with_config(
 ) -> Interface:
     """Match the tensors of model.yaml with those of the network.
 
-    inputs: sets of inputs; outputs: the answers to the first of these sets, not compared if there are none. Raises one
-    TraceError for all tensors whose name, data type or shape differs from model.yaml.
+    inputs: sets of inputs; outputs: the answers to the first of these sets. Raises one TraceError for all tensors whose
+    name, data type or shape differs from model.yaml.
     """
     max_batch_size = int(config.get("max_batch_size") or 0)
     named: dict[Kind, list[Slot]] = {"input": [], "output": []}
@@ -151,8 +115,6 @@ def compare_with_config(
     )
     for kind, names, cases in kinds:
         declared = config.get(kind) or []
-        if not cases:
-            continue
         with problems.collect():
             if declared:
                 named[kind] = _paired(kind, declared, names, len(cases[0]), artifact)
@@ -162,52 +124,20 @@ def compare_with_config(
             else:
                 raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
         for slot in named[kind]:
-            # Before the export, a tensor of an ONNX model may be any of the network's.
-            unknown = artifact.endswith(".onnx") and names is None
-            places = [slot.position, *(range(len(cases[0])) if unknown else [])]
-            found = [
-                _first_problems(kind, replace(slot, position=at), cases, inputs, config, artifact) for at in places
-            ]
-            problems.found += min((len(some), at, some) for at, some in enumerate(found))[2]
+            problems.found += _first_problems(kind, slot, cases, inputs, max_batch_size)
     problems.raise_all()
     return Interface(named["input"], named["output"], 1 if max_batch_size > 0 else 0)
 
 
-def _first_problems(  # noqa: PLR0917
-    kind: Kind,
-    slot: Slot,
-    cases: Sequence[Tensors],
-    inputs: Sequence[Tensors],
-    config: Mapping[str, Any],
-    artifact: str,
+def _first_problems(
+    kind: Kind, slot: Slot, cases: Sequence[Tensors], inputs: Sequence[Tensors], max_batch_size: int
 ) -> list[TraceError]:
     """Return the problems of a tensor in the first of `cases` that has some; `inputs` are the inputs of each case."""
     for given, case in zip(inputs, cases, strict=False):
-        problems = list(
-            _compare(kind, slot, case[slot.position], given, int(config.get("max_batch_size") or 0), artifact)
-        )
+        problems = list(_compare(kind, slot, case[slot.position], given, max_batch_size))
         if problems:
             return problems
     return []
-
-
-def require_batches(config: Mapping[str, Any], fresh: Sequence[Tensors]) -> None:
-    """Raise TraceError if fresh inputs lack a batch of 1 or of the largest size. Called before the trace.
-
-    `compare_with_config` reports inputs without a batch axis.
-    """
-    max_batch_size = int(config.get("max_batch_size") or 0)
-    declared = [len(network_dims(tensor)) + 1 for tensor in config.get("input") or []]
-    ranks = [tensor.ndim for tensor in fresh[0]]
-    has_batch_axis = bool(ranks) and 0 not in ranks and sorted(declared or ranks) == sorted(ranks)
-    if max_batch_size == 0 or not has_batch_axis:
-        return
-    batches = {case[0].shape[0] for case in fresh}
-    for batch in sorted({1, max_batch_size} - batches):
-        raise TraceError(
-            f"fresh_inputs have no batch of {batch}; max_batch_size in model.yaml allows 1 to {max_batch_size}",
-            "Check the smallest and the largest batch in trace.py.",
-        )
 
 
 def network_dims(tensor: Mapping[str, Any]) -> list[Any]:
@@ -216,12 +146,19 @@ def network_dims(tensor: Mapping[str, Any]) -> list[Any]:
     return shape or []
 
 
-def require_variety(interface: Interface, fresh: Sequence[Tensors], example: Tensors | None) -> None:
+def require_variety(
+    interface: Interface, fresh: Sequence[Tensors], example: Tensors | None, max_batch_size: int
+) -> None:
     """Raise TraceError if fresh inputs cannot reveal what the trace froze.
 
-    They must differ from the example and from each other. For each -1 in dims they must have at least two sizes, and
-    the smallest of these must not exceed the size of the example.
+    They must have the smallest and the largest batch, and differ from the example and from each other. For each -1 in
+    dims they must have at least two sizes, and the smallest of these must not exceed the size of the example.
     """
+    for batch in sorted({1, max_batch_size} - {case[0].shape[0] for case in fresh}) if max_batch_size > 0 else []:
+        raise TraceError(
+            f"fresh_inputs have no batch of {batch}; max_batch_size in model.yaml allows 1 to {max_batch_size}",
+            "Check the smallest and the largest batch in trace.py.",
+        )
     for number, case in enumerate(fresh):
         others = [(f"fresh_inputs[{n}]", other) for n, other in enumerate(fresh[:number])]
         for name, other in [*others, *([] if example is None else [("example_inputs", example)])]:
@@ -258,8 +195,6 @@ def _paired(
                     "Use the same names in model.yaml and in trace.py.",
                 )
         positions = [names.index(name) for name in mine]
-    elif artifact.endswith(".onnx"):
-        positions = list(range(len(mine)))
     elif all(numbers):
         positions = [int(number.group(1)) for number in numbers if number is not None]
     elif kind == "output" or any(numbers):
@@ -294,17 +229,14 @@ def _paired(
     ]
 
 
-def _compare(  # noqa: PLR0917
-    kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int, artifact: str
-) -> Iterator[TraceError]:
+def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_size: int) -> Iterator[TraceError]:
     """Yield the differences of `tensor`, an input or an output for `inputs`, from model.yaml."""
     where = f"model.yaml: {kind} '{slot.name}'"
     verb = "takes" if kind == "input" else "gives"
     data_type = DATA_TYPES.get(tensor.dtype)
-    if data_type is None or (artifact == "model.pt" and tensor.dtype in NOT_IN_LIBTORCH):
-        by = "Triton" if data_type is None else "Triton's libtorch backend"
+    if data_type is None:
         yield TraceError(
-            f"{where}: the network {verb} {tensor.dtype}, which {by} does not support",
+            f"{where}: the network {verb} {tensor.dtype}, which Triton does not support",
             "Convert it in forward(), such as x.float(), and set data_type to the type that clients see.",
         )
     elif slot.data_type is not None and slot.data_type != data_type:
@@ -312,12 +244,6 @@ def _compare(  # noqa: PLR0917
             f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
             f"Set data_type of '{slot.name}' to {data_type}, or change the type in trace.py.",
         )
-    if kind == "output" and artifact == "model.pt" and tensor.ndim == 0:
-        yield TraceError(
-            f"output '{slot.name}' is a scalar, which Triton's PyTorch backend cannot serve",
-            f"Return a tensor with one axis, x.reshape(1), and set dims of '{slot.name}' to [1].",
-        )
-        return
     shape = list(tensor.shape)
     batch = 1 if max_batch_size > 0 else 0
     dims = slot.network_dims

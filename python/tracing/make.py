@@ -8,9 +8,7 @@ The check uses the file that will be served, loaded by another process.
 from __future__ import annotations
 
 import importlib.util
-import re
 import sys
-import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -24,33 +22,35 @@ from torch.jit._trace import TracerWarning, TracingCheckError
 from model_packages.install import REQUIREMENTS
 from tracing import golden
 from tracing.activations import measured
-from tracing.check import FrozenError, Tensors, answers, compare, require_content, require_repeatable
+from tracing.check import Tensors, answers, compare, require_content, require_repeatable
 from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import replace_file, replace_matching, scratch, sha256_of
 from tracing.interface import (
     Interface,
     Signature,
+    argument_names,
     compare_with_config,
     is_comparable,
-    network_dims,
-    require_batches,
-    require_fit,
     require_variety,
 )
 from tracing.record import Check, File, Record, read_record, record_path
-from tracing.releases import unreadable_by_server
 from tracing.repository import Model
 from tracing.rows import make_probes, require_separate_rows
 from tracing.served import ask, require_stateless
 from tracing.sources import (
     PACKAGES,
+    forget_bytecode,
     given_weights,
     imported_files,
     imported_packages,
     package_versions,
     source_files,
 )
-from tracing.user_lines import nearest_user_line, user_line
+from tracing.user_lines import user_line
+
+# torch.jit.trace compares two answers with torch.testing, which would import torch.distributed and sympy for that. This
+# takes seconds in each process.
+torch.testing._comparison._HAS_DTENSOR = False
 
 # Files in a model's folder that no trace writes.
 _CONFIGURATION = ("model.yaml", "config.pbtxt", "weights.yaml", REQUIREMENTS, ".gitignore")
@@ -77,31 +77,32 @@ def make(
     """
     artifact = model.artifact()
     progress("build")
+    before = read_record(artifact)
     sources, modules = source_files(model), set(sys.modules)
+    forget_bytecode(model, {*sources, *([] if before is None else before.sources)})
     context = TraceContext(model.name, model.version, model.folder, model.config(), seed, weights)
     # torch.jit is deprecated in favour of torch.export. docs/decisions.md gives the reasons to use TorchScript anyway.
     with torch.no_grad(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=FutureWarning)
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
-        frozen = _report_tracer_warnings(model, warn)
+        _report_tracer_warnings(model, warn)
         export = load_export(model, context)
         _validate(export, context, model.kind(), artifact)
         for parameter in export.eager.eval().parameters():  # Module.requires_grad_ does not work on a scripted module
             parameter.requires_grad_(False)
+        if isinstance(export, TorchScriptExport):
+            # Before the trace, which may take minutes. Only one input, so that quick and thorough checks trace a module
+            # in the same state. The names in an ONNX file are known only after the export.
+            smallest = min(map(tuple, export.fresh_inputs), key=lambda case: sum(tensor.numel() for tensor in case))
+            names = Signature(argument_names(export.eager), None)
+            match(context, export, names, [smallest], answers(export.eager, [smallest]))
         with scratch(model.version_folder) as folder:
             made = folder / "version" / artifact.name
             made.parent.mkdir()
             progress("trace")
-            _write(export, made, folder, model, check_trace=thorough)
-            unreadable = unreadable_by_server(made) if isinstance(export, TorchScriptExport) else None
-            if unreadable is not None:
-                warn(unreadable)
+            _write(export, made, folder, check_trace=thorough)
             progress("check")
-            try:
-                checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
-            except FrozenError as error:
-                where = f" The trace replaced tensors with fixed numbers in {'; '.join(frozen)}." if frozen else ""
-                raise TraceError(error.message, f"{error.hint}{where}") from None
+            checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
             progress("save")
             # The artifact is written after its data files, so that an incomplete version has no artifact.
             written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
@@ -125,12 +126,9 @@ def make(
                 checked="thorough" if thorough else "quick",
                 check=checked.comparison,
                 activation_bytes=checked.activation_bytes,
-                max_batch_size=context.max_batch_size,
-                input_dims=[list(map(int, network_dims(tensor))) for tensor in context.config.get("input") or []],
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )
-            before = read_record(artifact)
             for n, file in enumerate(extra):
                 replace_file(folder / f"extra-{n}", model.folder / file.path)
             replace_matching(checked.golden, model.golden_folder, "traced-*")
@@ -147,6 +145,45 @@ def make(
 
 
 @dataclass(frozen=True)
+class _Expected:
+    """Fresh inputs, the answers of the eager module, and the peak bytes of its tensors in one call."""
+
+    inputs: list[Tensors]
+    outputs: list[Tensors]
+    activation_bytes: int
+
+
+def _expect(export: Export, *, thorough: bool) -> _Expected:
+    """Run the eager module on the fresh inputs; unless `thorough`, on those that become golden requests."""
+    fresh = [tuple(case) for case in export.fresh_inputs]
+    inputs = fresh if thorough else [fresh[case] for case in golden.representative(fresh)]
+    outputs, peak = measured(lambda case: answers(export.eager, [case])[0], inputs)
+    if len(inputs) < len(fresh) and any(tensor.numel() == 0 for answer in outputs for tensor in answer):
+        # Another input may give elements to compare, and is then the golden request.
+        return _expect(export, thorough=True)
+    return _Expected(inputs, outputs, peak)
+
+
+def match(
+    context: TraceContext, export: Export, signature: Signature, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
+) -> Interface | None:
+    """Match the tensors of model.yaml with those of the network; None if they cannot be compared.
+
+    inputs: fresh inputs; outputs: the answers to these. Raises one TraceError with all differences.
+    """
+    if not is_comparable(context.config):
+        return None
+    fresh = [tuple(case) for case in export.fresh_inputs]
+    kind, example = "model.onnx", None
+    if isinstance(export, TorchScriptExport):
+        kind, example = "model.pt", export.example_inputs
+    given = [*inputs, *fresh, *([] if example is None else [example])]
+    interface = compare_with_config(context.config, signature, kind, given, outputs)
+    require_variety(interface, fresh, example, context.max_batch_size)
+    return interface
+
+
+@dataclass(frozen=True)
 class _Checked:
     comparison: Check
     activation_bytes: int
@@ -160,49 +197,41 @@ def _check(
 
     Raises TraceError for the first difference.
     """
-    fresh = [tuple(case) for case in export.fresh_inputs]
-    inputs = fresh if thorough else [fresh[case] for case in golden.representative(fresh)]
-    expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
-    if len(inputs) < len(fresh) and any(tensor.numel() == 0 for answer in expected for tensor in answer):
-        # Another input may give elements to compare, and is then the golden request.
-        inputs = fresh
-        expected, eager_bytes = measured(lambda case: answers(export.eager, [case])[0], inputs)
+    expected = _expect(export, thorough=thorough)
+    inputs, outputs = expected.inputs, expected.outputs
     probes = []
     if thorough:
-        require_repeatable(export.eager, inputs, expected, export.tolerance)
+        require_repeatable(export.eager, inputs, outputs, export.tolerance)
         if context.max_batch_size > 0 and is_comparable(context.config):
             probes = make_probes(inputs)
     kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
     served = ask(made, kind, inputs, [probe.inputs for probe in probes], folder, repeat=thorough)
     for text in require_stateless(served, made.name, inputs, export.tolerance):
         warn(text)
-    comparison = compare(inputs, expected, served.outputs, export.tolerance)
-    for text in require_content(expected, export.allowed_served) if thorough else []:
+    comparison = compare(inputs, outputs, served.outputs, export.tolerance)
+    for text in require_content(outputs, export.allowed_served) if thorough else []:
         warn(text)
-    interface = _interface(context, export, served.signature, inputs, expected)
+    interface = match(context, export, served.signature, inputs, outputs)
     requests = []
     if interface is not None:
-        if kind == "model.onnx":  # `require_fit` has checked the others
-            require_variety(interface, fresh, None)
         served_outputs = {slot.position for slot in interface.outputs}
-        for position in sorted(set(range(len(expected[0]))) - served_outputs):
+        for position in sorted(set(range(len(outputs[0]))) - served_outputs):
             warn(f"output {position} of forward() is not in model.yaml, so clients do not get it")
         for text in require_separate_rows(probes, served.probed, served.outputs, interface, export.tolerance):
             warn(text)
-        requests = _golden(folder / "golden", interface, export, inputs, expected)
-    activation_bytes = eager_bytes if served.activation_bytes is None else served.activation_bytes
-    return _Checked(comparison, activation_bytes, requests)
+        requests = _golden(folder / "golden", interface, export, inputs, outputs)
+    peak = expected.activation_bytes if served.activation_bytes is None else served.activation_bytes
+    return _Checked(comparison, peak, requests)
 
 
-def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> list[str]:
+def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> None:
     """Pass TracerWarnings of the user's files to `warn`, until the caller's `warnings.catch_warnings` ends.
 
-    Returns a list to which the lines of all TracerWarnings are added: those of libraries, which are rarely mistakes,
-    with the user's line that called the library.
+    Those of libraries, which are rarely mistakes, are dropped.
     """
     show = warnings.showwarning
-    seen: list[str] = []
     warnings.filterwarnings("always", category=TracerWarning)  # PyTorch ignores those of its own modules
+    seen: list[str] = []
 
     def report(  # noqa: PLR0917 - as warnings calls it
         message: Warning | str,
@@ -216,26 +245,11 @@ def _report_tracer_warnings(model: Model, warn: Callable[[str], None]) -> list[s
             show(message, category, filename, lineno, file, line)
             return
         at = user_line(model, filename, lineno)
-        caller = nearest_user_line(model, traceback.extract_stack()) if at is None else None
-        place = f"{filename}:{lineno}{'' if caller is None else f', called by {caller}'}" if at is None else at
-        if place not in seen:
-            seen.append(place)
-            if at is not None:
-                warn(f"{at}: {str(message).strip()}")
+        if at is not None and at not in seen:
+            seen.append(at)
+            warn(f"{at}: {str(message).strip()}")
 
     warnings.showwarning = report
-    return seen
-
-
-def _other_graph(model: Model, error: TracingCheckError) -> TraceError:
-    """Shorten PyTorch's report, two graphs with their stacks, to the user's line that computed another constant."""
-    frames = re.findall(r"^\s*(\S.*)\((\d+)\): ", str(error), re.MULTILINE)
-    at = next((found for file, line in frames if (found := user_line(model, file, int(line)))), None)
-    return TraceError(
-        f"{'' if at is None else f'{at}: '}forward() uses another number when it is traced again",
-        "A clock such as time.time(), a random number of Python or NumPy, a counter or other state causes that. Keep "
-        "such a number in a buffer, or make it an input.",
-    )
 
 
 def _publishable(weights: Weights) -> Weights:
@@ -284,69 +298,40 @@ def _validate(export: Export, context: TraceContext, kind: str, artifact: Path) 
             "Omit --weights, or load context.weights in trace.py.",
         )
     _require_tensors(export)
-    if is_comparable(context.config):
-        require_batches(context.config, [tuple(case) for case in export.fresh_inputs])
     _require_free(export, context, artifact)
-    require_fit(context.config, export)
 
 
 def _require_tensors(export: Export) -> None:
     """Raise TraceError if the eager module or its inputs have other types than those of the contract."""
-    if not isinstance(export.eager, torch.nn.Module):
+    cases = export.fresh_inputs if isinstance(export.fresh_inputs, list | tuple) else []
+    example = getattr(export, "example_inputs", None)
+    given = [*cases, *([] if example is None else [example])]
+    tuples = all(isinstance(case, list | tuple) and all(isinstance(x, torch.Tensor) for x in case) for case in given)
+    if not (isinstance(export.eager, torch.nn.Module) and cases and tuples):
         raise TraceError(
-            f"eager in trace.py is {_type_of(export.eager)}, not a torch.nn.Module",
-            "Put the function into the forward() of a class Net(torch.nn.Module), and give Net().",
+            "in trace.py, eager must be a torch.nn.Module, example_inputs a tuple of tensors, and fresh_inputs a list "
+            "of one or more tuples of tensors",
+            "Give one tuple for each call of forward(), also if it has one argument: fresh_inputs=[(x,), (y,)].",
         )
-    if not isinstance(export.fresh_inputs, list | tuple):
-        raise TraceError(
-            f"fresh_inputs in trace.py is {_type_of(export.fresh_inputs)}, not a list of tuples of tensors",
-            "Give one tuple for each call of forward(): fresh_inputs=[(x,), (y,)].",
-        )
-    if not export.fresh_inputs:
-        raise TraceError("trace.py has no fresh_inputs, so nothing would be checked")
-    named = [(f"fresh_inputs[{number}]", case) for number, case in enumerate(export.fresh_inputs)]
-    if isinstance(export, TorchScriptExport) and export.example_inputs is not None:
-        named.append(("example_inputs", export.example_inputs))
-    for name, case in named:
-        if not isinstance(case, list | tuple):
-            raise TraceError(
-                f"{name} in trace.py is {_type_of(case)}, not a tuple of tensors",
-                "Give the arguments of one call of forward() as a tuple, also if there is only one: (x,).",
-            )
-        for argument in case:
-            if not isinstance(argument, torch.Tensor):
-                raise TraceError(
-                    f"{name} in trace.py has an element that is {_type_of(argument)}, not a tensor",
-                    "Clients send tensors: convert the element, or keep a constant in the module.",
-                )
-
-
-def _type_of(value: object) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else f"of type {type(value).__name__}"
 
 
 def _require_free(export: Export, context: TraceContext, artifact: Path) -> None:
     """Raise TraceError if extra files would replace sources, the artifact or its record, or files of other versions."""
-    folder = context.folder
-    refused = {}
     for path in export.extra_files:
-        parts = PurePosixPath(path).parts
-        if PurePosixPath(path).is_absolute() or ".." in parts or "/".join(parts) != path or not parts:
-            refused[path] = "is not a path inside the model folder, such as labels.txt or 1/vocab.txt"
-        elif parts[0].isdecimal() and (parts[0] != str(context.version) or len(parts) == 1):
-            refused[path] = f"is not in version {context.version}, which is traced"
-        elif (folder / path).parent == artifact.parent and parts[-1].startswith(artifact.name):
-            refused[path] = "is a name of the artifact, its data or its record"
-        elif parts[0] in {*_CONFIGURATION, "golden"} or path.endswith(".py"):
-            refused[path] = "is a source of the model, or a golden request"
-    if refused:
-        raise TraceError(
-            f"extra_files cannot be written: {'; '.join(f'{path!r} {why}' for path, why in refused.items())}",
-            "Give them other names in trace.py.",
+        first, *others = PurePosixPath(path).parts or ("",)
+        in_version = (
+            first == str(context.version) and len(others) > 0 and not path.startswith(f"{first}/{artifact.name}")
         )
+        in_folder = not first.isdecimal() and first not in {*_CONFIGURATION, "golden", "/", ""}
+        if ".." in others or first == ".." or path.endswith(".py") or not (in_version or in_folder):
+            raise TraceError(
+                f"extra_files cannot have {path!r}: it must be inside the model's folder, of versions only in "
+                f"{context.version}, and must not replace a source of the model, its artifact or a golden request",
+                "Give the file another name in trace.py, such as labels.txt or 1/vocab.txt.",
+            )
 
 
-def _write(export: Export, path: Path, folder: Path, model: Model, *, check_trace: bool) -> None:
+def _write(export: Export, path: Path, folder: Path, *, check_trace: bool) -> None:
     """Write the artifact to `path`; an ONNX export may write other files beside it. folder: for temporary files."""
     if isinstance(export, OnnxExport):
         export.save(path)
@@ -356,7 +341,12 @@ def _write(export: Export, path: Path, folder: Path, model: Model, *, check_trac
     try:
         module = torchscript(export, check_trace=check_trace)
     except TracingCheckError as error:
-        raise _other_graph(model, error) from None
+        print(error, file=sys.stderr)  # two graphs with their lines
+        raise TraceError(
+            "forward() uses another number when it is traced again",
+            "A clock such as time.time(), a random number of Python or NumPy, a counter or other state causes that. "
+            "Keep such a number in a buffer, or make it an input.",
+        ) from None
     raw = folder / "with-debug-files"
     raw.mkdir()
     torch.jit.save(module, str(raw / path.name))
@@ -390,18 +380,6 @@ def _without_debug_files(source: Path, target: Path) -> None:
             writer.write_record(name, data, len(data))
     writer.write_end_of_file()
     source.unlink()
-
-
-def _interface(
-    context: TraceContext, export: Export, signature: Signature, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
-) -> Interface | None:
-    """Match the tensors of model.yaml with those of the network; None if they cannot be compared."""
-    if not is_comparable(context.config):
-        return None
-    example = export.example_inputs if isinstance(export, TorchScriptExport) else None
-    given = inputs if example is None else [*inputs, example]
-    kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
-    return compare_with_config(context.config, signature, kind, given, outputs)
 
 
 def _golden(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from typing import Any, TypeAlias
@@ -39,16 +39,9 @@ def up_to_date(model: Model, record: Record) -> Event:
     return {"event": "up-to-date", **_facts(model, record)}
 
 
-def explained(model: Model, record: Record | None, reasons: Sequence[str]) -> Event:
-    """Reasons to make a model; without reasons the model is up to date."""
-    files = 0 if record is None else len(record.sources)
-    packages = 0 if record is None else len(record.packages)
-    return {"event": "explain", "model": model.name, "reasons": [*reasons], "files": files, "packages": packages}
-
-
-def nothing(model: str, own: str | None) -> Event:
-    """A model without a trace.py. own: the model's own file, if there is one."""
-    return {"event": "nothing", "model": model, "file": own}
+def nothing(model: str) -> Event:
+    """A model without a trace.py."""
+    return {"event": "nothing", "model": model}
 
 
 def failed(model: str, error: str, hint: str | None) -> Event:

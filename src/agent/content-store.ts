@@ -5,7 +5,6 @@ import { dirname, join } from 'node:path';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { sha256Hex, type Manifest, type ReleasedFile, type ManifestModel } from '../release/manifest';
-import { BufferPool } from '../s3/buffer-pool';
 import { checksumOfFile } from '../s3/source';
 import type { TakeBytes } from '../s3/types';
 import { checksumOfParts, splitIntoParts, type PartRange } from '../s3/checksum';
@@ -69,14 +68,10 @@ export interface FillOptions {
 const TEMPORARY = 'incomplete-';
 
 /** A part is hashed and written in pieces of this size, so that the memory does not depend on the size of parts. */
-const PIECE_BYTES = 1024 * 1024;
+const PIECE_BYTES = 256 * 1024;
 
-/**
- * Parts that are read at a time: of large files 16, because of their buffers, and more of small ones. Fewer than the
- * store's first limit of requests (INITIAL_LIMIT), so that a read of head.json need not wait for them.
- */
+/** Parts that are read at a time: fewer than the store's connections, so that a read of head.json need not wait for them. */
 export const PARTS = 48;
-const BUFFER_BYTES = 16 * PIECE_BYTES;
 
 /** The files of the releases that a pod serves or may return to, one folder for each content. */
 export class ContentStore {
@@ -110,7 +105,6 @@ export class ContentStore {
     const parts: (() => Promise<void>)[] = [];
     const targets: Target[] = [];
     const unfinished = new Set<string>();
-    const buffers = new BufferPool(BUFFER_BYTES, PIECE_BYTES);
     try {
       for (const unit of this.missing(units)) {
         const temporary = join(this.directory, `${TEMPORARY}${randomBytes(8).toString('hex')}`);
@@ -131,8 +125,7 @@ export class ContentStore {
           targets.push(target);
           for (const part of splitIntoParts(file.bytes)) {
             parts.push(async () => {
-              const copy = (buffer: Buffer): Promise<boolean> => target.copy(part, buffer, { read, signal, onBytes });
-              if (!(await buffers.lend(Math.min(part.bytes, PIECE_BYTES), copy))) return;
+              if (!(await target.copy(part, { read, signal, onBytes }))) return;
               left -= 1;
               if (left === 0) await finish();
             });
@@ -196,12 +189,9 @@ class Target {
    * Reads, hashes and writes one part.
    * @returns whether the file is complete
    */
-  async copy(
-    part: PartRange,
-    buffer: Buffer,
-    { read, signal, onBytes }: Pick<FillOptions, 'read' | 'signal' | 'onBytes'>,
-  ): Promise<boolean> {
+  async copy(part: PartRange, { read, signal, onBytes }: FillOptions): Promise<boolean> {
     const { file } = this;
+    const buffer = Buffer.allocUnsafeSlow(Math.min(part.bytes, PIECE_BYTES));
     const hash = createHash('sha256');
     let at = part.start;
     let filled = 0;
@@ -258,7 +248,7 @@ class Target {
 
   private refuse(got: string): never {
     throw new WrongBytesError(`${this.file.key} does not have the bytes of the release: ${got}`, {
-      hint: 'publish the model again as a new version',
+      hint: 'delete that object, and publish the model again from its folder',
     });
   }
 }

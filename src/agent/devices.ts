@@ -2,7 +2,7 @@ import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import type { ModelDevice } from '../release/agent-api';
 import type { Manifest } from '../release/manifest';
-import type { InferenceClient } from '../triton/client';
+import type { InferenceClient } from '../triton/http';
 
 /** Requests to Triton at a time. */
 const AT_A_TIME = 8;

@@ -5,14 +5,14 @@ import { UserError } from '../core/errors';
 import { formatBytes } from '../core/format';
 import type { RepositoryLocation } from '../release/location';
 import type { Manifest } from '../release/manifest';
-import type { S3Reader } from '../s3/reader';
+import type { S3Store } from '../s3/store';
 import { ContentStore, getReleaseUnits, WrongBytesError } from './content-store';
 import type { Report } from './events';
 import { Releases } from './releases';
 import { RequestRefusedError } from './trial-desk';
 
 export interface DownloadOptions {
-  store: S3Reader;
+  store: S3Store;
   location: RepositoryLocation;
   /** The agent's disk. */
   directory: string;

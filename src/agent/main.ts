@@ -1,51 +1,56 @@
-import { command, EXIT } from '../cli/cli';
+import { EXIT } from '../cli/cli';
+import { command } from '../cli/command';
 import { UsageError } from '../core/errors';
 import { parseLocation } from '../release/location';
-import { S3Reader } from '../s3/reader';
+import { S3Store } from '../s3/store';
 import { ControlClient, defaultGrpcAddress } from '../triton/control-client';
 import { Agent, CLIENT_OPTIONS } from './agent';
 import { startControlApi, startReadOnlyApi } from './control-api';
 import { KEY_FILE, readKey } from './pod-files';
 
-const HELP = `Has one Triton server serve the current release of a model repository in S3.
-
-  --bucket s3://NAME/PREFIX  the model repository
-  --directory DIR            the agent's disk; Triton reads DIR/models, and its control key is in DIR/${KEY_FILE}
-  --triton URL               the HTTP API of the server (default http://127.0.0.1:8000)
-  --grpc HOST:PORT           its gRPC API (default for port 8000: port 8001). Without it models are loaded over HTTP,
-                             and requests on connections of the same thread wait for each load
-  --control-port PORT        for publishers, on loopback (default 8090)
-  --port PORT                for state and metrics (default 8091)
-  --host ADDRESS             where --port is opened (default 0.0.0.0: every address of the pod)
-  --disk-bytes COUNT         most bytes that models may take in DIR (default: what its file system has free)
-  --load-timeout SECONDS     for one model (default 600)
-  --leave-seconds SECONDS    time until clients notice that the pod is not Ready: a pod waits so long before it tries a
-                             release outside of the Service (default 20)
-  --gpus COUNT               GPUs of this pod: a release is refused if Triton serves its models on the CPU instead (default 0)
-  --help                     print this text
-
-Region and credentials are found as the AWS tools find them. Each line of the output is JSON.
-`;
-
 const FLAGS = {
-  bucket: { type: 'string' },
-  directory: { type: 'string' },
-  triton: { type: 'string', default: 'http://127.0.0.1:8000' },
-  grpc: { type: 'string' },
-  'control-port': { type: 'string', default: '8090' },
-  port: { type: 'string', default: '8091' },
-  host: { type: 'string', default: '0.0.0.0' },
-  'disk-bytes': { type: 'string' },
-  'load-timeout': { type: 'string', default: '600' },
-  'leave-seconds': { type: 'string', default: '20' },
-  gpus: { type: 'string', default: '0' },
+  bucket: { value: 's3://NAME/PREFIX', help: 'the model repository' },
+  directory: {
+    value: 'DIR',
+    help: `the agent's disk; Triton reads DIR/models, and its control key is in DIR/${KEY_FILE}`,
+  },
+  triton: { value: 'URL', default: 'http://127.0.0.1:8000', help: 'the HTTP API of the server' },
+  grpc: {
+    value: 'HOST:PORT',
+    help: 'its gRPC API (default for port 8000: port 8001). Without it models are loaded over HTTP, and requests on connections of the same thread wait for each load',
+  },
+  'control-port': { value: 'PORT', default: '8090', help: 'for publishers, on loopback' },
+  port: { value: 'PORT', default: '8091', help: 'for state and metrics' },
+  host: { value: 'ADDRESS', default: '0.0.0.0', help: 'where --port is opened (every address of the pod)' },
+  'disk-bytes': {
+    value: 'COUNT',
+    help: 'most bytes that models may take in DIR (default: what its file system has free)',
+  },
+  'load-timeout': { value: 'SECONDS', default: '600', help: 'for one model' },
+  'leave-seconds': {
+    value: 'SECONDS',
+    default: '20',
+    help: 'time until clients notice that the pod is not Ready: a pod waits so long before it tries a release outside of the Service',
+  },
+  gpus: {
+    value: 'COUNT',
+    default: '0',
+    help: 'GPUs of this pod: a release is refused if Triton serves its models on the CPU instead',
+  },
 } as const;
 
+const LINE = {
+  name: 'agent.cjs',
+  about: 'Has one Triton server serve the current release of a model repository in S3.',
+  flags: FLAGS,
+  notes: `Region and credentials are found as the AWS tools find them. Each line of the output is JSON.`,
+};
+
 /** The program beside each Triton. Runs until SIGTERM; Triton goes on serving after that. */
-export const main = command({ help: HELP, flags: FLAGS }, async (flags) => {
+export const main = command(LINE, async (flags) => {
   const directory = required(flags.directory, 'directory');
   const location = parseLocation(required(flags.bucket, 'bucket'));
-  const store = new S3Reader({ bucket: location.bucket });
+  const store = new S3Store({ bucket: location.bucket });
   const triton = new ControlClient(
     {
       url: flags.triton,

@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync } from 'node:f
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { NO_RELEASE, parseHead, type Head } from '../release/head';
-import { headKey, releaseKey, type RepositoryLocation } from '../release/location';
+import { headKey, releaseKey, viewKey, type RepositoryLocation } from '../release/location';
 import { parseManifest, sha256Hex, type Manifest } from '../release/manifest';
-import type { S3Reader } from '../s3/reader';
+import type { S3Store } from '../s3/store';
 import { WrongBytesError } from './content-store';
 import { replaceFile } from './pod-files';
 
@@ -30,7 +30,7 @@ const NO_HEAD: Head = {
 /** head.json and the manifests of a repository. Manifests are kept on disk, because they never change. */
 export class Releases {
   constructor(
-    private readonly store: S3Reader,
+    private readonly store: S3Store,
     private readonly location: RepositoryLocation,
     private readonly directory: string,
   ) {
@@ -41,10 +41,10 @@ export class Releases {
     const key = headKey(this.location);
     const found = await this.store.get(key);
     if (found !== undefined) return parseHead(found.body, this.name(key));
-    const release = await this.store.firstKey(releaseKey(this.location, '').replace(/[^/]*$/, ''));
-    if (release === undefined) return NO_HEAD;
-    throw new UserError(`${this.name(key)} is missing, although there is ${this.name(release)}`, {
-      hint: 'write it again: npm run rollback -- --repair',
+    // It is written after the first commit.
+    if ((await this.store.get(viewKey(this.location))) === undefined) return NO_HEAD;
+    throw new UserError(`${this.name(key)} is missing, although releases were committed`, {
+      hint: 'write it again: rollback --repair',
     });
   }
 

@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import type { ModelDevice } from '../release/agent-api';
 import { NO_RELEASE } from '../release/head';
 import type { Manifest } from '../release/manifest';
-import type { InferenceClient } from '../triton/client';
+import type { InferenceClient } from '../triton/http';
 import { Deadline } from './deadline';
 import { readDevices } from './devices';
 import type { Report } from './events';

@@ -3,7 +3,8 @@ import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { topologicalOrder } from '../release/load-order';
 import { configWithVersions, type Manifest, type ManifestModel } from '../release/manifest';
-import { TritonError, type InferenceClient, type ModelIndexEntry } from '../triton/client';
+import { TritonError, type ModelIndexEntry } from '../triton/client';
+import type { TritonHttpClient } from '../triton/http';
 import { explainLoadFailure } from '../triton/load-failure';
 import { getUnits, type Unit } from './content-store';
 import { Deadline } from './deadline';
@@ -27,7 +28,7 @@ const NO_MODELS = withoutPrototype<ManifestModel>({});
 const isVersionName = (name: string): boolean => /^[1-9]\d*$/.test(name);
 
 /** The part of Triton's client that a switch needs. */
-export type ModelServer = Pick<InferenceClient, 'repositoryIndex' | 'loadModel' | 'unloadModel' | 'modelReady'>;
+export type ModelServer = Pick<TritonHttpClient, 'repositoryIndex' | 'loadModel' | 'unloadModel' | 'modelReady'>;
 
 const UNLOAD_MS = 30_000;
 /** Time for an answer about what Triton serves. */
@@ -301,7 +302,7 @@ function unanswered(model: string, loading: readonly string[], cause: TritonErro
       : `Triton ended while it loaded ${loading.join(', ')}, or does not answer: ${cause.message}`;
   const hint =
     status === 'timeout'
-      ? 'allow the agent more time with --load-timeout'
+      ? 'allow more time: startSeconds of a stack, or --load-timeout of the agent'
       : `read the log of Triton; ${loading.length === 1 ? model : 'one of them'} may have ended it`;
   return new TritonError(message, { status, model, cause, hint });
 }

@@ -1,4 +1,5 @@
-import { EXIT, parseInteger, type parseFlags } from '../cli/cli';
+import { EXIT, parseInteger } from '../cli/cli';
+import type { ValuesOf } from '../cli/command';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { Progress } from '../cli/progress';
 import { ProgressMeter } from '../cli/progress-meter';
@@ -11,38 +12,29 @@ import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
 
 /** Flags of every command that publishes: sync-models, rollback, promote. */
 export const PUBLISH_FLAGS = {
-  'no-ask': { type: 'boolean', default: false },
-  untried: { type: 'boolean', default: false },
-  'unload-first': { type: 'boolean', default: false },
-  message: { type: 'string' },
-  'load-timeout': { type: 'string', default: '600' },
-  wait: { type: 'string', default: '600' },
-  sse: { type: 'string' },
-  'dry-run': { type: 'boolean', default: false },
-  json: { type: 'boolean', default: false },
-  quiet: { type: 'boolean', default: false },
+  'no-ask': { help: 'do not send each model its golden requests (or zeros, if it has none)' },
+  untried: { help: 'make the release the current one although no replica has tried it' },
+  'unload-first': {
+    help: 'for models that do not fit into memory twice: each replica leaves the Service, and unloads changed models before it loads them',
+  },
+  message: { value: 'TEXT', help: 'message of the release (default: the subject of the current commit)' },
+  'load-timeout': { value: 'SECONDS', default: '600', help: 'time for one model to become READY on one replica' },
+  wait: { value: 'SECONDS', default: '600', help: 'time to wait for another publisher' },
+  sse: {
+    value: 'ALGORITHM[:KEY]',
+    help: 'encryption to request for each object, if the policy of the bucket requires the header: AES256, aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)',
+  },
+  'dry-run': { help: 'print the plan; change nothing' },
+  json: { help: 'print plan and result as JSON' },
+  quiet: { help: 'print errors only' },
 } as const;
 
-export const PUBLISH_HELP = `  --no-ask                   do not send each model its golden requests (or zeros, if it has none)
-  --untried                  make the release the current one although no replica has tried it
-  --unload-first             for models that do not fit into memory twice: each replica leaves the Service, and unloads
-                             changed models before it loads them
-  --message TEXT             message of the release (default: the subject of the current commit)
-  --load-timeout SECONDS     time for one model to become READY on one replica (default: ${PUBLISH_FLAGS['load-timeout'].default})
-  --wait SECONDS             time to wait for another publisher (default: ${PUBLISH_FLAGS.wait.default})
-  --sse ALGORITHM[:KEY]      encryption to request for each object, if the policy of the bucket requires the header: AES256,
-                             aws:kms, or aws:kms:KEY with the id or ARN of a key (default: that of the bucket)
-  --dry-run                  print the plan; change nothing
-  --json                     print plan and result as JSON
-  --quiet                    print errors only
-  --help                     print this text
-
-Exit codes: 0 done; 1 failed, and the previous state was restored; 2 wrong command line; 3 incomplete: the message and
+/** The end of their help. */
+export const PUBLISH_NOTES = `Exit codes: 0 done; 1 failed, and the replicas serve what they served; 2 wrong command line; 3 incomplete: the message and
 "npm run status" report the state; 130 interrupted, and the previous state was restored.
-Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.
-`;
+Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.`;
 
-export type PublishFlags = ReturnType<typeof parseFlags<typeof PUBLISH_FLAGS>>;
+export type PublishFlags = ValuesOf<typeof PUBLISH_FLAGS>;
 
 /**
  * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
@@ -115,7 +107,9 @@ export async function runPublishCommand(
     return EXIT.ok;
   } catch (error) {
     if (error instanceof InterruptedError) {
-      process.stderr.write('interrupted; the repository and the replicas are as they were before\n');
+      const text = 'interrupted; the repository and the replicas are as they were before';
+      if (flags.json) process.stdout.write(`${JSON.stringify({ error: text }, null, 2)}\n`);
+      process.stderr.write(`${text}\n`);
       return EXIT.interrupted;
     }
     if (error instanceof UserError) {
@@ -175,7 +169,9 @@ function describeResult(
     ? 'No replica has tried it, because of --untried.'
     : replicas === undefined
       ? `No replica was asked: ${NAME_SERVERS}.`
-      : `Every replica serves it: ${replicas.join(', ')}.`;
+      : replicas.length === 0
+        ? 'No replica is ready.'
+        : `Every replica serves it: ${replicas.join(', ')}.`;
   if (!isNew) return `Nothing to publish: ${target.name} is at release ${release?.id}. ${servers}`;
   const names = plan.models.filter(isChanged).map(({ model }) => `${model.name} ${model.served.join(' ')}`);
   const done = [

@@ -10,49 +10,47 @@ import { COMMIT_MS } from '../publish/head-file';
 import { fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
+const DEFAULT_NAMESPACE = 'default';
+
 /** Flags of every command that works on a repository in S3. */
 export const STORE_FLAGS = {
-  stack: { type: 'string' },
-  'stack-dir': { type: 'string' },
-  bucket: { type: 'string' },
-  'endpoint-url': { type: 'string' },
-  region: { type: 'string' },
-  local: { type: 'boolean', default: false },
-  repo: { type: 'string' },
+  stack: {
+    value: 'NAME',
+    help: 'bucket, region and cluster from the outputs of this Pulumi stack; other flags override them',
+  },
+  'stack-dir': { value: 'DIR', help: 'folder of the Pulumi program (default: the project)' },
+  bucket: { value: 's3://NAME/PREFIX', help: 'location of the model repository in S3' },
+  'endpoint-url': {
+    value: 'URL',
+    help: 'an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)',
+  },
+  region: {
+    value: 'NAME',
+    help: 'region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)',
+  },
+  local: { help: 'the bucket and the replica of the running "npm run local"; if several run, --repo selects one' },
+  repo: { value: 'DIR', help: 'with --local, selects one of several running "npm run local" by its model repository' },
 } as const;
 
 /** Flags that select the replicas. */
 export const SERVER_FLAGS = {
-  triton: { type: 'string', multiple: true },
-  agent: { type: 'string', multiple: true },
-  namespace: { type: 'string' },
-  selector: { type: 'string' },
-  kubeconfig: { type: 'string' },
-  context: { type: 'string' },
+  triton: { value: 'URL', multiple: true, help: 'a replica, http://HOST:PORT; repeat the flag for several replicas' },
+  agent: {
+    value: 'URL',
+    multiple: true,
+    help: 'the agent of that replica, http://127.0.0.1:PORT; one for each --triton, in their order',
+  },
+  namespace: { value: 'NAME', help: `namespace of these pods (default: ${DEFAULT_NAMESPACE})` },
+  selector: {
+    value: 'LABELS',
+    help: 'instead of --triton: the replicas are the pods with these labels, for example app=triton',
+  },
+  kubeconfig: { value: 'FILE', help: 'kubeconfig of the cluster (default: as kubectl)' },
+  context: { value: 'NAME', help: 'context in the kubeconfig (default: its current context)' },
 } as const;
 
 /** Flags of every command that works on a repository in S3 and its replicas. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
-
-export const STORE_HELP = `  --local                    the bucket and the replica of the running "npm run local"; if several run, --repo DIR selects one
-  --stack NAME               bucket, region and cluster from the outputs of this Pulumi stack; other flags override them
-  --stack-dir DIR            folder of the Pulumi program (default: the project)
-  --bucket s3://NAME/PREFIX  location of the model repository in S3
-  --endpoint-url URL         an S3 API other than that of AWS (default: AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the AWS profile)
-  --region NAME              region of the bucket (default: AWS_REGION, AWS_DEFAULT_REGION, the AWS profile, us-east-1)
-`;
-
-const DEFAULT_NAMESPACE = 'default';
-
-export const SERVER_HELP = `  --triton URL               a replica, http://HOST:PORT; repeat the flag for several replicas
-  --agent URL                the agent of that replica, http://127.0.0.1:PORT; one for each --triton, in their order
-  --selector LABELS          instead of --triton: the replicas are the pods with these labels, for example app=triton
-  --namespace NAME           namespace of these pods (default: ${DEFAULT_NAMESPACE})
-  --kubeconfig FILE          kubeconfig of the cluster (default: as kubectl)
-  --context NAME             context in the kubeconfig (default: its current context)
-`;
-
-export const TARGET_HELP = STORE_HELP + SERVER_HELP;
 
 /** Hint for a user who named a repository without its replicas. */
 export const NAME_SERVERS =

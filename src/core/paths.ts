@@ -26,7 +26,7 @@ export const paths = {
   withParent: join(python, 'with_parent.py'),
 } as const;
 
-/** The root of this package, given a folder in it: src/core, or scripts for code that src/launch has bundled. */
+/** The root of this package, given a folder in it: src/core, or that of the command which esbuild has compiled. */
 function findRoot(directory: string): string {
   if (existsSync(join(directory, 'package.json'))) return directory;
   if (directory === dirname(directory)) throw new Error(`${__dirname} is not in a folder with a package.json`);

@@ -2,16 +2,14 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { extname } from 'node:path';
 import { UserError } from '../core/errors';
 import { didYouMean } from '../core/nearest';
-import type { Nested } from '../triton/nested';
+import type { Nested } from '../triton/tensor-from-json';
 import type { Tensor } from '../triton/tensor';
 import { parseExactJson } from '../core/exact-json';
 import { readNpy } from '../media/npy';
-import { readWav, type Sound } from '../media/wav';
 
 /** Content of one argument of the command line. `name` is its input, if the argument names one. */
 export type InputFile = { name: string | undefined } & (
   | { kind: 'picture'; file: string }
-  | { kind: 'sound'; sound: Sound }
   | { kind: 'array'; tensor: Tensor }
   | { kind: 'json'; value: Nested | Record<string, Nested> }
   | { kind: 'text'; text: string }
@@ -23,7 +21,6 @@ export const PICTURES = ['.jpg', '.jpeg', '.png', '.webp', '.gif', '.tif', '.tif
 /** Readers of files, by file extension. */
 const READERS: Record<string, (file: string) => InputFile> = {
   ...Object.fromEntries(PICTURES.map((end) => [end, (file: string) => ({ name: undefined, kind: 'picture', file })])),
-  '.wav': (file) => ({ name: undefined, kind: 'sound', sound: readWav(file, readBytes(file)) }),
   '.npy': (file) => ({ name: undefined, kind: 'array', tensor: readNpy(file, readBytes(file)) }),
   '.json': (file) => jsonSource(parseJson(file, readBytes(file).toString())),
   '.txt': (file) => textSource(file, readBytes(file).toString().trim()),

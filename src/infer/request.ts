@@ -4,10 +4,10 @@ import { UserError } from '../core/errors';
 import { readImage } from '../media/image';
 import { traceCommand } from '../core/next-command';
 import { tokenize } from '../media/tokenizer';
-import { versionFile } from '../model/version-file';
+import { versionFile } from '../model/paths';
 import type { TensorMetadata } from '../triton/client';
-import type { Nested } from '../triton/nested';
-import { describe, type InputValue, type TritonModel } from '../triton/model';
+import type { Nested } from '../triton/tensor-from-json';
+import { describe, type InputValue, type ServedModel } from './model';
 import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { convertArray } from '../media/npy';
 import { encodePictures, pictureLayout, PIXELS, usualPixels, type PixelKind } from '../media/pictures';
@@ -18,7 +18,6 @@ export interface RequestOptions {
   pixels: PixelKind | undefined;
   /** Folder of the model repository, for the tokenizer. */
   repository: string;
-  isClassifier: boolean;
 }
 
 /** The form in which the pictures for one input are sent. A model's description does not state the pixel format. */
@@ -45,21 +44,19 @@ export function describePictures({ input, pixels, values, layout, shape }: SentP
 type Values = Record<string, InputValue>;
 type OfKind<K extends InputFile['kind']> = Extract<InputFile, { kind: K }>;
 
-/** Sample rate that speech models are trained with. A WAV file states its own rate, a model does not. */
-const SPEECH_HZ = 16_000;
-
 /** A typical input for the model, as on the command line: `PICTURE.jpg`. */
-export function exampleInput(model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string {
-  const { inputs } = model.metadata;
+export function exampleInput(
+  model: Pick<ServedModel, 'name' | 'version' | 'versions' | 'inputs'>,
+  repository: string,
+): string {
+  const { inputs } = model;
   const hasTokenizer = inputs.every(isTokens) && existsSync(tokenizerFile(model, repository));
   if (hasTokenizer) return '"a text"';
   const [only] = inputs;
   if (only === undefined || inputs.length > 1) {
     return inputs.map((input) => `${input.name}=${getSource(input) ?? 'FILE.npy'}`).join(' ');
   }
-  // A vector without a batch axis is seldom a sound.
-  const isOneSound = isSound(only) && only.shape.length > 1;
-  return getSource(only) ?? (isOneSound ? 'SOUND.wav' : `${only.name}=FILE.npy`);
+  return getSource(only) ?? `${only.name}=FILE.npy`;
 }
 
 /** The typical source of an input; undefined if the input alone does not determine it. */
@@ -68,28 +65,27 @@ function getSource(input: TensorMetadata): string | undefined {
   return input.datatype === 'BYTES' ? '"a text"' : undefined;
 }
 
-const isSound = ({ datatype, shape }: TensorMetadata): boolean => datatype === 'FP32' && shape.at(-1) === -1;
 const isTokens = ({ datatype, shape }: TensorMetadata): boolean =>
   (datatype === 'INT64' || datatype === 'INT32') && shape.length === 2 && shape.at(-1) === -1;
-const tokenizerFile = (model: Pick<TritonModel, 'name' | 'version' | 'metadata'>, repository: string): string =>
+const tokenizerFile = (model: Pick<ServedModel, 'name' | 'version' | 'versions'>, repository: string): string =>
   versionFile(join(repository, model.name), getVersion(model), 'tokenizer.json');
 
 /** The version that answers: the requested one, else the newest one that is served. */
-const getVersion = ({ version, metadata }: Pick<TritonModel, 'version' | 'metadata'>): number =>
-  version ?? Math.max(...metadata.versions.map(Number));
+const getVersion = ({ version, versions }: Pick<ServedModel, 'version' | 'versions'>): number =>
+  version ?? Math.max(...versions.map(Number));
 
 /**
  * Assigns each source to an input and converts the source to the value of that input.
  * @throws UserError that lists the model's inputs, if a source fits none of them
  */
 export async function buildRequest(
-  model: TritonModel,
+  model: ServedModel,
   sources: readonly InputFile[],
   options: RequestOptions,
 ): Promise<BuiltRequest> {
   const values: Values = {};
   const sent: SentPictures[] = [];
-  const { inputs } = model.metadata;
+  const { inputs } = model;
   const nowhere = (what: string): UserError =>
     new UserError(`${model.name} takes no ${what}`, {
       hint: `its inputs are ${inputs.map((input) => `${input.name} ${describe(input)}`).join(', ')}; give any input as NAME=FILE.npy or NAME=[[1, 2]]`,
@@ -106,12 +102,6 @@ export async function buildRequest(
       const { description, value } = await pictureValue(model, target, pictures, options);
       values[target.name] = value;
       sent.push(description);
-    }
-    const sounds = ofKind(group, 'sound');
-    if (sounds.length > 0) {
-      const target = candidates.find(isSound);
-      if (target === undefined) throw nowhere('sound');
-      values[target.name] = soundValue(target, sounds);
     }
     const texts = ofKind(group, 'text').map(({ text }) => text);
     if (texts.length > 0)
@@ -154,7 +144,7 @@ function getNext(
 }
 
 /** Whether a value with this number of axes lacks only the batch axis. */
-function isOneRow(model: TritonModel, { shape }: TensorMetadata, axes: number): boolean {
+function isOneRow(model: ServedModel, { shape }: TensorMetadata, axes: number): boolean {
   return model.maxBatchSize > 0 && axes === shape.length - 1;
 }
 
@@ -167,10 +157,10 @@ function isRecord(value: Nested | Record<string, Nested>): value is Record<strin
 }
 
 async function pictureValue(
-  model: TritonModel,
+  model: ServedModel,
   input: TensorMetadata,
   sources: readonly { file: string }[],
-  { pixels, isClassifier }: RequestOptions,
+  { pixels }: RequestOptions,
 ): Promise<{ description: SentPictures; value: { data: TensorData[DataType]; shape: number[] } }> {
   const layout = pictureLayout(input);
   if (layout === undefined || !isDataType(input.datatype)) throw new Error(`${input.name} is not a picture`);
@@ -190,6 +180,7 @@ async function pictureValue(
       }),
     ),
   );
+  const isClassifier = model.labelledOutputs.length > 0;
   const usual = isClassifier && input.datatype !== 'UINT8' ? 'imagenet' : usualPixels(input.datatype);
   const kind = pixels ?? usual;
   const value = encodePictures(input.datatype, layout, kind, pictures);
@@ -204,36 +195,9 @@ async function pictureValue(
   return { description, value };
 }
 
-/** Networks for speech reject sounds that are shorter than their first windows: Wav2Vec2 needs 25 ms. */
-const SHORT_SOUND_S = 0.1;
-
-/** A hint for a rejected request with a short sound: a model's description does not contain the minimum length. */
-export function shortSoundHint(sources: readonly InputFile[]): string | undefined {
-  const [short] = ofKind(sources, 'sound').filter(({ sound }) => sound.samples.length < SHORT_SOUND_S * sound.rate);
-  if (short === undefined) return undefined;
-  const { length } = short.sound.samples;
-  return `the sound has only ${length} samples (${((length / short.sound.rate) * 1000).toFixed(1)} ms); send at least ${SHORT_SOUND_S} s`;
-}
-
-/** Normalises the samples to mean 0 and deviation 1, as Wav2Vec2 takes them. */
-function soundValue(input: TensorMetadata, sources: readonly OfKind<'sound'>[]): InputValue {
-  const [{ sound }] = sources as [OfKind<'sound'>];
-  if (sources.length > 1) throw new UserError(`a request takes one sound, but ${sources.length} were given`);
-  if (sound.rate !== SPEECH_HZ) {
-    throw new UserError(`the sound has a sample rate of ${sound.rate} Hz; speech models take ${SPEECH_HZ} Hz`, {
-      hint: `convert the file: ffmpeg -i OLD.wav -ar ${SPEECH_HZ} -ac 1 -c:a pcm_s16le NEW.wav`,
-    });
-  }
-  const { samples } = sound;
-  const mean = samples.reduce((sum, value) => sum + value, 0) / samples.length;
-  const variance = samples.reduce((sum, value) => sum + (value - mean) ** 2, 0) / samples.length;
-  const data = samples.map((value) => (value - mean) / Math.sqrt(variance + 1e-7));
-  return { data, shape: [...input.shape.slice(0, -1).map(() => 1), data.length] };
-}
-
 /** The texts as strings if the model takes strings; otherwise the ids from the model's tokenizer. */
 async function textValues(
-  model: TritonModel,
+  model: ServedModel,
   inputs: readonly TensorMetadata[],
   texts: readonly string[],
   repository: string,

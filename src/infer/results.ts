@@ -4,7 +4,7 @@ import { UserError } from '../core/errors';
 import { formatTable } from '../core/format';
 import { writeImage } from '../media/image';
 import type { InferResult } from '../triton/client';
-import { toNested } from '../triton/nested';
+import { toNested } from '../triton/tensor-from-json';
 import type { Tensor } from '../triton/tensor';
 import { writeNpy } from '../media/npy';
 import { decodePicture, pictureLayout, usualPixels, type PixelKind } from '../media/pictures';
@@ -118,12 +118,12 @@ export function similarities(outputs: readonly Tensor[], texts: readonly string[
 
 /**
  * The whole answer as JSON for programs. Outputs whose classes were requested are in `outputs` as the server sent them,
- * BYTES `score:index:label`, and in `classes`. `texts` has the text of each row of a speech recogniser's answer.
+ * BYTES `score:index:label`, and in `classes`.
  */
 export function resultJson(
   { model, version, outputs }: InferResult,
   classes: Record<string, Class[][]>,
-  { texts, pictures }: { texts?: readonly string[]; pictures?: readonly SentPictures[] } = {},
+  pictures: readonly SentPictures[],
 ): object {
   return {
     model,
@@ -135,8 +135,7 @@ export function resultJson(
       data: toNested(output),
     })),
     classes: Object.keys(classes).length === 0 ? undefined : classes,
-    texts,
-    pictures: pictures?.length === 0 ? undefined : pictures,
+    pictures: pictures.length === 0 ? undefined : pictures,
   };
 }
 

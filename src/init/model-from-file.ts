@@ -6,7 +6,7 @@ import { exec } from '../core/exec';
 import { paths } from '../core/paths';
 import { ensurePython } from '../install/python';
 import { YAML_FILE } from '../model/load-config';
-import { readOnnxGraph } from '../model/onnx-file';
+import { externalFiles } from '../model/onnx';
 import { CONFIG_FILE, displayPath, getReason } from '../model/paths';
 
 /** What `python -m tracing.describe` prints of a model file. */
@@ -55,10 +55,8 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
   const isNew = !existsSync(folder);
-  const graph = name === 'model.onnx' ? await readOnnxGraph(file) : undefined;
-  const parts = [...(graph?.external.keys() ?? [])].map(
-    (part) => [resolve(dirname(file), part), join(version, part)] as const,
-  );
+  const external = name === 'model.onnx' ? [...new Set(externalFiles(file))] : [];
+  const parts = external.map((part) => [resolve(dirname(file), part), join(version, part)] as const);
   try {
     for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {
       if (from === to) continue;

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../core/errors';
 import { formatBytes } from '../core/format';
-import { tryLock } from '../launch/lock.cjs';
+import { tryLock } from '../core/lock.cjs';
 
 const COMPLETE = '.complete';
 

@@ -1,11 +1,13 @@
+import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline';
 import type { Step } from '../cli/progress';
 import { UserError } from '../core/errors';
 import { endWithCommands, exec } from '../core/exec';
 import { paths } from '../core/paths';
-import { takeSetup, type PythonSetup } from '../launch/python.cjs';
 import { cached, cacheRoot, isCached } from './cache';
 
 /** A Python with the packages of python/requirements installed. */
@@ -36,23 +38,36 @@ export async function ensurePython(
     ...(options.embeddable === true ? ['--embeddable', '--programs'] : []),
     ...(options.development === true ? ['--development'] : []),
   ];
-  const setup = takeSetup(paths.python, flags);
-  const environment = await follow(setup, step);
-  // The launcher may have started a run with other flags.
-  return setup.flags === flags.join(' ') ? environment : follow(takeSetup(paths.python, flags), step);
+  return setUp(flags, step);
 }
 
-/** Waits for a run of python/environment.py, and shows what it does. */
-async function follow(setup: PythonSetup, step?: Step): Promise<PythonEnvironment> {
-  endWithCommands(setup.child);
-  step?.update(setup.detail);
-  setup.onDetail = (detail) => step?.update(detail);
-  try {
-    return (await setup.finished) as PythonEnvironment;
-  } catch (error) {
-    const { message, hint } = error as Error & { hint?: string };
-    throw new UserError(message, { ...(hint === undefined ? {} : { hint }), cause: error });
+/** Runs a script with the first Python on PATH that can run it: the script itself then looks for a suitable one. */
+const WITH_PYTHON = `
+for python in python3 python3.13 python3.12 python3.11 python3.10 python; do
+  "$python" -I -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2>/dev/null && exec "$python" -I "$@"
+done
+exit 127`;
+
+/** A line that python/environment.py prints. */
+type Line = { detail: string } | { result: PythonEnvironment } | { error: string; hint: string | null };
+
+/** Runs python/environment.py, and shows what it does. */
+async function setUp(flags: readonly string[], step?: Step): Promise<PythonEnvironment> {
+  const script = join(paths.python, 'environment.py');
+  const child = spawn('/bin/sh', ['-c', WITH_PYTHON, 'sh', script, ...flags], { stdio: ['ignore', 'pipe', 'inherit'] });
+  endWithCommands(child);
+  const closed = once(child, 'close') as Promise<[code: number | null, signal: string | null]>;
+  let last: Line | undefined;
+  for await (const text of createInterface({ input: child.stdout })) {
+    last = JSON.parse(text) as Line;
+    if ('detail' in last) step?.update(last.detail);
   }
+  const [code, signal] = await closed;
+  if (last !== undefined && 'result' in last) return last.result;
+  if (last !== undefined && 'error' in last) throw new UserError(last.error, { hint: last.hint ?? undefined });
+  if (code === 127)
+    throw new UserError('no Python found on PATH', { hint: 'install Python 3.10 to 3.13 and put it on PATH' });
+  throw new UserError(`the set-up of the Python environment ended with ${signal ?? `exit code ${code}`}`);
 }
 
 /** The uv of an environment, given its interpreter. */
@@ -67,7 +82,7 @@ export async function ensureProgram(name: string, program: string): Promise<stri
     readFileSync(join(paths.requirements, 'programs.txt'), 'utf8'),
   )?.[1];
   const folder = `${name}-${version}`;
-  if (!isCached(folder)) await follow(takeSetup(paths.python, ['--programs']));
+  if (!isCached(folder)) await setUp(['--programs']);
   const directory = join(cacheRoot(), folder);
   if (!existsSync(join(directory, program)))
     throw new UserError(`${name} ${version} has no program at ${join(directory, program)}`);

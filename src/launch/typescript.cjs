@@ -1,17 +1,19 @@
-// For programs that other tools start (pulumi), which would compile TypeScript by their own rules and check types at
-// each start. `npm run check` checks the types.
-const { join } = require('node:path');
+// For the commands of a clone, and for programs that other tools start (pulumi), which would compile TypeScript by their
+// own rules and check types at each start. `npm run check` checks the types.
+const Module = require('node:module');
+const { dirname } = require('node:path');
 const { buildSync } = require('esbuild');
 
 /**
  * Compiles a TypeScript file of this package with all files of the package that it imports, and runs it.
- * @param {NodeJS.Module} module the module to run it as
- * @param {string} folder of the file
- * @param {string} name of the file
+ * @param {string} file
+ * @returns what the file exports
  */
-exports.runTypeScript = (module, folder, name) => {
+exports.loadTypeScript = (file) => {
+  const outfile = file.replace(/\.ts$/, '.js'); // Not written.
   const [bundle] = buildSync({
-    entryPoints: [join(folder, name)],
+    entryPoints: [file],
+    outfile,
     bundle: true,
     format: 'cjs',
     packages: 'external',
@@ -22,5 +24,8 @@ exports.runTypeScript = (module, folder, name) => {
     logLevel: 'error',
     write: false,
   }).outputFiles;
-  module._compile(bundle.text, join(folder, name.replace(/\.ts$/, '.js')));
+  const loaded = new Module(file);
+  loaded.paths = Module._nodeModulePaths(dirname(file));
+  loaded._compile(bundle.text, outfile);
+  return loaded.exports;
 };

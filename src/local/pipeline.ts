@@ -9,11 +9,10 @@ import type { Progress } from '../cli/progress';
 import { desiredModels } from '../publish/desired';
 import type { ManifestModel } from '../release/manifest';
 import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
-import { TritonHttpClient } from '../triton/http';
 import { installModelPackages } from './model-packages';
 import { ANSWER, publishBatch, readReleased, refusedModel, untilReady, type BatchOptions } from './publish-batch';
 import { selectModels } from './selection';
-import { askEachModel, type SmokeTestResult } from './smoke-test';
+import { askModel, type SmokeTestResult } from './smoke-test';
 import type { LocalStack, LocalTools } from './stack';
 import {
   cannotServeAny,
@@ -58,10 +57,8 @@ export class Pipeline {
   failed: FailedModel[];
   /** The last answers, by model. */
   answers: SmokeTestResult[] = [];
-  /** The models of the release. */
+  /** The models of the release, which the agent has loaded and asked. */
   models: LocalModel[] = [];
-  /** The state of each version of `models`. */
-  versions: ServedVersion[] = [];
   /** Model -> what happens with it, until it answers or fails. */
   readonly coming = new Map<string, string>();
   /** Traced models -> how their artifact was compared with PyTorch, or why it cannot be published. */
@@ -81,7 +78,6 @@ export class Pipeline {
   private checking: { name: string; stop: AbortController } | undefined;
   private shown = Promise.resolve();
   private hashed = Promise.resolve();
-  private reading = Promise.resolve();
   /** Models of which files changed since the command serves. */
   private readonly edited = new Set<string>();
   /** Models to publish one by one, because they could not be published together. */
@@ -106,7 +102,7 @@ export class Pipeline {
 
   /** Whether a version of the model is served. */
   isServed(name: string): boolean {
-    return this.versions.some(({ model, state }) => model === name && state === 'READY');
+    return this.models.some((model) => model.name === name);
   }
 
   /** @param names models whose files changed */
@@ -194,9 +190,7 @@ export class Pipeline {
 
   /** @throws UserError if no model is served */
   requireAny(): void {
-    if (!this.models.some(({ name }) => this.isServed(name))) {
-      throw cannotServeAny(this.failed);
-    }
+    if (this.models.length === 0) throw cannotServeAny(this.failed);
   }
 
   private async traceAll(): Promise<void> {
@@ -376,19 +370,9 @@ export class Pipeline {
     const { repository, progress, signal, noAsk } = this.options;
     const started = Date.now();
     const step = progress.step('serve');
-    const stages = new Map<string, string>();
     const onStage = (stage: string, names: readonly string[]): void => {
-      for (const name of names) {
-        this.coming.set(name, stage);
-        stages.set(name, stage);
-      }
-      const parts = ['ask', 'load', 'publish'].map((what) => [
-        what,
-        ...given.filter((name) => stages.get(name) === what),
-      ]);
-      step.update(
-        parts.flatMap(([what, ...names]) => (names.length === 0 ? [] : `${what} ${names.join(', ')}`)).join('; '),
-      );
+      for (const name of names) this.coming.set(name, stage);
+      step.update(`${stage} ${names.join(', ')}`);
     };
     const models = await this.readValid(given);
     if (models.length === 0) {
@@ -397,8 +381,7 @@ export class Pipeline {
     }
     const serve = async (model: RepositoryModel): Promise<void> => {
       onStage('ask', [model.name]);
-      if (!noAsk) this.answered(model.name, await abortable(askEachModel(stack.triton, [model]), signal));
-      onStage('answered', [model.name]);
+      if (!noAsk) this.answered(await abortable(askModel(stack.triton.httpUrl, model), signal));
       this.end([model.name], started);
     };
     let left: readonly RepositoryModel[] = models;
@@ -451,7 +434,7 @@ export class Pipeline {
         const released = release?.models[name];
         if (released === undefined || !unchanged.includes(name)) return false;
         if (!(await untilReady(stack, model, this.options.signal))) return false;
-        await this.setServed(stack, [...this.models.filter((one) => one.name !== name), { name, ...released }]);
+        this.models = [...this.models.filter((one) => one.name !== name), { name, ...released }];
         await serve(model);
         return true;
       }),
@@ -462,18 +445,7 @@ export class Pipeline {
   /** The agent serves the current release, or goes back to it. */
   private async setReleased(stack: LocalStack): Promise<void> {
     const { release } = await readReleased(stack, []);
-    await this.setServed(
-      stack,
-      Object.entries(release?.models ?? {}).map(([name, model]) => ({ name, ...model })),
-    );
-  }
-
-  private async setServed({ triton }: LocalStack, models: readonly LocalModel[]): Promise<void> {
-    this.models = [...models];
-    this.reading = this.reading.then(async () => {
-      this.versions = await readServed(triton.httpUrl, this.models);
-    });
-    await this.reading;
+    this.models = Object.entries(release?.models ?? {}).map(([name, model]) => ({ name, ...model }));
   }
 
   private getLimit(names: readonly string[]): Pick<BatchOptions, 'limitMs' | 'isWaitedFor' | 'limitReason'> {
@@ -504,13 +476,12 @@ export class Pipeline {
     return models;
   }
 
-  private answered(name: string, answers: readonly SmokeTestResult[]): void {
+  private answered(answer: SmokeTestResult): void {
     const { progress } = this.options;
-    this.answers = [...this.answers.filter(({ model }) => model !== name), ...answers].sort((a, b) =>
-      a.model === b.model ? 0 : a.model < b.model ? -1 : 1,
+    const { model: name } = answer;
+    this.answers = [...this.answers.filter(({ model }) => model !== name), answer].sort((a, b) =>
+      a.model < b.model ? -1 : 1,
     );
-    const [answer] = answers;
-    if (answer === undefined) return;
     const now = performance.now();
     const what = answer.error === undefined ? answer.result : `READY, request of zeros failed: ${answer.error}`;
     if (this.edited.has(name)) progress.line(`     ${name} answered: ${what}`);
@@ -565,27 +536,6 @@ export class Pipeline {
 
   private show(): void {
     this.shown = this.shown.then(() => this.options.show()).catch(this.break);
-  }
-}
-
-interface ServedVersion {
-  model: string;
-  version: number;
-  state: 'READY' | 'NOT READY';
-}
-
-async function readServed(url: string, models: readonly LocalModel[]): Promise<ServedVersion[]> {
-  const client = new TritonHttpClient(url);
-  try {
-    const all = models.flatMap(({ name, served }) => served.map((version) => ({ model: name, version })));
-    return await Promise.all(
-      all.map(async ({ model, version }) => {
-        const isReady = await client.modelReady(model, version);
-        return { model, version, state: isReady ? ('READY' as const) : ('NOT READY' as const) };
-      }),
-    );
-  } finally {
-    client.close();
   }
 }
 

@@ -12,8 +12,8 @@ import { LoadLimit } from './load-limit';
 import { adaptToThisMachine } from './adapt-model';
 import type { LocalStack } from './stack';
 
-/** Time for the replica to return to the release before, if the start fails. The next start does that too. */
-const UNDO_MS = 5000;
+/** Time for the replica to return to the release before, while something waits for it, and otherwise. */
+const UNDO_MS = { waitedFor: 5000, later: 30_000 };
 const POLL_MS = 100;
 
 /** Time for one model to load while nothing waits for it. */
@@ -56,7 +56,7 @@ export async function publishBatch(
       adaptToThisMachine,
       loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
       waitMs: 0,
-      trials: { endMs: UNDO_MS, pollMs: POLL_MS },
+      trials: { endMs: isWaitedFor() ? UNDO_MS.waitedFor : UNDO_MS.later, pollMs: POLL_MS },
     });
   } catch (error) {
     if (signal.aborted || !(error instanceof UserError) || error.problems.length > 0) throw error;
@@ -85,7 +85,7 @@ export async function readReleased(
   const { current } = releases;
   if (current === undefined || models.length === 0) return { release: current, unchanged: [] };
   const desired = await desiredModels(models.map(adaptToThisMachine));
-  const plan = makePlan(desired, releases, { remove: [], replacePublished: true });
+  const plan = makePlan(desired, releases, { remove: [], replacePublished: true }, await releases.listFiles());
   return {
     release: current,
     unchanged: plan.models.filter(({ isChanged }) => !isChanged).map(({ model }) => model.name),

@@ -39,15 +39,14 @@ const PREVIOUS = 'the previous version is served. ';
 const firstLine = (text: string): string => text.split('\n')[0] ?? '';
 
 export function printAnswers(answers: readonly SmokeTestResult[]): void {
-  const rows = answers.map(({ model, protocol, milliseconds, result, error, isZeros }) => [
+  const rows = answers.map(({ model, milliseconds, result, error, isZeros }) => [
     model,
-    protocol,
     formatDuration(milliseconds),
     error === undefined
       ? result
       : `${isZeros === true ? 'READY, request of zeros failed' : 'FAILED'}: ${firstLine(error)}`,
   ]);
-  process.stdout.write(`${formatTable(['model', 'protocol', 'time', 'answer'], rows)}\n\n`);
+  process.stdout.write(`${formatTable(['model', 'time', 'answer'], rows)}\n\n`);
   for (const { model, error, hint } of answers) {
     if (error !== undefined)
       process.stdout.write(`${model}: ${error}${hint === undefined ? '' : `\n  -> ${hint}`}\n\n`);
@@ -76,7 +75,7 @@ export function describeFailures(names: readonly string[], repository: string, i
 /** Prints the endpoints and the next commands, at the end of the start. */
 export function printEndpoints(
   { triton, agent, s3, location }: LocalStack,
-  { versions }: Served,
+  { models }: Served,
   repository: string,
 ): void {
   const rows = [
@@ -89,8 +88,10 @@ export function printEndpoints(
     ['Agent metrics', agent.metricsUrl],
     ['Agent log', agent.logFile],
   ];
-  const ready = versions.filter(({ state }) => state === 'READY').map(({ model }) => model);
-  const next = nextCommands(ready, repository);
+  const next = nextCommands(
+    models.map(({ name }) => name),
+    repository,
+  );
   const parts = [
     formatTable(['endpoint', 'address'], rows),
     'Run in another terminal:',
@@ -111,20 +112,20 @@ export function requireAllServed({ failed, answers }: Served): void {
     throw new UserError('cannot serve every model', { problems: failed.flatMap(({ problems }) => problems) });
   }
   const wrong = answers.filter(({ error }) => error !== undefined).map(({ model }) => model);
-  if (wrong.length > 0) throw new UserError(`no correct answer from ${[...new Set(wrong)].join(', ')}`);
+  if (wrong.length > 0) throw new UserError(`no correct answer from ${wrong.join(', ')}`);
 }
 
 /** Prints the result as one JSON object, for scripts. */
 export function printJson(result: LocalResult, page: string): void {
-  // Pictures and texts of the answers are only for the page.
-  const answers = result.answers.map((answer) => ({ ...answer, display: undefined }));
+  // The pictures of the answers are only for the page.
+  const answers = result.answers.map((answer) => ({ ...answer, exhibit: undefined }));
   process.stdout.write(`${JSON.stringify({ ...result, answers, page }, null, 2)}\n`);
 }
 
 /** What is served, and what is still coming. */
 export type Served = Pick<
   Pipeline,
-  'models' | 'versions' | 'failed' | 'answers' | 'checks' | 'coming' | 'firstAnswerMs' | 'isServed'
+  'models' | 'failed' | 'answers' | 'checks' | 'coming' | 'firstAnswerMs' | 'isServed'
 >;
 
 /** The state at one time: after each answer, and when every model was asked. */
@@ -217,15 +218,16 @@ function modelRows(served: Served, selection: LocalSelection): ModelRow[] {
     };
   };
   const failures = new Map(served.failed.map(({ name, reason }) => [name, reason]));
-  const ready = served.versions
-    .filter(({ model }) => !served.coming.has(model) && served.isServed(model))
-    .map(({ model, version, state }) => {
-      const failure = failures.get(model);
-      return row(model, failure === undefined ? state : FAILED, {
+  const ready = served.models
+    .filter(({ name }) => !served.coming.has(name))
+    .flatMap(({ name, served: versions, weights }) => versions.map((version) => ({ name, version, weights })))
+    .map(({ name, version, weights }) => {
+      const failure = failures.get(name);
+      return row(name, failure === undefined ? 'READY' : FAILED, {
         version: String(version),
-        reason: failure === undefined ? describeCheck(served, model) : `${PREVIOUS}${failure}`,
-        isQuick: served.checks.get(model) === 'quick',
-        weights: served.models.find(({ name }) => name === model)?.weights?.[String(version)] ?? '',
+        reason: failure === undefined ? describeCheck(served, name) : `${PREVIOUS}${failure}`,
+        isQuick: served.checks.get(name) === 'quick',
+        weights: weights?.[String(version)] ?? '',
       });
     });
   const rows = [

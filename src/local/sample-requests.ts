@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
+import { paths } from '../core/paths';
+import { centreCrop, pixelTensor, readImage, type BgrImage } from '../media/image';
+import { networkTensor } from '../media/pictures';
+import { tokenize } from '../media/tokenizer';
+import type { RepositoryModel } from '../model';
 import {
   compareAnswer,
   comparesOnlyShapes,
@@ -9,14 +14,15 @@ import {
   zeroInputs,
   type GoldenRequest,
 } from '../model/golden';
-import { networkTensor } from '../media/pictures';
-import type { RepositoryModel, TensorConfig } from '../model';
-import { paths } from '../core/paths';
+import { versionFile } from '../model/paths';
 import { DATA_TYPES, type Tensor } from '../triton/tensor';
-import { classes, toPicture, type DisplayedResult } from './displayed-results';
-import { centreCrop, pixelTensor, readImage } from '../media/image';
-import { tokenize } from '../media/tokenizer';
-import { versionFile } from '../model/version-file';
+
+/** What the page shows of an answer beside its description. */
+export interface Exhibit {
+  title: string;
+  pictures: { caption: string; image: BgrImage }[];
+  values: { text: string; /** From 0 to 1, shown as a bar. */ share: number; shown: string }[];
+}
 
 /** A meaningful request for a model, with a check of its answer. */
 export interface SampleRequest {
@@ -25,9 +31,9 @@ export interface SampleRequest {
    * Describes the answer in a few words.
    * @throws Error if the answer cannot be right
    */
-  read(outputs: readonly Tensor[]): string;
-  /** Returns what the page displays for an answer that `read` has accepted. */
-  show?(outputs: readonly Tensor[]): DisplayedResult;
+  read: (outputs: readonly Tensor[]) => string;
+  /** Returns what the page shows of an answer that `read` has accepted. */
+  show?: (outputs: readonly Tensor[]) => Exhibit;
   /** The request has only zeros, which the model may refuse. */
   isZeros?: true;
   /** Request parameters of KServe v2. */
@@ -37,48 +43,43 @@ export interface SampleRequest {
 /** A public-domain photograph of a face, 256 x 256. */
 export const FACE = join(paths.source, 'local', 'face-256.jpg');
 
-const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'];
+const TEXTS = ['A man is playing the guitar.', 'Someone plays an instrument.', 'The stock market fell today.'] as const;
 
-/** Sample rate of wav2vec's input. */
-const AUDIO_HZ = 16_000;
-
-/** Requests for the models of this package. Requests for other models are made from their configurations. */
+/** Requests for the models of this package whose answers people can judge. */
 const SAMPLES: Record<string, (model: RepositoryModel) => Promise<SampleRequest>> = {
-  pre_gfpgan: async ({ config }) => {
-    // The photograph has the network's size, so that the model resizes nothing.
-    const face = await readImage(FACE, pictureSize(config.output));
-    const expected = networkTensor('', 'signed', face);
-    return {
-      inputs: [pixelTensor('input__0', face)],
-      read: ([output]) =>
-        `${describeShape(output)}, ${compare(required(output), toNumbers(expected))} to the picture in [-1, 1]`,
-    };
-  },
-  'infer_face_restoration_v2.1': restoration,
-  gfpgan: restoration,
-  post_gfpgan: async () => {
-    const face = await readImage(FACE);
-    const pixels = Array.from(face.data);
-    return {
-      inputs: [networkTensor('input__0', 'signed', face), pixelTensor('input__1', face)],
-      read: ([output]) => `${describeShape(output)}, ${compare(required(output), pixels)} to the picture`,
-    };
-  },
   'ens_face_restoration_v2.1': async () => {
-    const before = await readImage(FACE);
+    const image = await readImage(FACE);
+    const getPicture = ([output]: readonly Tensor[]): BgrImage => toPicture(required(output));
     return {
-      inputs: [pixelTensor('raw_image', before)],
-      read: ([output]) => `${describeShape(output)} restored picture, ${describeRange(output)}`,
-      show: ([output]) => ({ kind: 'restoration', before, after: toPicture(required(output)) }),
+      inputs: [pixelTensor('raw_image', image)],
+      read: (outputs) => {
+        const { width, height, data } = getPicture(outputs);
+        if (new Set(data).size < 2) throw new UserError('every pixel of the picture is equal');
+        return `restored picture, ${width} x ${height}`;
+      },
+      show: (outputs) => ({
+        title: 'Face restoration',
+        pictures: [
+          { caption: 'Input: a photograph in the public domain', image },
+          { caption: 'Answer', image: getPicture(outputs) },
+        ],
+        values: [],
+      }),
     };
   },
   resnet: async ({ directory }) => {
     const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
-    const picture = centreCrop(await readImage(FACE), 224);
+    const image = centreCrop(await readImage(FACE), 224);
+    const getClasses = ([output]: readonly Tensor[]): Exhibit['values'] =>
+      topClasses(finiteNumbers(required(output)), labels);
     return {
-      inputs: [networkTensor('input__0', 'imagenet', picture)],
-      read: ([output]) => topClass(required(output), labels),
-      show: ([output]) => ({ kind: 'classes', picture, classes: classes(toNumbers(required(output)), labels) }),
+      inputs: [networkTensor('input__0', 'imagenet', image)],
+      read: (outputs) => `highest "${getClasses(outputs)[0]?.text}" (${getClasses(outputs)[0]?.shown})`,
+      show: (outputs) => ({
+        title: 'Image classification',
+        pictures: [{ caption: 'The part of the photograph that was classified', image }],
+        values: getClasses(outputs),
+      }),
     };
   },
   bert: async ({ directory, served }) => {
@@ -92,19 +93,14 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<SampleRequest>
       ],
       read: (outputs) => {
         const [same, other] = compared(outputs);
-        if (!(Number.isFinite(same) && Number.isFinite(other)))
-          throw new UserError('the embeddings are not finite numbers');
         return `cosine similarity of texts: ${same?.toFixed(3)} for similar meanings, ${other?.toFixed(3)} for different ones`;
       },
-      show: (outputs) => ({ kind: 'texts', texts: TEXTS, similarities: compared(outputs) }),
+      show: (outputs) => ({
+        title: `Similarity to "${TEXTS[0]}"`,
+        pictures: [],
+        values: compared(outputs).map((share, i) => ({ text: TEXTS[i + 1] ?? '', share, shown: share.toFixed(3) })),
+      }),
     };
-  },
-  wav2vec_general_v2: () => {
-    const tone = Float32Array.from({ length: AUDIO_HZ }, (_, i) => Math.sin((2 * Math.PI * 440 * i) / AUDIO_HZ));
-    return Promise.resolve({
-      inputs: [{ name: 'input_values', datatype: 'FP32', shape: [1, AUDIO_HZ], data: tone }],
-      read: ([output]) => `${describeShape(output)} logits for 1 s of a 440 Hz tone, ${describeRange(output)}`,
-    });
   },
 };
 
@@ -161,40 +157,18 @@ function sampleOfZeros(config: object): SampleRequest {
   return {
     inputs: zeroInputs(config),
     isZeros: true,
-    read: (outputs) => outputs.map((output) => `${output.name} ${describeShape(output)}`).join(', '),
+    read: (outputs) =>
+      outputs.map(({ name, datatype, shape }) => `${name} ${datatype} [${shape.join(', ')}]`).join(', '),
   };
 }
 
-/** Height and width of a network's pictures; undefined for any size, so that the photograph keeps its size. */
-function pictureSize(tensors: readonly TensorConfig[] | undefined): number | undefined {
-  const size = tensors?.[0]?.dims?.at(-1);
-  return size === undefined || size < 1 ? undefined : size;
-}
-
-async function restoration(model: RepositoryModel): Promise<SampleRequest> {
-  return {
-    inputs: [networkTensor('input__0', 'signed', await readImage(FACE, pictureSize(model.config.input)))],
-    read: ([output]) => `${describeShape(output)} restored face, ${describeRange(output)}`,
-  };
-}
-
-/** Cosine similarity of the first text to each of the others. */
+/** Cosine similarity of the first text to each of the others; the embeddings have norm 1. */
 function similarities(embeddings: Tensor): number[] {
   const [texts = 0, size = 0] = embeddings.shape;
-  const values = toNumbers(embeddings);
-  const row = (i: number): number[] => values.slice(i * size, (i + 1) * size);
-  const product = (a: readonly number[], b: readonly number[]): number =>
-    a.reduce((sum, x, k) => sum + x * (b[k] ?? 0), 0);
-  const length = (a: readonly number[]): number => Math.sqrt(product(a, a));
-  const first = row(0);
-  return Array.from({ length: texts - 1 }, (_, i) => product(first, row(i + 1)) / (length(first) * length(row(i + 1))));
-}
-
-function topClass(scores: Tensor, labels: readonly string[]): string {
-  describeRange(scores);
-  const values = toNumbers(scores);
-  const top = values.indexOf(Math.max(...values));
-  return `${describeShape(scores)}, highest "${labels[top] ?? top}" (${values[top]?.toFixed(2)})`;
+  const values = finiteNumbers(embeddings);
+  return Array.from({ length: texts - 1 }, (_, i) =>
+    values.slice(0, size).reduce((sum, value, k) => sum + value * (values[(i + 1) * size + k] ?? 0), 0),
+  );
 }
 
 function required(tensor: Tensor | undefined): Tensor {
@@ -202,34 +176,11 @@ function required(tensor: Tensor | undefined): Tensor {
   return tensor;
 }
 
-function describeShape(tensor: Tensor | undefined): string {
-  const { datatype, shape } = required(tensor);
-  return `${datatype} [${shape.join(', ')}]`;
-}
-
-/** @throws UserError if a value is NaN or infinite, or all values are equal, because no network answers like that */
-function describeRange(tensor: Tensor | undefined): string {
-  const values = toNumbers(required(tensor));
-  let least = Infinity;
-  let most = -Infinity;
-  for (const value of values) {
-    if (!Number.isFinite(value)) throw new UserError(`the answer contains ${value}`);
-    least = Math.min(least, value);
-    most = Math.max(most, value);
-  }
-  if (!(least < most)) throw new UserError(`every value of the answer is ${least}`);
-  return `from ${short(least)} to ${short(most)}`;
-}
-
-/** @throws UserError if the values differ by more than rounding */
-function compare(output: Tensor, expected: readonly number[]): string {
-  const values = toNumbers(output);
-  if (values.length !== expected.length)
-    throw new UserError(`the answer has ${values.length} values instead of ${expected.length}`);
-  let most = 0;
-  values.forEach((value, i) => (most = Math.max(most, Math.abs(value - (expected[i] ?? NaN)))));
-  if (!(most < 1e-6)) throw new UserError(`the answer differs by ${most} from the expected values`);
-  return 'equal';
+function finiteNumbers(tensor: Tensor): number[] {
+  const values = toNumbers(tensor);
+  const wrong = values.find((value) => !Number.isFinite(value));
+  if (wrong !== undefined) throw new UserError(`the answer contains ${wrong}`);
+  return values;
 }
 
 /** The values of an output, as numbers. */
@@ -240,6 +191,37 @@ export function toNumbers({ name, data }: Tensor): number[] {
   });
 }
 
-function short(value: number): string {
-  return Number.isInteger(value) ? String(value) : value.toFixed(2);
+/** Number of classes that the page shows. */
+const CLASSES = 5;
+
+/**
+ * The five most probable classes by the softmax of a classifier's scores; equal ones in the order of their numbers. A missing
+ * label becomes the class number.
+ */
+export function topClasses(scores: readonly number[], labels: readonly string[]): Exhibit['values'] {
+  const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
+  const parts = scores.map((score) => Math.exp(score - most));
+  const sum = parts.reduce((a, b) => a + b, 0);
+  return parts
+    .map((part, i) => ({
+      text: labels[i] ?? String(i),
+      share: part / sum,
+      shown: `${((part / sum) * 100).toFixed(1)} %`,
+    }))
+    .sort((a, b) => b.share - a.share)
+    .slice(0, CLASSES);
+}
+
+/**
+ * The picture in an output of the face restoration ensemble: UINT8 [height, width, 3], BGR.
+ * @throws UserError for any other tensor
+ */
+export function toPicture(tensor: Tensor): BgrImage {
+  const [height = 0, width = 0, channels] = tensor.shape;
+  if (tensor.datatype === 'UINT8' && tensor.shape.length === 3 && channels === 3)
+    return { width, height, data: tensor.data };
+  const shape = tensor.shape.join(', ');
+  throw new UserError(
+    `output ${tensor.name} is ${tensor.datatype} [${shape}], not a picture (UINT8 [height, width, 3])`,
+  );
 }

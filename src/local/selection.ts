@@ -11,8 +11,6 @@ export interface LocalSelection {
   /** Ordered by name, including the models that ensembles need. */
   served: RepositoryModel[];
   notServed: { model: RepositoryModel; reason: string }[];
-  /** Models that were not selected but that an ensemble needs. */
-  added: string[];
   /** Models with problems. */
   failed: FailedModel[];
 }
@@ -55,7 +53,7 @@ const NUMPY_REASON = `its ${REQUIREMENTS_FILE} requires NumPy 2, but the local s
  * An ensemble that needs such a model is not served either.
  * @throws UserError if no model is left and none failed
  */
-export function selectModels({ models, added, failed }: ValidModels): LocalSelection {
+export function selectModels({ models, failed }: ValidModels): LocalSelection {
   const reasons = new Map<string, string>();
   for (const model of models) {
     const lack = lackFor(model);
@@ -81,7 +79,6 @@ export function selectModels({ models, added, failed }: ValidModels): LocalSelec
     notServed: models
       .filter(({ name }) => reasons.has(name))
       .map((model) => ({ model, reason: reasons.get(model.name) ?? '' })),
-    added,
     failed,
   };
 }

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { nextCommand, repoFlag } from '../core/next-command';
-import { isAlive } from '../launch/lock.cjs';
+import { isAlive } from '../core/lock.cjs';
 import { paths } from '../core/paths';
 import { fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { cacheRoot } from '../install/cache';

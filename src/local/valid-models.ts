@@ -17,7 +17,6 @@ export interface FailedModel {
 /** Valid and invalid models. */
 export interface ValidModels {
   models: RepositoryModel[];
-  added: string[];
   failed: FailedModel[];
 }
 
@@ -26,42 +25,26 @@ export interface ValidModels {
  * @throws UserError with all problems if one of them belongs to no single model, such as an unknown name
  */
 export async function readValidModels(repository: string, selection: Selection): Promise<ValidModels> {
-  const { models, problems, added, names } = await readRepository(repository, selection);
-  if (problems.length === 0) return { models, added, failed: [] };
-  const { models: asked = names, exclude = [], artifacts = true } = selection;
-  const unknown = [...asked, ...exclude].some((name) => !names.includes(name));
-  const broken = unknown ? [] : await readBroken(repository, asked, selection);
-  const failed = broken.map(({ name, problems: own, steps }): FailedModel => {
-    // The problems of a step are reported for that model.
-    const needs = steps.find((step) => broken.some((other) => other.name === step));
-    return needs === undefined ? failedModel(name, own) : failedWith(name, needs);
-  });
-  if (failed.length === 0) throw new UserError(`cannot serve ${repository}`, { problems });
-  const valid = asked.filter((name) => !exclude.includes(name) && !failed.some((one) => one.name === name));
-  if (valid.length === 0) return { models: [], added: [], failed };
-  const read = await readRepository(repository, { models: valid, exclude, artifacts });
-  return { models: read.models, added: read.added, failed };
-}
-
-interface BrokenModel {
-  name: string;
-  problems: readonly Problem[];
-  /** The models of an ensemble's steps. */
-  steps: string[];
-}
-
-async function readBroken(
-  repository: string,
-  names: readonly string[],
-  { exclude = [], artifacts = true }: Selection,
-): Promise<BrokenModel[]> {
-  const broken: BrokenModel[] = [];
-  for (const name of names.filter((one) => !exclude.includes(one))) {
-    const { models, problems } = await readRepository(repository, { models: [name], exclude, artifacts });
-    const config = models.find((model) => model.name === name)?.config;
-    if (problems.length > 0) broken.push({ name, problems, steps: config === undefined ? [] : stepModels(config) });
+  const { models, problems, problemsOf, added } = await readRepository(repository, selection);
+  const failed = new Map<string, FailedModel>();
+  for (const [name, own] of problemsOf) if (own.length > 0) failed.set(name, failedModel(name, own));
+  if ([...problemsOf.values()].flat().length < problems.length) {
+    throw new UserError(`cannot serve ${repository}`, { problems });
   }
-  return broken;
+  // Ensembles may contain ensembles, so repeat until nothing is added.
+  for (let before = -1; before !== failed.size;) {
+    before = failed.size;
+    for (const { name, config } of models) {
+      const needs = stepModels(config).find((step) => failed.has(step));
+      if (needs !== undefined) failed.set(name, failedWith(name, needs));
+    }
+  }
+  const valid = models.filter(({ name }) => !failed.has(name));
+  const isNeeded = (step: string): boolean => valid.some(({ config }) => stepModels(config).includes(step));
+  return {
+    models: valid.filter(({ name }) => !added.includes(name) || isNeeded(name)),
+    failed: [...failed.values()],
+  };
 }
 
 /** The failure of an ensemble that needs a failed model. */

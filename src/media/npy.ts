@@ -1,6 +1,6 @@
 import { UserError } from '../core/errors';
 import { convertTensor, isConvertible } from '../triton/tensor-from-json';
-import { decodeTensor, elementCount, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
+import { decodeTensor, encodeTensor, type DataType, type Tensor } from '../triton/tensor';
 
 /** NumPy's type descriptions of the data types that NumPy supports. BOOL is a byte of 0 or 1 in both. */
 const DESCRIPTIONS: Partial<Record<DataType, string>> = {
@@ -53,33 +53,20 @@ export function readNpy(file: string, bytes: Buffer): Tensor {
       { hint: 'convert the array with .astype(...); write strings to a .json file' },
     );
   }
+  if (/'fortran_order': *True/.test(header)) {
+    throw new UserError(`${file} is in Fortran order`, {
+      hint: 'save it again with numpy.save(FILE, numpy.ascontiguousarray(array))',
+    });
+  }
   const lengths = shape
     .split(',')
     .filter((length) => length.trim() !== '')
     .map(Number);
   try {
-    const tensor = decodeTensor(file, known, lengths, bytes.subarray(end));
-    return /'fortran_order': *True/.test(header) ? inRowMajorOrder(tensor) : tensor;
+    return decodeTensor(file, known, lengths, bytes.subarray(end));
   } catch (cause) {
     throw new UserError(`${file} is truncated or too long: ${(cause as Error).message}`, { hint: HINT, cause });
   }
-}
-
-/** Converts an array whose first axis varies fastest, as in Fortran and in NumPy's transposed arrays, to C order. */
-function inRowMajorOrder(tensor: Tensor): Tensor {
-  const { shape } = tensor;
-  const source = tensor.data as Float32Array;
-  const data = source.slice();
-  const steps = shape.map((_, axis) => elementCount(shape.slice(0, axis)));
-  const position = shape.map(() => 0);
-  for (let i = 0; i < data.length; i += 1) {
-    data[i] = source[position.reduce((sum, at, axis) => sum + at * (steps[axis] ?? 0), 0)] as number;
-    for (let axis = shape.length - 1; axis >= 0; axis -= 1) {
-      position[axis] = ((position[axis] ?? 0) + 1) % (shape[axis] ?? 1);
-      if (position[axis] !== 0) break;
-    }
-  }
-  return { ...tensor, data } as Tensor;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { Problem } from '../core/errors';
 import { didYouMean } from '../core/nearest';
-import { describe } from '../core/problems';
+import { describe, formatList } from '../core/problems';
 import { comparesOnlyShapes, GOLDEN_FOLDER } from './golden/request';
 import { BACKENDS } from './platforms';
 import type { RepositoryModel } from './repository';
@@ -62,19 +62,8 @@ function missingWarmUp({ name, platform, config }: RepositoryModel): Problem[] {
     {
       file: name,
       field: 'model_warmup',
-      message: `lacks two calls${sizes === 1 ? '' : ` of batch size ${ranges(cold)}`}, so the first requests of ${sizes === 1 ? 'each shape' : 'that size'} wait for TorchScript's optimizer`,
+      message: `lacks two calls${sizes === 1 ? '' : ` of batch size ${formatList(cold.map(String))}`}, so the first requests of ${sizes === 1 ? 'each shape' : 'that size'} wait for TorchScript's optimizer`,
       hint: 'add one sample with count: 2 for each batch size, as in model-repo/resnet/model.yaml, or set DISABLE_OPTIMIZED_EXECUTION if shapes vary',
     },
   ];
-}
-
-/** `1 to 3, 5` for 1, 2, 3, 5. */
-function ranges(sizes: readonly number[]): string {
-  const runs: [number, number][] = [];
-  for (const size of sizes) {
-    const last = runs.at(-1);
-    if (last !== undefined && last[1] === size - 1) last[1] = size;
-    else runs.push([size, size]);
-  }
-  return runs.map(([first, last]) => (first === last ? String(first) : `${first} to ${last}`)).join(', ');
 }

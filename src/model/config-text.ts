@@ -1,6 +1,7 @@
 import protobuf from 'protobufjs/light';
 import textformat from 'protobufjs/ext/textformat';
-import { modelConfigType, type Int64, type ModelConfig } from './model-config';
+import { readMessage } from './from-yaml';
+import { modelConfigType, type ModelConfig } from './model-config';
 import { didYouMean } from '../core/nearest';
 import type { ProblemList } from '../core/problems';
 
@@ -16,7 +17,8 @@ export const configText = (config: ModelConfig): string => `${textformat.toText(
  */
 export function configFromText(text: string, list: ProblemList): ModelConfig | undefined {
   try {
-    return plain(modelConfigType, textformat.fromText(modelConfigType, text), list, '') as unknown as ModelConfig;
+    const message = modelConfigType.toObject(textformat.fromText(modelConfigType, text), { enums: String });
+    return readMessage(toYamlValue(message), list);
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error);
     const line = / \(line (\d+)\)$/.exec(message)?.[1] ?? getLine(message, text);
@@ -59,47 +61,10 @@ function unknownFieldHint(reason: string): string | undefined {
   return didYouMean(field, Object.keys(type.fields));
 }
 
-/** Converts a parsed message to plain data (see `ModelConfig`): enums become names, Longs become numbers or bigints. */
-function plain(type: protobuf.Type, message: object, list: ProblemList, path: string): Record<string, unknown> {
-  const result: Record<string, unknown> = {};
-  for (const field of type.fieldsArray) {
-    if (!Object.hasOwn(message, field.name)) continue;
-    const value = (message as Record<string, unknown>)[field.name];
-    const at = path === '' ? field.name : `${path}.${field.name}`;
-    if (field instanceof protobuf.MapField) {
-      const entries = Object.entries(value as object).map(([key, item]) => [key, plainValue(field, item, list, at)]);
-      // The parser sets missing lists and maps to empty ones.
-      if (entries.length > 0) result[field.name] = Object.fromEntries(entries);
-    } else if (field.repeated) {
-      const items = (value as unknown[]).map((item, index) => plainValue(field, item, list, `${at}[${index}]`));
-      if (items.length > 0) result[field.name] = items;
-    } else {
-      result[field.name] = plainValue(field, value, list, at);
-    }
-  }
-  return result;
-}
-
-function plainValue(field: protobuf.FieldBase, value: unknown, list: ProblemList, path: string): unknown {
-  const type = field.resolve().resolvedType;
-  if (type instanceof protobuf.Type) return plain(type, value as object, list, path);
-  if (type instanceof protobuf.Enum) {
-    const name = type.valuesById[value as number];
-    if (name === undefined)
-      list.add(path, `is not one of the values of ${type.name}, got ${String(value)}`, {
-        allowed: Object.keys(type.values).join(', '),
-      });
-    return name;
-  }
+/** Converts a parsed message to the values that a YAML text gives: mappings are Maps, and 64-bit numbers bigints. */
+function toYamlValue(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(toYamlValue);
   if (typeof value !== 'object' || value === null) return value;
-  // The remaining objects are 64-bit numbers, which the parser returns as Longs.
-  const exact = BigInt((value as { toString(): string }).toString());
-  const number: Int64 = Number.isSafeInteger(Number(exact)) ? Number(exact) : exact;
-  if (field.type === 'int64' && typeof number === 'bigint') {
-    list.add(path, `is out of range, got ${number}`, {
-      allowed: `${Number.MIN_SAFE_INTEGER} to ${Number.MAX_SAFE_INTEGER}`,
-    });
-    return undefined;
-  }
-  return number;
+  if (value instanceof protobuf.util.Long) return BigInt((value as { toString(): string }).toString());
+  return new Map(Object.entries(value).map(([key, item]) => [key, toYamlValue(item)]));
 }

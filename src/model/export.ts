@@ -34,8 +34,7 @@ const FOLDER_MODE = 0o755;
  */
 export async function exportModels(models: readonly ExportedModel[], out: string): Promise<Exported> {
   const names = models.map(({ name }) => name);
-  const before = await getModels(out);
-  await requireNoForeignModel(out, names, before);
+  const before = await getModels(out, names);
   const removed = before.filter((name) => !names.includes(name));
   // Beside `out`, because Triton takes every folder inside `out` for a model.
   let aside = '';
@@ -58,44 +57,30 @@ export async function exportModels(models: readonly ExportedModel[], out: string
   }
 }
 
-/** Names of the models that an earlier export put into a folder. */
-async function getModels(out: string): Promise<string[]> {
+/**
+ * Names of the models that an earlier export put into a folder.
+ * @throws UserError if the folder has files but no list of models, or a model of `names` that is not in the list
+ */
+async function getModels(out: string, names: readonly string[]): Promise<string[]> {
   const entries = await fs.readdir(out).catch((error: unknown): string[] => {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return [];
     throw new UserError(`cannot export to ${out}: ${getReason(error)}`, { cause: error });
   });
   if (entries.length === 0) return [];
-  if (!entries.includes(MARKER)) {
-    throw new UserError(`${out} contains files that "npm run export" did not create; nothing was written`, {
-      hint: 'choose a new or empty folder with --out DIR',
-    });
-  }
-  return readMarker(join(out, MARKER));
-}
-
-async function readMarker(file: string): Promise<string[]> {
   try {
-    const { models } = JSON.parse(await fs.readFile(file, 'utf8')) as Partial<Marker>;
-    if (Array.isArray(models)) return models;
+    const { models } = JSON.parse(await fs.readFile(join(out, MARKER), 'utf8')) as Partial<Marker>;
+    const isForeign = (name: string): boolean => names.includes(name) && models?.includes(name) !== true;
+    if (Array.isArray(models) && !entries.some(isForeign)) return models;
   } catch {
-    // Invalid JSON is reported below, like a marker without models.
+    // A missing or damaged list is reported below.
   }
-  throw new UserError(`${file} does not list the models that "npm run export" created; nothing was written`, {
-    hint: 'remove that folder, or choose a new or empty one with --out DIR',
+  throw new UserError(`${out} contains files that "npm run export" did not create; nothing was written`, {
+    hint: 'choose a new or empty folder with --out DIR',
   });
 }
 
 interface Marker {
   models: string[];
-}
-
-async function requireNoForeignModel(out: string, names: readonly string[], ours: readonly string[]): Promise<void> {
-  for (const name of names) {
-    if (ours.includes(name) || !(await exists(join(out, name)))) continue;
-    throw new UserError(`${join(out, name)} was not created by "npm run export"; nothing was written`, {
-      hint: 'remove it, or choose another folder with --out DIR',
-    });
-  }
 }
 
 /** @returns the number of files written */

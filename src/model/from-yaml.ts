@@ -9,27 +9,11 @@ const MOST_VALUES = 100_000;
 const MOST_PROBLEMS = 100;
 
 /** Bounds of the integer types. int64 ends at the safe integers of a double; no tensor size or version is larger. */
-export const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
+const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
   int32: [-(2n ** 31n), 2n ** 31n - 1n],
   uint32: [0n, 2n ** 32n - 1n],
   int64: [BigInt(Number.MIN_SAFE_INTEGER), BigInt(Number.MAX_SAFE_INTEGER)],
   uint64: [0n, 2n ** 64n - 1n],
-};
-
-/** Names of data types in requests, PyTorch or NumPy -> name in a configuration. */
-const DATA_TYPE_ALIASES: Record<string, string> = {
-  bytes: 'TYPE_STRING',
-  str: 'TYPE_STRING',
-  object: 'TYPE_STRING',
-  half: 'TYPE_FP16',
-  float16: 'TYPE_FP16',
-  float: 'TYPE_FP32',
-  float32: 'TYPE_FP32',
-  double: 'TYPE_FP64',
-  float64: 'TYPE_FP64',
-  bfloat16: 'TYPE_BF16',
-  int: 'TYPE_INT32',
-  long: 'TYPE_INT64',
 };
 
 /** Thrown inside this file only, to stop after too many values or problems. */
@@ -51,6 +35,11 @@ export function configFromYaml(text: string, list: ProblemList): ModelConfig | u
     });
     return undefined;
   }
+  return readMessage(value, list);
+}
+
+/** Reads a configuration from YAML values. The result is undefined if checking stopped at a limit. */
+export function readMessage(value: unknown, list: ProblemList): ModelConfig | undefined {
   try {
     return new Reader(list).message(modelConfigType, value, '') as unknown as ModelConfig;
   } catch (error) {
@@ -219,17 +208,10 @@ class Reader {
   }
 }
 
-/** Suggests an enum value: TYPE_FP32 for `FP32`, `TYPE_FLOAT` and `torch.float32`, KIND_GPU for `gpu`. */
+/** Suggests an enum value: TYPE_FP32 for `FP32`, KIND_GPU for `gpu`. */
 function enumHint(type: protobuf.Enum, value: unknown): string | undefined {
   const names = enumValues(type);
-  if (typeof value === 'number') {
-    const name = type.valuesById[value];
-    return name === undefined ? undefined : `did you mean "${name}"?`;
-  }
   if (typeof value !== 'string') return undefined;
-  const word = value.replace(/^(?:torch|np|numpy|tf)\.|^TYPE_/i, '');
-  const ending = names.find((name) => name.endsWith(`_${word.toUpperCase()}`));
-  const alias = type.name === 'DataType' ? DATA_TYPE_ALIASES[word.toLowerCase()] : undefined;
-  const meant = ending ?? alias;
+  const meant = names.find((name) => name.endsWith(`_${value.toUpperCase()}`));
   return meant === undefined ? didYouMean(value, names) : `did you mean "${meant}"?`;
 }

@@ -1,13 +1,11 @@
 import { isUtf8 } from 'node:buffer';
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import { configFromText, configText } from './config-text';
+import { configFromText } from './config-text';
 import { configFromYaml } from './from-yaml';
 import type { ModelConfig } from './model-config';
 import { CONFIG_FILE, displayPath, getReason } from './paths';
 import { ProblemList } from '../core/problems';
-import { withServedVersions } from './served-versions';
-import { isVersion } from './versions';
 
 export const YAML_FILE = 'model.yaml';
 
@@ -24,38 +22,27 @@ export interface LoadedConfig {
 }
 
 /**
- * Reads model.yaml, or config.pbtxt if there is no model.yaml. If the folder has both and they differ, the result is
- * model.yaml with a problem, because users could not tell which of them is served. Undefined if the folder has neither.
+ * Reads model.yaml, or config.pbtxt if there is no model.yaml. If the folder has both, the result is model.yaml with a
+ * problem, because users could not tell which of them is served. Undefined if the folder has neither.
  *
  * @param root the model folder
  */
 export async function loadConfig(root: string): Promise<LoadedConfig | undefined> {
-  const name = path.basename(root);
   const names = await fs.readdir(root);
   const loaded = names.includes(YAML_FILE)
     ? await load(root, YAML_FILE, configFromYaml)
     : names.includes(CONFIG_FILE)
       ? await load(root, CONFIG_FILE, configFromText)
       : undefined;
-  if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = name;
-  if (loaded?.config !== undefined && !loaded.isPbtxt && names.includes(CONFIG_FILE)) {
-    const beside = await load(root, CONFIG_FILE, configFromText);
-    if (beside.config !== undefined && !beside.config.name) beside.config.name = name;
-    const versions = names.filter(isVersion).map(Number);
-    if (beside.config === undefined || !areEquivalent(beside.config, loaded.config, versions)) {
-      loaded.problems.problems.push({
-        file: beside.problems.file,
-        message: `differs from ${YAML_FILE} in the same folder`,
-        hint: `remove it; publishing generates it from ${YAML_FILE}`,
-      });
-    }
+  if (loaded?.config !== undefined && !loaded.config.name) loaded.config.name = path.basename(root);
+  if (loaded !== undefined && !loaded.isPbtxt && names.includes(CONFIG_FILE)) {
+    loaded.problems.problems.push({
+      file: displayPath(path.join(root, CONFIG_FILE)),
+      message: `is beside ${YAML_FILE} in the same folder`,
+      hint: `remove one of them; publishing generates ${CONFIG_FILE} from ${YAML_FILE}`,
+    });
   }
   return loaded;
-}
-
-/** Whether both configurations are published as the same text, so `latest: 1` may stand for the version it selects. */
-function areEquivalent(a: ModelConfig, b: ModelConfig, versions: readonly number[]): boolean {
-  return configText(withServedVersions(a, versions)) === configText(withServedVersions(b, versions));
 }
 
 async function load(

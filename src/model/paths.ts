@@ -1,4 +1,4 @@
-import { promises as fs } from 'node:fs';
+import { existsSync, promises as fs } from 'node:fs';
 import path from 'node:path';
 
 /** Name of the configuration that Triton reads in a model's folder. */
@@ -25,6 +25,16 @@ export const exists = (file: string): Promise<boolean> =>
     () => true,
     () => false,
   );
+
+/**
+ * Returns the path of a model's file for clients, such as `tokenizer.json`. A file in the version's folder precedes a
+ * file in the model's folder, which is for all versions. If neither exists, the path is in the version's folder.
+ */
+export function versionFile(folder: string, version: number, name: string): string {
+  const own = path.join(folder, String(version), name);
+  const shared = path.join(folder, name);
+  return !existsSync(own) && existsSync(shared) ? shared : own;
+}
 
 /** Whether a path in a configuration stays inside its base folder. */
 export const staysInside = (file: string): boolean =>

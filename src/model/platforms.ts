@@ -12,69 +12,51 @@ export interface PlatformFacts {
   completesTensors: boolean;
 }
 
-/** Platforms with their file names, from core/src/constants.h of Triton. */
-const platforms = {
-  pytorch_libtorch: {
-    label: 'pytorch_libtorch',
-    backend: 'pytorch',
-    artifact: { name: 'model.pt', kind: 'file' },
-    completesTensors: false,
-  },
-  // Compiled ahead of time by torch.export and Inductor; supported by servers since 2026.
-  torch_aoti: {
-    label: 'torch_aoti',
-    backend: 'pytorch',
-    artifact: { name: 'model.pt2', kind: 'file' },
-    completesTensors: false,
-  },
-  tensorrt_plan: {
-    label: 'tensorrt_plan',
-    backend: 'tensorrt',
-    artifact: { name: 'model.plan', kind: 'file' },
-    completesTensors: true,
-  },
-  onnxruntime_onnx: {
-    label: 'onnxruntime_onnx',
-    backend: 'onnxruntime',
-    // A directory if the weights are in files of their own beside the graph.
-    artifact: { name: 'model.onnx', kind: 'either' },
-    completesTensors: true,
-  },
-  tensorflow_savedmodel: {
-    label: 'tensorflow_savedmodel',
-    backend: 'tensorflow',
-    artifact: { name: 'model.savedmodel', kind: 'directory' },
-    completesTensors: true,
-  },
-  tensorflow_graphdef: {
-    label: 'tensorflow_graphdef',
-    backend: 'tensorflow',
-    artifact: { name: 'model.graphdef', kind: 'file' },
-    completesTensors: false,
-  },
-  ensemble: { label: 'ensemble', completesTensors: false },
-} satisfies Record<string, PlatformFacts>;
+interface Row {
+  backend: string;
+  /** Name of the artifact. */
+  name: string;
+  kind: 'file' | 'directory' | 'either';
+  completesTensors: boolean;
+}
 
-/** Triton's platforms, by the value of `platform`. */
-export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = platforms;
+const withLabels = (rows: Record<string, Row>): Record<string, PlatformFacts> =>
+  Object.fromEntries(
+    Object.entries(rows).map(([label, { backend, name, kind, completesTensors }]) => [
+      label,
+      { label, backend, artifact: { name, kind }, completesTensors },
+    ]),
+  );
+
+/** Triton's platforms with their file names, by the value of `platform`, from core/src/constants.h of Triton. */
+export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
+  ...withLabels({
+    pytorch_libtorch: { backend: 'pytorch', name: 'model.pt', kind: 'file', completesTensors: false },
+    // Compiled ahead of time by torch.export and Inductor; supported by servers since 2026.
+    torch_aoti: { backend: 'pytorch', name: 'model.pt2', kind: 'file', completesTensors: false },
+    tensorrt_plan: { backend: 'tensorrt', name: 'model.plan', kind: 'file', completesTensors: true },
+    // A directory if the weights are in files of their own beside the graph.
+    onnxruntime_onnx: { backend: 'onnxruntime', name: 'model.onnx', kind: 'either', completesTensors: true },
+    tensorflow_savedmodel: {
+      backend: 'tensorflow',
+      name: 'model.savedmodel',
+      kind: 'directory',
+      completesTensors: true,
+    },
+    tensorflow_graphdef: { backend: 'tensorflow', name: 'model.graphdef', kind: 'file', completesTensors: false },
+  }),
+  ensemble: { label: 'ensemble', completesTensors: false },
+};
 
 /** Backends that need no platform, by the value of `backend`. Any other name is a user's own backend. */
-export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
-  pytorch: platforms.pytorch_libtorch,
-  tensorrt: platforms.tensorrt_plan,
-  onnxruntime: platforms.onnxruntime_onnx,
-  python: {
-    label: 'python',
-    backend: 'python',
-    artifact: { name: 'model.py', kind: 'file' },
-    completesTensors: true,
-  },
-  openvino: {
-    label: 'openvino',
-    backend: 'openvino',
-    artifact: { name: 'model.xml', kind: 'file' },
-    completesTensors: true,
-  },
+export const BACKENDS: Readonly<Record<string, PlatformFacts | undefined>> = {
+  pytorch: PLATFORMS['pytorch_libtorch'],
+  tensorrt: PLATFORMS['tensorrt_plan'],
+  onnxruntime: PLATFORMS['onnxruntime_onnx'],
+  ...withLabels({
+    python: { backend: 'python', name: 'model.py', kind: 'file', completesTensors: true },
+    openvino: { backend: 'openvino', name: 'model.xml', kind: 'file', completesTensors: true },
+  }),
 };
 
 /**
@@ -90,7 +72,8 @@ export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): 
     return lookUp(PLATFORMS, platform) ?? (backend === '' ? undefined : ownBackend(platform, backend));
   }
   if (backend !== '') return lookUp(BACKENDS, backend) ?? ownBackend(backend, backend);
-  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find(({ artifact }) => {
+  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find((facts) => {
+    const artifact = facts?.artifact;
     if (artifact === undefined) return false;
     return filename === '' ? files.has(artifact.name) : filename === artifact.name;
   });
@@ -98,5 +81,5 @@ export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): 
 
 const ownBackend = (label: string, backend: string): PlatformFacts => ({ label, backend, completesTensors: true });
 
-const lookUp = (table: Readonly<Record<string, PlatformFacts>>, name: string): PlatformFacts | undefined =>
+const lookUp = (table: Readonly<Record<string, PlatformFacts | undefined>>, name: string): PlatformFacts | undefined =>
   Object.hasOwn(table, name) ? table[name] : undefined;

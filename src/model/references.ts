@@ -45,24 +45,18 @@ function references(config: ModelConfig): Reference[] {
     field: `${fieldPath('parameters', name)}.string_value`,
     key: value?.startsWith(MODEL_DIRECTORY) ? value.slice(MODEL_DIRECTORY.length) : undefined,
   }));
-  const operations = (config.model_operations?.op_library_filename ?? []).map((file, index) => ({
-    field: `model_operations.op_library_filename[${index}]`,
-    key: file,
-    optional: true as const,
-  }));
-  // The library of a user's own backend may be in the model's folder.
-  const backend = {
-    field: 'backend',
-    key: config.backend && `libtriton_${config.backend}.so`,
-    optional: true as const,
-  };
   // For other backends a requirements.txt is only for trace.py.
-  const requirements = {
-    field: 'backend',
-    key: config.backend === 'python' ? REQUIREMENTS_FILE : undefined,
-    optional: true as const,
-  };
-  return [...labels, ...warmups, ...states, ...parameters, ...operations, backend, requirements].filter(
+  const requirements = config.backend === 'python' ? REQUIREMENTS_FILE : undefined;
+  const optional = [
+    ...(config.model_operations?.op_library_filename ?? []).map((file, index) => ({
+      field: `model_operations.op_library_filename[${index}]`,
+      key: file,
+    })),
+    // The library of a user's own backend may be in the model's folder.
+    { field: 'backend', key: config.backend && `libtriton_${config.backend}.so` },
+    { field: 'backend', key: requirements },
+  ].map((one) => ({ ...one, optional: true as const }));
+  return [...labels, ...warmups, ...states, ...parameters, ...optional].filter(
     (one): one is Reference => one.key !== undefined && one.key !== '',
   );
 }

@@ -27,10 +27,9 @@ import { sequenceRules } from './rules/sequence';
 import { tensorRules } from './rules/tensors';
 import { versionRules } from './rules/version-policy';
 import { warmupRules } from './rules/warmup';
-import { servedVersions, withServedVersions } from './served-versions';
 import { isIgnored, readFiles, type SourceFile } from './source-files';
 import { checkTracedFiles } from './stale-traces';
-import { checkArtifacts, readVersions, type ModelVersion } from './versions';
+import { checkArtifacts, readVersions, servedVersions, withServedVersions, type ModelVersion } from './versions';
 
 /** A model that can be published. */
 export interface RepositoryModel {
@@ -67,6 +66,8 @@ export interface Repository {
   models: RepositoryModel[];
   /** All problems found; empty if everything may be published. */
   problems: Problem[];
+  /** Those of each model that was read. Others belong to the selection or the folder. */
+  problemsOf: ReadonlyMap<string, readonly Problem[]>;
   /** Models that were not selected but that an ensemble needs. */
   added: string[];
   /** Names of all models in the folder, selected or not. */
@@ -91,7 +92,8 @@ export async function readRepository(directory: string, selection: Selection = {
     reader = await RepositoryReader.open(directory);
   } catch (error) {
     const message = `cannot be read: ${getReason(error)}`;
-    return { models: [], added: [], names: [], problems: [{ file: displayPath(directory), message }] };
+    const problems = [{ file: displayPath(directory), message }];
+    return { models: [], added: [], names: [], problems, problemsOf: new Map() };
   }
   return reader.read(selection);
 }
@@ -171,8 +173,9 @@ class RepositoryReader {
       for (const rule of MODEL_RULES) rule(one.checked);
       this.checkEnsemble(one, exclude);
     }
-    this.problems.push(...read.flatMap(allProblems));
-    return { models: read.map(({ model }) => model), problems: this.problems, added, names: this.names };
+    const problemsOf = new Map(all.map((name) => [name, this.problemsOf(name)]));
+    const problems = [...this.problems, ...[...problemsOf.values()].flat()];
+    return { models: read.map(({ model }) => model), problems, problemsOf, added, names: this.names };
   }
 
   /** Reads the models, and the models that their ensembles need. */
@@ -196,16 +199,17 @@ class RepositoryReader {
         added.push(step);
       }
     }
-    for (const name of queue) {
-      const read = this.models.get(name);
-      if (Array.isArray(read)) this.problems.push(...read);
-    }
     return { all: queue.sort(), added: added.sort() };
   }
 
   private modelNamed(name: string): ReadModel | undefined {
     const read = this.models.get(name);
     return Array.isArray(read) ? undefined : read;
+  }
+
+  private problemsOf(name: string): readonly Problem[] {
+    const read = this.models.get(name) ?? [];
+    return Array.isArray(read) ? read : allProblems(read);
   }
 
   private async readModel(name: string, artifacts: boolean): Promise<ReadModel | Problem[]> {

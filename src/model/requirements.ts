@@ -1,4 +1,3 @@
-import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import type { ModelConfig } from './model-config';
 import { displayPath, exists } from './paths';
@@ -10,13 +9,6 @@ export const REQUIREMENTS_FILE = 'requirements.txt';
 
 /** Parameter of Triton's Python backend that names an archive or folder with a Python environment. */
 const ENVIRONMENT_PARAMETER = 'EXECUTION_ENV_PATH';
-
-/** A requirement as in PEP 508: a name, extras, versions or an address, and a condition. */
-const REQUIREMENT =
-  /^[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?\s*(?:\[[^\]]*\]\s*)?(?:\(?\s*(?:(?:===|[=!<>~]=|[<>])\s*[^\s,;()]+\s*,?\s*)+\)?|@\s*[a-z+]+:\/\/\S+)?\s*(?:;.+)?$/;
-
-/** Options of a requirements.txt that refer to no other file. */
-const OPTION = /^--(?:index-url|extra-index-url|find-links|pre|prefer-binary|no-binary|only-binary)\b/;
 
 /** Checks the requirements.txt of a model folder, if it exists. */
 export async function checkRequirements(
@@ -32,27 +24,13 @@ export async function checkRequirements(
       hint: `move it to ${path.basename(root)}/${REQUIREMENTS_FILE}`,
     });
   }
-  const file = path.join(root, REQUIREMENTS_FILE);
-  if (!(await exists(file))) return;
+  if (!(await exists(path.join(root, REQUIREMENTS_FILE)))) return;
   const environment = config.parameters?.[ENVIRONMENT_PARAMETER]?.string_value;
   if (environment !== undefined && environment !== '') {
     problems.add(`parameters.${ENVIRONMENT_PARAMETER}`, `is set, so Triton ignores ${REQUIREMENTS_FILE}`, {
       hint: `put the packages into that environment and delete ${REQUIREMENTS_FILE}, or remove the parameter`,
     });
   }
-  (await fs.readFile(file, 'utf8')).split(/\r?\n/).forEach((line, index) => {
-    const text = line.replace(/(^|\s)#.*$/, '').trim();
-    if (text === '' || REQUIREMENT.test(text) || OPTION.test(text)) return;
-    const elsewhere = /^(-r|-c|-e|--requirement|--constraint|--editable|\.|\/)/.test(text);
-    problems.problems.push({
-      file: displayPath(file),
-      field: `line ${index + 1}`,
-      message: elsewhere
-        ? `names another file or folder, which is not published, got ${JSON.stringify(text)}`
-        : `is not a requirement, got ${JSON.stringify(text)}`,
-      allowed: 'NAME, NAME==1.2.3, NAME>=1.2,<2, NAME[extra], NAME @ https://...',
-    });
-  });
 }
 
 /** Whether the packages of requirements.txt contradict NumPy 1, which the local server needs. */

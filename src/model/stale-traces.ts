@@ -2,14 +2,13 @@ import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import { UserError, type Problem } from '../core/errors';
 import { traceCommand } from '../core/next-command';
-import { ProblemList } from '../core/problems';
+import type { ProblemList } from '../core/problems';
 import { computeSha256 } from '../core/sha256';
 import { GOLDEN_FOLDER } from './golden/request';
 import { YAML_FILE } from './load-config';
 import type { ModelConfig } from './model-config';
 import { displayPath, exists, isTraceRecord, TRACE_FILE } from './paths';
 import type { RepositoryModel } from './repository';
-import { isIgnored, readFiles } from './source-files';
 import { readTraceRecord, type RecordedFile, type TraceRecord } from './trace-record';
 import type { ModelVersion } from './versions';
 
@@ -40,29 +39,24 @@ export async function checkTracedFiles(
   for (const version of versions) {
     const placed = await findRecord(root, version);
     if (placed === undefined) continue;
-    const { artifact, dataFiles, otherFiles } = placed.record;
-    const golden = `${GOLDEN_FOLDER}/${version.version}/`;
-    const isAsked = otherFiles.some((file) => file.path.startsWith(golden));
-    for (const file of [artifact, ...dataFiles]) {
+    for (const file of [placed.record.artifact, ...placed.record.dataFiles]) {
       const name = displayPath(path.join(root, file.path));
       const isReported = problems.problems.some((problem) => problem.file === name);
       if (isReported || (await isWhole(root, file, placed))) continue;
-      const isTraced = await exists(path.join(root, TRACE_FILE));
-      const retrace = isTraced ? `run "${traceCommand(root)}"; or, ` : '';
       problems.problems.push({
         file: name,
         message: `is not the file that npm run trace wrote, so ${placed.key} does not describe it`,
-        hint: `${retrace}to publish this file, delete ${isTraced ? `${TRACE_FILE}, ` : ''}${placed.key}${isAsked ? ` and ${golden}traced-*` : ''}`,
+        hint: `run "${traceCommand(root)}"; or, to publish this file, delete ${TRACE_FILE}, ${placed.key} and ${GOLDEN_FOLDER}/${version.version}/traced-*`,
       });
     }
   }
 }
 
 /**
- * Returns a warning for each model whose sources, or files that the trace wrote beside the artifact, have changed since
- * the trace. Compares only the version that a trace would make now, because older versions were made from other files.
- * Sources outside of the model folder that do not exist on this machine are not compared. `npm run trace -- --explain`
- * also compares packages, the seed, python/tracing, and model.yaml, which is often changed without a new trace.
+ * Returns a warning for each model whose sources have changed since the trace. Compares only the version that a trace
+ * would make now, because older versions were made from other files. Sources outside of the model folder that do not
+ * exist on this machine are not compared. `npm run trace` also compares packages, the seed, python/tracing, and
+ * model.yaml, which is often changed without a new trace.
  */
 export async function staleTraces(models: readonly RepositoryModel[]): Promise<Problem[]> {
   const found: Problem[] = [];
@@ -71,12 +65,11 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
     if (made === undefined || !(await exists(path.join(directory, TRACE_FILE)))) continue;
     const placed = await findRecord(directory, made);
     if (placed === undefined) continue;
-    const changes = await changesSince(directory, placed);
+    const changes = await changesSince(directory, placed.record);
     if (changes.length === 0) continue;
-    const more = changes.length > MOST_CHANGES ? ` and ${changes.length - MOST_CHANGES} more` : '';
     found.push({
       file: displayPath(path.join(directory, placed.record.artifact.path)),
-      message: `is stale; since the trace: ${changes.slice(0, MOST_CHANGES).join(', ')}${more}`,
+      message: `is stale; since the trace: ${changes.join(', ')}`,
       hint: `run "${traceCommand(directory)}" to include these changes`,
     });
   }
@@ -84,19 +77,21 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
 }
 
 /**
- * Refuses artifacts of a trace that were not checked thoroughly for what the configuration allows. `npm run local` checks
- * a model quickly before it serves it on this machine.
+ * Refuses artifacts of a trace that were not checked thoroughly. `npm run local` checks a model quickly before it serves it
+ * on this machine.
  * @throws UserError that names each of them
  */
 export async function requireThoroughChecks(models: readonly RepositoryModel[]): Promise<void> {
   const problems: Problem[] = [];
-  for (const { directory, versions, config } of models) {
+  for (const { directory, versions } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
       const record = (await findRecord(directory, version))?.record;
-      if (record === undefined && !isTraced) continue;
-      const message = uncheckedBecause(record, config);
-      if (message === undefined) continue;
+      if (record === undefined ? !isTraced : !record.isQuick) continue;
+      const message =
+        record === undefined
+          ? 'has a file without its trace record, so it may never have been compared with PyTorch'
+          : 'was checked only quickly, which is enough for this machine alone';
       problems.push({
         file: displayPath(path.join(directory, record?.artifact.path ?? String(version.version))),
         message,
@@ -106,30 +101,6 @@ export async function requireThoroughChecks(models: readonly RepositoryModel[]):
   }
   if (problems.length > 0) throw new UserError('artifacts need a thorough check', { problems });
 }
-
-function uncheckedBecause(record: TraceRecord | undefined, config: ModelConfig): string | undefined {
-  if (record === undefined)
-    return 'has a file without its trace record, so it may never have been compared with PyTorch';
-  if (record.isQuick) return 'was checked only quickly, which is enough for this machine alone';
-  const batch = config.max_batch_size ?? 0;
-  if (!(batch <= record.maxBatchSize) || (batch === 0) !== (record.maxBatchSize === 0)) {
-    return `was checked with max_batch_size ${record.maxBatchSize}, and ${YAML_FILE} now has ${batch}`;
-  }
-  const shapes = (config.input ?? []).map(({ dims = [], reshape }) =>
-    reshape === undefined ? dims : (reshape.shape ?? []),
-  );
-  const wider = shapes.findIndex((dims, index) => {
-    const checked = record.inputDims[index] ?? [];
-    return dims.length !== checked.length || dims.some((size, axis) => ![-1, size].includes(checked[axis] ?? 0));
-  });
-  if (wider === -1 && shapes.length === record.inputDims.length) return undefined;
-  const written = (dims: readonly (readonly unknown[])[]): string =>
-    dims.map((one) => `[${one.join(', ')}]`).join(', ');
-  return `was checked with inputs of dims ${written(record.inputDims)}, and ${YAML_FILE} now allows ${written(shapes)}`;
-}
-
-/** Number of changed files that a message names. */
-const MOST_CHANGES = 5;
 
 /** The version that `npm run trace` makes: the newest that version_policy names, or 1. */
 const tracedVersion = ({ version_policy: policy }: ModelConfig): number =>
@@ -147,38 +118,17 @@ async function findRecord(root: string, { files }: ModelVersion): Promise<Placed
   return undefined;
 }
 
-async function changesSince(root: string, placed: Placed): Promise<string[]> {
-  const { sources, artifact, dataFiles, otherFiles } = placed.record;
-  const changes = new Map<string, string>();
-  for (const [name, sha256] of Object.entries(sources)) {
+async function changesSince(root: string, { sources }: TraceRecord): Promise<string[]> {
+  const changes: string[] = [];
+  for (const [name, sha256] of Object.entries(sources).sort()) {
     if (name.startsWith(TRACING) || name === YAML_FILE) continue;
     const file = path.join(root, name);
-    if (!(await isFile(file))) {
-      if (!name.startsWith('../')) changes.set(name, 'was removed');
-      continue;
-    }
-    const now = await computeSha256(file).catch(() => undefined);
-    if (now !== sha256) changes.set(name, now === undefined ? 'cannot be read' : 'changed');
+    if (await exists(file)) {
+      const now = await computeSha256(file).catch(() => undefined);
+      if (now !== sha256) changes.push(`${name} ${now === undefined ? 'cannot be read' : 'changed'}`);
+    } else if (!name.startsWith('../')) changes.push(`${name} was removed`);
   }
-  for (const file of otherFiles) {
-    if (await isWhole(root, file, placed)) continue;
-    changes.set(file.path, (await isFile(path.join(root, file.path))) ? 'changed' : 'was removed');
-  }
-  const known = new Set([...Object.keys(sources), ...[artifact, ...dataFiles, ...otherFiles].map((file) => file.path)]);
-  for (const name of await readSources(root)) if (!known.has(name)) changes.set(name, 'is new');
-  return [...changes].sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, change]) => `${name} ${change}`);
-}
-
-/** Files of a model folder that a trace may read: all except versions and golden requests. */
-async function readSources(root: string): Promise<string[]> {
-  const entries = await fs.readdir(root, { withFileTypes: true });
-  const names = entries
-    .filter((entry) => entry.isFile() || !(entry.name === GOLDEN_FOLDER || /^\d+$/.test(entry.name)))
-    .map(({ name }) => name);
-  const unreadable = new ProblemList(displayPath(root));
-  return names
-    .filter((name) => !isIgnored(name))
-    .flatMap((name) => readFiles(root, name, unreadable).map(({ key }) => key));
+  return changes;
 }
 
 /** Whether the file has the recorded bytes. A file that is older than the record is not read (docs/decisions.md). */
@@ -194,9 +144,3 @@ async function isWhole(
 }
 
 const getChangeTime = async (file: string): Promise<bigint> => (await fs.stat(file, { bigint: true })).ctimeNs;
-
-const isFile = (file: string): Promise<boolean> =>
-  fs.stat(file).then(
-    (stat) => stat.isFile(),
-    () => false,
-  );

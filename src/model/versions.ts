@@ -1,14 +1,13 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
-import { forwardFaults } from './forward';
 import type { ModelConfig } from './model-config';
 import { traceCommand } from '../core/next-command';
-import { onnxFaults } from './onnx-tensors';
+import { onnxFaults } from './onnx';
 import { displayPath, exists, getReason, staysInside, TRACE_FILE } from './paths';
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from '../core/problems';
 import { readFiles, type SourceFile } from './source-files';
-import { torchScriptFault, type ArtifactFault } from './torch-script';
+import { torchScriptFaults } from './torch-script';
 import { WEIGHTS_FILE } from './weights-file';
 
 /** One version folder. The folder of an ensemble is empty or has a `.keep`. */
@@ -129,20 +128,19 @@ async function checkArtifact(
     fault('is empty', facts?.label === 'python' ? WRITE_PYTHON : await howToMake(root, key));
     return;
   }
+  const check = facts === undefined ? undefined : CONTENT_CHECKS[facts.label];
   try {
-    for (const { message, hint } of await contentFaults(file.path, config, facts?.label)) fault(message, hint);
+    for (const { message, hint } of check?.(file.path, config) ?? []) fault(message, hint);
   } catch (error) {
     fault(`cannot be read: ${getReason(error)}`);
   }
 }
 
-/** Returns all that the backend would refuse in the content of the file. Only ONNX and TorchScript files are read. */
-async function contentFaults(file: string, config: ModelConfig, label = ''): Promise<ArtifactFault[]> {
-  if (label === 'onnxruntime_onnx') return onnxFaults(file, config);
-  if (label !== 'pytorch_libtorch') return [];
-  const fault = await torchScriptFault(file);
-  return fault === undefined ? forwardFaults(file, config) : [fault];
-}
+/** Platform -> check of the content of its file. */
+const CONTENT_CHECKS: Readonly<Record<string, typeof onnxFaults>> = {
+  onnxruntime_onnx: onnxFaults,
+  pytorch_libtorch: torchScriptFaults,
+};
 
 /** Returns a hint if the only file of that type in the version folder has another name. */
 function otherName(key: string, files: readonly SourceFile[]): string | undefined {
@@ -162,7 +160,7 @@ const isLink = (file: string): Promise<boolean> =>
     () => false,
   );
 
-const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests); see docs/guides/python-models.md';
+const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests); see docs/python-models.md';
 
 /** Returns a hint that tells how to make an artifact, depending on the files of the model folder. */
 async function howToMake(root: string, key: string, what = 'it'): Promise<string> {
@@ -173,3 +171,27 @@ async function howToMake(root: string, key: string, what = 'it'): Promise<string
   if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
   return `put ${what} at ${path.basename(root)}/${key}`;
 }
+
+/**
+ * Returns the versions that Triton serves, ascending. Without a version_policy, Triton serves the newest one.
+ * Versions of `specific` are returned even if they are missing; the rules refuse such a policy.
+ */
+export function servedVersions({ version_policy: policy }: ModelConfig, versions: readonly number[]): number[] {
+  if (policy?.specific !== undefined) return ascending(policy.specific.versions ?? []);
+  const there = ascending(versions);
+  if (policy?.all !== undefined) return there;
+  const newest = policy?.latest === undefined ? 1 : (policy.latest.num_versions ?? 0);
+  return newest > 0 ? there.slice(-newest) : [];
+}
+
+/**
+ * Returns the configuration with its served versions as `specific`, in place of `latest`, `all` or no version_policy.
+ * Then a server that starts while another version is being uploaded does not load that version.
+ * Without version folders the configuration is returned unchanged.
+ */
+export function withServedVersions(config: ModelConfig, versions: readonly number[]): ModelConfig {
+  const served = servedVersions(config, versions);
+  return served.length === 0 ? config : { ...config, version_policy: { specific: { versions: served } } };
+}
+
+const ascending = (versions: readonly number[]): number[] => [...new Set(versions)].sort((a, b) => a - b);

@@ -3,16 +3,10 @@ import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
 /** A release as `npm run releases` shows it. */
-export interface ListedRelease {
-  id: string;
-  createdAt: string;
-  origin: string;
-  by: string;
-  /** Commit of the repository folder, with a `+` if files in it differed from the commit. */
-  commit?: string;
-  message?: string;
-  /** Set if no model was asked (--no-ask). */
-  notAsked?: true;
+export interface ListedRelease extends Pick<
+  Manifest,
+  'id' | 'createdAt' | 'origin' | 'by' | 'commit' | 'message' | 'notAsked'
+> {
   isCurrent: boolean;
   /** Model -> versions in service. */
   serves: Record<string, number[]>;
@@ -27,19 +21,16 @@ export async function listReleases(bucket: Bucket, limit: number): Promise<Liste
   const releases = await Releases.read(bucket);
   // One more than requested, to compute the changes of the last one.
   const found = await releases.readAll(releases.ids.slice(0, limit + 1));
-  return found.slice(0, limit).map((release, i) => ({
-    id: release.id,
-    createdAt: release.createdAt,
-    origin: release.origin,
-    by: release.by,
-    commit: release.commit,
-    message: release.message,
-    notAsked: release.notAsked,
-    isCurrent: release.id === releases.current?.id,
-    serves: ofModels(release, ({ served }) => served),
-    weights: ofModels(release, getWeightKind),
-    changes: changesBetween(found[i + 1], release),
-  }));
+  return found.slice(0, limit).map((release, i) => {
+    const { id, createdAt, origin, by, commit, message, notAsked } = release;
+    return {
+      ...{ id, createdAt, origin, by, commit, message, notAsked },
+      isCurrent: id === releases.current?.id,
+      serves: ofModels(release, ({ served }) => served),
+      weights: ofModels(release, getWeightKind),
+      changes: changesBetween(found[i + 1], release),
+    };
+  });
 }
 
 function ofModels<T>({ models }: Manifest, read: (model: ManifestModel) => T): Record<string, T> {

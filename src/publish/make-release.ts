@@ -2,12 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../core/abort';
 import { PartialFailureError, UserError } from '../core/errors';
+import { nextCommand } from '../core/next-command';
 import { FORMAT } from '../release/format';
-import { formatLocation, releaseKey } from '../release/location';
+import { formatLocation, headKey, releaseKey } from '../release/location';
 import { PreconditionFailedError, type S3Store } from '../s3/store';
 import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
 import { AgentClient, AgentError, AnotherPublisherError, getStates } from './agent-client';
-import { HeadFile, newId, RETAINED } from './head-file';
+import { HeadFile, newId, RETAINED, type Base } from './head-file';
 import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
 import { formerFiles, makePlan, needsRelease, requireNoConflict, requireRemovable, type Plan } from './plan';
 import { ourName } from './provenance';
@@ -57,12 +58,12 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   const { current } = releases;
   const target = await getTarget(releases);
   requireRemovable(target, current);
-  const plan = makePlan(target.models, releases, target);
+  const plan = makePlan(target.models, releases, target, await releases.listFiles());
   options.onPlan?.(plan);
   if (target.replacePublished !== true) requireNoConflict(plan, target);
   const isNew = needsRelease(plan, current);
-  await requireReaders(options, isNew);
-  if (options.dryRun === true) return { plan, release: current, isNew: false };
+  await requireReaders(options, isNew, releases.base, head);
+  if (options.dryRun === true) return { plan, release: current, isNew };
   const isAsked = agents !== undefined && untried !== true;
   const { release, replicas } = isNew
     ? await commit(plan, target, releases, head, options)
@@ -80,6 +81,8 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
 async function requireReaders(
   { agents, location, onStage, onOnlyReplica, untried, dryRun }: ReleaseOptions,
   isNew: boolean,
+  base: Base,
+  head: HeadFile,
 ): Promise<void> {
   const found = (await agents?.list()) ?? [];
   if (agents !== undefined && found.length === 0 && untried !== true) {
@@ -99,7 +102,7 @@ async function requireReaders(
     ),
   );
   for (const [i, address] of ready.entries()) {
-    const { format = FORMAT, repository = where, trial = null } = states[i] ?? {};
+    const { format = FORMAT, repository = where, trial = null, head: read = null } = states[i] ?? {};
     if (repository !== where) {
       throw new UserError(`the agent of ${address.name} serves ${repository}, not ${where}`, {
         hint: 'name the repository of these replicas, or the replicas of this repository',
@@ -110,6 +113,14 @@ async function requireReaders(
         `the agent of ${address.name} reads manifests up to format ${format}; this tool writes ${FORMAT}`,
         { hint: 'update the stack first: pulumi up' },
       );
+    }
+    if (read !== null && read.generation > base.generation) {
+      const { generation } = await head.read();
+      if (generation >= read.generation) throw new AnotherPublisherError('another publisher has committed a release');
+      const now = generation === 0 ? 'is missing' : `has generation ${generation}`;
+      throw new UserError(`${headKey(location)} ${now}, but ${address.name} has read generation ${read.generation}`, {
+        hint: `write it again: ${nextCommand('rollback', '--repair')}`,
+      });
     }
     // Before anything is uploaded: each attempt would write a manifest.
     if (isNew && untried !== true && dryRun !== true && trial !== null) {
@@ -136,11 +147,11 @@ async function commit(
   }
   const sweep = base.head?.sweep ?? 0;
   const uploaded = await uploadModels(plan, { store, location, sweep, signal, onBytes });
-  const models = Object.fromEntries(
-    Object.entries({ ...current?.models, ...uploaded })
-      .filter(([name]) => !plan.remove.includes(name))
-      .sort(([a], [b]) => (a < b ? -1 : 1)),
-  );
+  const named = Object.entries({ ...current?.models, ...uploaded })
+    .filter(([name]) => !plan.remove.includes(name))
+    .sort(([a], [b]) => (a < b ? -1 : 1));
+  // Without a prototype, because the name of a model may be `constructor`.
+  const models = Object.assign(Object.create(null), Object.fromEntries(named)) as Manifest['models'];
   const secret = randomBytes(24).toString('base64url');
   const id = newId();
   const retained = [...(base.head?.retained ?? []), id].slice(-RETAINED);

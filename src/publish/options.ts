@@ -62,7 +62,7 @@ export interface ReleaseResult {
   plan: Plan;
   /** Undefined after a dry run on a bucket without a release. */
   release: Manifest | undefined;
-  /** Whether this release was made now. */
+  /** Whether this release was made now; after a dry run, whether a publish would make one. */
   isNew: boolean;
   /** Names of the replicas that serve the release; undefined if none was asked. */
   replicas?: string[] | undefined;

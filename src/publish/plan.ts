@@ -26,7 +26,10 @@ export interface PlannedModel {
   files: PlannedFile[];
   /** Files of a released version that the desired version of that number does not have. */
   missing: string[];
-  /** Whether the next release has another configuration, other files, versions or golden requests than the current one. */
+  /**
+   * Whether the next release has another configuration, other files, versions or golden requests than the current one, or
+   * uploads files of it that are gone from the bucket.
+   */
   isChanged: boolean;
 }
 
@@ -39,24 +42,30 @@ export interface Plan {
 }
 
 /**
- * Compares the desired models with the files of the retained releases, which the current manifest names. A file has the
- * action
+ * Compares the desired models with the files of the retained releases, which the current manifest names. Content whose
+ * object is gone from the bucket counts as not released. A file has the action
  *
  * | content is released | its version is released with other content | action                                      |
  * | ------------------- | ------------------------------------------- | ------------------------------------------- |
  * | yes                 | no                                          | `keep`                                      |
  * | no                  | no                                          | `upload`                                    |
  * |                     | yes                                         | `conflict`, because numbers of versions are for one content; with `replacePublished` as above |
+ *
+ * @param stored keys of the files in the bucket
  */
 export function makePlan(
   desired: readonly DesiredModel[],
   releases: Releases,
   { remove, replacePublished = false }: Pick<DesiredState, 'remove' | 'replacePublished'>,
+  stored: ReadonlySet<string>,
 ): Plan {
   const { current } = releases;
   const known = getFiles(releases);
   const planFile = (name: string, file: DesiredFile): PlannedFile => {
-    const released = known.contents.get(file.checksum);
+    const same = known.contents.get(file.checksum);
+    // A rollback has no other source of the bytes.
+    const isThere = same !== undefined && (stored.has(same.key) || isAt(file, same.key));
+    const released = isThere ? same : undefined;
     const before = getVersion(file.path) === undefined ? undefined : known.versions.get(`${name}/${file.path}`);
     const isConflict = before !== undefined && !before.has(file.checksum) && !replacePublished;
     return { file, released, action: isConflict ? 'conflict' : released === undefined ? 'upload' : 'keep' };
@@ -64,17 +73,19 @@ export function makePlan(
   return {
     models: desired.map((model): PlannedModel => {
       const before = current?.models[model.name];
+      const files = filesOf(model).map((file) => planFile(model.name, file));
       return {
-        model,
+        ...{ model, files },
         before: before?.served,
-        files: filesOf(model).map((file) => planFile(model.name, file)),
         missing: missingFiles(model, before?.files ?? []),
-        isChanged: before === undefined || !isSame(model, before),
+        isChanged: before === undefined || !isSame(model, before) || files.some(({ action }) => action === 'upload'),
       };
     }),
     remove: [...remove],
   };
 }
+
+const isAt = ({ source }: DesiredFile, key: string): boolean => 'stored' in source && source.stored.key === key;
 
 /** Whether the plan would change a published version of the model. */
 export const isConflict = ({ files, missing }: PlannedModel): boolean =>

@@ -1,6 +1,6 @@
 import { UserError } from '../core/errors';
 import { topologicalOrder } from '../release/load-order';
-import { formatLocation, type RepositoryLocation } from '../release/location';
+import { filesPrefix, formatLocation, type RepositoryLocation } from '../release/location';
 import { getVersion, type Manifest, type ReleasedFile, type Provenance } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { DesiredFile, DesiredModel } from './desired';
@@ -57,6 +57,12 @@ export class Releases {
       `${formatLocation(this.bucket.location)} retains ${only === undefined ? 'no' : 'more than one'} release whose id contains "${id}"`,
       { hint: `retained releases: ${ids.join(', ')}` },
     );
+  }
+
+  /** Keys of the files that are in the bucket. */
+  async listFiles(): Promise<Set<string>> {
+    const { store, location } = this.bucket;
+    return new Set((await store.list(filesPrefix(location))).map(({ key }) => key));
   }
 
   /** A release that was current once; undefined if its manifest is gone. */

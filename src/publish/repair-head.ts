@@ -1,5 +1,6 @@
 import { UserError } from '../core/errors';
 import { nextCommand } from '../core/next-command';
+import { FormatError } from '../release/format';
 import { RELEASE_ID } from '../release/head';
 import {
   filesPrefix,
@@ -9,35 +10,22 @@ import {
   releasesPrefix,
   sweepOf,
   viewKey,
-  type RepositoryLocation,
 } from '../release/location';
-import { keysOf, parseManifest, sha256Hex, type Manifest } from '../release/manifest';
-import type { S3Store } from '../s3/store';
-import { AnotherPublisherError, getStates, type AgentSource } from './agent-client';
+import { keysOf, sha256Hex, type Manifest } from '../release/manifest';
+import { AgentClient, AnotherPublisherError, type AgentSource } from './agent-client';
 import { newId, RETAINED, type HeadFile } from './head-file';
 import type { Bucket } from './releases';
 
-/** Manifests that are read to find out which releases were the current one. */
-const NEWEST = 50;
-
-/** The newest manifests, newest first. */
-async function readNewest(store: S3Store, location: RepositoryLocation): Promise<Manifest[]> {
-  const prefix = `${releasesPrefix(location)}/`;
-  const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
-  const sorted = ids.filter((id) => RELEASE_ID.test(id)).sort();
-  const newest = sorted.reverse().slice(0, NEWEST);
-  const found = await Promise.all(newest.map((id) => store.get(releaseKey(location, id))));
-  return found.flatMap((object) => (object === undefined ? [] : [parseManifest(object.body, headKey(location))]));
-}
+/** Ids that a message names. */
+const NEWEST = 5;
 
 /**
- * A repository whose head.json is missing has no release yet, or has lost it.
+ * A repository whose head.json is missing has no release yet, or has lost it: then view.json is there, which is written
+ * after the first commit.
  * @throws UserError if it has lost it; AnotherPublisherError if it has just got it
  */
 export async function requireNoReleases(head: HeadFile, { store, location }: Bucket): Promise<void> {
-  // Manifests of a first publish that was refused are built on nothing, and the view is written after a commit.
-  const isFirst = (await readNewest(store, location)).every(({ base }) => base === 0);
-  if (isFirst && (await store.get(viewKey(location))) === undefined) return;
+  if ((await store.get(viewKey(location))) === undefined) return;
   if ((await head.read()).head !== undefined)
     throw new AnotherPublisherError('another publisher made the first release');
   throw new UserError(`${formatLocation(location)} has releases, but ${headKey(location)} is missing`, {
@@ -45,58 +33,77 @@ export async function requireNoReleases(head: HeadFile, { store, location }: Buc
   });
 }
 
+export interface RepairOptions extends Bucket {
+  /** Each of them must answer. */
+  agents: AgentSource | undefined;
+  /** The release that head.json is to name. Default: the one that the agents have read in it last. */
+  id?: string | undefined;
+}
+
 /**
- * Writes head.json again if it is missing or damaged, or older than what an agent has read in it: for the release that
- * the agents have read last, else for the newest one on which another release is built, because every newer one may have
- * been refused. Its generation is higher than every one that an agent may have read.
+ * Writes head.json again if it is missing or damaged, or older than what an agent has read in it. It never chooses a
+ * release that no agent has read in head.json, because that may be one which the replicas refused.
  */
 export async function repairHead(
   head: HeadFile,
-  { store, location, agents }: { store: S3Store; location: RepositoryLocation; agents: AgentSource | undefined },
+  { store, location, agents, id }: RepairOptions,
 ): Promise<{ release: string; generation: number }> {
   const base = await head.read({ mayBeDamaged: true });
-  const states = await getStates((await agents?.list()) ?? []);
-  const seen = states.flatMap((state) => state?.head ?? []).sort((a, b) => b.generation - a.generation)[0];
+  const found = (await agents?.list()) ?? [];
+  const states = await Promise.all(found.map((agent) => new AgentClient(agent).getState()));
+  const read = states.flatMap((state) => state.head ?? []).filter(({ generation }) => generation > 0);
+  const [seen] = read.sort((a, b) => b.generation - a.generation);
   const isOlder = seen !== undefined && seen.generation >= base.generation && seen.release !== base.head?.release;
-  const named = base.head && (await findFirst([base.head.release], store, location));
-  if (base.head !== undefined && named !== undefined && !isOlder) return base.head;
-  const newest = await readNewest(store, location);
-  const [last] = [...newest].sort((a, b) => b.base - a.base);
-  // Without a previous one, it may be the first release, or one that was refused: then no replica serves anything.
-  const wanted = [seen?.release, base.head?.release, last?.previous, last?.id].filter((id) => id !== undefined);
-  const found = await findFirst(wanted, store, location);
-  if (found === undefined) {
-    throw new UserError(`${formatLocation(location)} has no release`, { hint: 'publish one: npm run sync-models' });
+  const release = id ?? (isOlder ? seen.release : (base.head ?? seen)?.release);
+  const next = nextCommand('rollback', 'ID', '--repair');
+  if (release === undefined) {
+    throw new UserError(`no replica has read ${headKey(location)}, so the release must be named`, {
+      hint: `${next}; newest manifests, with those of refused releases: ${await newestIds({ store, location })}`,
+    });
   }
-  const retained: string[] = [];
+  const manifest = await store.get(releaseKey(location, release));
+  if (manifest === undefined) {
+    throw new UserError(`${formatLocation(location)} has no manifest of release ${release}`, {
+      hint: `restore the objects of ${releasesPrefix(location)}/ from their versions, or name another release: ${next}; newest manifests: ${await newestIds({ store, location })}`,
+    });
+  }
+  if (base.head !== undefined && release === base.head.release) return base.head;
   const listed = (await store.list(filesPrefix(location))).map(({ key }) => key);
-  const there = new Set(listed);
-  for (let id: string | undefined = found.id; id !== undefined && retained.length < RETAINED;) {
-    const manifest = await head.readManifest(id);
-    if (manifest === undefined) break;
-    // The current release stays, so that "status" names what is missing.
-    if (id !== found.id && !keysOf(manifest).every((key) => there.has(key))) break;
-    retained.unshift(id);
-    id = manifest.previous;
-  }
-  const known = [seen?.generation ?? 0, base.generation, ...newest.map((manifest) => manifest.base + 1)];
-  const generation = Math.max(...known) + 1;
-  // Larger than that of every prune, which may still delete files.
-  const sweep = Math.max(Math.floor(Date.now() / 1000), ...listed.map(sweepOf)) + 1;
-  const { id: release, manifestSha256 } = found;
-  await head.put({ generation, release, manifestSha256, retained, sweep, writer: newId() }, base.condition);
+  const now = Math.floor(Date.now() / 1000);
+  // Generations and sweeps grow by one, so the time in seconds is larger than each that an agent or a prune may have.
+  const generation = Math.max(now, base.generation + 1, (seen?.generation ?? 0) + 1);
+  const sweep = Math.max(now, ...listed.map((key) => sweepOf(key) + 1));
+  const retained = await completeReleases(release, head, new Set(listed));
+  const content = { generation, release, manifestSha256: sha256Hex(manifest.body), retained, sweep, writer: newId() };
+  await head.put(content, base.condition);
   return { release, generation };
 }
 
-/** The first of these releases whose manifest is there. */
-async function findFirst(
-  ids: readonly string[],
-  store: S3Store,
-  location: RepositoryLocation,
-): Promise<{ id: string; manifestSha256: string } | undefined> {
-  for (const id of ids) {
-    const object = await store.get(releaseKey(location, id));
-    if (object !== undefined) return { id, manifestSha256: sha256Hex(object.body) };
+/** The release, and those before it as far as nothing of them is missing or damaged; oldest first. */
+async function completeReleases(current: string, head: HeadFile, files: ReadonlySet<string>): Promise<string[]> {
+  const complete = [current];
+  for (
+    let { previous } = (await head.readManifest(current)) as Manifest;
+    previous !== undefined && complete.length < RETAINED;
+  ) {
+    const manifest = await head.readManifest(previous).catch((error: unknown) => {
+      if (error instanceof FormatError) return undefined;
+      throw error;
+    });
+    if (manifest === undefined || !keysOf(manifest).every((key) => files.has(key))) break;
+    complete.unshift(manifest.id);
+    ({ previous } = manifest);
   }
-  return undefined;
+  return complete;
+}
+
+async function newestIds({ store, location }: Bucket): Promise<string> {
+  const prefix = `${releasesPrefix(location)}/`;
+  const ids = (await store.list(`${prefix}2`)).map(({ key }) => key.slice(prefix.length).replace(/\.json$/, ''));
+  const newest = ids
+    .filter((id) => RELEASE_ID.test(id))
+    .sort()
+    .reverse()
+    .slice(0, NEWEST);
+  return newest.join(', ') || 'none';
 }

@@ -205,7 +205,8 @@ export class Trials {
         } else if (state.lastTrial?.id === asked.trial) {
           const { reason, outcome } = state.lastTrial;
           const hint = outcome === 'refused' ? state.lastTrial.hint : 'run the command again';
-          const message = `${client.name} does not serve the release: ${reason ?? outcome}`;
+          const why = reason ?? (outcome === 'expired' ? 'this command did not renew the trial in time' : outcome);
+          const message = `${client.name} does not serve the release: ${why}`;
           if (outcome === 'overtaken') throw new AnotherPublisherError(message);
           throw new UserError(message, { hint });
         } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
@@ -229,11 +230,6 @@ export class Trials {
 
   /** Whether the request may succeed later: the pod starts, its state has changed, or another publisher may end. */
   private mayRetry({ status, body, message }: AgentError): boolean {
-    if (status === 410 && this.release.base === 0) {
-      throw new UserError(message, {
-        hint: `head.json is missing; write it again: ${nextCommand('rollback', '--repair')}`,
-      });
-    }
     if (status === 410) {
       const hint = `; if no other publisher is active, head.json is older than what the replicas have read: ${nextCommand('rollback', '--repair')}`;
       throw new AnotherPublisherError(message, { hint });

@@ -1,7 +1,7 @@
 import { forEachLimited } from '../core/concurrency';
 import { nextCommand } from '../core/next-command';
 import { CONFIG_FILE } from '../model/paths';
-import { FORMAT, map, object, optional, parseObject, text } from '../release/format';
+import { FORMAT, FormatError, map, object, optional, OtherFormatError, parseObject, text } from '../release/format';
 import { viewKey, type RepositoryLocation } from '../release/location';
 import { getVersion, configWithVersions, type Manifest } from '../release/manifest';
 import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Store } from '../s3/store';
@@ -41,38 +41,65 @@ export async function repairView(
   location: RepositoryLocation,
   { current, isForced = false }: { current?: Manifest | undefined; isForced?: boolean } = {},
 ): Promise<void> {
+  const read = (): Promise<Releases> => Releases.read({ store, location }, head);
+  const folder = `${location.prefix}/`;
+  // Keys at which anything may be: another run can restore what this run found, and its requests arrive later.
+  const unsure = new Set<string>();
   for (let round = 1; round <= ROUNDS; round += 1) {
     try {
-      const known = round === 1 && current !== undefined;
-      const release = known ? current : (await Releases.read({ store, location }, head)).current;
-      if (await write(release, { store, location, isForced: isForced && round === 1 })) return;
+      const release = round === 1 && current !== undefined ? current : (await read()).current;
+      const found = await readView(store, location);
+      if (
+        release === undefined ||
+        (found?.view?.release === release.id && unsure.size === 0 && !(isForced && round === 1))
+      )
+        return;
+      if (found?.view === undefined || (isForced && round === 1)) {
+        const known = (await (await read()).readAll()).flatMap((one) => [...desiredView(one, store, folder).keys()]);
+        for (const key of known) unsure.add(key);
+      }
+      await write(release, found, { store, location, unsure });
+      unsure.clear();
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
     }
   }
 }
 
-/** @returns whether nothing was to be written */
-async function write(
-  current: Manifest | undefined,
-  { store, location, isForced }: { store: S3Store; location: RepositoryLocation; isForced: boolean },
-): Promise<boolean> {
+/** What view.json has; `view` is undefined if it is damaged. */
+interface Found {
+  view: View | undefined;
+  etag: string;
+}
+
+async function readView(store: S3Store, location: RepositoryLocation): Promise<Found | undefined> {
   const found = await store.get(viewKey(location));
-  const before =
-    found === undefined
-      ? { objects: {} }
-      : parseObject(found.body, `s3://${store.bucket}/${viewKey(location)}`, readView);
-  if (current === undefined || (before.release === current.id && !isForced)) return true;
+  if (found === undefined) return undefined;
+  try {
+    return { view: parseObject(found.body, viewKey(location), parseView), etag: found.etag };
+  } catch (error) {
+    if (!(error instanceof FormatError) || error instanceof OtherFormatError) throw error;
+    return { view: undefined, etag: found.etag };
+  }
+}
+
+/** @param options `unsure`: gets the keys that this run writes or deletes */
+async function write(
+  current: Manifest,
+  found: Found | undefined,
+  { store, location, unsure }: { store: S3Store; location: RepositoryLocation; unsure: Set<string> },
+): Promise<void> {
   const folder = `${location.prefix}/`;
+  const before = found?.view?.objects ?? {};
   const desired = desiredView(current, store, folder);
-  const due = [...desired].filter(([key, { checksum }]) => isForced || before.objects[key] !== checksum);
-  const gone = Object.keys(before.objects).filter((key) => !desired.has(key));
+  const due = [...desired].filter(([key, { checksum }]) => unsure.has(key) || before[key] !== checksum);
+  const gone = [...new Set([...Object.keys(before), ...unsure])].filter((key) => !desired.has(key));
+  for (const key of [...due.map(([name]) => name), ...gone]) unsure.add(key);
   const present = new Map((await store.list(folder)).map((object) => [object.key, object]));
   const replace = async (view: View, condition: PutCondition): Promise<string> =>
     (await store.putBytes(viewKey(location), encodeView(view), condition)).etag;
-  const unsure = Object.fromEntries([...due.map(([key]) => key), ...gone].map((key) => [key, '']));
   const etag = await replace(
-    { objects: { ...before.objects, ...unsure } },
+    { objects: { ...before, ...Object.fromEntries([...unsure].map((key) => [key, ''])) } },
     found === undefined ? { ifAbsent: true } : { ifEtag: found.etag },
   );
   // A server may load a version as soon as its configuration is there.
@@ -86,7 +113,6 @@ async function write(
   await store.delete(gone.flatMap((key) => present.get(key) ?? []));
   const objects = Object.fromEntries([...desired].map(([key, { checksum }]) => [key, checksum]));
   await replace({ release: current.id, objects }, { ifEtag: etag });
-  return false;
 }
 
 const isOfVersion = (key: string, folder: string): boolean =>
@@ -112,6 +138,6 @@ function desiredView({ models }: Manifest, store: S3Store, folder: string): Map<
   return desired;
 }
 
-const readView = object<View>({ release: optional(text()), objects: map(text()) });
+const parseView = object<View>({ release: optional(text()), objects: map(text()) });
 
 const encodeView = (view: View): Buffer => Buffer.from(`${JSON.stringify({ format: FORMAT, ...view })}\n`);

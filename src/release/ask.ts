@@ -17,8 +17,9 @@ import {
 } from '../model/golden';
 import type { ModelConfig } from '../model';
 import { checksumOfBytes } from '../s3/checksum';
-import type { S3Reader } from '../s3/reader';
-import { TOO_LARGE, TritonError, type InferenceClient, type InferOptions } from '../triton/client';
+import type { S3Store } from '../s3/store';
+import { TOO_LARGE, TritonError, type InferOptions } from '../triton/client';
+import type { InferenceClient } from '../triton/http';
 import { withoutFrames } from '../triton/load-failure';
 import type { Tensor } from '../triton/tensor';
 import type { ManifestModel } from './manifest';
@@ -322,7 +323,7 @@ export function isLost(cause: unknown): boolean {
 export async function readGoldenRequests(
   model: string,
   golden: ManifestModel['golden'],
-  store: Pick<S3Reader, 'bucket' | 'get'>,
+  store: Pick<S3Store, 'bucket' | 'get'>,
 ): Promise<GoldenRequest[]> {
   if (golden === undefined) return [];
   const where = `s3://${store.bucket}/${golden.key}`;

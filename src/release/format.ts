@@ -92,7 +92,7 @@ export const object =
 export function parseObject<T>(body: Buffer, where: string, read: Read<T>): T {
   // An earlier version of head.json would not help: agents never follow an older one.
   const isHead = where.endsWith('/head.json');
-  const hint = isHead ? 'write it again: npm run rollback -- --repair' : 'restore the first version of that object';
+  const hint = isHead ? 'write it again: rollback --repair' : 'restore the first version of that object';
   try {
     const content = JSON.parse(body.toString('utf8')) as unknown;
     const { format } = record(content, '');

@@ -45,8 +45,9 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
     const hint = `the repository is s3://${bucket}/${prefix.slice(0, -'.releases'.length)}`;
     refuse('this prefix is reserved, because the publisher stores the releases of a repository under it', hint);
   }
-  if (!/^[\w!.*'()-]+(\/[\w!.*'()-]+)*$/.test(prefix)) {
-    const hint = "letters, digits and - _ . ! * ' ( ) between single slashes";
+  // Without *, which the policies of the roles would take for any text.
+  if (!/^[\w!.'()-]+(\/[\w!.'()-]+)*$/.test(prefix)) {
+    const hint = "letters, digits and - _ . ! ' ( ) between single slashes";
     refuse(`prefix "${prefix}" has an empty part or characters that Triton cannot read`, hint);
   }
   return { bucket, prefix };

@@ -1,48 +1,27 @@
 import { PART_BYTES } from './checksum';
 
-/** Buffers of at least this size are reused, because discarded ones would stay in memory until garbage collection. */
-const KEEP_FROM_BYTES = 1024 * 1024;
+/** Smaller buffers are not counted. */
+const COUNTED_FROM_BYTES = 1024 * 1024;
 
-/** Lends buffers within a fixed memory budget, however large the objects are. */
+/**
+ * Lends at most 8 large buffers at a time, however large the objects are. They are reused, because discarded ones would
+ * stay in memory until garbage collection.
+ */
 export class BufferPool {
-  private readonly kept: Buffer[] = [];
-  private readonly waiting: { cost: number; go: () => void }[] = [];
-  private left: number;
+  private readonly free: (Buffer | undefined)[] = Array.from({ length: 8 });
+  private readonly waiting: ((buffer: Buffer) => void)[] = [];
 
-  /** @param keptBytes size of the buffers that are reused, and of the largest that are */
-  constructor(
-    private readonly budgetBytes = 8 * PART_BYTES,
-    private readonly keptBytes = PART_BYTES,
-  ) {
-    this.left = budgetBytes;
-  }
-
-  /**
-   * Runs `work` with a buffer of `bytes` bytes, which is reused after `work` has settled. Callers beyond the budget wait,
-   * in the order of the calls.
-   */
+  /** Runs `work` with a buffer of `bytes` bytes, which is reused after `work` has settled. */
   async lend<T>(bytes: number, work: (buffer: Buffer) => Promise<T>): Promise<T> {
-    const isKept = bytes >= KEEP_FROM_BYTES && bytes <= this.keptBytes;
-    const cost = Math.min(isKept ? this.keptBytes : bytes, this.budgetBytes);
-    await new Promise<void>((go) => {
-      this.waiting.push({ cost, go });
-      this.serve();
-    });
-    const buffer = isKept ? (this.kept.pop() ?? Buffer.allocUnsafeSlow(this.keptBytes)) : Buffer.allocUnsafe(bytes);
+    if (bytes < COUNTED_FROM_BYTES) return work(Buffer.allocUnsafe(bytes));
+    let buffer = this.free.length > 0 ? this.free.pop() : await new Promise<Buffer>((go) => this.waiting.push(go));
+    if (buffer === undefined || buffer.byteLength < bytes) buffer = Buffer.allocUnsafeSlow(Math.max(bytes, PART_BYTES));
     try {
       return await work(buffer.subarray(0, bytes));
     } finally {
-      if (isKept) this.kept.push(buffer);
-      this.left += cost;
-      this.serve();
-    }
-  }
-
-  private serve(): void {
-    for (let [next] = this.waiting; next !== undefined && next.cost <= this.left; [next] = this.waiting) {
-      this.left -= next.cost;
-      this.waiting.shift();
-      next.go();
+      const next = this.waiting.shift();
+      if (next === undefined) this.free.push(buffer);
+      else next(buffer);
     }
   }
 }

@@ -17,11 +17,8 @@ export interface Settings {
 export interface Endpoint {
   /** URL for messages. */
   url: string;
-  secure: boolean;
-  hostname: string;
-  port: number;
-  /** The Host header, which is signed. */
-  host: string;
+  /** Has the scheme, the host and the port. */
+  server: URL;
   /** Path of the bucket, percent-encoded, without a trailing slash. */
   bucketPath: string;
 }
@@ -42,36 +39,29 @@ export async function readSettings(
   const name = nonEmpty(env['AWS_PROFILE']) ?? 'default';
   const profile = { ...configFile[name], ...credentialsFile[name] };
   const service = configFile[`services.${profile['services']}`] ?? {};
-  const isTrue = (variable: string, text = nonEmpty(env[variable])): boolean => {
-    if (text === undefined || /^(true|false)$/i.test(text)) return text?.toLowerCase() === 'true';
+  const flag = (variable: string, field: string): boolean => {
+    const text = first(env[variable], profile[field]) ?? 'false';
+    if (/^(true|false)$/i.test(text)) return text.toLowerCase() === 'true';
     throw new UserError(`${variable} is "${text}"; allowed: true, false`, {
       hint: `correct ${variable}, or the same setting of the AWS profile`,
     });
   };
-  const flag = (variable: string, field: string): boolean =>
-    isTrue(variable, nonEmpty(env[variable]) ?? nonEmpty(profile[field]));
-  const urls = [
-    env['AWS_ENDPOINT_URL_S3'],
-    env['AWS_ENDPOINT_URL'],
-    service['s3.endpoint_url'],
-    profile['endpoint_url'],
-  ].filter(() => !isTrue('AWS_IGNORE_CONFIGURED_ENDPOINT_URLS'));
-  const endpointUrl = [options.endpointUrl, ...urls].find((url) => nonEmpty(url) !== undefined);
-  const regions = [
-    options.region,
-    getRegion(endpointUrl ?? ''),
-    env['AWS_REGION'],
-    env['AWS_DEFAULT_REGION'],
-    profile['region'],
-  ];
+  const urls = flag('AWS_IGNORE_CONFIGURED_ENDPOINT_URLS', 'ignore_configured_endpoint_urls')
+    ? []
+    : [env['AWS_ENDPOINT_URL_S3'], env['AWS_ENDPOINT_URL'], service['s3.endpoint_url'], profile['endpoint_url']];
+  const endpointUrl = first(options.endpointUrl, ...urls);
+  const regions = [env['AWS_REGION'], env['AWS_DEFAULT_REGION'], profile['region']];
   return {
-    region: regions.find((region) => nonEmpty(region) !== undefined) ?? 'us-east-1',
+    region: first(options.region, getRegion(endpointUrl ?? ''), ...regions) ?? 'us-east-1',
     endpointUrl,
     fips: flag('AWS_USE_FIPS_ENDPOINT', 'use_fips_endpoint'),
     dualStack: flag('AWS_USE_DUALSTACK_ENDPOINT', 'use_dualstack_endpoint'),
-    caFile: nonEmpty(env['AWS_CA_BUNDLE']) ?? nonEmpty(profile['ca_bundle']),
+    caFile: first(env['AWS_CA_BUNDLE'], profile['ca_bundle']),
   };
 }
+
+const first = (...texts: (string | undefined)[]): string | undefined =>
+  texts.find((text) => nonEmpty(text) !== undefined);
 
 /** The region in the host name of an S3 endpoint of AWS or of a VPC. */
 export function getRegion(url: string): string | undefined {
@@ -103,24 +93,18 @@ const OF_AWS = /\.(amazonaws\.(com|com\.cn|eu)|c2s\.ic\.gov|sc2s\.sgov\.gov|clou
 
 /** @param bucket empty if it is part of the host name */
 function parseEndpoint(bucket: string, endpointUrl: string, fips = false): Endpoint {
-  const url = URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined;
-  const extra = url === undefined ? '' : url.username + url.password + url.search + url.hash;
-  if (url === undefined || !['http:', 'https:'].includes(url.protocol) || extra !== '') {
-    const shown = url === undefined || url.username + url.password === '' ? `"${endpointUrl}" ` : '';
-    throw new UserError(`the S3 endpoint ${shown}is not the address of a server`, {
+  const server = URL.canParse(endpointUrl) ? new URL(endpointUrl) : undefined;
+  const login = server === undefined ? '' : server.username + server.password;
+  if (server === undefined || !/^https?:$/.test(server.protocol) || login + server.search + server.hash !== '') {
+    throw new UserError(`the S3 endpoint ${login === '' ? `"${endpointUrl}" ` : ''}is not the address of a server`, {
       hint: 'write --endpoint-url http://HOST:PORT or https://HOST[:PORT]',
     });
   }
-  if (fips && OF_AWS.test(url.hostname) && !url.hostname.includes('fips')) {
+  if (fips && OF_AWS.test(server.hostname) && !server.hostname.includes('fips')) {
     throw new UserError(`AWS_USE_FIPS_ENDPOINT is true, and the S3 endpoint ${endpointUrl} is no FIPS endpoint`, {
       hint: 'remove --endpoint-url (AWS_ENDPOINT_URL), or set it to an endpoint with "fips" in its name',
     });
   }
-  const secure = url.protocol === 'https:';
-  return {
-    ...{ url: endpointUrl, secure, host: url.host },
-    hostname: url.hostname.replace(/^\[|\]$/g, ''),
-    port: Number(url.port || (secure ? 443 : 80)),
-    bucketPath: url.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${escapeUri(bucket)}`),
-  };
+  const bucketPath = server.pathname.replace(/\/+$/, '') + (bucket === '' ? '' : `/${escapeUri(bucket)}`);
+  return { url: endpointUrl, server, bucketPath };
 }

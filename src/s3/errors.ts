@@ -57,7 +57,6 @@ export class S3Error extends UserError {
 export const NOT_TRUSTED =
   'the certificate is not trusted: set NODE_EXTRA_CA_CERTS or AWS_CA_BUNDLE to the file of its certificate authority';
 
-const SERVER_FAILED = 'the server failed: try again later';
 const KMS = 'in the policy of this identity and in that of the key, allow kms:GenerateDataKey and kms:Decrypt';
 const DENIED =
   'a policy denies it: check which VPC endpoint, network or header (such as encryption) the policies demand';
@@ -94,15 +93,15 @@ const ADVICE: [pattern: RegExp, advice: string][] = [
   [/^ETIMEDOUT /, 'the server does not answer: check --endpoint-url and the network, and try again later'],
   [/^(EPROTO|ERR_SSL_WRONG)/, 'the server does not speak TLS: check whether --endpoint-url begins with http or https'],
   [/SELF_SIGNED|UNABLE_TO_|^CERT_/, NOT_TRUSTED],
-  [/^InternalError /, SERVER_FAILED],
+  [/^InternalError /, 'the server failed: try again later'],
 ];
 
 function getAdvice({ code, status = 0, text = '', ...details }: FailureDetails): string | undefined {
   if (isOtherRegion({ code, ...details })) {
     return `the bucket is in ${details.region}: set --region ${details.region}, and remove --endpoint-url (AWS_ENDPOINT_URL) if it names another region`;
   }
-  const [, advice] = ADVICE.find(([pattern]) => pattern.test(`${code} ${text}`)) ?? [];
-  return advice ?? (status >= 500 ? SERVER_FAILED : undefined);
+  const find = (error: string): string | undefined => ADVICE.find(([pattern]) => pattern.test(error))?.[1];
+  return find(`${code} ${text}`) ?? (status >= 500 ? find('InternalError ') : undefined);
 }
 
 /** Whether S3 reports that the bucket is in another region. */

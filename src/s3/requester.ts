@@ -12,6 +12,7 @@ import { CredentialSource } from './credentials';
 import { getRegion, readSettings, resolveEndpoint, type Endpoint, type Settings } from './endpoint';
 import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './errors';
 import type { Credentials, StoreOptions, TakeBytes } from './types';
+import { getText } from './xml';
 
 /** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
@@ -114,8 +115,10 @@ const isOutage = ({ code, status = 503 }: FailureDetails): boolean =>
   [429, 502, 503, 504].includes(status) || THROTTLING.test(code);
 
 /** Wait before the next try, in ms: exponential backoff with full jitter. */
-export const waitBefore = (tries: number): number =>
+const waitBefore = (tries: number): number =>
   Math.random() * Math.min(LONGEST_WAIT_MS, FIRST_WAIT_MS * 2 ** (tries - 1));
+
+const isSecure = ({ server }: Endpoint): boolean => server.protocol === 'https:';
 
 /** The bucket in one region. */
 interface Site {
@@ -137,14 +140,14 @@ export class Requester {
     // Every request that waits for a retry adds a listener.
     setMaxListeners(0, this.closing.signal);
     const { env } = process;
-    // The SDK's warning about the version of Node is for those who use it in their own code.
+    // The warning of AWS's providers about the version of Node is for those who use them in their own code.
     env['AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED'] ??= 'true';
     this.opening = this.open(env);
     this.opening.catch(() => undefined); // Each request reports the error.
     this.credentials = new CredentialSource(options.credentials, async () => {
       const { agent } = await this.opening;
       const { settings, endpoint } = this.site as Site;
-      return { region: settings.region, agent: endpoint.secure ? agent : this.openAgent(true, settings, env) };
+      return { region: settings.region, agent: isSecure(endpoint) ? agent : this.openAgent(true, settings, env) };
     });
   }
 
@@ -155,7 +158,7 @@ export class Requester {
 
   private async open(env: NodeJS.ProcessEnv): Promise<{ agent: Agent; handler: NodeHttpHandler }> {
     const { settings, endpoint } = await this.use(await readSettings(this.options, env));
-    const agent = this.openAgent(endpoint.secure, settings, env);
+    const agent = this.openAgent(isSecure(endpoint), settings, env);
     const { idleTimeoutMs: socketTimeout = IDLE_TIMEOUT_MS } = this.options;
     // Requests that wait for a connection are no reason for a warning on the user's terminal.
     const logger = { ...console, warn: () => undefined };
@@ -243,16 +246,12 @@ export class Requester {
 
   private async sign(request: S3Request<unknown>, { endpoint, settings }: Site, credentials: Credentials) {
     const { method, key = '', query = {}, body, bodySha256, sink } = request;
-    const { secure, hostname, port, host, bucketPath } = endpoint;
+    const { protocol, hostname, host, port } = endpoint.server;
     const sha256InHex = (bodySha256 ?? (body === undefined ? NOTHING : sha256(body))).toString('hex');
     const range = sink && { range: `bytes=${sink.start + sink.count}-${sink.start + sink.bytes - 1}` };
     const headers = { ...request.headers, ...range, host, 'x-amz-content-sha256': sha256InHex };
-    const where = {
-      protocol: secure ? 'https:' : 'http:',
-      hostname,
-      port,
-      path: `${bucketPath}/${escapeUriPath(key)}`,
-    };
+    const path = `${endpoint.bucketPath}/${escapeUriPath(key)}`;
+    const where = { protocol, hostname, path, ...(port !== '' && { port: Number(port) }) };
     const { region } = settings;
     const signer = new SignatureV4({ service: 's3', region, credentials, sha256: SHA256, uriEscapePath: false });
     const signingDate = new Date(Date.now() + this.clockOffsetMs);
@@ -291,7 +290,9 @@ export class Requester {
       clearTimeout(timer);
     }
     this.answered = true;
-    if (answer.status >= 300) throw new RequestError(getFailure(answer));
+    // S3 may send an error with status 200, because it keeps the connection alive while it copies or joins parts.
+    const isError = /^\s*(<\?[^>]*>\s*)?<Error[\s>]/.test(answer.body.toString('latin1', 0, 500));
+    if (answer.status >= 300 || isError) throw new RequestError(getFailure(answer));
     // S3 sends an ETag with each object, also with web pages.
     if (answer.headers['etag'] === undefined && answer.headers['content-type']?.startsWith('text/html') === true)
       throw new RequestError({ code: 'NotS3', status: answer.status, text: 'the answer is a web page' });
@@ -337,21 +338,14 @@ async function readBody(incoming: IncomingMessage, status: number, sink: Sink | 
 /** An ETag in quotes, as S3 writes it. Some servers omit the quotes in some of their answers. */
 export const quoted = (etag = ''): string => (etag === '' || etag.endsWith('"') ? etag : `"${etag}"`);
 
-const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" };
-
 /** The error in an answer. Answers of proxies and to HEAD have only a status. */
-export function getFailure({ status, headers, body }: Answer): FailureDetails {
+function getFailure({ status, headers, body }: Answer): FailureDetails {
   const xml = body.toString('utf8');
-  const field = (name: string): string | undefined =>
-    new RegExp(`<${name}>([^<]*)</${name}>`)
-      .exec(xml)?.[1]
-      ?.replace(/&(?:#(\d+)|(\w+));/g, (whole, code: string | undefined, name: string) =>
-        code === undefined ? (ENTITIES[name] ?? whole) : String.fromCodePoint(Number(code)),
-      );
-  const region = [headers['x-amz-bucket-region'], field('Region')].find(Boolean) ?? getRegion(field('Endpoint') ?? '');
+  const region = headers['x-amz-bucket-region'] ?? getText(xml, 'Region') ?? getRegion(getText(xml, 'Endpoint') ?? '');
   const date = Date.parse(headers['date'] ?? '');
   const clockOffsetMs = Number.isNaN(date) ? undefined : date - Date.now();
-  return { code: field('Code') ?? codeOfStatus(status), status, text: field('Message'), region, clockOffsetMs };
+  const code = getText(xml, 'Code') ?? codeOfStatus(status);
+  return { code, status, text: getText(xml, 'Message'), region, clockOffsetMs };
 }
 
 function getConnectionFailure(error: NodeJS.ErrnoException, { aborted }: AbortSignal): FailureDetails {

@@ -1,15 +1,13 @@
-import type { CompletedPart } from '@aws-sdk/client-s3';
 import { escapeUriPath } from '@smithy/core/protocols';
 import { forEachLimited } from '../core/concurrency';
 import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { S3Reader } from './reader';
-import { CONCURRENCY, isTransient, quoted, RequestError } from './requester';
-import { WAIT_FOR_WRITER, withFile, type UploadSource } from './source';
-import type { Send } from './sdk';
-import type { ListedObject, PutCondition, UploadOptions, Written } from './types';
+import { CONCURRENCY, quoted, Requester, RequestError, SinkError, type Answer, type Sink } from './requester';
+import { WAIT_FOR_WRITER, withFile, type ReadBytes } from './source';
+import type { ListedObject, PutCondition, StoreOptions, TakeBytes, UploadOptions, Written } from './types';
+import { getElements, getText } from './xml';
 
 export { checksumOfBytes, PART_BYTES } from './checksum';
 export { FileChangedError, PreconditionFailedError, S3Error } from './errors';
@@ -24,69 +22,90 @@ export interface StoredObject {
   key: string;
 }
 
-/** A part that S3 has. */
-type StoredPart = Required<Pick<CompletedPart, 'PartNumber' | 'ETag' | 'ChecksumSHA256'>>;
-
-interface PartsSource extends UploadSource {
+/** Bytes to upload. */
+interface Content {
+  bytes: number;
+  read: ReadBytes;
   /** Has S3 copy a part; undefined if it cannot. */
-  copyPart?: (part: PartRange, uploadId: string) => Promise<StoredPart | undefined>;
+  copyPart?: (part: PartRange, upload: Record<string, string>) => Promise<Written | undefined>;
 }
-
-/** S3's limit per request. */
-const KEYS_AT_A_TIME = 1000;
 
 /** Parts of an object that are sent at a time, as far as the buffers suffice, or that S3 copies. */
 const PARTS_AT_A_TIME = 16;
+
+const CHECKSUM_MODE = { 'x-amz-checksum-mode': 'ENABLED' };
 
 /**
  * A bucket. Every error is a UserError that names the operation, the object and the endpoint. Transient failures are
  * retried. S3 verifies the SHA-256 of all content that is uploaded.
  */
-export class S3Store extends S3Reader {
+export class S3Store {
+  readonly bucket: string;
+  readonly requester: Requester;
   private readonly buffers = new BufferPool();
 
   /** Most requests that callers should have in flight. */
   readonly concurrency = CONCURRENCY;
 
-  /** Sends a rare request with AWS's SDK, which takes 0.1 s to load, so many runs never load it. */
-  private async run<T>(what: string, send: Send<T>, answerBytes = 0): Promise<T> {
-    const { sendWithSdk } = await import('./sdk');
-    return sendWithSdk({ requester: this.requester, what, answerBytes }, send);
+  constructor(private readonly options: StoreOptions) {
+    this.bucket = options.bucket;
+    this.requester = new Requester(options);
+  }
+
+  /** Where requests are sent, for messages. */
+  get url(): string {
+    return this.requester.url;
+  }
+
+  /** Closes all connections. */
+  close(): void {
+    this.requester.close();
+  }
+
+  /** The object's name in messages. */
+  private name(key: string): string {
+    return `s3://${this.bucket}/${key}`;
   }
 
   /** Creates the bucket if it does not exist. For local servers, which have one region; in the cloud `pulumi up` creates the bucket. */
   async ensureBucket(): Promise<void> {
-    await this.run(`create bucket ${this.bucket}`, (s3, to, options) => s3.createBucket(to, options)).catch(
-      (error: unknown) => {
-        if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
-      },
-    );
+    const request = { what: `create bucket ${this.bucket}`, method: 'PUT', read: () => undefined };
+    await this.requester.send(request).catch((error: unknown) => {
+      if (!(error instanceof S3Error && error.code === 'BucketAlreadyOwnedByYou')) throw error;
+    });
   }
 
   /**
-   * Lists every object whose key begins with `prefix`. The listing is complete, or an error is thrown. The prefix of a
-   * folder ends in a slash.
+   * The object's bytes, or undefined if the object does not exist. They are verified against the stored checksum, if the
+   * object was uploaded in one part.
+   * @param options `bytes`: expected size, for the deadline
+   */
+  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<{ body: Buffer; etag: string } | undefined> {
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE };
+    const read = ({ headers, body }: Answer) => {
+      const stored = headers['x-amz-checksum-sha256'];
+      if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
+        throw new RequestError({ code: 'BadDigest', status: 200, text: 'the bytes do not match the stored checksum' });
+      return { body, etag: quoted(headers['etag']) };
+    };
+    return this.requester.send({ ...request, answerBytes: bytes, read }).catch(ignoreMissing);
+  }
+
+  /**
+   * Lists the objects whose keys begin with `prefix`. The prefix of a folder ends in a slash. The listing is complete, or
+   * an error is thrown.
    */
   async list(prefix: string): Promise<ListedObject[]> {
     const objects = new Map<string, ListedObject>();
-    let ContinuationToken: string | undefined;
-    do {
-      const before = ContinuationToken;
-      ContinuationToken = await this.run(`list ${this.name(prefix)}`, async (s3, from, options) => {
-        const input = { ...from, Prefix: prefix, EncodingType: 'url', ContinuationToken: before } as const;
-        const page = await s3.listObjectsV2(input, options);
-        for (const { Key = '', Size: bytes = NaN, ETag } of page.Contents ?? []) {
-          const key = page.EncodingType === 'url' ? decodeURIComponent(Key.replaceAll('+', ' ')) : Key;
-          if (!key.startsWith(prefix)) throw new Error(`"${key}" does not begin with "${prefix}"`);
-          if (!Number.isSafeInteger(bytes) || !ETag) throw new Error(`the answer has no size or ETag of "${key}"`);
-          objects.set(key, { key, bytes, etag: quoted(ETag) });
-        }
-        if (page.IsTruncated === false) return undefined;
-        const { NextContinuationToken: next } = page;
-        if (!page.IsTruncated || !next || next === before) throw new Error('the answer names no next page');
-        return next;
-      });
-    } while (ContinuationToken !== undefined);
+    const request = { what: `list ${this.name(prefix)}`, method: 'GET' };
+    let after: Record<string, string> | undefined = {};
+    while (after !== undefined) {
+      const query: Record<string, string> = { 'list-type': '2', 'encoding-type': 'url', prefix, ...after };
+      const read = (answer: Answer) => readPage(answer, query);
+      const page: ReturnType<typeof readPage> = await this.requester.send({ ...request, query, read });
+      for (const object of page.objects) objects.set(object.key, object);
+      after = page.after;
+    }
     return [...objects.values()];
   }
 
@@ -95,29 +114,97 @@ export class S3Store extends S3Reader {
    * @throws PreconditionFailedError
    */
   async delete(objects: readonly { key: string; etag?: string | undefined }[]): Promise<void> {
-    for (let i = 0; i < objects.length; i += KEYS_AT_A_TIME) {
-      const Objects = objects.slice(i, i + KEYS_AT_A_TIME).map(({ key, etag }) => ({ Key: key, ETag: etag }));
-      const changed = await this.run(`delete from s3://${this.bucket}`, async (s3, from, options) => {
-        const input = { ...from, Delete: { Objects }, ChecksumAlgorithm: 'SHA256' } as const;
-        const { Deleted = [], Errors = [] } = await s3.deleteObjects(input, options);
-        const reported = new Set([...Deleted, ...Errors].map(({ Key }) => Key));
-        const missing = Objects.find(({ Key }) => !reported.has(Key));
-        if (missing !== undefined) throw new Error(`the answer does not report whether "${missing.Key}" was deleted`);
-        const refused = Errors.filter(({ Code = '' }) => !/^(NoSuchKey|NoSuchVersion|NotFound)$/.test(Code));
-        const other = refused.find(({ Code }) => Code !== 'PreconditionFailed');
-        if (other === undefined) return refused;
-        const details = { code: other.Code ?? '', status: 200, text: other.Message ?? '' };
-        // All are sent again, because those that were deleted are ignored.
-        if (isTransient(details, true)) throw new RequestError(details);
-        throw new S3Error(`delete ${this.name(other.Key ?? '')}`, this.url, details);
-      });
-      for (const { Key = '' } of changed) {
+    await forEachLimited(objects, CONCURRENCY, async ({ key, etag }) => {
+      const headers: Record<string, string> = etag === undefined ? {} : { 'if-match': etag };
+      const request = { what: `delete ${this.name(key)}`, method: 'DELETE', key, headers, read: () => undefined };
+      await this.requester.send(request).catch(async (error: unknown) => {
+        const isChanged = error instanceof S3Error && error.status === 412;
+        if (!isChanged) ignoreMissing(error);
         // Some servers refuse to delete a missing object because of its ETag.
-        if ((await this.head(Key)) === undefined) continue;
-        throw new PreconditionFailedError(`cannot delete ${this.name(Key)}: another program wrote it in the meantime`, {
+        if (!isChanged || (await this.head(key)) === undefined) return;
+        throw new PreconditionFailedError(`cannot delete ${this.name(key)}: another program wrote it in the meantime`, {
           hint: 'run the command again; it then starts from the new content of the bucket',
         });
-      }
+      });
+    });
+  }
+
+  /**
+   * Reads bytes of an object and passes them on as they arrive. The caller verifies them. If the connection
+   * fails, only the rest is requested again. `take` is never called before its last promise has settled, and has settled
+   * when this function ends.
+   * @returns how many bytes were read, fewer than requested only at the end of the object
+   * @throws UserError if the object does not exist; the error of `take`
+   */
+  async stream(key: string, range: { start: number; bytes: number }, take: TakeBytes): Promise<number> {
+    const count = await this.readInto(key, { ...range, count: 0, take });
+    if (count === undefined) throw new UserError(`${this.name(key)} does not exist`);
+    return count;
+  }
+
+  /**
+   * The object's bytes in order, for objects that are too large to hold in memory.
+   * @throws UserError if the object does not exist, or changes meanwhile
+   */
+  async *read(key: string): AsyncGenerator<Buffer> {
+    const head = await this.head(key);
+    if (head === undefined) {
+      throw new UserError(`cannot read ${this.name(key)}: the object does not exist`, {
+        hint: 'check the bucket and the key',
+      });
+    }
+    for (const { start, bytes } of splitIntoParts(head.bytes))
+      yield await this.readRange(key, start, Buffer.allocUnsafeSlow(bytes), head.etag);
+  }
+
+  /**
+   * The metadata of an object; undefined if it does not exist. `stored` is its checksum as S3 stores it, which depends on
+   * the parts in which the object was uploaded.
+   */
+  private async head(key: string) {
+    const what = `read the metadata of ${this.name(key)}`;
+    const read = ({ headers }: Answer) => ({
+      bytes: Number(headers['content-length']),
+      etag: quoted(headers['etag']),
+      stored: headers['x-amz-checksum-sha256'] ?? '',
+    });
+    const request = { what, method: 'HEAD', key, headers: CHECKSUM_MODE, read };
+    return this.requester.send(request).catch(async (error: unknown) => {
+      if (!(error instanceof S3Error) || error.status !== 404) throw error;
+      // The answer to HEAD has no body that could report a missing bucket. GET throws if the bucket is missing.
+      await this.readInto(key, { start: 0, bytes: 1, count: 0, take: () => undefined });
+      return undefined;
+    });
+  }
+
+  /**
+   * Reads a range into memory.
+   * @throws UserError if the object does not have the whole range
+   */
+  private async readRange(key: string, start: number, buffer: Buffer, etag?: string): Promise<Buffer> {
+    if (buffer.byteLength === 0) return buffer;
+    let at = 0;
+    const take = (chunk: Buffer): undefined => void (at += chunk.copy(buffer, at));
+    const count = await this.readInto(key, { start, bytes: buffer.byteLength, count: 0, take }, etag);
+    if (count === buffer.byteLength) return buffer;
+    throw new UserError(`cannot read ${this.name(key)}: it changed while it was read`, {
+      hint: 'run the command again',
+    });
+  }
+
+  /** @returns how many bytes were read; undefined if the object does not exist */
+  private async readInto(key: string, sink: Sink, etag?: string): Promise<number | undefined> {
+    const headers: Record<string, string> = etag === undefined ? {} : { 'if-match': etag };
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers };
+    try {
+      return await this.requester.send({ ...request, answerBytes: sink.bytes, sink, read: () => sink.count });
+    } catch (error) {
+      if (error instanceof SinkError) throw error.cause;
+      // The object ends before the range, or the connection failed after the last byte.
+      const isWhole = error instanceof S3Error && sink.count === sink.bytes && error.code !== 'RangeIgnored';
+      if (isWhole || (error instanceof S3Error && error.status === 416)) return sink.count;
+      ignoreMissing(error);
+      return undefined;
     }
   }
 
@@ -134,15 +221,15 @@ export class S3Store extends S3Reader {
   private async lookUp(key: string, bytes: number): Promise<Written | undefined> {
     const head = await this.head(key);
     if (head === undefined) return undefined;
-    const { sha256: stored = '', ...found } = head;
+    const { etag, stored } = head;
     // The content differs, so its bytes are not read.
-    if (head.bytes !== bytes) return { ...found, checksum: `${head.bytes} bytes` };
+    if (head.bytes !== bytes) return { etag, checksum: `${head.bytes} bytes` };
     const parts = splitIntoParts(bytes).length;
     if (stored !== '' && stored.split('-')[1] === (parts === 1 ? undefined : String(parts)))
-      return { ...found, checksum: stored };
-    const digests: Buffer[] = bytes === 0 ? [sha256(Buffer.alloc(0))] : [];
+      return { etag, checksum: stored };
+    const digests: Buffer[] = [];
     for await (const part of this.read(key)) digests.push(sha256(part));
-    return { ...found, checksum: checksumOfParts(digests) };
+    return { etag, checksum: checksumOfParts(digests) };
   }
 
   /**
@@ -151,7 +238,7 @@ export class S3Store extends S3Reader {
    */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
-    const read = (start: number, { byteLength }: Buffer) => Promise.resolve(body.subarray(start, start + byteLength));
+    const read: ReadBytes = (start, { byteLength }) => Promise.resolve(body.subarray(start, start + byteLength));
     return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
 
@@ -159,37 +246,29 @@ export class S3Store extends S3Reader {
    * Writes a file, a large one in parts.
    * @throws PreconditionFailedError, FileChangedError
    */
-  async putFile(key: string, file: { path: string; bytes: number }, options: UploadOptions = {}): Promise<Written> {
-    return withFile(file.path, file.bytes, (source) => this.put(key, source, options));
+  async putFile(key: string, { path, bytes }: { path: string; bytes: number }, options: UploadOptions = {}) {
+    return withFile(path, bytes, (read) => this.put(key, { bytes, read }, options));
   }
 
-  private async put(key: string, source: PartsSource, options: UploadOptions): Promise<Written> {
-    if (source.bytes > PART_BYTES) return this.putParts(key, source, options);
-    return this.buffers.lend(source.bytes, async (buffer) => {
-      const body = await source.read(0, buffer);
-      await source.verify?.();
-      return this.putObject(key, body, options);
-    });
+  private async put(key: string, content: Content, options: UploadOptions): Promise<Written> {
+    if (content.bytes > PART_BYTES) return this.putParts(key, content, options);
+    return this.buffers.lend(content.bytes, async (buffer) =>
+      this.putObject(key, await content.read(0, buffer), options),
+    );
   }
 
   /** Writes an object that fits into one request. */
   private async putObject(key: string, body: Uint8Array, options: UploadOptions): Promise<Written> {
-    const { condition, onBytes } = options;
     const digest = sha256(body);
     const checksum = digest.toString('base64');
     this.requireContent(key, checksum, options);
-    const { algorithm, key: kmsKey } = this.options.encryption ?? {};
-    const headers = {
-      ...(algorithm && { 'x-amz-server-side-encryption': algorithm }),
-      ...(kmsKey && { 'x-amz-server-side-encryption-aws-kms-key-id': kmsKey }),
-      ...(condition && ('ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag })),
-    };
+    const headers = { ...this.encryption(), ...getCondition(options.condition) };
     try {
       const written = await this.send(key, `write ${this.name(key)}`, body, digest, { headers });
-      onBytes?.(body.byteLength);
-      return { ...written, checksum };
+      options.onBytes?.(body.byteLength);
+      return written;
     } catch (error) {
-      return this.acceptOurs(key, body.byteLength, checksum, condition, error);
+      return this.acceptOurs(key, body.byteLength, checksum, options, error);
     }
   }
 
@@ -199,69 +278,72 @@ export class S3Store extends S3Reader {
     body: Uint8Array,
     digest: Buffer,
     { headers = {}, query = {} }: { headers?: Record<string, string>; query?: Record<string, string> },
-  ): Promise<{ etag: string }> {
+  ): Promise<Written> {
     const checksum = digest.toString('base64');
     return this.requester.send({
       ...{ what, method: 'PUT', key, query, body, bodySha256: digest },
       headers: { 'x-amz-checksum-sha256': checksum, ...headers },
       read: ({ headers: answer }) => {
         requireStored(answer['x-amz-checksum-sha256'], checksum);
-        return { etag: quoted(answer['etag']) };
+        return { etag: quoted(answer['etag']), checksum };
       },
     });
   }
 
+  private encryption(): Record<string, string> {
+    const { algorithm, key } = this.options.encryption ?? {};
+    return {
+      ...(algorithm && { 'x-amz-server-side-encryption': algorithm }),
+      ...(key && { 'x-amz-server-side-encryption-aws-kms-key-id': key }),
+    };
+  }
+
   /** Writes an object in parts, each of which S3 verifies. If this fails, no part stays. */
-  private async putParts(key: string, source: PartsSource, options: UploadOptions): Promise<Written> {
-    const { bytes, read, copyPart, digests, verify } = source;
-    const { condition } = options;
-    const what = `write ${this.name(key)}`;
-    const { algorithm: ServerSideEncryption, key: SSEKMSKeyId } = this.options.encryption ?? {};
-    const content = { ChecksumAlgorithm: 'SHA256', ChecksumType: 'COMPOSITE' } as const;
-    const UploadId = await this.run(what, async (s3, to, sending) => {
-      const input = { ...to, Key: key, ...content, ServerSideEncryption, SSEKMSKeyId };
-      const { UploadId: id } = await s3.createMultipartUpload(input, sending);
-      if (!id) throw new Error('the answer has no id of the upload');
-      return id;
+  private async putParts(key: string, { bytes, read, copyPart }: Content, options: UploadOptions): Promise<Written> {
+    const request = { what: `write ${this.name(key)}`, method: 'POST', key };
+    const begin = { ...this.encryption(), 'x-amz-checksum-algorithm': 'SHA256', 'x-amz-checksum-type': 'COMPOSITE' };
+    const uploadId = await this.requester.send({
+      ...{ ...request, query: { uploads: '' }, headers: begin },
+      read: ({ body }) => requireText(body.toString(), 'UploadId'),
     });
-    const sendPart = ({ number, start, bytes: length }: PartRange): Promise<StoredPart> =>
+    const sendPart = ({ number, start, bytes: length }: PartRange, query: Record<string, string>) =>
       this.buffers.lend(length, async (buffer) => {
         const body = await read(start, buffer);
-        const digest = digests?.[number - 1] ?? sha256(body);
-        const query = { partNumber: String(number), uploadId: UploadId };
-        const { etag } = await this.send(key, `write part ${number} of ${this.name(key)}`, body, digest, { query });
-        return { PartNumber: number, ETag: etag, ChecksumSHA256: digest.toString('base64') };
+        return this.send(key, `write part ${number} of ${this.name(key)}`, body, sha256(body), { query });
       });
-    const Parts: StoredPart[] = [];
+    const parts: Written[] = [];
     let sent = 0;
     let checksum = '';
     try {
       await forEachLimited(splitIntoParts(bytes), PARTS_AT_A_TIME, async (part) => {
-        Parts[part.number - 1] = (await copyPart?.(part, UploadId)) ?? (await sendPart(part));
+        const query = { partNumber: String(part.number), uploadId };
+        parts[part.number - 1] = (await copyPart?.(part, query)) ?? (await sendPart(part, query));
         options.onBytes?.((sent += part.bytes));
       });
-      await verify?.();
-      checksum = checksumOfParts(Parts.map((part) => Buffer.from(part.ChecksumSHA256, 'base64')));
+      checksum = checksumOfParts(parts.map((part) => Buffer.from(part.checksum, 'base64')));
       this.requireContent(key, checksum, options);
       // Not every server supports conditions on requests other than PUT.
-      await this.requireCondition(key, condition);
-      const met = condition && ('ifAbsent' in condition ? { IfNoneMatch: '*' } : { IfMatch: condition.ifEtag });
-      const complete: Send<Written> = async (s3, to, sending) => {
-        const input = { ...to, Key: key, UploadId, MultipartUpload: { Parts }, MpuObjectSize: bytes, ...met };
-        const { ETag, ChecksumSHA256 } = await s3.completeMultipartUpload(input, sending);
-        requireStored(ChecksumSHA256, checksum);
-        return { etag: quoted(ETag), checksum };
-      };
-      // Some servers join all bytes before they answer, so allow time for them.
-      return await this.run(what, complete, bytes);
-    } catch (failure) {
-      // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
-      await this.run(what, (s3, to, sending) => s3.abortMultipartUpload({ ...to, Key: key, UploadId }, sending)).catch(
-        () => undefined,
+      await this.requireCondition(key, options.condition);
+      const list = parts.map(
+        (part, i) =>
+          `<Part><PartNumber>${i + 1}</PartNumber><ETag>${part.etag}</ETag><ChecksumSHA256>${part.checksum}</ChecksumSHA256></Part>`,
       );
-      // S3 refuses a part that no longer has its digest.
-      await verify?.();
-      return this.acceptOurs(key, bytes, checksum, condition, failure);
+      return await this.requester.send({
+        ...{ ...request, query: { uploadId } },
+        headers: { ...getCondition(options.condition), 'x-amz-mp-object-size': String(bytes) },
+        body: Buffer.from(`<CompleteMultipartUpload>${list.join('')}</CompleteMultipartUpload>`),
+        // Some servers join all bytes before they answer, so allow time for them.
+        answerBytes: bytes,
+        read: ({ body }) => {
+          requireStored(getText(body.toString(), 'ChecksumSHA256'), checksum);
+          return { etag: quoted(requireText(body.toString(), 'ETag')), checksum };
+        },
+      });
+    } catch (failure) {
+      const abort = { ...request, method: 'DELETE', query: { uploadId }, read: () => undefined };
+      // Errors of the abort are ignored, so that the cause is reported. The bucket's lifecycle deletes what remains.
+      await this.requester.send(abort).catch(() => undefined);
+      return this.acceptOurs(key, bytes, checksum, options, failure);
     }
   }
 
@@ -280,7 +362,7 @@ export class S3Store extends S3Reader {
     key: string,
     bytes: number,
     checksum: string,
-    condition: PutCondition,
+    { condition }: UploadOptions,
     failure: unknown,
   ): Promise<Written> {
     const { status, code = '' } = failure instanceof S3Error ? failure : {};
@@ -315,21 +397,22 @@ export class S3Store extends S3Reader {
     options: UploadOptions & { bytes: number; checksum: string },
   ): Promise<Written> {
     let canCopy = store.options.endpointUrl === this.options.endpointUrl;
-    const copyPart = async ({ number, start, bytes }: PartRange, UploadId: string): Promise<StoredPart | undefined> => {
+    const copyPart: Content['copyPart'] = async ({ number, start, bytes }, query) => {
       if (!canCopy) return undefined;
-      const source = {
-        CopySource: escapeUriPath(`${store.bucket}/${from}`),
-        CopySourceRange: `bytes=${start}-${start + bytes - 1}`,
+      const request = {
+        ...{ what: `copy part ${number} of ${this.name(key)}`, method: 'PUT', key, query, answerBytes: bytes },
+        headers: {
+          'x-amz-copy-source': escapeUriPath(`${store.bucket}/${from}`),
+          'x-amz-copy-source-range': `bytes=${start}-${start + bytes - 1}`,
+        },
+        read: ({ body }: Answer) => {
+          const checksum = getText(body.toString(), 'ChecksumSHA256') ?? '';
+          // Without a SHA-256 of the part; if the source was uploaded in parts, versitygw returns that of the whole source.
+          if (checksum === '' || checksum.includes('-')) return undefined;
+          return { etag: quoted(requireText(body.toString(), 'ETag')), checksum };
+        },
       };
-      const copied: Send<StoredPart | undefined> = async (s3, to, sending) => {
-        const input = { ...to, Key: key, UploadId, PartNumber: number, ...source };
-        const answer = await s3.uploadPartCopy(input, sending);
-        const { ETag, ChecksumSHA256 = '' } = answer.CopyPartResult ?? {};
-        // Without a SHA-256 of the part; if the source was uploaded in parts, versitygw returns that of the whole source.
-        if (ChecksumSHA256 === '' || ChecksumSHA256.includes('-')) return undefined;
-        return { PartNumber: number, ETag: quoted(ETag), ChecksumSHA256 };
-      };
-      const part = await this.run(`copy part ${number} of ${this.name(key)}`, copied, bytes).catch((error: unknown) => {
+      const part = await this.requester.send(request).catch((error: unknown) => {
         // Our credentials may also lack access to the source; those of the other store may have it.
         if (error instanceof S3Error && (error.code === 'NotImplemented' || error.status === 403)) return undefined;
         throw error;
@@ -337,7 +420,7 @@ export class S3Store extends S3Reader {
       if (part === undefined) canCopy = false;
       return part;
     };
-    const read = (start: number, buffer: Buffer): Promise<Buffer> => store.readRange(from, start, buffer);
+    const read: ReadBytes = (start, buffer) => store.readRange(from, start, buffer);
     try {
       return await this.put(key, { bytes: options.bytes, read, copyPart }, options);
     } catch (error) {
@@ -349,7 +432,51 @@ export class S3Store extends S3Reader {
   }
 }
 
+function ignoreMissing(error: unknown): undefined {
+  if (!(error instanceof S3Error && error.code === 'NoSuchKey')) throw error;
+}
+
+function getCondition(condition: PutCondition): Record<string, string> {
+  if (condition === undefined) return {};
+  return 'ifAbsent' in condition ? { 'if-none-match': '*' } : { 'if-match': condition.ifEtag };
+}
+
+function malformed(text: string): RequestError {
+  return new RequestError({ code: 'MalformedAnswer', status: 200, text });
+}
+
+function requireText(xml: string, name: string): string {
+  const text = getText(xml, name);
+  if (text === undefined) throw malformed(`the answer has no ${name}`);
+  return text;
+}
+
 function requireStored(stored: string | undefined, checksum: string): void {
   if (stored === undefined || stored === '' || stored === checksum) return;
   throw new RequestError({ code: 'BadDigest', status: 200, text: `S3 stored the checksum ${stored}` });
+}
+
+/** @returns the objects of a page, and the query of the next page if there is one */
+function readPage({ body }: Answer, { prefix, ...query }: Record<string, string>) {
+  const [page = ''] = getElements(body.toString(), 'ListBucketResult');
+  const isEncoded = getText(page, 'EncodingType') === 'url';
+  const objects = getElements(page, 'Contents').map((entry): ListedObject => {
+    const key = isEncoded ? decode(requireText(entry, 'Key')) : requireText(entry, 'Key');
+    const bytes = Number(requireText(entry, 'Size'));
+    if (!key.startsWith(prefix ?? '') || !Number.isSafeInteger(bytes))
+      throw malformed(`it lists "${key}" with ${bytes} bytes`);
+    return { key, bytes, etag: quoted(requireText(entry, 'ETag')) };
+  });
+  if (requireText(page, 'IsTruncated') === 'false') return { objects };
+  const token = getText(page, 'NextContinuationToken');
+  if (token === undefined || token === query['continuation-token']) throw malformed('the answer names no next page');
+  return { objects, after: { 'continuation-token': token } };
+}
+
+function decode(key: string): string {
+  try {
+    return decodeURIComponent(key.replaceAll('+', ' '));
+  } catch {
+    throw malformed(`the key "${key}" is not percent-encoded`);
+  }
 }

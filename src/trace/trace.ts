@@ -8,7 +8,7 @@ import { ignoreMadeFiles } from './made-files';
 import { paths } from '../core/paths';
 import { acquireLock, cacheRoot } from '../install/cache';
 import { getUv } from '../install/python';
-import { fetchFiles, fetchWeights } from './weights/fetch';
+import { fetchFile } from './fetch-weights';
 import { readWeightsFile } from '../model/weights-file';
 import { CPU_VARIABLES } from '../triton/serving';
 
@@ -26,8 +26,6 @@ export interface TraceOptions {
   background?: boolean;
   /** Time for one model, which then fails. Default: no limit. */
   limitSeconds?: number | undefined;
-  /** Only report why each model would be traced again, or not. */
-  explain?: boolean;
   /** Numbers as on the command line; the tracing process checks them. */
   seed?: string | undefined;
   version?: string | undefined;
@@ -48,8 +46,7 @@ export type TraceEvent =
   | { event: 'warning'; model: string; text: string }
   | ({ event: 'done'; model: string; seconds: number } & TraceResult)
   | ({ event: 'up-to-date'; model: string } & TraceResult)
-  | { event: 'explain'; model: string; reasons: string[]; files: number; packages: number }
-  | { event: 'nothing'; model: string; file: string | null }
+  | { event: 'nothing'; model: string }
   /** `files` of the model's weights.yaml were downloaded. */
   | { event: 'fetched'; model: string; files: number }
   | { event: 'failed'; model: string; error: string; hint?: string | null };
@@ -85,12 +82,15 @@ export async function traceModels(options: TraceOptions): Promise<void> {
   const unfinished = new Set<string>();
   const ignoreMade = (model: string): void => {
     const folder = join(options.repository, model);
-    ignoreMadeFiles(folder, [...(readWeightsFile(folder, [])?.files.keys() ?? [])]);
+    ignoreMadeFiles(
+      folder,
+      readWeightsFile(folder, []).flatMap(({ file }) => file ?? []),
+    );
   };
   // "npm run local" traces an edited model too; one of the two then finds the other's result.
-  const isShared = options.explain === true || options.background === true;
   const { signal } = options;
-  const release = isShared ? undefined : await acquireLock(lockFile(options.repository), 'the traces', { signal });
+  const release =
+    options.background === true ? undefined : await acquireLock(lockFile(options.repository), 'the traces', { signal });
   try {
     const found = await fetchAll(options);
     const args = ['-m', 'tracing', '--repo', resolve(options.repository)];
@@ -99,7 +99,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
     for (const weights of [...options.weights, ...found]) args.push('--weights', absoluteWeights(weights));
     if (options.force === true) args.push('--force');
     if (options.limitSeconds !== undefined) args.push(`--limit=${options.limitSeconds}`);
-    for (const flag of ['explain', 'quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
+    for (const flag of ['quick', 'background'] as const) if (options[flag] === true) args.push(`--${flag}`);
     for (const name of ['seed', 'version', 'jobs'] as const) {
       const value = options[name];
       if (value !== undefined) args.push(`--${name}=${value}`);
@@ -111,6 +111,8 @@ export async function traceModels(options: TraceOptions): Promise<void> {
         ...CPU_VARIABLES,
         ...process.env,
         PYTHONPATH: tracingPath(),
+        // PyTorch stores the constants of a scripted module in the order of a set, which depends on the seed of hashes.
+        PYTHONHASHSEED: '0',
         // Installs the packages of a requirements.txt.
         TRITON_SERVING_UV: getUv(options.python),
       },
@@ -164,13 +166,14 @@ async function fetchAll({ repository, models, exclude = [], weights, onEvent }: 
     const onBytes = (name: string, bytes: number): void =>
       onEvent({ event: 'progress', model, step: `download ${name}, ${formatBytes(bytes)}` });
     try {
-      const file = readWeightsFile(folder, problems);
-      if (file === undefined) continue;
-      const count = await fetchFiles(file, { folder, onBytes });
-      if (count > 0) onEvent({ event: 'fetched', model, files: count });
-      if (file.weights !== undefined && !given.has(model)) {
-        found.push(`${model}=${await fetchWeights(file.weights, { folder, onBytes })}`);
+      let count = 0;
+      for (const download of readWeightsFile(folder, problems)) {
+        if (download.file === undefined && given.has(model)) continue;
+        const { path, isDownloaded } = await fetchFile(download, { folder, onBytes });
+        if (download.file === undefined) found.push(`${model}=${path}`);
+        else if (isDownloaded) count += 1;
       }
+      if (count > 0) onEvent({ event: 'fetched', model, files: count });
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       const { message, hint } = error;

@@ -44,8 +44,7 @@ export class ControlClient extends TritonHttpClient {
     const { grpc } = this;
     const isAnswering = await grpc?.live({ timeoutMs: ANSWER_MS }).catch(() => false);
     // Not over HTTP either.
-    if (this.closed)
-      throw new TritonError('the client was closed', { status: 'unreachable', model, nothingSent: true });
+    if (this.closed) throw new TritonError('the client was closed', { status: 'unreachable', model });
     if (grpc === undefined || isAnswering !== true) return super.loadModel(model, options);
     try {
       await grpc.loadModel(model, options);

@@ -1,142 +1,194 @@
+import * as http2 from 'node:http2';
+import protobuf from 'protobufjs/light';
 import {
+  DEFAULT_TIMEOUT_MS,
   LOAD_TIMEOUT_MS,
   readable,
-  getTimeoutMs,
+  serverUrl,
+  startTimer,
+  TritonError,
   type CallOptions,
   type ClientOptions,
-  type InferenceClient,
-  type InferOptions,
-  type InferResult,
-  type ModelIndexEntry,
-  type ModelMetadata,
-  type ServerMetadata,
-  type UnloadOptions,
 } from './client';
-import { GrpcChannel, type GrpcCall } from './grpc-channel';
-import { frame } from './grpc-frames';
-import { decodeAnswer, encodeRequest, inferRequest, inferResult, SERVICE, type InferAnswer } from './grpc-tensors';
-import { deadlineIn, withRetries, type Repeatable } from './retry';
-import type { Tensor } from './tensor';
 
-interface Call extends GrpcCall {
-  request: Record<string, unknown>;
-  /** Default: `read`. */
-  repeatable?: Repeatable;
+/** The messages of Triton's gRPC API that are used. */
+const messages = protobuf.Root.fromJSON({
+  nested: {
+    ServerLiveResponse: { fields: { live: { type: 'bool', id: 1 } } },
+    RepositoryModelLoadRequest: { fields: { model_name: { type: 'string', id: 2 } } },
+  },
+});
+
+/** Names of gRPC's status codes. The code is the index in this list. */
+const STATUS_NAMES = [
+  'OK',
+  'CANCELLED',
+  'UNKNOWN',
+  'INVALID_ARGUMENT',
+  'DEADLINE_EXCEEDED',
+  'NOT_FOUND',
+  'ALREADY_EXISTS',
+  'PERMISSION_DENIED',
+  'RESOURCE_EXHAUSTED',
+  'FAILED_PRECONDITION',
+  'ABORTED',
+  'OUT_OF_RANGE',
+  'UNIMPLEMENTED',
+  'INTERNAL',
+  'UNAVAILABLE',
+  'DATA_LOSS',
+  'UNAUTHENTICATED',
+] as const;
+
+interface GrpcCall {
+  method: 'ServerLive' | 'RepositoryModelLoad';
+  message: Uint8Array;
+  timeoutMs: number;
+  /** For the error message. */
+  model?: string | undefined;
 }
 
-/** Triton's gRPC API (KServe v2 with the model repository extension). */
-export class TritonGrpcClient implements InferenceClient {
-  private readonly channel: GrpcChannel;
+/**
+ * The calls of Triton's gRPC API with which agents load models, each on a connection of its own. Uses Node's HTTP/2, because
+ * @grpc/grpc-js would make the agent's program too large for its ConfigMap (docs/decisions.md).
+ */
+export class TritonGrpcClient {
+  private readonly url: string;
+  private readonly headers: Readonly<Record<string, string>>;
+  private readonly sessions = new Set<http2.ClientHttp2Session>();
 
-  /** @param address `HOST:PORT`, or `https://HOST:PORT` for TLS */
+  /**
+   * @param address `HOST:PORT`, `https://HOST:PORT` for TLS
+   * @throws UserError if `address` has another form
+   */
   constructor(
-    address: string,
-    private readonly options: ClientOptions = {},
+    private readonly address: string,
+    { headers = {} }: ClientOptions = {},
   ) {
-    this.channel = new GrpcChannel(address, SERVICE, options);
+    this.url = serverUrl(address);
+    this.headers = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]));
   }
 
-  async live(options: CallOptions = {}): Promise<boolean> {
-    return (
-      await this.call<{ live: boolean }>({
-        method: 'ServerLive',
-        request: {},
-        timeoutMs: getTimeoutMs(options),
-        repeatable: 'once',
-      })
-    ).live;
+  /** Whether the server runs. */
+  async live({ timeoutMs = DEFAULT_TIMEOUT_MS }: CallOptions = {}): Promise<boolean> {
+    const type = messages.lookupType('ServerLiveResponse');
+    const answer = await this.call({ method: 'ServerLive', message: new Uint8Array(), timeoutMs });
+    return readable(undefined, () => (type.decode(answer) as { live?: boolean }).live === true);
   }
 
-  async ready(options: CallOptions = {}): Promise<boolean> {
-    return (
-      await this.call<{ ready: boolean }>({
-        method: 'ServerReady',
-        request: {},
-        timeoutMs: getTimeoutMs(options),
-        repeatable: 'once',
-      })
-    ).ready;
+  async loadModel(model: string, { timeoutMs = LOAD_TIMEOUT_MS }: CallOptions = {}): Promise<void> {
+    const message = messages.lookupType('RepositoryModelLoadRequest').encode({ model_name: model }).finish();
+    await this.call({ method: 'RepositoryModelLoad', message, timeoutMs, model });
   }
 
-  async modelReady(model: string, version?: number, options: CallOptions = {}): Promise<boolean> {
-    const request = { name: model, version: versionText(version) };
-    return (
-      await this.call<{ ready: boolean }>({
-        method: 'ModelReady',
-        request,
-        timeoutMs: getTimeoutMs(options),
-        model,
-        repeatable: 'once',
-      })
-    ).ready;
-  }
-
-  serverMetadata(options: CallOptions = {}): Promise<ServerMetadata> {
-    return this.call({ method: 'ServerMetadata', request: {}, timeoutMs: getTimeoutMs(options) });
-  }
-
-  modelMetadata(model: string, version?: number, options: CallOptions = {}): Promise<ModelMetadata> {
-    const request = { name: model, version: versionText(version) };
-    return this.call({ method: 'ModelMetadata', request, timeoutMs: getTimeoutMs(options), model });
-  }
-
-  async modelConfig(model: string, version?: number, options: CallOptions = {}): Promise<Record<string, unknown>> {
-    const request = { name: model, version: versionText(version) };
-    const call = { method: 'ModelConfig', request, timeoutMs: getTimeoutMs(options), model };
-    return (await this.call<{ config: Record<string, unknown> }>(call)).config;
-  }
-
-  async repositoryIndex(options: CallOptions = {}): Promise<ModelIndexEntry[]> {
-    const call = { method: 'RepositoryIndex', request: {}, timeoutMs: getTimeoutMs(options) };
-    return (await this.call<{ models: ModelIndexEntry[] }>(call)).models;
-  }
-
-  async loadModel(model: string, options: CallOptions = {}): Promise<void> {
-    const timeoutMs = options.timeoutMs ?? LOAD_TIMEOUT_MS;
-    await this.call({
-      method: 'RepositoryModelLoad',
-      request: { model_name: model },
-      timeoutMs,
-      model,
-      repeatable: 'once',
-    });
-  }
-
-  async unloadModel(model: string, options: UnloadOptions = {}): Promise<void> {
-    const parameters = { unload_dependents: { bool_param: options.unloadDependents ?? false } };
-    const request = { model_name: model, parameters };
-    await this.call({
-      method: 'RepositoryModelUnload',
-      request,
-      timeoutMs: getTimeoutMs(options),
-      model,
-      repeatable: 'once',
-    });
-  }
-
-  async infer(model: string, inputs: readonly Tensor[], options: InferOptions = {}): Promise<InferResult> {
-    const timeoutMs = getTimeoutMs(options);
-    const deadline = deadlineIn(timeoutMs);
-    const message = frame(inferRequest(model, inputs, options));
-    const { headers, signal } = options;
-    const call = { method: 'ModelInfer', timeoutMs, model, headers, signal };
-    const bytes = await withRetries(this.options, 'infer', deadline, () => this.channel.unary(call, message, deadline));
-    return readable(model, () => inferResult(decodeAnswer('ModelInfer', bytes) as InferAnswer));
-  }
-
+  /** Ends the calls in flight. */
   close(): void {
-    this.channel.close();
+    for (const session of this.sessions) session.destroy();
   }
 
-  private async call<T>({ request, repeatable, ...call }: Call): Promise<T> {
-    const deadline = deadlineIn(call.timeoutMs);
-    const message = frame([encodeRequest(call.method, request)]);
-    const send = (): Promise<Buffer> => this.channel.unary(call, message, deadline);
-    const bytes = await withRetries(this.options, repeatable ?? 'read', deadline, send);
-    return readable(call.model, () => decodeAnswer(call.method, bytes) as T);
+  /**
+   * Sends one message and receives one.
+   * @throws TritonError
+   */
+  private async call(call: GrpcCall): Promise<Buffer> {
+    const session = http2.connect(this.url);
+    this.sessions.add(session);
+    let timer: NodeJS.Timeout | undefined;
+    try {
+      return await new Promise<Buffer>((resolve, reject) => {
+        const late = (): void => reject(this.late(call));
+        timer = startTimer(call.timeoutMs, late);
+        const chunks: Buffer[] = [];
+        let status: http2.IncomingHttpHeaders | undefined;
+        const stream = session.request({
+          ...this.headers,
+          ':method': 'POST',
+          ':path': `/inference.GRPCInferenceService/${call.method}`,
+          'content-type': 'application/grpc',
+          te: 'trailers',
+          // At most eight digits are allowed.
+          'grpc-timeout': `${Math.min(Math.ceil(call.timeoutMs), 99_999_999)}m`,
+          'grpc-accept-encoding': 'identity',
+        });
+        const fail = (cause: Error): void => reject(this.unreachable(call, cause));
+        session.on('error', fail);
+        stream
+          .on('response', (headers) => {
+            // A call that fails at once has its status in the headers; other calls have theirs in the trailers.
+            if (headers['grpc-status'] !== undefined || headers[':status'] !== 200) status = headers;
+          })
+          .on('trailers', (trailers: http2.IncomingHttpHeaders) => (status = trailers))
+          .on('data', (chunk: Buffer) => chunks.push(chunk))
+          .on('error', fail)
+          .on('close', () => {
+            if (status === undefined) return fail(new Error('the connection was closed'));
+            if (status['grpc-status'] === '0') resolve(readable(call.model, () => readFrame(Buffer.concat(chunks))));
+            else reject(this.refused(call, status));
+          });
+        stream.end(writeFrame(call.message));
+      });
+    } finally {
+      clearTimeout(timer);
+      this.sessions.delete(session);
+      session.destroy();
+    }
+  }
+
+  private unreachable({ model }: GrpcCall, cause: Error): TritonError {
+    // A call that waited for a connection fails with its own error, whose cause is the connection's error.
+    const { message } = (cause.cause ?? cause) as Error;
+    return new TritonError(`${this.address} cannot be reached: ${message}`, {
+      status: 'unreachable',
+      model,
+      hint: 'check the address, and whether the server is running',
+      cause,
+    });
+  }
+
+  private late({ method, model, timeoutMs }: GrpcCall): TritonError {
+    const seconds = Math.round(timeoutMs) / 1000;
+    const message = `${this.address} did not answer ${method} within ${seconds} s`;
+    return new TritonError(message, { status: 'timeout', model });
+  }
+
+  private refused(call: GrpcCall, status: http2.IncomingHttpHeaders): TritonError {
+    const { method, model } = call;
+    const code = status['grpc-status'];
+    if (code === undefined) {
+      const http = `HTTP ${String(status[':status'])}`;
+      return new TritonError(`${this.address} answered ${http} instead of gRPC`, { status: http, model });
+    }
+    const name = STATUS_NAMES[Number(code)] ?? String(code);
+    // The server enforces the same deadline, and may be the first to detect that it has passed.
+    if (name === 'DEADLINE_EXCEEDED') return this.late(call);
+    const details = decodeMessage(String(status['grpc-message'] ?? ''));
+    // Triton 2.51 refuses a wrong shape without a message.
+    const message = details === '' ? `${this.address} rejected ${method} without a reason` : details;
+    return new TritonError(message, { status: `gRPC ${name}`, model, answered: true });
   }
 }
 
-function versionText(version: number | undefined): string {
-  return version === undefined ? '' : String(version);
+/** One byte that states whether the message is compressed, which it is not, and four bytes for its length. */
+const PREFIX_BYTES = 5;
+
+/** A message as gRPC sends it. */
+function writeFrame(message: Uint8Array): Buffer {
+  const prefix = Buffer.alloc(PREFIX_BYTES);
+  prefix.writeUInt32BE(message.length, 1);
+  return Buffer.concat([prefix, message]);
+}
+
+function readFrame(bytes: Buffer): Buffer {
+  const message = bytes.subarray(PREFIX_BYTES);
+  if (bytes.length < PREFIX_BYTES || bytes.readUInt32BE(1) !== message.length) throw new Error('it is incomplete');
+  return message;
+}
+
+/** Decodes a grpc-message, in which bytes beyond ASCII are written as %XX. */
+function decodeMessage(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -1,12 +1,3 @@
-/** Packages whose name differs from the module that Python imports. */
-const PACKAGES: Record<string, string> = {
-  PIL: 'pillow',
-  cv2: 'opencv-python-headless',
-  skimage: 'scikit-image',
-  sklearn: 'scikit-learn',
-  yaml: 'pyyaml',
-};
-
 /** Why a server could not load a model, in words for the user. */
 export interface LoadFailure {
   message: string;
@@ -50,14 +41,11 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
     };
   }
   if (module === undefined) return { message };
-  const known = Object.hasOwn(PACKAGES, module) ? PACKAGES[module] : undefined;
-  // The package of a module may have another name, and a foreign package may have the name of the module.
-  const name = known ?? `the package of ${module} (its name may differ)`;
   return {
-    message: known === undefined ? `no module ${module} (${message})` : `no package ${known} (${message})`,
+    message: `no module ${module} (${message})`,
     hint:
-      `add ${name} to ${model}/requirements.txt, which npm run local installs; replicas of a stack need it in their ` +
-      'image or in EXECUTION_ENV_PATH: docs/guides/python-models.md',
+      `add the package of ${module} (its name may differ) to ${model}/requirements.txt, which npm run local installs; replicas ` +
+      'of a stack need it in their image or in EXECUTION_ENV_PATH: docs/python-models.md',
   };
 }
 

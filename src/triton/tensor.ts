@@ -123,18 +123,6 @@ export const DATA_TYPES: { readonly [T in DataType]: DataTypeFacts<T> } = {
   BYTES: bytesType,
 };
 
-/** Alignment of the largest elements, in bytes. */
-const ALIGNMENT = 8;
-
-/**
- * Allocates `length` bytes, with byte `at` at a multiple of 8 in its ArrayBuffer. Elements from there on are aligned
- * for typed arrays, so decodeTensor copies nothing.
- */
-export function roomFor(length: number, at: number): Buffer {
-  const shift = (ALIGNMENT - (at % ALIGNMENT)) % ALIGNMENT;
-  return Buffer.allocUnsafe(length + shift).subarray(shift);
-}
-
 /** Product of the lengths; 1 for a scalar. */
 export function elementCount(shape: readonly number[]): number {
   return shape.reduce((product, length) => product * length, 1);
@@ -200,4 +188,39 @@ export const isFloat = (datatype: DataType): boolean => FLOATS.includes(datatype
 
 export function isDataType(name: string): name is DataType {
   return Object.hasOwn(DATA_TYPES, name);
+}
+
+/** Rows of a batch, without copying elements. */
+export function sliceRows(tensor: Tensor, start: number, end: number): Tensor {
+  const size = elementCount(tensor.shape.slice(1));
+  const cut = (from: number, to: number) =>
+    Array.isArray(tensor.data) ? tensor.data.slice(from, to) : (tensor.data as Uint8Array).subarray(from, to);
+  return { ...tensor, shape: [end - start, ...tensor.shape.slice(1)], data: cut(start * size, end * size) } as Tensor;
+}
+
+/**
+ * Joins batches into one, row after row.
+ * @throws UserError if the batches differ in more than the number of rows
+ */
+export function joinRows(parts: readonly Tensor[]): Tensor {
+  const [first, ...others] = parts as [Tensor, ...Tensor[]];
+  for (const { name, datatype, shape } of others) {
+    if (name !== first.name || datatype !== first.datatype || String(shape.slice(1)) !== String(first.shape.slice(1))) {
+      throw new UserError(
+        `the parts of a batch cannot be joined: '${first.name}' ${first.datatype} [${first.shape.join(', ')}] and '${name}' ${datatype} [${shape.join(', ')}]`,
+      );
+    }
+  }
+  const rows = parts.reduce((sum, { shape }) => sum + (shape[0] ?? 0), 0);
+  const shape = [rows, ...first.shape.slice(1)];
+  if (first.datatype === 'BYTES') {
+    return { ...first, shape, data: parts.flatMap(({ data }) => data as readonly Buffer[]) };
+  }
+  const data = new DATA_TYPES[first.datatype].ArrayType(elementCount(shape)) as Uint8Array;
+  let offset = 0;
+  for (const part of parts) {
+    data.set(part.data as Uint8Array, offset);
+    offset += part.data.length;
+  }
+  return { ...first, shape, data } as Tensor;
 }

@@ -2,7 +2,7 @@ import { exec } from '../../src/core/exec';
 import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
 import { describeUnless } from '../support/describe-unless';
 import { askMoto } from '../support/moto';
-import { PUBLISHER } from '../support/publisher-settings';
+import { PUBLISHER } from '../support/setting-values';
 import { repetitions } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 import { whyMissing } from '../support/doc-commands';

@@ -1,10 +1,9 @@
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { cordon, drain, rollOut, ServingWatch } from '../support/disruption';
-import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, report } from '../support/soak';
-import type { TestStack } from '../support/stack';
+import { type TestStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/stack';
 import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;

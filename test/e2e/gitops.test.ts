@@ -10,14 +10,14 @@ import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import { ClusterProcesses, startApiServer } from '../support/api-server';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing } from '../support/doc-commands';
-import { whyNoEngines } from '../support/local-stack';
+import { whyNoEngines } from '../support/stack';
 import { fences } from '../support/markdown';
 import { programEnvironment } from '../support/pulumi';
 import { registered } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
-const BLOCKS = fences(readFileSync(join(paths.root, 'docs', 'guides', 'gitops.md'), 'utf8'));
+const BLOCKS = fences(readFileSync(join(paths.root, 'docs', 'ci.md'), 'utf8'));
 
 /** A block of the guide, by its note, or by its language. */
 const block = (name: string): string => {
@@ -25,6 +25,9 @@ const block = (name: string): string => {
   if (found === undefined) throw new Error(`the guide has no block ${name}`);
   return found.text;
 };
+
+/** An object of examples/gitops, to which the guide links. */
+const example = (name: string): string => readFileSync(join(paths.root, 'examples', 'gitops', `${name}.yaml`), 'utf8');
 
 /** The CommonJS form of a program in the guide. */
 const compile = (name: string): string => transformSync(block(name), { loader: 'ts', format: 'cjs' }).code;
@@ -52,7 +55,7 @@ async function writeFiles(scratch: Scratch): Promise<string[]> {
 
 const getKind = (file: string): string => (load(readFileSync(file, 'utf8')) as { kind: string }).kind;
 
-describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md', () => {
+describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/ci.md', () => {
   const scratch = new Scratch();
   let kubectl: (...args: string[]) => Promise<string>;
   let run: (script: string) => Promise<string>;
@@ -89,7 +92,7 @@ describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md',
 
   test('the Job is accepted in its namespace, whose pods are restricted', async () => {
     const from = (command: string, name: string): Promise<string> =>
-      run(`kubectl ${command} --filename - <<'YAML' 2>&1\n${block(name)}\nYAML`);
+      run(`kubectl ${command} --filename - <<'YAML' 2>&1\n${example(name)}\nYAML`);
     expect((await from('apply', 'account')).trim().split('\n')).toEqual([
       'namespace/triton-publish created',
       'serviceaccount/publisher created',
@@ -98,7 +101,7 @@ describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md',
     // As after two builds of the image.
     for (let build = 1; build <= 2; build += 1)
       expect(await from('create', 'job')).toMatch(/^job\.batch\/publish-\w+ created\n$/);
-    const flags = (load(block('job')) as { spec: { template: { spec: { containers: [{ args: string[] }] } } } }).spec
+    const flags = (load(example('job')) as { spec: { template: { spec: { containers: [{ args: string[] }] } } } }).spec
       .template.spec.containers[0].args;
     const { stdout } = await exec('node', [join(paths.root, 'scripts', 'run.mjs'), 'sync-models', '--help']);
     for (const flag of flags.filter((text) => text.startsWith('--'))) expect(stdout).toContain(`  ${flag} `);
@@ -124,7 +127,7 @@ describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md',
       program(() => components, module);
       return module.exports;
     }, 'gitops');
-    const { subjects } = load(block('account').split('---').at(-1) ?? '') as {
+    const { subjects } = load(example('account').split('---').at(-1) ?? '') as {
       subjects: { name: string; namespace: string }[];
     };
     const [account] = subjects;
@@ -134,7 +137,7 @@ describeUnless(whyNoEngines() ?? whyMissing('kubectl'), 'docs/guides/gitops.md',
   });
 
   test.each(['argo', 'flux'])('%s: the object names the folder to which the program writes', (name) => {
-    const { spec } = load(block(name)) as { spec: { path?: string; source?: { path: string } } };
+    const { spec } = load(example(name)) as { spec: { path?: string; source?: { path: string } } };
     const path = (spec.path ?? spec.source?.path)?.replace(/^\.\//, '');
     expect(block('program')).toContain(`renderYamlToDirectory: '${path}'`);
   });

@@ -1,15 +1,13 @@
 import { join } from 'node:path';
-import { ALERT_NAMES } from '../../infra/triton/monitoring/alert';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { whyMissing } from '../support/doc-commands';
+import { whyMissing, ALERT_NAMES, firstCommands, section } from '../support/doc-commands';
 import { MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
 import { writeRepository } from '../support/repository';
-import { firstCommands, section } from '../support/runbook';
-import { whyNoSmallDisk } from '../support/small-disk';
 import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
+import { whyNoSmallDisk } from '../support/small-disk';
 
 /**
  * Incidents: the alert fires, the commands of its section show the cause, which they did not show before, and the alert ends
@@ -234,9 +232,9 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
   test.each(INCIDENTS.filter(({ isQuick }) => isQuick === true || IS_LONG))(
     '$name: $alert',
     async ({ alert, make, finds, isUsual, cure = [], repair }) => {
-      const { prometheus, kubelet } = world;
+      const { kubelet } = world;
       const firing = async (): Promise<Record<string, string>[]> =>
-        (await prometheus.alerts())
+        (await world.alerts())
           .filter(({ labels, state }) => state === 'firing' && labels['alertname'] === alert)
           .map(({ labels }) => labels);
       const text = section(alert);

@@ -1,25 +1,30 @@
 import { randomBytes } from 'node:crypto';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { RbacAuthorizationV1Api, type CoreV1Api, type V1PolicyRule } from '@kubernetes/client-node';
 import { Agent, fetch, request } from 'undici';
 import { KubernetesReplicas, type KubernetesReplicaOptions } from '../../src/cluster/kubernetes';
 import type { ReplicaSource } from '../../src/cluster/source';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { testKubernetes, type TestCluster } from '../support/kubernetes';
+import { ControlPlane } from '../support/control-plane';
 import { Scratch } from '../support/temp-dir';
+import { retriedOnConflict, until } from '../support/wait-for';
 
 // The first build of the programs takes minutes.
 const BUILD_MS = 30 * 60_000;
 
+const namespace = 'serving';
+
 const MAY_LIST = { apiGroups: [''], resources: ['pods'], verbs: ['list'] };
 const MAY_FORWARD = { apiGroups: [''], resources: ['pods/portforward'], verbs: ['get', 'create'] };
 
-describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
+describeUnless(whyNoGo(['kubernetes', 'kwok']), 'replicas of a cluster', () => {
   const scratch = new Scratch();
   const big = randomBytes(5_000_000);
   const connections = new Map<string, number>();
-  let cluster: TestCluster;
+  let plane: ControlPlane;
+  let core: CoreV1Api;
   let source: ReplicaSource;
 
   /** Starts a server in place of Triton, which returns its name, and sends and receives large bodies. */
@@ -41,8 +46,8 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
 
   const open = (options: Partial<KubernetesReplicaOptions> = {}): ReplicaSource => {
     const opened = new KubernetesReplicas({
-      kubeconfig: cluster.kubeconfig(),
-      namespace: cluster.namespace,
+      kubeconfig: plane.access.kubeconfig(),
+      namespace,
       selector: 'app=triton',
       ...options,
     });
@@ -56,23 +61,56 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
     return found.url;
   };
 
+  const setReady = (name: string, isReady = true, phase = 'Running'): Promise<unknown> =>
+    retriedOnConflict(async () => {
+      const body = await core.readNamespacedPod({ namespace, name });
+      body.status = { phase, conditions: [{ type: 'Ready', status: isReady ? 'True' : 'False' }] };
+      await core.replaceNamespacedPodStatus({ namespace, name, body });
+    });
+
+  const createPod = async (name: string, { app = 'triton', phase = 'Running', ports = [] as object[] } = {}) => {
+    const containers = [{ name: 'triton', image: 'triton', ports }];
+    const body = { metadata: { name, labels: { app } }, spec: { nodeName: 'node-0', containers } };
+    await core.createNamespacedPod({ namespace, body: body as object });
+    await setReady(name, true, phase);
+  };
+
+  /** With a grace period the pod stays in Terminating, because no kubelet removes it. */
+  const deletePod = (name: string, gracePeriodSeconds = 0): Promise<unknown> =>
+    core.deleteNamespacedPod({ namespace, name, gracePeriodSeconds });
+
+  const grant = async (name: string, rules: V1PolicyRule[]): Promise<void> => {
+    const rbac = plane.config.makeApiClient(RbacAuthorizationV1Api);
+    const apiGroup = 'rbac.authorization.k8s.io';
+    const roleRef = { apiGroup, kind: 'Role', name };
+    const subjects = [{ apiGroup, kind: 'User', name }];
+    await rbac.createNamespacedRole({ namespace, body: { metadata: { name }, rules } });
+    await rbac.createNamespacedRoleBinding({ namespace, body: { metadata: { name }, roleRef, subjects } });
+  };
+
   const names = async (): Promise<string[]> => (await source.list()).map(({ name }) => name);
 
   const ask = async (url: string): Promise<unknown> => (await fetch(url)).json();
 
   beforeAll(async () => {
-    const targets: Record<string, number> = { 'triton-silent': 1 };
-    for (const name of ['triton-0', 'triton-1', 'triton-2']) {
-      targets[name] = ((await serve(name)).address() as AddressInfo).port;
-    }
-    cluster = await testKubernetes(scratch, { targets, users: ['publisher', 'lister', 'creator', 'unprivileged'] });
-    await cluster.createPod({ name: 'triton-0' });
-    await cluster.createPod({ name: 'triton-1', httpPort: 9000 });
-    await cluster.createPod({ name: 'other', labels: { app: 'other' } });
-    await cluster.createPod({ name: 'triton-done', phase: 'Succeeded' });
-    await cluster.grant('publisher', [MAY_LIST, MAY_FORWARD]);
-    await cluster.grant('lister', [MAY_LIST]);
-    await cluster.grant('creator', [MAY_LIST, { ...MAY_FORWARD, verbs: ['create'] }]);
+    const users = ['publisher', 'lister', 'creator', 'unprivileged'];
+    plane = await ControlPlane.start(scratch, { users, simulatePods: false });
+    core = plane.client.core;
+    await plane.addNode({ name: 'node-0' });
+    await core.createNamespace({ body: { metadata: { name: namespace } } });
+    await until('pods may be created', async () => {
+      return (await core.listNamespacedServiceAccount({ namespace })).items.length > 0;
+    });
+    for (const name of ['triton-0', 'triton-1', 'triton-2'])
+      await plane.forwardPod(namespace, name, ((await serve(name)).address() as AddressInfo).port);
+    await plane.forwardPod(namespace, 'triton-silent', 1);
+    await createPod('triton-0');
+    await createPod('triton-1', { ports: [{ name: 'http', containerPort: 9000 }] });
+    await createPod('other', { app: 'other' });
+    await createPod('triton-done', { phase: 'Succeeded' });
+    await grant('publisher', [MAY_LIST, MAY_FORWARD]);
+    await grant('lister', [MAY_LIST]);
+    await grant('creator', [MAY_LIST, { ...MAY_FORWARD, verbs: ['create'] }]);
     source = open();
   }, BUILD_MS);
   afterAll(() => scratch.clean());
@@ -98,37 +136,37 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
 
   test('list adds pods that appear later and removes deleted ones', async () => {
     const before = await source.list();
-    await cluster.createPod({ name: 'triton-2' });
+    await createPod('triton-2');
     const during = await source.list();
     expect(during.slice(0, 2)).toEqual(before);
     const url = during[2]?.url ?? '';
     expect(await ask(url)).toEqual({ name: 'triton-2', received: 0 });
-    await cluster.deletePod('triton-2');
+    await deletePod('triton-2');
     expect(await source.list()).toEqual(before);
     await expect(ask(url)).rejects.toThrow('fetch failed');
   });
 
   test('list omits a terminating pod', async () => {
-    await cluster.createPod({ name: 'triton-2' });
+    await createPod('triton-2');
     expect(await names()).toEqual(['triton-0', 'triton-1', 'triton-2']);
-    await cluster.deletePod('triton-2', 600);
+    await deletePod('triton-2', 600);
     expect(await names()).toEqual(['triton-0', 'triton-1']);
-    await cluster.deletePod('triton-2');
+    await deletePod('triton-2');
   });
 
   test('list gives a recreated pod with the same name another address', async () => {
-    await cluster.createPod({ name: 'triton-2' });
+    await createPod('triton-2');
     const first = await getUrl('triton-2');
-    await cluster.deletePod('triton-2');
-    await cluster.createPod({ name: 'triton-2' });
+    await deletePod('triton-2');
+    await createPod('triton-2');
     expect(await getUrl('triton-2')).not.toBe(first);
-    await cluster.deletePod('triton-2');
+    await deletePod('triton-2');
   });
 
   test('list distinguishes ready pods from others', async () => {
-    await cluster.setReady('triton-1', false);
+    await setReady('triton-1', false);
     expect((await source.list()).map(({ ready }) => ready)).toEqual([true, false]);
-    await cluster.setReady('triton-1', true);
+    await setReady('triton-1', true);
     expect((await source.list()).map(({ ready }) => ready)).toEqual([true, true]);
   });
 
@@ -183,11 +221,11 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('forwards report a pod without a listening server', async () => {
-    await cluster.createPod({ name: 'triton-silent' });
+    await createPod('triton-silent');
     const response = await fetch(await getUrl('triton-silent'));
     expect(response.status).toBe(502);
     expect(await response.text()).toMatch(/^port-forward to pod triton-silent: .*connection refused/);
-    await cluster.deletePod('triton-silent');
+    await deletePod('triton-silent');
   });
 
   test('list returns an empty list if no pod matches the selector', async () => {
@@ -201,12 +239,12 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   });
 
   test('the two documented permissions are sufficient', async () => {
-    const replicas = await open({ kubeconfig: cluster.kubeconfig('publisher') }).list();
+    const replicas = await open({ kubeconfig: plane.access.kubeconfig('publisher') }).list();
     expect(await ask(replicas[0]?.url ?? '')).toEqual({ name: 'triton-0', received: 0 });
   });
 
   test('list reports the permissions that a user without them needs', async () => {
-    await expect(open({ kubeconfig: cluster.kubeconfig('unprivileged') }).list()).rejects.toMatchObject({
+    await expect(open({ kubeconfig: plane.access.kubeconfig('unprivileged') }).list()).rejects.toMatchObject({
       name: 'UserError',
       message:
         'cannot list pods app=triton in namespace serving: not permitted (HTTP 403: pods is forbidden: User "unprivileged" cannot list ' +
@@ -221,7 +259,7 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   test.each(['lister', 'creator'])(
     'user %s without permission to forward ports gets an error before a connection',
     async (user) => {
-      await expect(open({ kubeconfig: cluster.kubeconfig(user) }).list()).rejects.toMatchObject({
+      await expect(open({ kubeconfig: plane.access.kubeconfig(user) }).list()).rejects.toMatchObject({
         name: 'UserError',
         message: 'cannot forward a port of pod triton-0 in namespace serving: not permitted (HTTP 403)',
         hint: expect.stringContaining('"create" on "pods/portforward"') as string,
@@ -230,14 +268,14 @@ describeUnless(whyNoGo(['kubernetes']), 'replicas of a cluster', () => {
   );
 
   test('list reports an unknown token without printing it', async () => {
-    await expect(open({ kubeconfig: cluster.kubeconfig('stranger') }).list()).rejects.toMatchObject({
+    await expect(open({ kubeconfig: plane.access.kubeconfig('stranger') }).list()).rejects.toMatchObject({
       name: 'UserError',
-      message: `cannot list pods app=triton in namespace serving: ${cluster.server} rejects the credentials of context "stranger" (HTTP 401)`,
+      message: `cannot list pods app=triton in namespace serving: ${plane.access.server} rejects the credentials of context "stranger" (HTTP 401)`,
     });
   });
 
   test('list reports an unreachable cluster and a different cluster', async () => {
-    const config = JSON.parse(cluster.kubeconfig()) as {
+    const config = JSON.parse(plane.access.kubeconfig()) as {
       clusters: { cluster: { server: string; 'certificate-authority-data'?: string } }[];
     };
     const entry = config.clusters[0]?.cluster;

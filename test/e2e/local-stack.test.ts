@@ -1,15 +1,197 @@
 import { join } from 'node:path';
-import type { V1Pod } from '@kubernetes/client-node';
+import type {
+  V1Pod,
+  V1LabelSelector,
+  V1NetworkPolicy,
+  V1NetworkPolicyPeer,
+  V1Container,
+  V1PodSpec,
+  V1SecurityContext,
+} from '@kubernetes/client-node';
 import { paths } from '../../src/core/paths';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { inFolder, MOVE_TO_PACKAGE, runBlock } from '../support/doc-commands';
-import { DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
-import { mayConnect, type End } from '../support/network-access';
-import { MUTANTS } from '../support/pod-security-mutants';
 import { Scratch } from '../support/temp-dir';
-import type { TestStack } from '../support/stack';
+import { type TestStack, DEPLOYMENT, localStack, NAMESPACE, whyNoEngines } from '../support/stack';
 import { retriedOnConflict, until } from '../support/wait-for';
+import { BlockList } from 'node:net';
+
+/** A pod that violates one control of the PodSecurity profile "restricted", and the API server's reason. */
+interface Mutant {
+  control: string;
+  /** Part of the reason that the API server gives. */
+  says: string;
+  /** Changes a copy of the pod. */
+  mutate(pod: V1Pod): void;
+}
+
+const spec = (pod: V1Pod): V1PodSpec => pod.spec as V1PodSpec;
+const container = (pod: V1Pod): V1Container => spec(pod).containers[0] as V1Container;
+const context = (pod: V1Pod): V1SecurityContext => (container(pod).securityContext ??= {});
+const addVolume = (pod: V1Pod, volume: object): void => {
+  (spec(pod).volumes ??= []).push({ name: 'mutant', ...volume });
+};
+
+/** All controls of the profiles "baseline" and "restricted" for pods on Linux, in the order of the documentation. */
+const MUTANTS: readonly Mutant[] = [
+  {
+    control: 'host process',
+    says: 'hostProcess',
+    mutate: (pod) => {
+      // hostProcess is valid only with hostNetwork, and for all containers.
+      spec(pod).hostNetwork = true;
+      (spec(pod).securityContext ??= {}).windowsOptions = { hostProcess: true };
+    },
+  },
+  { control: 'host network', says: 'host namespaces', mutate: (pod) => (spec(pod).hostNetwork = true) },
+  { control: 'host process ids', says: 'host namespaces', mutate: (pod) => (spec(pod).hostPID = true) },
+  { control: 'host inter-process', says: 'host namespaces', mutate: (pod) => (spec(pod).hostIPC = true) },
+  {
+    control: 'privileged',
+    says: 'privileged',
+    mutate: (pod) => Object.assign(context(pod), { privileged: true, allowPrivilegeEscalation: true }),
+  },
+  {
+    control: 'added capabilities',
+    says: 'unrestricted capabilities',
+    mutate: (pod) => (context(pod).capabilities = { drop: ['ALL'], add: ['SYS_PTRACE'] }),
+  },
+  {
+    control: 'kept capabilities',
+    says: 'unrestricted capabilities',
+    mutate: (pod) => delete context(pod).capabilities,
+  },
+  { control: 'host path', says: 'hostPath', mutate: (pod) => addVolume(pod, { hostPath: { path: '/' } }) },
+  {
+    control: 'host port',
+    says: 'hostPort',
+    mutate: (pod) => container(pod).ports?.forEach((port) => (port.hostPort = port.containerPort)),
+  },
+  {
+    control: 'host of a probe',
+    says: 'probe or lifecycle host',
+    mutate: (pod) => Object.assign(container(pod).livenessProbe?.httpGet ?? {}, { host: '169.254.169.254' }),
+  },
+  { control: 'AppArmor', says: 'AppArmor', mutate: (pod) => (context(pod).appArmorProfile = { type: 'Unconfined' }) },
+  { control: 'SELinux', says: 'seLinuxOptions', mutate: (pod) => (context(pod).seLinuxOptions = { type: 'spc_t' }) },
+  {
+    control: '/proc mount',
+    says: 'procMount',
+    mutate: (pod) => {
+      // Unmasked is valid only with hostUsers: false.
+      spec(pod).hostUsers = false;
+      context(pod).procMount = 'Unmasked';
+    },
+  },
+  {
+    control: 'sysctls',
+    says: 'forbidden sysctls',
+    mutate: (pod) => ((spec(pod).securityContext ??= {}).sysctls = [{ name: 'kernel.msgmax', value: '1' }]),
+  },
+  {
+    control: 'kind of volume',
+    says: 'restricted volume types',
+    mutate: (pod) => addVolume(pod, { nfs: { server: 'server', path: '/' } }),
+  },
+  {
+    control: 'privilege escalation',
+    says: 'allowPrivilegeEscalation',
+    mutate: (pod) => (context(pod).allowPrivilegeEscalation = true),
+  },
+  {
+    control: 'privilege escalation by default',
+    says: 'allowPrivilegeEscalation',
+    mutate: (pod) => delete context(pod).allowPrivilegeEscalation,
+  },
+  { control: 'root allowed', says: 'runAsNonRoot', mutate: (pod) => (context(pod).runAsNonRoot = false) },
+  { control: 'root', says: 'runAsUser=0', mutate: (pod) => (context(pod).runAsUser = 0) },
+  {
+    control: 'no seccomp profile',
+    says: 'seccompProfile',
+    mutate: (pod) => {
+      delete context(pod).seccompProfile;
+      delete spec(pod).securityContext?.seccompProfile;
+    },
+  },
+  {
+    control: 'seccomp switched off',
+    says: 'seccompProfile',
+    mutate: (pod) => (context(pod).seccompProfile = { type: 'Unconfined' }),
+  },
+];
+
+/** One end of a connection: a pod, or an address outside of the cluster. */
+type End =
+  { labels: Record<string, string>; namespace: string; namespaceLabels: Record<string, string> } | { address: string };
+
+interface Rule {
+  peers: V1NetworkPolicyPeer[] | undefined;
+  ports: { port?: unknown; protocol?: string }[] | undefined;
+}
+
+/**
+ * Whether the policies of a namespace allow connections to a pod from `from`, or from the pod to `to`. Evaluates the
+ * rules like a network plugin, because simulated nodes have none.
+ */
+function mayConnect(
+  policies: readonly V1NetworkPolicy[],
+  pod: Record<string, string>,
+  direction: { from: End } | { to: End },
+  port: number,
+  protocol: 'TCP' | 'UDP' = 'TCP',
+): boolean {
+  const type = 'from' in direction ? 'Ingress' : 'Egress';
+  const other = 'from' in direction ? direction.from : direction.to;
+  const applying = policies.filter(
+    ({ spec }) => matches(spec?.podSelector ?? {}, pod) && (spec?.policyTypes ?? ['Ingress']).includes(type),
+  );
+  // A pod that no policy selects allows all connections.
+  if (applying.length === 0) return true;
+  return applying.some((policy) => {
+    const own = policy.metadata?.namespace ?? '';
+    return getRules(policy, type).some(
+      ({ peers, ports }) =>
+        (peers === undefined || peers.length === 0 || peers.some((peer) => isPeer(peer, other, own))) &&
+        (ports === undefined ||
+          ports.length === 0 ||
+          ports.some((one) => (one.protocol ?? 'TCP') === protocol && (one.port === undefined || one.port === port))),
+    );
+  });
+}
+
+function getRules({ spec }: V1NetworkPolicy, type: 'Ingress' | 'Egress'): Rule[] {
+  if (type === 'Egress') return (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to, ports }));
+  return (spec?.ingress ?? []).map(({ _from, ports }) => ({ peers: _from, ports }));
+}
+
+function isPeer(peer: V1NetworkPolicyPeer, other: End, ownNamespace: string): boolean {
+  if (peer.ipBlock !== undefined) {
+    return (
+      'address' in other &&
+      isWithin(peer.ipBlock.cidr, other.address) &&
+      !(peer.ipBlock.except ?? []).some((cidr) => isWithin(cidr, other.address))
+    );
+  }
+  if ('address' in other) return false;
+  const inNamespace =
+    peer.namespaceSelector === undefined
+      ? other.namespace === ownNamespace
+      : matches(peer.namespaceSelector, other.namespaceLabels);
+  return inNamespace && matches(peer.podSelector ?? {}, other.labels);
+}
+
+function matches({ matchLabels, matchExpressions }: V1LabelSelector, labels: Record<string, string>): boolean {
+  if (matchExpressions !== undefined) throw new Error('expressions in selectors are not judged here');
+  return Object.entries(matchLabels ?? {}).every(([key, value]) => labels[key] === value);
+}
+
+function isWithin(cidr: string, address: string): boolean {
+  const [network, bits] = cidr.split('/') as [string, string];
+  const list = new BlockList();
+  list.addSubnet(network, Number(bits));
+  return list.check(address);
+}
 
 const BUILD_MS = 60 * 60_000;
 const GPU_NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
@@ -216,10 +398,10 @@ describeUnless(whyNoEngines(), 'the local stack on a real control plane', () => 
     });
   });
 
-  test('moves to a folder with this package, by the commands of docs/guides/moving-a-stack.md, without a change', async () => {
+  test('moves to a folder with this package, by the commands of docs/components.md, without a change', async () => {
     const folder = join(scratch.directory, 'serving');
     const printed = await runBlock(
-      'guides/moving-a-stack.md',
+      'components.md',
       { name: 'local', directory: paths.root, env: stack.env },
       MOVE_TO_PACKAGE,
       {

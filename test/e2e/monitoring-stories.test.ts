@@ -369,6 +369,29 @@ const QUERIES: Record<string, string> = Object.fromEntries(
   SIGNALS.map((signal, index) => [index === 0 ? 'queue' : 'batches', `(${scalingQuery(OF, signal)}) / ${signal.goal}`]),
 );
 
+/** What each panel draws of ten requests a second, its queries in their order. No autoscaler has run, whose own series are missing. */
+const DRAWN: Readonly<Record<string, readonly number[]>> = {
+  'Failed requests by reason': [1],
+  Replicas: [2, 2, 1],
+  'Requests by replica': [10],
+  'Mean queue time by replica': [20],
+  'Autoscaler: queue time': [20, 50],
+  'Autoscaler: batches in flight per replica': [30, 150],
+  'Autoscaler: what it read, share of the goal': [],
+  'Autoscaler: conditions that hold': [],
+  'Memory of the container, share of its limit': [0.25],
+  Requests: [10],
+  'Mean request duration': [60],
+  'Request duration of the slowest replica: p50, p95, p99 of the last minute': [10, 10, 10, 80],
+  'Mean compute time': [50],
+  'Batches in flight per replica': [0.3],
+  'Pending requests': [3],
+  'Mean batch size': [2],
+  'Replicas that have loaded a model': [1],
+  'GPU utilization': [0.25],
+  'GPU memory utilization': [0.25],
+};
+
 const NAMES = GROUPS.flatMap(({ rules }) => rules.flatMap(({ alert }) => (alert as string | undefined) ?? []));
 
 /** Prometheus's promtool evaluates the rules on the series of each story. */
@@ -408,13 +431,27 @@ describeUnless(whyNoGo(['promtool']), 'monitoring', () => {
     expect(stdout).toMatch(/SUCCESS: \d+ rules found/);
   });
 
-  test('the panels of GPUs draw them', async () => {
-    const queries = panels(OF, { gpus: true, signals: [] }).flatMap(({ queries: of }) => of);
-    const ofGpus = queries.filter(({ expression }) => expression.includes('nv_gpu'));
-    expect(ofGpus).toHaveLength(2);
-    const series = ['gpu a/0 24e9x400', 'gpu_used a/0 6e9x400', 'gpu_busy a/0 0.25x400'];
-    const drawn = Object.fromEntries(ofGpus.map(({ expression }, index) => [index, `sum(${expression})`]));
-    const story = { story: '', alert: '', series, expected: ['asks 0 0.25 1 0.25'] };
-    expect(await runPromtool(promtool, scratch.directory, [], promtoolTest(story, drawn))).toBe('');
+  test('each panel of the dashboard draws the load in its unit', async () => {
+    const series = ['deployment', 'up a', 'computed a 150 50 2', 'took a 0+9000000x400', 'compute a 0+7500000x400'];
+    series.push(
+      'takes a 0 10000x400',
+      'failure a/bert/1/BACKEND 0+15x400',
+      'waited a 0+3000000x400',
+      'pending a 3x400',
+    );
+    series.push('gpu a/0 24e9x400', 'gpu_used a/0 6e9x400', 'gpu_busy a/0 0.25x400');
+    series.push('used a/triton/1 2e9x400', 'limit a/triton/memory 8e9x400', 'ready 2x400');
+    const all = panels(OF, { gpus: true, signals: SIGNALS, p99Milliseconds: 80 });
+    expect(all.map(({ title }) => title)).toEqual(Object.keys(DRAWN));
+    const values: Record<string, string> = {};
+    const expected = all.flatMap(({ title, queries }) =>
+      queries.map(({ expression }, index) => {
+        const name = `${title.replaceAll(' ', '_')}_${index}`;
+        values[name] = `sum(${expression.replaceAll('$__rate_interval', '60s')})`;
+        return `${name} ${DRAWN[title]?.[index] ?? 'nothing'}`;
+      }),
+    );
+    const story = { story: '', alert: '', series, expected: [`asks ${expected.join(' ')}`] };
+    expect(await runPromtool(promtool, scratch.directory, [], promtoolTest(story, values))).toBe('');
   });
 });

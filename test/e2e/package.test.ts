@@ -6,10 +6,9 @@ import { exec } from '../../src/core/exec';
 import { ensureKubernetesPlugin, OTHER_LANGUAGES, USUAL_LANGUAGES } from '../../tools/toolchain/pulumi';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { whyNoEngines } from '../support/local-stack';
 import { packageEnvironment, PackageProgram, PLUGIN } from '../support/package-program';
 import { IS_LONG } from '../support/soak';
-import type { StateResource } from '../support/stack';
+import { type StateResource, whyNoEngines } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;

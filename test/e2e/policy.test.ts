@@ -4,11 +4,10 @@ import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import { describeUnless } from '../support/describe-unless';
-import { LOCAL_KEYS, whyNoEngines } from '../support/local-stack';
 import { programEnvironment } from '../support/pulumi';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
-import { TestStack } from '../support/stack';
+import { TestStack, LOCAL_KEYS, whyNoEngines } from '../support/stack';
 
 const BUILD_MS = 60 * 60_000;
 const PACK = ['--policy-pack', join(paths.root, 'policy')];

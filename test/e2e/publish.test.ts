@@ -1,15 +1,15 @@
 import { join } from 'node:path';
+import { AGENT_PORTS } from '../../src/release/agent-api';
 import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import type { S3Store } from '../../src/s3/store';
 import { TestAgent } from '../support/agent';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { localStack, NAMESPACE, whyNoEngines } from '../support/local-stack';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import type { TestStack } from '../support/stack';
+import { type TestStack, localStack, NAMESPACE, whyNoEngines } from '../support/stack';
 import { until } from '../support/wait-for';
 
 const BUILD_MS = 60 * 60_000;
@@ -28,7 +28,10 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
   const giveServer = async (pod: string): Promise<void> => {
     const agent = await TestAgent.create(scratch, pod);
     await agent.start(store, { location: LOCATION });
-    await plane.forwardPod(NAMESPACE, pod, Number(new URL(agent.url).port));
+    await plane.forwardPod(NAMESPACE, pod, {
+      8000: Number(new URL(agent.triton.httpUrl).port),
+      [AGENT_PORTS.control]: Number(new URL(agent.url).port),
+    });
   };
 
   beforeAll(async () => {
@@ -63,12 +66,13 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
     writeRepository(repository, addingModel('adds', { 1: 10 }));
     const published = await succeed('sync-models', '--repo', repository);
     expect(published.stdout).toMatch(/Every replica serves it/);
+    expect(`${published.stdout}${published.stderr}`).not.toContain(plane.access.token());
     const pods = await podNames();
     expect(pods).toHaveLength(2);
     await expectServed();
   });
 
-  test('the agent of a replacement pod loads the published models at its start', async () => {
+  test('the agent of a replacement pod loads the published models at its start, and status asks its Triton', async () => {
     const [old] = await podNames();
     await plane.client.core.deleteNamespacedPod({ namespace: NAMESPACE, name: old as string });
     await until('another one is ready', async () => {
@@ -79,13 +83,26 @@ describeUnless(whyNoEngines(), 'publishing to the local stack', () => {
     const known = before.items.map(({ metadata }) => metadata?.name);
     for (const pod of (await podNames()).filter((name) => !known.includes(name))) await giveServer(pod);
     await until('it serves', async () => (await run('status')).code === 0);
+    await succeed('status', '--ask');
     await expectServed();
   });
 
-  test('rollback has each replica serve the former release', async () => {
+  test('rollback has each replica serve the former release, and releases lists both', async () => {
     writeRepository(repository, addingModel('adds', { 2: 20 }));
     await succeed('sync-models', '--repo', repository);
     await succeed('rollback');
     await expectServed();
+    const { stdout } = await succeed('releases');
+    expect(stdout).toMatch(/\* .* rollback to \S+ +adds 2 -> 1\n.*sync-models.* adds 1 -> 2\n.*new adds 1/);
+  });
+
+  test.each([
+    { kind: 'random', warned: ['warning: random weights are published to local: adds'] },
+    { kind: 'pretrained', warned: [] },
+  ])('sync-models with $kind weights: warnings $warned', async ({ kind, warned }) => {
+    const record = JSON.stringify({ weights: { kind, description: 'of a test' } });
+    writeRepository(repository, { ...addingModel('adds', { 3: 30 }), 'adds/3/model.py.trace.json': record });
+    const planned = await succeed('sync-models', '--repo', repository, '--dry-run');
+    expect(planned.stderr.match(/warning: random weights .*/g) ?? []).toEqual(warned);
   });
 });

@@ -3,8 +3,7 @@ import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { checksumOfBytes, S3Store } from '../../src/s3/store';
-import { ACCOUNT_KEYS, startCloud, type Cloud } from '../support/aws-cloud';
-import { startConnectProxy } from '../support/connect-proxy';
+import { ACCOUNT_KEYS, startCloud, type Cloud, startConnectProxy } from '../support/aws-cloud';
 import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -206,7 +205,7 @@ test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in
 test('a proxy that speaks TLS', async () => {
   const proxy = await startConnectProxy(cloud.port, 'user:password', undefined, cloud.authority.loopback);
   scratch.defer(() => proxy.stop());
-  const env = { ...role(), HTTPS_PROXY: `https://user:password@127.0.0.1:${proxy.port}` };
+  const env = { ...role(), HTTPS_PROXY: `https://user:password@localhost:${proxy.port}` };
   await list('models-eu', env);
   expect(new Set(proxy.hosts)).toEqual(
     new Set(['sts.eu-central-1.amazonaws.com', 'models-eu.s3.eu-central-1.amazonaws.com']),

@@ -5,6 +5,7 @@ import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { inFolder, MOVE_TO_PACKAGE, runBlock } from '../support/doc-commands';
 import { Scratch } from '../support/temp-dir';
+import { buildSync } from 'esbuild';
 
 /** Runs the program of the Pulumi project in this folder against mocks, and prints what it registers. */
 const RECORD = `
@@ -56,22 +57,17 @@ const SECRETS = {
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-test('a project that installs this package registers the same resources, by the commands of docs/guides/moving-a-stack.md', async () => {
+test('a project that installs this package registers the same resources, by the commands of docs/components.md', async () => {
   const [record, folder] = [join(scratch.directory, 'record.cjs'), join(scratch.directory, 'serving')];
   writeFileSync(record, RECORD);
   const env = { ...process.env, SECRETS: JSON.stringify(SECRETS) };
   const { stdout: inRepository } = await exec('node', [record], { cwd: paths.root, env });
-  const inPackage = await runBlock(
-    'guides/moving-a-stack.md',
-    { name: 'local', directory: paths.root, env },
-    MOVE_TO_PACKAGE,
-    {
-      replace: {
-        ...inFolder(folder),
-        'pulumi preview --stack $STACK --diff': `node '${record}'`,
-      },
+  const inPackage = await runBlock('components.md', { name: 'local', directory: paths.root, env }, MOVE_TO_PACKAGE, {
+    replace: {
+      ...inFolder(folder),
+      'pulumi preview --stack $STACK --diff': `node '${record}'`,
     },
-  );
+  });
   const resources = inRepository.trim().split('\n');
   expect(resources.length).toBeGreaterThan(10);
   expect(inPackage.trim().split('\n').slice(-resources.length)).toEqual(resources);
@@ -89,4 +85,20 @@ test('a project that installs this package registers the same resources, by the 
     "const { log } = console; console.log = (port) => (log(port), process.exit()); require('./infra/package')";
   const { stdout: port } = await exec('node', ['-e', plugin], { cwd: join(folder, 'node_modules', 'triton-serving') });
   expect(Number(port)).toBeGreaterThan(0);
+});
+
+test('the Pulumi program does not load modules that run servers or download tools', () => {
+  const { metafile } = buildSync({
+    absWorkingDir: paths.root,
+    entryPoints: [join('infra', 'index.ts')],
+    outdir: 'not-written',
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    write: false,
+    metafile: true,
+  });
+  const ours = Object.keys(metafile.inputs);
+  expect(ours).toContain('infra/stack.ts');
+  expect(ours.filter((file) => /src\/(install|local|core\/exec)\b/.test(file))).toEqual([]);
 });

@@ -25,7 +25,7 @@ import { parseHead, type Head } from '../../src/release/head';
 import { filesPrefix, headKey, releaseKey, viewKey } from '../../src/release/location';
 import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
-import { startRecordingProxy } from '../support/recording-proxy';
+import { startScriptedProxy } from '../support/scripted-proxy';
 import { writeRepository } from '../support/repository';
 import { podSource, RulePod } from '../support/rule-pod';
 import { openBucket, testS3 } from '../support/s3';
@@ -120,7 +120,7 @@ const text = async (key: string): Promise<string | undefined> => (await store.ge
 test('sync-models has every replica try a release; a dry run changes nothing', async () => {
   write({ 'a/1': 'A', 'b/1': 'B' }, { 'a/labels.txt': 'x\n' });
   const plan = await sync({ 'dry-run': true });
-  expect(plan.json).toMatchObject({ release: null, isNew: false, changed: ['a', 'b'] });
+  expect(plan.json).toMatchObject({ release: null, isNew: true, changed: ['a', 'b'] });
   expect(await store.get(headKey(location))).toBeUndefined();
   const { code, json } = await sync({ message: 'first' });
   expect({ code, ...json }).toMatchObject({ code: 0, isNew: true, replicas: ['pod-a', 'pod-b'] });
@@ -217,6 +217,65 @@ test('the next run completes what an interrupted one has written for other serve
   await store.putBytes('models/b/config.pbtxt', Buffer.from('other'));
   await repairView(new HeadFile(store, location), store, location, { isForced: true });
   expect(await text('models/b/config.pbtxt')).toContain('specific');
+});
+
+test('a publisher whose requests are late does not leave the repository of an earlier release', async () => {
+  const at = { bucket: location.bucket, prefix: 'late' };
+  const late = Object.create(store) as S3Store;
+  const given = {
+    store,
+    commitStore: store,
+    location: at,
+    untried: true,
+    repository,
+    loadTimeoutMs: 20_000,
+    waitMs: 0,
+  };
+  write({ 'a/1': 'A1' }, { 'a/labels.txt': 'first' });
+  const first = (await publish(given)).release?.id as string;
+  write({ 'a/1': 'A1', 'b/1': 'B' }, { 'a/labels.txt': 'second' });
+  let isLate = true;
+  late.putBytes = async (key, ...more) => {
+    if (isLate && key.startsWith('late/b/')) {
+      isLate = false;
+      await rollBack(first, given);
+    }
+    return store.putBytes(key, ...more);
+  };
+  await publish({ ...given, store: late });
+  expect(await text('late/a/labels.txt')).toBe('first');
+  expect((await store.list('late/')).map(({ key }) => key)).toEqual([
+    'late/a/1/weights',
+    'late/a/config.pbtxt',
+    'late/a/labels.txt',
+  ]);
+});
+
+test('a view.json that is lost or damaged is written again, and nothing of former releases stays', async () => {
+  const at = { bucket: location.bucket, prefix: 'damaged' };
+  const given = {
+    store,
+    commitStore: store,
+    location: at,
+    untried: true,
+    repository,
+    loadTimeoutMs: 20_000,
+    waitMs: 0,
+  };
+  for (const lose of [
+    () => store.putBytes(viewKey(at), Buffer.from('{')),
+    () => store.delete([{ key: viewKey(at) }]),
+  ]) {
+    write({ 'a/1': 'A', 'b/1': 'B' });
+    await publish({ ...given, prune: true });
+    await lose();
+    write({ 'a/1': 'A' });
+    await publish({ ...given, prune: true });
+    expect((await store.list('damaged/')).map(({ key }) => key)).toEqual([
+      'damaged/a/1/weights',
+      'damaged/a/config.pbtxt',
+    ]);
+  }
 });
 
 test('objects of other tools under the prefix survive a publish', async () => {
@@ -439,9 +498,9 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   await expect(refused).rejects.toThrow('has no release yet, so there is nothing to delete');
 });
 
-test('a publish costs as many requests after 1,000 releases as after the first, and three without a change', async () => {
+test('a publish costs as many requests after 1,000 releases as after the first, and four without a change', async () => {
   const at = { bucket: location.bucket, prefix: 'history' };
-  const tap = await startRecordingProxy(endpoint);
+  const tap = await startScriptedProxy(endpoint);
   scratch.defer(() => tap.stop());
   const tapped = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
   const pod = await RulePod.start(scratch, 'pod-h', store, at);
@@ -456,8 +515,8 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   };
   const first = await one(1);
   await one(1);
-  // head.json, the manifest and view.json.
-  expect(sent).toEqual(['GET', 'GET', 'GET']);
+  // head.json, the manifest, a list of the files, and view.json.
+  expect(sent).toEqual(['GET', 'GET', 'GET', 'GET']);
   const head = new HeadFile(store, at);
   const base = await head.read();
   const ids = Array.from({ length: 1000 }, (_, i) => `20251101T${String(i).padStart(9, '0')}Z-0000000a`);
@@ -485,8 +544,11 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   await store.delete([{ key }]);
   const status = await repositoryStatus({ store, location: at }, only);
   expect([status.missing, isAsReleased(status)]).toEqual([[key], false]);
+  await one(2);
+  expect((await repositoryStatus({ store, location: at }, undefined)).missing).toEqual([]);
 
   const lost = (await head.read()).head as Head;
+  await until('the pod reads it', () => pod.state.release === lost.release);
   await store.delete([{ key: headKey(at) }]);
   await expect(one(3)).rejects.toMatchObject({
     message: 's3://agents/history has releases, but history.releases/head.json is missing',
@@ -495,7 +557,8 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   await expect(repositoryStatus({ store, location: at }, undefined)).rejects.toThrow('head.json is missing');
   const repair = { store, location: at, agents: only };
   const repaired = await repairHead(head, repair);
-  expect(repaired).toEqual({ release: lost.release, generation: lost.generation + 1 });
+  expect(repaired.release).toBe(lost.release);
+  expect(repaired.generation).toBeGreaterThan(lost.generation);
   expect(await repairHead(head, repair)).toMatchObject(repaired);
   await one(3, { untried: false, agents: only });
   expect(pod.served).toEqual({ 'a/3': 'H3' });

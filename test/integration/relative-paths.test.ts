@@ -29,7 +29,7 @@ test('npm --prefix resolves relative paths in the folder of the shell', async ()
 test.each([
   ['validate', '--repo ../no-models', '/no-models: cannot be read: no such file or folder'],
   ['infer', 'a -o gone/answer.json', 'the folder HOME/gone does not exist'],
-  ['local', '--page gone/page.html', 'HOME/gone'],
+  ['local', '--repo gone', 'HOME/gone'],
   // The command finds the stack in the folder.
   ['cost', 'other --stack-dir stacks', 'a stack file: mine'],
 ])('npm --prefix %s %s reports the absolute path of a missing file', async (command, args, place) => {

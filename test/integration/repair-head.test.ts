@@ -35,7 +35,7 @@ async function start(prefix: string) {
     ...{ location, pod, agents, head, put },
     publish: async (
       version: number,
-      more: { agents?: typeof agents | undefined; untried?: boolean } = {},
+      more: { agents?: typeof agents | undefined; untried?: boolean; trials?: object } = {},
     ): Promise<string> => {
       const repository = writeRepository(mkdtempSync(join(scratch.directory, 'r')), {
         'a/config.pbtxt': CONFIG,
@@ -45,7 +45,8 @@ async function start(prefix: string) {
       const { release } = await publish({ ...options, trials: { timeoutMs: 10_000 }, ...more });
       return release?.id as string;
     },
-    repair: () => repairHead(new HeadFile(store, location), { store, location, agents }),
+    repair: (more: { agents?: typeof agents | undefined; id?: string } = {}) =>
+      repairHead(new HeadFile(store, location), { store, location, agents, ...more }),
     status: () => repositoryStatus({ store, location }, agents),
     read: async () => (await store.get(head))?.body as Buffer,
   };
@@ -64,11 +65,12 @@ test.each<{ title: string; lose: (at: Started, before: Buffer) => Promise<unknow
   const second = await at.publish(2);
   await until('the agent has read it', () => at.pod.state.head?.generation === 2);
   await lose(at, before);
-  expect(await at.repair()).toEqual({ release: second, generation: 3 });
-  await until('the agent has read it', () => at.pod.state.head?.generation === 3);
+  const { release, generation } = await at.repair();
+  expect(release).toBe(second);
+  await until('the agent has read it', () => at.pod.state.head?.generation === generation);
   const third = await at.publish(3);
   expect(at.pod.state.release).toBe(third);
-  expect(await at.repair()).toMatchObject({ release: third, generation: 4 });
+  expect(await at.repair()).toMatchObject({ release: third, generation: generation + 1 });
 });
 
 test('a publish is refused if head.json is missing after the first release, also without replicas', async () => {
@@ -83,6 +85,40 @@ test('a publish is refused if head.json is missing after the first release, also
   }
   expect(await at.repair()).toMatchObject({ release: first });
 });
+
+test('a first publish that was refused leaves no release: neither --repair nor a new replica takes it', async () => {
+  const at = await start('refused-first');
+  await expect(at.publish(1, { trials: { timeoutMs: 1, firstMs: 1 } })).rejects.toThrow();
+  await expect(at.repair()).rejects.toMatchObject({
+    message: 'no replica has read refused-first.releases/head.json, so the release must be named',
+    hint: expect.stringMatching(/^npm run rollback -- ID --repair; newest manifests, .*: \d{8}T/) as string,
+  });
+  expect(at.pod.state.problem).toBeNull();
+  expect(at.pod.state.release).not.toMatch(/^\d/);
+  await at.publish(1);
+});
+
+test('--repair asks every replica that is named, and accepts the release that the user names', async () => {
+  const at = await start('named');
+  const first = await at.publish(1);
+  await at.publish(2);
+  await store.delete([{ key: at.head }]);
+  const gone = {
+    describe: () => 'gone',
+    list: () => Promise.resolve([{ name: 'gone', uid: '', url: 'http://127.0.0.1:9' }]),
+  };
+  await expect(at.repair({ agents: gone as never })).rejects.toThrow('the agent of gone does not answer');
+  await expect(at.repair({ agents: undefined })).rejects.toThrow('so the release must be named');
+  await expect(at.repair({ id: '20260101T000000000Z-00000000' })).rejects.toThrow('has no manifest of release 2026');
+  const { generation } = await at.repair({ agents: undefined, id: first });
+  await until('the agent follows', () => at.pod.state.head?.generation === generation);
+});
+
+test('several first publishers wait for each other', async () => {
+  const at = await start('together');
+  await Promise.all([1, 2, 3].map((version) => at.publish(version)));
+  await until('the agent has read it', () => at.pod.state.head?.generation === 3);
+}, 60_000);
 
 test('--repair chooses what the replicas have read, although many newer releases were refused', async () => {
   const at = await start('refused');

@@ -1,5 +1,5 @@
 import { Client, credentials, status } from '@grpc/grpc-js';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { connect } from 'node:tls';
 import { selfSignedCertificate } from '../../src/local/certificate';
@@ -7,7 +7,47 @@ import type { S3Server } from '../../src/local/s3-server';
 import type { S3Store } from '../../src/s3/store';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { getListening, type Listening } from '../support/sockets';
+
+/** The sockets on which a process listens, according to the kernel. */
+interface Listening {
+  ports: number[];
+  /** Addresses other than 127.0.0.1, in the kernel's hexadecimal form. */
+  elsewhere: string[];
+  /** Paths of Unix sockets. */
+  unix: string[];
+}
+
+const LOOPBACK = '0100007F';
+const LISTENS = '0A';
+
+/** All sockets on which a process listens (Linux). */
+function getListening(pid: number): Listening {
+  const inodes = new Set(
+    readdirSync(`/proc/${pid}/fd`).map((fd) => /^socket:\[(\d+)\]$/.exec(getLink(`/proc/${pid}/fd/${fd}`))?.[1]),
+  );
+  const rows = (table: string): string[][] =>
+    readFileSync(`/proc/${pid}/net/${table}`, 'utf8')
+      .split('\n')
+      .slice(1)
+      .map((line) => line.trim().split(/\s+/));
+  const addresses = ['tcp', 'tcp6']
+    .flatMap(rows)
+    .filter((row) => row[3] === LISTENS && inodes.has(row[9]))
+    .map((row) => (row[1] as string).split(':') as [string, string]);
+  return {
+    ports: addresses.filter(([host]) => host === LOOPBACK).map(([, port]) => parseInt(port, 16)),
+    elsewhere: addresses.filter(([host]) => host !== LOOPBACK).map(([host]) => host),
+    unix: rows('unix').flatMap((row) => (inodes.has(row[6]) && row[7] !== undefined ? [row[7]] : [])),
+  };
+}
+
+function getLink(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return ''; // The file was closed in the meantime.
+  }
+}
 
 // Attacks by another user of the machine or a web page on every port of the S3 server of npm run local.
 

@@ -8,7 +8,7 @@ import { writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { tracedModel } from '../support/traced-model';
+import { tracedModel } from '../support/model-files';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -94,7 +94,14 @@ test('releases, rollback, status and rollback --repair report what they did, and
     1,
     expect.stringMatching(/-> write it again: npm run rollback -- --repair/),
   ]);
-  expect((await run('rollback', '--repair')).stdout).toMatch(/ is at release \S+, generation \d+\.\n$/);
+  expect(await run('rollback', '--repair', '--dry-run')).toMatchObject({
+    ...{ code: 2, stderr: expect.stringContaining('--repair and --dry-run exclude each other') as string },
+  });
+  expect(await run('rollback', '--repair')).toMatchObject({
+    ...{ code: 1, stderr: expect.stringContaining('so the release must be named') as string },
+  });
+  const [{ id = '' } = {}] = JSON.parse(listed.stdout) as { id?: string }[];
+  expect((await run('rollback', id, '--repair')).stdout).toMatch(/ is at release \S+, generation \d+\.\n$/);
   expect((await run('status')).code).toBe(0);
 });
 
@@ -199,18 +206,23 @@ test('sync-models exits with 130 after Ctrl-C during a trial, and the replica go
   const { port, stop } = await listenOnLoopback(server);
   scratch.defer(stop);
   const replica = ['--triton', 'http://127.0.0.1:9', '--agent', `http://127.0.0.1:${port}`];
-  const child = startCommandLine('sync-models', ['--repo', repository, ...where, ...replica], S3_ENVIRONMENT);
-  const { code, stderr } = await child.finished;
+  const { child, ended } = startCommandLine(
+    'sync-models',
+    ['--repo', repository, ...where, ...replica, '--json'],
+    S3_ENVIRONMENT,
+  );
+  const { code, stdout, stderr } = await ended;
   expect([code, stderr]).toEqual([
     130,
     expect.stringMatching(/interrupted: cleaning up[^]*\ninterrupted; the repository/),
   ]);
+  expect(JSON.parse(stdout)).toEqual({ error: expect.stringContaining('interrupted') as string });
   expect([methods[0], methods.at(-1)]).toEqual(['POST', 'DELETE']);
   expect(await keys()).toEqual([]);
 });
 
 test.each([
-  [['--bukket', 'x'], 2, /Unknown option '--bukket'/],
+  [['--bukket', 'x'], 2, /unknown option '--bukket'[^]*did you mean --bucket\?/],
   [['--triton', 'localhost:8000', '--agent', 'http://h:1'], 2, /--triton localhost:8000: not an address/],
   [['--sse', 'AES256:key'], 2, /--sse AES256:key: unknown encryption/],
   [['extra'], 2, /extra/],

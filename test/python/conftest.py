@@ -7,14 +7,16 @@ import os
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from fake_triton import LoadBackend, backend_loader
+from tracing import served
 from tracing.__main__ import main
 
 # A model folder: name, trace.py, platform, the rest of model.yaml.
@@ -49,9 +51,9 @@ def in_process(repository: Path, *arguments: str, python_path: str = "") -> tupl
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that run the whole command as slow: each starts another process that checks the file."""
+    """Marks the tests that start other processes as slow, because each of these imports PyTorch."""
     for item in items:
-        if {"run", "run_alone"} & {*getattr(item, "fixturenames", ())}:
+        if "run_alone" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.slow)
 
 
@@ -81,7 +83,20 @@ def add_model(tmp_path: Path) -> AddModel:
 
 
 @pytest.fixture
-def run(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Run:
+def served_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the code of `python -m tracing.served` in this process, because another one imports torch for seconds."""
+
+    def serve(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
+        kind, *paths = command[3:]
+        with torch.no_grad():
+            served._main(kind, *map(Path, paths))
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(served, "subprocess", SimpleNamespace(run=serve))
+
+
+@pytest.fixture
+def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], served_here: None) -> Run:  # noqa: ARG001
     """Runs `python -m tracing` on tmp_path/repo in this process: exit status and events."""
 
     def run(*arguments: str) -> tuple[int, list[Event]]:

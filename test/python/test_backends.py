@@ -2,107 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
-import numpy as np
 import pytest
 import torch
-from backend_common.batching import Batcher
 from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use
-from backend_common.spec import ModelError, ModelSpec, TensorSpec
-from onnx import TensorProto, helper, save
+from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
 from fake_triton import FakeRequest, LoadBackend, arguments, tensor
 from tracing.interface import DATA_TYPES
 
-
-class Doubler:
-    """A runner that doubles `x` into `y`, counts its calls, and fails for a negative element."""
-
-    def __init__(self) -> None:
-        self.batches: list[tuple[int, ...]] = []
-
-    def forward(self, inputs: dict[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-        self.batches.append(inputs["x"].shape)
-        if (inputs["x"] < 0).any():
-            raise ValueError("negative")
-        return {"y": inputs["x"] * 2}
-
-    def concatenate(self, arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
-        return np.concatenate(arrays)
-
-    def data_type(self, array: np.ndarray[Any, Any]) -> str:
-        return "FP32" if array.dtype == np.float32 else str(array.dtype)
-
-
-def batcher(
-    max_batch_size: int, data_type: str = "FP32", dims: tuple[int, ...] = (-1,)
-) -> tuple[Batcher[Any], Doubler]:
-    x, y = TensorSpec("x", "FP32", (-1,)), TensorSpec("y", data_type, dims)
-    runner = Doubler()
-    spec = ModelSpec("m", "1", Path("model"), max_batch_size, (x,), (y,), {}, "CPU", 0)
-    return Batcher(spec, runner), runner
-
-
-def rows(count: int, width: int, value: float) -> dict[str, np.ndarray[Any, Any]]:
-    return {"x": np.full((count, width), value, dtype=np.float32)}
-
-
-class TestBatcher:
-    def test_requests_of_one_shape_share_a_forward(self) -> None:
-        batch, runner = batcher(8)
-        results: list[Any] = batch.run([rows(1, 4, 1), rows(2, 4, 2), rows(1, 4, 3)])
-        assert runner.batches == [(4, 4)]
-        assert [(r["y"].shape, r["y"][0, 0]) for r in results] == [((1, 4), 2), ((2, 4), 4), ((1, 4), 6)]
-
-    def test_without_a_batch_axis_every_request_runs_alone(self) -> None:
-        batch, runner = batcher(0, dims=(-1, -1))
-        batch.run([rows(1, 4, 1), rows(1, 4, 2)])
-        assert runner.batches == [(1, 4), (1, 4)]
-
-    def test_a_request_that_fails_fails_all_that_share_its_forward(self) -> None:
-        batch, runner = batcher(8)
-        results = batch.run([rows(1, 4, 1), rows(1, 4, -1), rows(1, 4, 3)])
-        assert runner.batches == [(3, 4)]
-        assert [str(result) for result in results] == ["negative"] * 3
-
-    def test_without_a_batch_axis_a_request_fails_alone(self) -> None:
-        batch, _ = batcher(0, dims=(-1, -1))
-        good, bad = batch.run([rows(1, 4, 1), rows(1, 4, -1)])
-        assert not isinstance(good, Exception)
-        assert isinstance(bad, ValueError)
-
-    @pytest.mark.parametrize(
-        ("data_type", "dims", "message"),
-        [
-            (
-                "FP64",
-                (-1,),
-                "configuration expects datatype TYPE_FP64 for output 'y', model provides TYPE_FP32",
-            ),
-            (
-                "FP32",
-                (3,),
-                "output 'y' has shape [2, 4], expected [2, 3] (batch of 2 and dims [3] in the configuration)",
-            ),
-            (
-                "FP32",
-                (4, 1),
-                "output 'y' has shape [2, 4], expected [2, 4, 1] (batch of 2 and dims [4, 1] in the configuration)",
-            ),
-        ],
-    )
-    def test_outputs_must_match_the_configuration(self, data_type: str, dims: tuple[int, ...], message: str) -> None:
-        (result,) = batcher(8, data_type, dims)[0].run([rows(2, 4, 1)])
-        assert isinstance(result, ModelError)
-        assert str(result) == message
-
-
 TORCH_TYPES = {name.removeprefix("TYPE_"): torch_type for torch_type, name in DATA_TYPES.items()}
+ONNX_FILES = Path(__file__).parents[1] / "data" / "onnx"
 
 
 class TestDLPackExport:
@@ -111,159 +27,290 @@ class TestDLPackExport:
         yield
         assert _in_use == {}
 
-    def test_every_type_is_tried(self) -> None:
-        assert set(TYPE_CODES) == set(TORCH_TYPES)
-
-    @pytest.mark.parametrize("data_type", sorted(TORCH_TYPES))
-    @pytest.mark.parametrize("shape", [(2, 3), (), (2, 0), (0, 4), (1, 1)])
-    def test_shape_type_and_values_survive(self, data_type: str, shape: tuple[int, ...]) -> None:
-        value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
-        back = from_dlpack(DLPackExport(value, value.data_ptr(), value.shape, data_type))
-        assert back.dtype == value.dtype
-        assert back.shape == value.shape
-        assert back.tolist() == value.tolist()
-        del back
+    @pytest.mark.parametrize("data_type", TYPE_CODES)
+    def test_shape_type_and_values_survive(self, data_type: str) -> None:
+        for shape in [(2, 3), (), (2, 0), (0, 4), (1, 1)]:
+            value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
+            back = from_dlpack(DLPackExport(value.numpy(), data_type))
+            assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
+            del back
 
     def test_the_memory_lives_as_long_as_the_consumer(self) -> None:
-        value = torch.arange(3)
-        back = from_dlpack(DLPackExport(value, value.data_ptr(), value.shape, "INT64"))
+        value = torch.arange(6).reshape(2, 3)
+        back = from_dlpack(DLPackExport(value.t().numpy(), "INT64"))
         assert len(_in_use) == 1
         del value
-        assert back.tolist() == [0, 1, 2]
+        assert back.tolist() == [[0, 3], [1, 4], [2, 5]]
         del back
 
 
-class TestModelSpec:
-    def test_reads_the_arguments_of_triton(self, tmp_path: Path) -> None:
-        config = {
-            "max_batch_size": 8,
-            "input": [tensor("input__0", dims=[3], reshape={"shape": [1, 3]})],
-            "output": [tensor("output__0", "TYPE_INT64", [2])],
-            "default_model_filename": "",
-            "parameters": {"INTRA_OP_THREAD_COUNT": {"string_value": "2"}},
-        }
-        spec = ModelSpec.from_args(arguments(tmp_path, **config), "model.pt")
-        assert spec.artifact == tmp_path / "1" / "model.pt"
-        assert spec.batched
-        assert spec.inputs == (TensorSpec("input__0", "FP32", (1, 3)),)
-        assert spec.outputs == (TensorSpec("output__0", "INT64", (2,)),)
-        assert spec.integer("INTRA_OP_THREAD_COUNT") == 2
-        assert spec.integer("OTHER") == 0
-        assert (spec.controls, spec.graph_level, spec.missing) == ((), 0, ())
-        assert str(spec) == "model 'm' version 1"
+class One(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        if bool((x < 0).any()):
+            raise ValueError("a negative value")
+        return x * 2
 
-    @pytest.mark.parametrize(("text", "value"), [("0", 0), ("-1", -1), (" +2x", 2)])
-    def test_integers(self, tmp_path: Path, text: str, value: int) -> None:
-        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"N": {"string_value": text}}), "model.pt")
-        assert spec.integer("N") == value
 
-    @pytest.mark.parametrize("text", ["two", "", "x2"])
-    def test_an_integer_begins_with_digits(self, tmp_path: Path, text: str) -> None:
-        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"N": {"string_value": text}}), "model.pt")
-        with pytest.raises(ModelError, match=f"^parameter N: failed to convert '{text}' to integral number$"):
-            spec.integer("N")
+class Two(nn.Module):
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return x - y
+
+
+class WithBool(nn.Module):
+    def forward(self, x: Tensor, flag: bool = True) -> Tensor:
+        return x if flag else -x
+
+
+class Negative(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.imag(torch.complex(x, x).conj())
+
+
+class ToList(nn.Module):
+    def forward(self, x: Tensor) -> list[Tensor]:
+        return [x, x]
+
+
+class ToFloat(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, float]:
+        return x, 2.0
+
+
+class Pair(NamedTuple):
+    doubled: Tensor
+    negative: Tensor
+
+
+class ToNamedTuple(nn.Module):
+    def forward(self, x: Tensor) -> Pair:
+        return Pair(x * 2, -x)
+
+
+class ToDouble(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.double()
+
+
+class ToScalar(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum()
+
+
+class Transposed(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.reshape(-1, 2).t()
+
+
+class Training(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x if self.training else -x
+
+
+X, Y, OUT = tensor("input__0"), tensor("input__1"), tensor("output__0")
+
+
+def controls(*names: str) -> dict[str, Any]:
+    return {"sequence_batching": {"control_input": [{"name": name} for name in names]}}
+
+
+class TestTorchScript:
+    @pytest.fixture
+    def load(self, load_backend: LoadBackend, tmp_path: Path) -> Callable[..., Any]:
+        def load(module: nn.Module, **config: Any) -> Any:
+            (tmp_path / "1").mkdir()
+            torch.jit.script(module).save(str(tmp_path / "1" / "model.pt"))
+            model = load_backend("torchscript").TorchScriptBackend()
+            model.initialize(arguments(tmp_path, **{"input": [X], "output": [OUT], "max_batch_size": 0, **config}))
+            return model
+
+        return load
 
     @pytest.mark.parametrize(
-        ("text", "value"), [("true", True), ("ON", True), ("1", True), ("False", False), ("off", False), ("0", False)]
+        ("module", "config", "refusal"),
+        [
+            (Two, {}, "forward() takes x: Tensor, y: Tensor, but the configuration has 1 inputs, all of them tensors"),
+            (One, {"input": [X, Y]}, "forward() takes x: Tensor, but the configuration has 2 inputs"),
+            (One, controls("START__1"), "forward() takes x: Tensor, but the configuration has 2 inputs"),
+            (WithBool, {"input": [X, Y]}, "forward() takes x: Tensor, flag: bool, but the configuration has 2 inputs"),
+            (Two, {"input": [X, tensor("input__2")]}, "the numbers in the input names must be 0 to 1, each used once"),
+            (Two, controls("START"), "the numbers in the input names must be 0 to 1, each used once"),
+            (One, {"input": [tensor("x", "TYPE_STRING")]}, "this backend does not support TYPE_STRING of 'x'; allowed"),
+            (One, {"default_model_filename": "x.pt"}, "the file does not exist; the version folder contains model.pt"),
+        ],
     )
-    def test_flags(self, tmp_path: Path, text: str, value: bool) -> None:
-        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": text}}), "model.pt")
-        assert spec.flag("F", not value) is value
-        assert spec.flag("OTHER") is False
-        assert spec.flag("OTHER", True) is True
+    def test_refuses(
+        self, load: Callable[..., Any], module: type[nn.Module], config: dict[str, Any], refusal: str
+    ) -> None:
+        with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load \S+: {re.escape(refusal)}"):
+            load(module(), **config)
 
-    def test_a_flag_is_true_or_false(self, tmp_path: Path) -> None:
-        spec = ModelSpec.from_args(arguments(tmp_path, parameters={"F": {"string_value": "yes"}}), "model.pt")
-        with pytest.raises(ModelError, match=r"^parameter F: failed to convert 'yes' to boolean$"):
-            spec.flag("F")
-
-
-class Subtract(torch.nn.Module):
-    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return a - b, b.transpose(0, 1)
-
-
-class TestPyTorch:
-    @pytest.fixture
-    def backend(self, load_backend: LoadBackend) -> ModuleType:
-        return load_backend("torchscript")
-
-    def test_outputs_are_named_by_number_or_position(self, backend: ModuleType) -> None:
-        zero, one = torch.zeros(1), torch.ones(1)
-        numbered = [TensorSpec("output__1", "FP32", (1,)), TensorSpec("output__0", "FP32", (1,))]
-        assert backend.named_outputs(numbered, (zero, one)) == {"output__1": one, "output__0": zero}
-        assert backend.named_outputs([TensorSpec("y", "FP32", (1,))], (one,)) == {"y": one}
-
-    def test_serves_a_torchscript_file(self, backend: ModuleType, tmp_path: Path) -> None:
-        (tmp_path / "1").mkdir()
-        torch.jit.save(torch.jit.script(Subtract()), tmp_path / "1" / "model.pt")
-        model = backend.TorchScriptBackend()
-        inputs = [tensor("input__0", dims=[-1, -1]), tensor("input__1", dims=[-1, -1])]
-        outputs = [tensor("output__0", dims=[-1, -1]), tensor("output__1", dims=[-1, -1])]
-        model.initialize(arguments(tmp_path, max_batch_size=0, input=inputs, output=outputs))
-        values = {"input__0": torch.rand(2, 3), "input__1": torch.rand(2, 3)}
-        both = FakeRequest(values, {"output__0", "output__1"})
-        one = FakeRequest(values, {"output__1"})
-        bad = FakeRequest({**values, "input__1": torch.rand(2, 4)}, {"output__0"})
-        first, second, third = model.execute([both, one, bad])
-        assert torch.equal(first.outputs["output__0"], values["input__0"] - values["input__1"])
-        assert torch.equal(first.outputs["output__1"], values["input__1"].T)
-        assert list(second.outputs) == ["output__1"]
-        assert third.outputs == {}
-        assert "The size of tensor a (3) must match the size of tensor b (4)" in third.error
-
-    def test_a_missing_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
-        (tmp_path / "1").mkdir()
-        (tmp_path / "1" / "other.pt").touch()
-        with pytest.raises(
-            Exception,
-            match=r"^model 'm' version 1: cannot load .*/1/model\.pt: the file does not exist; .* contains other\.pt$",
-        ):
-            backend.TorchScriptBackend().initialize(arguments(tmp_path))
-
-    def test_a_damaged_file_is_named(self, backend: ModuleType, tmp_path: Path) -> None:
+    def test_a_damaged_file_is_refused(self, load_backend: LoadBackend, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
         (tmp_path / "1" / "model.pt").write_bytes(b"junk")
-        with pytest.raises(
-            Exception, match=r"^model 'm' version 1: cannot load .*/1/model\.pt: the file is not TorchScript; .*$"
-        ):
-            backend.TorchScriptBackend().initialize(arguments(tmp_path))
+        with pytest.raises(Exception, match=r"cannot load .*/1/model\.pt: the file is not TorchScript; .*$"):
+            load_backend("torchscript").TorchScriptBackend().initialize(arguments(tmp_path))
 
-    def test_text_is_refused(self, backend: ModuleType, tmp_path: Path) -> None:
-        with pytest.raises(
-            Exception,
-            match=r": this backend does not support TYPE_STRING of tensor 'x'; allowed: TYPE_BF16, TYPE_BOOL, ",
-        ):
-            backend.TorchScriptBackend().initialize(arguments(tmp_path, input=[tensor("x", "TYPE_STRING")]))
+    # Inputs with their values in the order of the configuration -> what output__0 is.
+    @pytest.mark.parametrize(
+        ("module", "config", "sent", "answer"),
+        [
+            (Two, {"input": [tensor("y"), tensor("x")]}, [[1.0], [5.0]], [4.0]),
+            (Two, {"input": [tensor("b__1"), tensor("a__0")]}, [[1.0], [5.0]], [4.0]),
+            (Two, {"input": [tensor("b__1"), tensor("x")]}, [[1.0], [5.0]], [-4.0]),
+            # The index follows the first "__", not the last.
+            (Two, {"input": [tensor("b__x__1"), tensor("a__x__0")]}, [[1.0], [5.0]], [-4.0]),
+            (Two, {"input": [X], **controls("START__1")}, [[5.0], [1.0]], [4.0]),
+            (Two, {"input": [Y], **controls("START__0")}, [[1.0], [5.0]], [4.0]),
+            (ToNamedTuple, {}, [[2.0]], [4.0]),
+            (ToNamedTuple, {"output": [tensor("output__1"), OUT]}, [[2.0]], [4.0]),
+            (ToNamedTuple, {"output": [OUT, tensor("y")]}, [[2.0]], [4.0]),
+            (ToNamedTuple, {"output": [tensor("y"), OUT]}, [[2.0]], [-2.0]),
+            (Training, {}, [[1.0]], [1.0]),
+            (One, {"parameters": {"DISABLE_OPTIMIZED_EXECUTION": {"string_value": "ON"}}}, [[1.0]], [2.0]),
+            (One, {}, [[]], []),
+            (One, {"input": [tensor("input__0", dims=[1], reshape={"shape": [-1]})]}, [[1.0]], [2.0]),
+            # Triton gets memory in C order.
+            (
+                Transposed,
+                {"output": [tensor("output__0", dims=[2, 2])]},
+                [[1.0, 2.0, 3.0, 4.0]],
+                [[1.0, 3.0], [2.0, 4.0]],
+            ),
+        ],
+    )
+    def test_answers(
+        self,
+        load: Callable[..., Any],
+        module: type[nn.Module],
+        config: dict[str, Any],
+        sent: list[list[float]],
+        answer: list[float],
+    ) -> None:
+        model = load(module(), **config)
+        batching = config.get("sequence_batching", {}).get("control_input", [])
+        names = [entry["name"] for entry in (*config.get("input", [X]), *batching)]
+        inputs = {name: torch.tensor(value) for name, value in zip(names, sent, strict=True)}
+        (response,) = model.execute([FakeRequest(inputs, {"output__0"})])
+        assert response.error is None
+        assert {name: value.tolist() for name, value in response.outputs.items()} == {"output__0": answer}
+
+    @pytest.mark.parametrize(
+        ("module", "config", "error"),
+        [
+            (One, {}, "PyTorch execute failure: The following operation failed in the TorchScript"),
+            (ToList, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
+            (ToFloat, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
+            (Negative, {}, "RuntimeError: Can't call numpy() on Tensor that has negative bit set."),
+            (ToScalar, {}, "PyTorch execute failure: an output is a scalar, which the libtorch backend does not"),
+            (ToNamedTuple, {"output": [tensor("y__2")]}, "output 'y__2' is element 2, but forward returned 2 tensors"),
+            (ToDouble, {}, "configuration expects datatype TYPE_FP32 for output 'output__0', model provides TYPE_FP64"),
+            (
+                Training,
+                {"output": [tensor("output__0", dims=[3])]},
+                "output 'output__0' has shape [1], expected [3] (dims [3] in the configuration)",
+            ),
+        ],
+    )
+    def test_fails(self, load: Callable[..., Any], module: type[nn.Module], config: dict[str, Any], error: str) -> None:
+        model = load(module(), **config)
+        (response,) = model.execute([FakeRequest({"input__0": torch.tensor([-1.0])}, {OUT["name"]})])
+        assert response.outputs == {}
+        assert response.error.startswith(error)
+
+    def test_requests_of_a_batch_share_a_call_and_its_error(self, load: Callable[..., Any]) -> None:
+        model = load(One(), max_batch_size=8)
+        calls: list[torch.Size] = []
+        module, model._module = model._module, lambda x: calls.append(x.shape) or module(x)
+        requests = [
+            FakeRequest({"input__0": torch.full((rows, 2), value)}, {"output__0"})
+            for rows, value in ((1, 1.0), (2, -1.0), (2, 3.0))
+        ]
+        errors = [response.error for response in model.execute(requests)]
+        assert "Traceback of TorchScript" in errors[0]
+        assert errors[0].rstrip().endswith("builtins.ValueError: a negative value")
+        assert errors == [errors[0]] * 3
+        first, last = model.execute([requests[0], requests[2]])
+        assert first.outputs["output__0"].tolist() == [[2.0, 2.0]]
+        assert last.outputs["output__0"].tolist() == [[6.0, 6.0]] * 2
+        assert calls == [(5, 2), (3, 2)]
+
+    def test_without_a_batch_axis_every_request_runs_alone(self, load: Callable[..., Any]) -> None:
+        requests = [FakeRequest({"input__0": torch.tensor([value])}, {"output__0"}) for value in (-1.0, 1.0)]
+        bad, good = load(One()).execute(requests)
+        assert bad.error is not None
+        assert good.outputs["output__0"].tolist() == [2.0]
+
+    def test_fewer_rows_than_the_batch_are_refused(self, load: Callable[..., Any]) -> None:
+        model = load(Transposed(), max_batch_size=8, output=[tensor("output__0", dims=[3])])
+        (response,) = model.execute([FakeRequest({"input__0": torch.ones(3, 2)}, {"output__0"})])
+        assert response.error == (
+            "output 'output__0' has shape [2, 3], expected [3, 3] (batch of 3 and dims [3] in the configuration)"
+        )
+
+
+# In test/data/onnx: scalars: x [batch, 2], count [] and bias [2], which has a default -> y [batch, 2] = x + bias,
+# n [] = count; batched: x [batch, n] and flag [batch, 1] -> y [batch, 2, 2], which fails unless n is 4.
+SCALARS: dict[str, Any] = {
+    "max_batch_size": 0,
+    "input": [tensor("x", dims=[-1, 2]), tensor("count", dims=[1])],
+    "output": [tensor("y", dims=[-1, 2]), tensor("n", dims=[1])],
+}
+FLAG = tensor("flag", dims=[1])
+BATCHED: dict[str, Any] = {
+    "max_batch_size": 8,
+    "input": [tensor("x"), FLAG],
+    "output": [tensor("y", dims=[2, 2])],
+}
 
 
 class TestOnnxRuntime:
     @pytest.fixture
-    def model(self, load_backend: LoadBackend, tmp_path: Path) -> Any:
-        """Transposes `x` [batch, 2, n] into `y` [batch, n, 2]."""
-        graph = helper.make_graph(
-            [helper.make_node("Transpose", ["x"], ["y"], perm=[0, 2, 1])],
-            "transpose",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2, "n"])],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", "n", 2])],
-        )
-        (tmp_path / "1").mkdir()
-        save(
-            helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-            str(tmp_path / "1" / "model.onnx"),
-        )
-        return load_backend("onnx_session").OnnxBackend()
+    def load(self, load_backend: LoadBackend, tmp_path: Path) -> Callable[..., Any]:
+        def load(file: str, config: dict[str, Any]) -> Any:
+            (tmp_path / "1").mkdir()
+            shutil.copy(ONNX_FILES / f"{file}.onnx", tmp_path / "1" / "model.onnx")
+            model = load_backend("onnx_session").OnnxBackend()
+            model.initialize(arguments(tmp_path, **config))
+            return model
 
-    def test_serves_an_onnx_file(self, model: Any, tmp_path: Path) -> None:
-        config = {"max_batch_size": 8, "input": [tensor("x", dims=[2, -1])], "output": [tensor("y", dims=[-1, 2])]}
-        model.initialize(arguments(tmp_path, **config))
-        values = [torch.rand(count, 2, 3) for count in (1, 2)]
-        responses = model.execute([FakeRequest({"x": value}, {"y"}) for value in values])
-        for value, response in zip(values, responses, strict=True):
-            assert torch.equal(response.outputs["y"], value.transpose(1, 2))
+        return load
 
-    def test_a_type_that_the_stand_in_cannot_hand_over(self, model: Any, tmp_path: Path) -> None:
-        with pytest.raises(
-            Exception, match=r"this backend does not support TYPE_BF16 of tensor 'x'; allowed: TYPE_BOOL, "
-        ):
-            model.initialize(arguments(tmp_path, input=[tensor("x", "TYPE_BF16", [2, -1])]))
+    @pytest.mark.parametrize(
+        ("changes", "refusal"),
+        [
+            ({"input": [tensor("z"), FLAG]}, "the file has no input 'z'; it has flag, x"),
+            ({"output": [tensor("z")]}, "the file has no output 'z'; it has y"),
+            ({"input": [tensor("x", "TYPE_FP64"), FLAG]}, "input 'x' is FP32, but TYPE_FP64 in the configuration"),
+            ({"output": [tensor("y", "TYPE_INT64")]}, "output 'y' is FP32, but TYPE_INT64 in the configuration"),
+            ({"input": [tensor("x", "TYPE_BF16")]}, "this backend does not support TYPE_BF16 of 'x'; allowed: "),
+        ],
+    )
+    def test_refuses(self, load: Callable[..., Any], changes: dict[str, Any], refusal: str) -> None:
+        with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load \S+: {re.escape(refusal)}"):
+            load("batched", {**BATCHED, **changes})
+
+    @pytest.mark.parametrize(("bias", "answer"), [(None, [[11.0, 22.0]]), ([1.0, 1.0], [[2.0, 3.0]])])
+    def test_optional_inputs_are_initializers_and_scalars_have_one_axis(
+        self, load: Callable[..., Any], bias: list[float] | None, answer: list[list[float]]
+    ) -> None:
+        config = {**SCALARS, "input": [*SCALARS["input"], tensor("bias", dims=[2], optional=True)]}
+        inputs = {"x": torch.tensor([[1.0, 2.0]]), "count": torch.tensor([3.0])}
+        if bias is not None:
+            inputs["bias"] = torch.tensor(bias)
+        (response,) = load("scalars", config).execute([FakeRequest(inputs, {"y", "n"})])
+        assert response.outputs["y"].tolist() == answer
+        assert response.outputs["n"].tolist() == [3.0]
+
+    def test_a_batch_of_requests_and_a_sequence_control(self, load: Callable[..., Any]) -> None:
+        model = load("batched", {**BATCHED, "input": [tensor("x")], **controls("flag")})
+        requests = [
+            FakeRequest({"x": torch.full((1, 4), value), "flag": torch.ones(1, 1)}, {"y"}) for value in (1.0, 2.0)
+        ]
+        answers = [response.outputs["y"].tolist() for response in model.execute(requests)]
+        assert answers == [[[[2.0, 2.0], [2.0, 2.0]]], [[[3.0, 3.0], [3.0, 3.0]]]]
+
+    def test_one_bad_batch_fails_all_its_requests(self, load: Callable[..., Any]) -> None:
+        requests = [FakeRequest({"x": torch.ones(1, 3), "flag": torch.ones(1, 1)}, {"y"})] * 2
+        errors = [response.error for response in load("batched", BATCHED).execute(requests)]
+        assert "Non-zero status code returned while running Reshape node." in errors[0]
+        assert errors == [errors[0]] * 2

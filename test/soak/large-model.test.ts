@@ -4,7 +4,7 @@ import { exportModels } from '../../src/model/export';
 import { readRepository } from '../../src/model';
 import { getMemory } from '../support/process-memory';
 import { writeRepository } from '../support/repository';
-import { runCommandLine, spawnCommandLine } from '../support/run';
+import { runCommandLine, startCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 
@@ -61,7 +61,7 @@ test('trace, validate and Triton handle a model of 2.5 GB in less than twice its
   const repository = join(scratch.directory, 'repository');
   writeRepository(repository, { 'large/model.yaml': CONFIG, 'large/trace.py': TRACE });
 
-  const { child, ended } = spawnCommandLine('trace', ['--repo', repository], {});
+  const { child, ended } = startCommandLine('trace', ['--repo', repository]);
   let peak = 0;
   const sampling = setInterval(() => (peak = Math.max(peak, getMemory(child.pid ?? 0))), 500);
   const traced = await ended.finally(() => clearInterval(sampling));

@@ -4,12 +4,12 @@ import { UserError } from '../../src/core/errors';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { MALFORMED, writeMalformed } from '../support/malformed';
-import { PublishProcess } from '../support/publish-process';
-import { openBucket } from '../support/s3';
+import { runCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 import { TestRepository } from '../support/test-repository';
-import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
+import { startScriptedProxy, type ScriptedProxy } from '../support/scripted-proxy';
 import { testVersitygw } from '../support/versitygw';
 
 const scratch = new Scratch();
@@ -19,11 +19,11 @@ const isRoot = process.getuid?.() === 0;
 const CASES = MALFORMED.filter(({ notForRoot }) => !(isRoot && notForRoot));
 const random = new SeededRandom(SOAK_SEED);
 describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
-  let tap: RecordingProxy;
+  let tap: ScriptedProxy;
   let place: TestRepository;
 
   beforeAll(async () => {
-    tap = await startRecordingProxy((await testVersitygw(scratch)).endpoint);
+    tap = await startScriptedProxy((await testVersitygw(scratch)).endpoint);
     scratch.defer(() => tap.stop());
     place = new TestRepository(await openBucket(scratch, tap.endpoint, 'malformed'), 'models');
   });
@@ -62,7 +62,7 @@ describeUnless(whyNoGo(['versitygw']), 'folders that are malformed', () => {
       for (let i = 0; i < repetitions(3); i += 1) {
         const one = random.pick(CASES);
         const flags = ['--repo', getFolder(one), ...place.flags(tap.endpoint)];
-        const { code, stdout, stderr } = await new PublishProcess(scratch, 'sync-models', flags).ended;
+        const { code, stdout, stderr } = await runCommandLine('sync-models', flags, S3_ENVIRONMENT);
         expect({ name: one.name, code, stdout }).toEqual({ name: one.name, code: 1, stdout: '' });
         expect(stderr).toMatch(/\nerror: .* is not ready to be published; nothing was uploaded\n/);
         expect(stderr).not.toMatch(/\n\s+at /);

@@ -15,7 +15,7 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 /** 100,000 with the factor of `npm run test:soak`. */
-const SCHEDULES = repetitions(IS_LONG ? 4000 : 2000);
+const SCHEDULES = repetitions(IS_LONG ? 4000 : 500);
 const AT_A_TIME = IS_LONG ? 2 : 1;
 /** Within this many schedules the simulation finds each mutant. */
 const MUTANT_SCHEDULES = IS_LONG ? 10_000 : 5000;
@@ -90,7 +90,7 @@ test(
 );
 
 const mutants = [
-  ...Object.entries(MUTANTS).slice(0, IS_LONG ? undefined : 3),
+  ...Object.entries(MUTANTS).slice(0, IS_LONG ? undefined : 2),
   ...(process.env['SIMULATION_MUTANTS'] === 'all' ? Object.entries(OTHER_MUTANTS) : []),
 ];
 

@@ -1,5 +1,6 @@
 import { describeUnless } from '../support/describe-unless';
 import { whyNoTlc } from '../../tools/toolchain/tlc';
+import { IS_LONG } from '../support/soak';
 import { explore, guardsOf, type Model, type Value } from './model-checker';
 
 const GUARDS = guardsOf('Switch');
@@ -132,7 +133,14 @@ const MOST_MS = 900_000;
 
 describeUnless(whyNoTlc(), 'the specification of a switch in a pod', () => {
   test.each([
-    { title: 'one model', constants: ONE_MODEL, crashes: 1, restarts: 1, clockGoesBack: true },
+    {
+      title: 'one model',
+      constants: ONE_MODEL,
+      crashes: 1,
+      restarts: 1,
+      clockGoesBack: true,
+      switches: IS_LONG ? 3 : 2,
+    },
     { title: 'a model that is removed', constants: REMOVAL, crashes: 1, restarts: 1 },
     { title: 'an ensemble and its steps', constants: ENSEMBLE, crashes: 1, restarts: 1, switches: 2 },
   ])(

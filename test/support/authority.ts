@@ -1,9 +1,8 @@
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs';
-import { connect } from 'node:net';
 import { join } from 'node:path';
 import { createSecureContext, createServer, type SecureContext } from 'node:tls';
 import { createCertificate } from '../../src/local/certificate';
-import { listenOnLoopback } from './loopback';
+import { joinPort, listenOnLoopback } from './loopback';
 import type { SeededRandom } from './soak';
 import type { Scratch } from './temp-dir';
 
@@ -23,7 +22,7 @@ export class Authority {
     this.key = key;
     this.caFile = join(scratch.directory, 'authority.pem');
     writeFileSync(this.caFile, certificate);
-    this.loopback = this.issue([]);
+    this.loopback = this.issue(['localhost']);
   }
 
   /** Key and certificate for a host name, as servers select them by the name in the handshake. */
@@ -69,17 +68,7 @@ export async function startFront(random: SeededRandom, target: string, authority
 /** Starts a server on 127.0.0.1 that adds TLS to an HTTP server there. If that resets a connection, so does this one. */
 export async function startTlsFront(target: string, { loopback }: Pick<Authority, 'loopback'>): Promise<Front> {
   const port = Number(new URL(target).port);
-  const server = createServer(loopback, (client) => {
-    const behind = connect({ port, host: '127.0.0.1', noDelay: true });
-    for (const [socket, other] of [
-      [client, behind],
-      [behind, client],
-    ] as const) {
-      socket.on('error', () => undefined);
-      socket.on('close', () => other.destroy());
-      socket.pipe(other);
-    }
-  });
+  const server = createServer(loopback, (client) => joinPort(client, port));
   server.on('tlsClientError', () => undefined);
   const { port: ownPort, stop } = await listenOnLoopback(server);
   return { endpoint: `https://127.0.0.1:${ownPort}`, stop };

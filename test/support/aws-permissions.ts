@@ -1,4 +1,132 @@
-import type { Call } from './iam';
+import type { Call, PolicyDocument } from './iam';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { paths } from '../../src/core/paths';
+
+/** A request to S3 in path style. */
+export interface S3Request {
+  method: string;
+  /** `/BUCKET/KEY?QUERY` */
+  path: string;
+  headers?: Readonly<Record<string, string | string[] | undefined>>;
+  /** Status of the answer. */
+  status?: number | undefined;
+}
+
+const bucketArn = (bucket: string): string => `arn:aws:s3:::${bucket}`;
+const objectArn = (bucket: string, key: string): string => `${bucketArn(bucket)}/${key}`;
+
+/** Condition keys of listings: parameter of the request -> key. */
+const LISTING_KEYS = { prefix: 's3:prefix', delimiter: 's3:delimiter', 'max-keys': 's3:max-keys' } as const;
+
+/**
+ * The permissions that S3 requires for a request, as AWS documents them ("Required permissions for Amazon S3 API
+ * operations").
+ * @param kmsKey ARN of the key that encrypts the objects, if there is one
+ * @throws for a request that this function does not know
+ */
+export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
+  const { method } = request;
+  const { pathname, searchParams } = new URL(request.path, 'http://s3');
+  const [bucket = '', ...rest] = pathname.slice(1).split('/').map(decodeURIComponent);
+  const key = rest.join('/');
+  const has = (name: string): boolean => searchParams.has(name);
+  const kms = (...actions: string[]): Call[] =>
+    kmsKey === undefined ? [] : actions.map((action) => ({ action: `kms:${action}`, resource: kmsKey }));
+
+  if (key === '') return ofBucket(request, bucket, searchParams);
+  const resource = objectArn(bucket, key);
+  // S3 answers 404 for a missing object only if the caller may list the bucket; otherwise 403.
+  const missing = request.status === 404 ? [{ action: 's3:ListBucket', resource: bucketArn(bucket) }] : [];
+  const on = (action: string): Call => ({ action: `s3:${action}`, resource });
+  const version = has('versionId') ? 'Version' : '';
+  switch (method) {
+    case 'HEAD':
+      return [
+        on(`GetObject${version}`),
+        ...missing,
+        ...(header(request, 'x-amz-checksum-mode') === '' ? [] : kms('Decrypt')),
+      ];
+    case 'GET':
+      return has('uploadId')
+        ? [on('ListMultipartUploadParts')]
+        : [on(`GetObject${version}`), ...missing, ...kms('Decrypt')];
+    case 'PUT': {
+      // A part is encrypted with the data key of its upload, which KMS has to decrypt first.
+      const encrypted = has('uploadId') ? kms('GenerateDataKey', 'Decrypt') : kms('GenerateDataKey');
+      return [
+        { ...on('PutObject'), context: ofWrite(request, !has('uploadId')) },
+        ...encrypted,
+        ...ofCopySource(request, kms),
+      ];
+    }
+    case 'POST':
+      if (has('uploads') || has('uploadId')) {
+        return [
+          { ...on('PutObject'), context: ofWrite(request, has('uploadId')) },
+          ...kms('GenerateDataKey', 'Decrypt'),
+        ];
+      }
+      break;
+    case 'DELETE':
+      return [has('uploadId') ? on('AbortMultipartUpload') : on(`DeleteObject${version}`)];
+  }
+  throw new Error(`which permissions ${method} ${request.path} needs is not known here`);
+}
+
+function ofBucket({ method, path }: S3Request, bucket: string, query: URLSearchParams): Call[] {
+  const resource = bucketArn(bucket);
+  if (method === 'HEAD') return [{ action: 's3:ListBucket', resource }];
+  // IAM has no condition key for the prefix of this call.
+  if (method === 'GET' && query.has('uploads')) return [{ action: 's3:ListBucketMultipartUploads', resource }];
+  if (method === 'GET' && (query.has('list-type') || query.has('prefix'))) {
+    const context = Object.fromEntries(
+      Object.entries(LISTING_KEYS).flatMap(([name, key]) => {
+        const value = query.get(name);
+        return value === null ? [] : [[key, value]];
+      }),
+    );
+    return [{ action: 's3:ListBucket', resource, context }];
+  }
+  throw new Error(`which permissions ${method} ${path} needs is not known here`);
+}
+
+/** Condition keys of a write. */
+function ofWrite(request: S3Request, createsObject: boolean): NonNullable<Call['context']> {
+  const context: Record<string, string> = { 's3:ObjectCreationOperation': String(createsObject) };
+  for (const name of ['if-match', 'if-none-match']) {
+    const value = header(request, name);
+    if (value !== '') context[`s3:${name}`] = value;
+  }
+  return context;
+}
+
+function ofCopySource(request: S3Request, kms: (...actions: string[]) => Call[]): Call[] {
+  const source = header(request, 'x-amz-copy-source');
+  if (source === '') return [];
+  const { pathname, searchParams } = new URL(`/${source.replace(/^\//, '')}`, 'http://s3');
+  const [bucket = '', ...key] = pathname.slice(1).split('/').map(decodeURIComponent);
+  const action = searchParams.has('versionId') ? 's3:GetObjectVersion' : 's3:GetObject';
+  return [{ action, resource: objectArn(bucket, key.join('/')) }, ...kms('Decrypt')];
+}
+
+function header({ headers = {} }: S3Request, name: string): string {
+  return String(headers[name] ?? '');
+}
+
+/** A policy of docs/iam, for a stack. Its state bucket and key have names that no request has. */
+export function readCiPolicy(
+  name: 'deploy' | 'preview',
+  at: { account: string; region: string; stack: string },
+): PolicyDocument & { Statement: readonly object[] } {
+  const text = readFileSync(join(paths.root, 'docs', 'iam', `${name}.json`), 'utf8')
+    .replaceAll('STATE-BUCKET', 'state-bucket')
+    .replaceAll('STATE-KEY', 'state-key')
+    .replaceAll('REGION', at.region)
+    .replaceAll('ACCOUNT', at.account)
+    .replaceAll('STACK', at.stack);
+  return JSON.parse(text) as PolicyDocument & { Statement: readonly object[] };
+}
 
 /** ARNs of a model repository, for constructed calls. */
 export interface RepositoryArns {
@@ -41,7 +169,6 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
 /** All permissions that promote needs on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
-  { action: 's3:ListBucket', of: 'listing', why: 'whether a repository without head.json has lost it' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
 ];

@@ -8,7 +8,7 @@ import {
   type AwsStack,
 } from './aws-stack';
 import { describeUnless } from './describe-unless';
-import { PUBLISHER } from './publisher-settings';
+import { PUBLISHER } from './setting-values';
 import { Scratch } from './temp-dir';
 
 const BUILD_MS = 60 * 60_000;

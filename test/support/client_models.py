@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-NUMERIC_TYPES = 13
-"""Number of Triton's data types, except BYTES."""
+NUMERIC_TYPES = 9
+"""Number of data types that NVIDIA's PyTorch backend converts, except BYTES."""
 
 
 class EveryType(nn.Module):

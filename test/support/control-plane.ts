@@ -58,11 +58,11 @@ export class ControlPlane {
 
   /**
    * Builds missing programs, once, and starts the control plane, which stops when the scratch folder is cleaned.
-   * @param options `groups` has the users besides "admin"; `simulatePods: false` leaves the status of pods to the test
+   * @param options `groups` and `users` have the users besides "admin"; `simulatePods: false` leaves the status of pods to the test
    */
   static async start(
     scratch: Scratch,
-    { simulatePods = true, ...options }: Pick<ApiServerOptions, 'groups' | 'flags'> & { simulatePods?: boolean } = {},
+    { simulatePods = true, ...options }: Pick<ApiServerOptions, 'groups' | 'users'> & { simulatePods?: boolean } = {},
   ): Promise<ControlPlane> {
     const programs = await ensureControlPlane();
     const processes = await ClusterProcesses.in(scratch);
@@ -160,13 +160,18 @@ export class ControlPlane {
     });
   }
 
-  /** @param target port on loopback to which port-forwards to the pod lead */
-  async forwardPod(namespace: string, pod: string, target: number): Promise<void> {
+  /** @param targets port on loopback to which port-forwards to the pod lead, or one for each port of the pod */
+  async forwardPod(namespace: string, pod: string, targets: number | Readonly<Record<number, number>>): Promise<void> {
+    const at = (port: number): object => ({ target: { address: '127.0.0.1', port } });
+    const forwards =
+      typeof targets === 'number'
+        ? [at(targets)]
+        : Object.entries(targets).map(([port, target]) => ({ ports: [Number(port)], ...at(target) }));
     await this.client.objects.create({
       apiVersion: 'kwok.x-k8s.io/v1alpha1',
       kind: 'PortForward',
       metadata: { name: pod, namespace },
-      spec: { forwards: [{ target: { address: '127.0.0.1', port: target } }] },
+      spec: { forwards },
     } as KubernetesObject);
   }
 

@@ -5,6 +5,23 @@ import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { fences } from './markdown';
 
+export const RUNBOOK = join(paths.root, 'docs', 'runbook.md');
+
+/** The alerts that the runbook explains. A test compares them with the rules. */
+export const ALERT_NAMES = [...readFileSync(RUNBOOK, 'utf8').matchAll(/^## (Triton\w+)$/gm)].map(
+  ([, name = '']) => name,
+);
+
+/** The section of an alert. */
+export function section(alert: string): string {
+  const [, found = ''] = readFileSync(RUNBOOK, 'utf8').split(`\n## ${alert}\n`);
+  return found.split('\n## ')[0] ?? '';
+}
+
+/** The commands with which a section begins. */
+export const firstCommands = (alert: string): string[] =>
+  (/^```sh\n([^]*?)\n```$/m.exec(section(alert))?.[1] ?? '').split('\n');
+
 /** The stack for which commands run, and the folder and the variables with which they run. */
 interface Stack {
   name: string;
@@ -47,7 +64,7 @@ export async function runBlock(
   }
 }
 
-/** First line of the commands of docs/guides/moving-a-stack.md that move a stack to a folder with this package. */
+/** First line of the commands of docs/components.md that move a stack to a folder with this package. */
 export const MOVE_TO_PACKAGE = 'STACK=prod # to a package';
 
 /** What runs instead in these commands: in `folder`, with the node modules of this machine instead of a registry. */

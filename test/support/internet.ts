@@ -17,7 +17,7 @@ export const IMAGE_DIGEST = `sha256:${'a'.repeat(64)}`;
 
 /**
  * Starts a server that reports the address of its client, and is a registry with tokens: it has every tag of public/image,
- * no tag of public/empty, gives no token for private/image, denies its token for denied/image, and fails for broken/image. As an S3 API, it has acme-models in another region.
+ * no tag of public/empty, gives no token for private/image, denies its token for denied/image, and fails for broken/image.
  * Stops when the scratch folder is cleaned.
  */
 export async function startInternet(scratch: Scratch): Promise<Internet> {
@@ -30,11 +30,6 @@ export async function startInternet(scratch: Scratch): Promise<Internet> {
 function answer({ url = '', method, headers }: IncomingMessage, response: ServerResponse): void {
   const { host = '' } = headers;
   const { pathname, searchParams } = new URL(url, `http://${host}`);
-  if (pathname.startsWith('/acme-models')) {
-    // Like S3 for a bucket in another region.
-    response.writeHead(301, { 'x-amz-bucket-region': 'eu-west-1' });
-    return void response.end('<Error><Code>PermanentRedirect</Code><Message>elsewhere</Message></Error>');
-  }
   if (pathname === '/address') return void response.end(`${OWN_ADDRESS}\n`);
   if (pathname === '/token') {
     const scope = searchParams.get('scope') ?? '';

@@ -1,10 +1,8 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { UserError } from '../../src/core/errors';
-import { checksumOfBytes, PreconditionFailedError, S3Error } from '../../src/s3/store';
+import { checksumOfBytes, PreconditionFailedError } from '../../src/s3/store';
 import type { ListedObject, PutCondition, S3Store, Written } from '../../src/s3/store';
-import { SeededRandom } from './soak';
 
 /** A bucket in memory. */
 export class MemoryBucket {
@@ -31,135 +29,78 @@ export class MemoryBucket {
   }
 }
 
-/** How a client and the bucket lose each other. */
-export interface Faults {
-  random: SeededRandom;
-  /** Probability that a request fails: half of these before, half of them after the bucket applied it. */
-  loss: number;
-  /** Probability that a request is applied only after its client gave up. */
-  late: number;
-  /** Longest time of a request, in ms. */
-  slowestMs: number;
-}
-
 /** One client of the bucket: the part of S3Store that publishers and agents use. */
 export class MemoryStore {
   readonly bucket = 'bucket';
   readonly url = 'memory:';
   readonly concurrency = 8;
-  /** Whether the client reaches the bucket. */
-  reachable = true;
 
-  constructor(
-    private readonly shared: MemoryBucket,
-    private readonly faults: Faults = { random: new SeededRandom(1), loss: 0, late: 0, slowestMs: 0 },
-    /** How often a request is sent. */
-    private readonly tries = 3,
-  ) {}
+  constructor(protected readonly shared: MemoryBucket) {}
 
   get store(): S3Store {
     return this as unknown as S3Store;
   }
 
-  async firstKey(prefix: string): Promise<string | undefined> {
-    return (await this.list(prefix))[0]?.key;
+  list(prefix: string): Promise<ListedObject[]> {
+    return this.send('list', prefix, () => this.shared.list(prefix));
   }
 
-  async list(prefix: string): Promise<ListedObject[]> {
-    return this.send(() => this.shared.list(prefix));
-  }
-
-  async get(key: string): Promise<{ body: Buffer; etag: string } | undefined> {
-    return this.send(() => {
+  get(key: string): Promise<{ body: Buffer; etag: string } | undefined> {
+    return this.send('get', key, () => {
       const body = this.shared.objects.get(key);
       return body && { body, etag: getEtag(body) };
     });
   }
 
   readonly stream: S3Store['stream'] = async (key, { start, bytes }, take) => {
-    const body = await this.send(() => {
-      const found = this.shared.objects.get(key);
-      if (found === undefined) throw new UserError(`${key} does not exist`);
-      return found.subarray(start, start + bytes);
-    });
+    const body = await this.send('read', key, () => this.read(key).subarray(start, start + bytes));
     await take(body);
     return body.byteLength;
   };
 
+  /** A refused write succeeds if the object has our bytes, for example from an earlier try. */
   async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
     const bytes = Buffer.from(body);
     try {
-      return await this.send(() => this.shared.put(key, bytes, condition), true);
+      return await this.send('put', key, () => this.shared.put(key, bytes, condition));
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
-      return acceptSame(await this.send(() => this.shared.objects.get(key)), bytes, error);
+      const present = await this.send('get', key, () => this.shared.objects.get(key));
+      if (present?.equals(bytes) !== true) throw error;
+      return { etag: getEtag(bytes), checksum: checksumOfBytes(bytes) };
     }
   }
 
-  async putFile(key: string, file: { path: string }, options: { condition?: PutCondition } = {}): Promise<Written> {
+  putFile(key: string, file: { path: string }, options: { condition?: PutCondition } = {}): Promise<Written> {
     return this.putBytes(key, readFileSync(file.path), options.condition);
   }
 
-  async checksum(key: string): Promise<string | undefined> {
-    const found = await this.send(() => this.shared.objects.get(key));
-    return found && checksumOfBytes(found);
+  checksum(key: string): Promise<string | undefined> {
+    return this.send('get', key, () => {
+      const found = this.shared.objects.get(key);
+      return found && checksumOfBytes(found);
+    });
   }
 
   async copy(from: { key: string }, key: string, options: { condition?: PutCondition }): Promise<Written> {
-    const found = this.shared.objects.get(from.key);
-    if (found === undefined) throw new UserError(`${from.key} does not exist`);
-    return this.putBytes(key, found, options.condition);
+    return this.putBytes(key, this.read(from.key), options.condition);
   }
 
-  async delete(objects: readonly { key: string }[]): Promise<void> {
-    await this.send(() => objects.forEach(({ key }) => this.shared.objects.delete(key)), true);
+  delete(objects: readonly { key: string }[]): Promise<void> {
+    return this.send('delete', '', () => objects.forEach(({ key }) => this.shared.objects.delete(key)));
   }
 
-  /** Sends a request, and repeats it as S3Store does. */
-  private async send<T>(apply: () => T, isWrite = false): Promise<T> {
-    for (let tries = 1; ; tries += 1) {
-      try {
-        return await this.sendOnce(apply, isWrite);
-      } catch (error) {
-        if (!(error instanceof S3Error) || tries === this.tries) throw error;
-      }
-    }
+  /** Sends a request to the bucket, which applies it. */
+  protected async send<T>(_kind: string, _key: string, apply: () => T): Promise<T> {
+    return apply();
   }
 
-  private async sendOnce<T>(apply: () => T, isWrite: boolean): Promise<T> {
-    const { random, loss, late, slowestMs } = this.faults;
-    await sleep(random.fraction() * slowestMs);
-    if (isWrite && random.chance(late)) {
-      setTimeout(
-        () => {
-          try {
-            apply();
-          } catch {
-            // No one waits for the answer.
-          }
-        },
-        random.fraction() * slowestMs * 20,
-      );
-      throw lost();
-    }
-    if (!this.reachable || random.chance(loss / 2)) throw lost();
-    const result = apply();
-    await sleep(random.fraction() * slowestMs);
-    if (random.chance(loss / 2)) throw lost();
-    return result;
+  private read(key: string): Buffer {
+    const found = this.shared.objects.get(key);
+    if (found === undefined) throw new UserError(`${key} does not exist`);
+    return found;
   }
-}
-
-const lost = (): S3Error => new S3Error('reach the bucket', 'memory', { code: 'ECONNRESET' });
-
-/**
- * A write that was refused, as S3Store handles it: it succeeds if the object has our bytes, for example from an earlier try.
- * @throws the error otherwise
- */
-export function acceptSame(present: Buffer | undefined, body: Buffer, error: PreconditionFailedError): Written {
-  if (present?.equals(body) !== true) throw error;
-  return { etag: getEtag(body), checksum: checksumOfBytes(body) };
 }
 
 /** The ETag of these bytes. */
-export const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;
+const getEtag = (body: Buffer): string => `"${createHash('md5').update(body).digest('hex')}"`;

@@ -1,11 +1,58 @@
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import path from 'node:path';
-import { deflateRawSync } from 'node:zlib';
+import path, { join } from 'node:path';
 import { formatProblem, type Problem } from '../../src/core/errors';
 import { readRepository, type Repository, type Selection } from '../../src/model';
 import { SHIPPED_MODELS } from '../../tools/shipped-models';
+import { createHash } from 'node:crypto';
+
+const sha256 = (content: string | Buffer): string => createHash('sha256').update(content).digest('hex');
+
+/** A file as a trace record names it. */
+export const recorded = (path: string, content: string | Buffer) => ({
+  path,
+  bytes: Buffer.byteLength(content),
+  sha256: sha256(content),
+});
+
+/**
+ * A model as `npm run trace` leaves it: files for writeRepository. The record also names a source outside of the model
+ * folder that does not exist, and a file of another release of this package.
+ */
+export function tracedModel(
+  name: string,
+  version = 1,
+  checked: 'quick' | 'thorough' = 'thorough',
+): Record<string, string | Buffer> {
+  const sources = {
+    'model.yaml': modelYaml(),
+    'trace.py': 'import net\n',
+    'net.py': 'LAYERS = 3\n',
+    'weights.pth': 'weights',
+    '../shared.py': 'SHARED = 1\n',
+  };
+  const artifact = `${version}/model.pt`;
+  const labels = 'cat\ndog\n';
+  const record = {
+    artifact: recorded(artifact, torchScript()),
+    data_files: [],
+    extra_files: [recorded('labels.txt', labels)],
+    golden: [],
+    checked,
+    sources: {
+      ...Object.fromEntries(Object.entries(sources).map(([path, content]) => [path, sha256(content)])),
+      '../../elsewhere/absent.py': sha256('absent'),
+      'python/tracing/make.py': sha256('other'),
+    },
+  };
+  const files = { ...sources, 'labels.txt': labels, [artifact]: torchScript() };
+  return Object.fromEntries([
+    ...Object.entries(files).map(([path, content]) => [join(name, path), content]),
+    // Last, as the trace writes it.
+    [`${name}/${artifact}.trace.json`, JSON.stringify(record)],
+  ]) as Record<string, string | Buffer>;
+}
 
 /** The model repository of this project. */
 export const MODEL_REPO = path.join(__dirname, '../../model-repo');
@@ -71,24 +118,19 @@ export function zip(names: readonly string[], contents: Readonly<Record<string, 
   let offset = 0;
   for (const name of names) {
     const content = Buffer.from(contents[name] ?? '', 'latin1');
-    // Like torch.jit.save, compress only code.
-    const method = name.endsWith('.py') && content.length > 0 ? 8 : 0;
-    const packed = method === 8 ? deflateRawSync(content) : content;
     const local = Buffer.alloc(30 + name.length);
     local.writeUInt32LE(0x04034b50, 0);
     local.writeUInt16LE(name.length, 26);
     local.write(name, 30, 'latin1');
     const entry = Buffer.alloc(46 + name.length);
     entry.writeUInt32LE(0x02014b50, 0);
-    entry.writeUInt16LE(method, 10);
-    entry.writeUInt32LE(packed.length, 20);
-    entry.writeUInt32LE(content.length, 24);
+    entry.writeUInt32LE(content.length, 20);
     entry.writeUInt16LE(name.length, 28);
     entry.writeUInt32LE(offset, 42);
     entry.write(name, 46, 'latin1');
-    locals.push(local, packed);
+    locals.push(local, content);
     entries.push(entry);
-    offset += local.length + packed.length;
+    offset += local.length + content.length;
   }
   const directory = Buffer.concat(entries);
   const end = Buffer.alloc(22);
@@ -100,31 +142,6 @@ export function zip(names: readonly string[], contents: Readonly<Record<string, 
   return Buffer.concat([...locals, directory, end]);
 }
 
-/** Like `zip`, but with the zip64 end record (APPNOTE 4.3.14), which has size and offset of the central directory. */
-export function zip64(names: readonly string[]): Buffer {
-  const whole = zip(names);
-  const [entries, end] = [whole.subarray(0, -22), Buffer.from(whole.subarray(-22))];
-  const end64 = Buffer.alloc(56);
-  end64.writeUInt32LE(0x06064b50, 0);
-  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(12)), 40);
-  end64.writeBigUInt64LE(BigInt(end.readUInt32LE(16)), 48);
-  end.writeUInt32LE(0xffffffff, 12);
-  end.writeUInt32LE(0xffffffff, 16);
-  return Buffer.concat([entries, end64, end]);
-}
-
 /** An archive with the names that torch.jit.save writes. */
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);
-
-/** The archive of a class Net whose forward has the arguments `list`, such as `x: Tensor,\n    y: Tensor`, `attributes` in a pickle, and that returns `answer`. */
-export function getTorchScript(list: string, returns = 'Tensor', attributes = '', answer = 'x'): Buffer {
-  const other = 'class Other(Module):\n  def forward(self: __torch__.m.Other,\n    a: bool) -> Tensor:\n    return 0\n';
-  const taken = list === '' ? '' : `,\n    ${list}`;
-  const code = `${other}class Net(Module):\n  training : bool\n  def forward(self: __torch__.m.Net${taken}) -> ${returns}:\n    return ${answer}\n`;
-  const contents = {
-    'model/data.pkl': `\x80\x02c__torch__.m\nNet\nq\x00)\x81}${attributes}`,
-    'model/code/__torch__/m.py': code,
-  };
-  return zip([...Object.keys(contents), 'model/constants.pkl'], contents);
-}

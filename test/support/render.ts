@@ -1,33 +1,20 @@
 import { TritonServer, type TritonServerArgs } from '../../infra/triton/server';
-import { registered, type RegisteredResource } from './registered-stack';
+import { registered } from './registered-stack';
 
 /** A registered object. */
-export interface Registered {
+interface Registered {
   /** Pulumi's type token: `kubernetes:apps/v1:Deployment`. */
   type: string;
   /** Pulumi's name. */
   name: string;
   /** The manifest; a secret value is `{ secret: VALUE }`. */
   manifest: Record<string, unknown>;
-  /** The type of the parent resource. */
-  parent: string;
-  timeouts: RegisteredResource['timeouts'];
-  ignoreChanges: string[];
 }
 
-export interface Rendered {
+interface Rendered {
   objects: Registered[];
-  /** The values of the component's outputs. */
-  outputs: {
-    namespace: string;
-    podSelector: string;
-    serviceUrl: string;
-    externalUrl: string | undefined;
-  };
   /** The only object of a kind, optionally with this name in Pulumi. Fails if there is not exactly one. */
   only: (kind: string, name?: string) => Record<string, unknown>;
-  /** The kinds of all objects, sorted. */
-  kinds: () => string[];
 }
 
 export const ARGS: TritonServerArgs = {
@@ -49,27 +36,14 @@ export const LABELS = {
 
 /** Runs the component against mocks, and returns all objects that it registers. */
 export async function render(more: Partial<TritonServerArgs> = {}, name = 'triton'): Promise<Rendered> {
-  const { resources, outputs } = await registered(() => {
-    const server = new TritonServer(name, { ...ARGS, ...more });
-    const { namespace, podSelector, serviceUrl, externalUrl } = server;
-    return { namespace, podSelector, serviceUrl, externalUrl };
-  }, 'test');
-  const objects = resources.map(({ type, name: logical, marked, parent, timeouts, ignoreChanges }) => ({
-    type,
-    name: logical,
-    manifest: marked,
-    parent: parent.split('::')[2] ?? '',
-    timeouts,
-    ignoreChanges,
-  }));
+  const { resources } = await registered(() => new TritonServer(name, { ...ARGS, ...more }), 'test');
+  const objects = resources.map(({ type, name: logical, marked }) => ({ type, name: logical, manifest: marked }));
   return {
     objects,
-    outputs: outputs as unknown as Rendered['outputs'],
     only: (kind, wanted) => {
       const found = objects.filter((one) => one.type.endsWith(`:${kind}`) && (wanted ?? one.name) === one.name);
       expect([kind, found.length]).toEqual([kind, 1]);
       return found[0]?.manifest ?? {};
     },
-    kinds: () => objects.map(({ type }) => type.split(':').at(-1) ?? '').sort(),
   };
 }

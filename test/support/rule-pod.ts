@@ -7,7 +7,6 @@ import type { AgentState } from '../../src/release/agent-api';
 import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { RuleTriton } from './rule-triton';
-import { SeededRandom } from './soak';
 import type { Scratch } from './temp-dir';
 
 /** A pod: an agent beside a server that loads by Triton's rules. */
@@ -22,7 +21,7 @@ export class RulePod {
     location: RepositoryLocation,
   ) {
     mkdirSync(join(directory, 'models'), { recursive: true });
-    this.triton = new RuleTriton(join(directory, 'models'), { random: new SeededRandom(1), loss: 0 }, 1);
+    this.triton = new RuleTriton(join(directory, 'models'));
     this.agent = new Agent({
       ...{ store, location, directory, triton: this.triton },
       loadTimeoutMs: 10_000,

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentTriton } from '../../src/agent/agent';
 import { TritonError, type InferResult, type ModelIndexEntry } from '../../src/triton/client';
-import type { Faults } from './memory-store';
 
 interface Loaded {
   /** Newest time of the model when it was loaded. */
@@ -23,11 +22,7 @@ export class RuleTriton implements AgentTriton {
   readonly models = new Map<string, Loaded>();
   private up = true;
 
-  constructor(
-    private readonly repository: string,
-    private readonly faults: Pick<Faults, 'random' | 'loss'>,
-    private readonly slowestMs: number,
-  ) {}
+  constructor(private readonly repository: string) {}
 
   /** Ends the server for a time. It starts without models. */
   async restart(ms: number): Promise<void> {
@@ -80,10 +75,7 @@ export class RuleTriton implements AgentTriton {
     }
     const loaded: Loaded = { newest, beside, labels, versions };
     this.models.set(model, loaded);
-    // The server may end before the answer, or the answer may be lost.
-    await this.answer();
-    const { random, loss } = this.faults;
-    if (random.chance(loss)) throw new TritonError('no answer', { status: 'timeout' });
+    await this.answer(); // The server may end before the answer.
   }
 
   async unloadModel(model: string): Promise<void> {
@@ -114,11 +106,10 @@ export class RuleTriton implements AgentTriton {
     if (content === '') throw refused(`${model} version ${version} is not served`);
     const data = new Float32Array(content.startsWith('wrong') ? 2 : 1);
     const outputs = [{ name: 'output', datatype: 'FP32' as const, shape: [data.length], data }];
-    return { model, version: String(version), requestId: '', outputs };
+    return { model, version: String(version), outputs };
   }
 
   private async answer(): Promise<void> {
-    if (this.slowestMs > 0) await sleep(this.faults.random.fraction() * this.slowestMs);
     if (!this.up) throw new TritonError('connection refused', { status: 'unreachable' });
   }
 }

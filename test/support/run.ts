@@ -2,6 +2,7 @@ import { spawn, type ChildProcess, type ChildProcessByStdio } from 'node:child_p
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import { paths } from '../../src/core/paths';
+import type { Scratch } from './temp-dir';
 
 export interface Finished {
   code: number | null;
@@ -14,18 +15,20 @@ export interface Ended extends Finished {
   signal: NodeJS.Signals | null;
 }
 
-export interface Started {
-  kill(signal: NodeJS.Signals): void;
-  finished: Promise<Finished>;
+/** A command that runs. */
+export interface Running {
+  child: ChildProcess;
+  ended: Promise<Ended>;
 }
 
 /** Runs one of our commands with the program of its npm script. */
-export function runCommandLine(
+export async function runCommandLine(
   command: string,
   args: readonly string[],
   env: NodeJS.ProcessEnv = {},
 ): Promise<Finished> {
-  return startCommandLine(command, args, env).finished;
+  const { code, stdout, stderr } = await startCommandLine(command, args, env).ended;
+  return { code, stdout, stderr };
 }
 
 /** Runs one of our npm scripts from a shell whose working directory is `folder`. */
@@ -34,24 +37,19 @@ export function runByNpm(folder: string, command: string, args: readonly string[
   return ended(spawn('npm', npm, { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] }));
 }
 
-/** Like runCommandLine, but returns while the command runs, so that it can get a signal. */
-export function startCommandLine(command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Started {
-  const { child, ended: finishedOrKilled } = spawnCommandLine(command, args, env);
-  const finished = finishedOrKilled.then(({ code, stdout, stderr }) => ({ code, stdout, stderr }));
-  return { kill: (signal) => child.kill(signal), finished };
-}
-
-/** Starts one of our commands and returns its process. */
-export function spawnCommandLine(
+/** Like runCommandLine, but returns while the command runs. Cleaning `scratch` kills it. */
+export function startCommandLine(
   command: string,
   args: readonly string[],
-  env: NodeJS.ProcessEnv,
-): { child: ChildProcess; ended: Promise<Ended> } {
+  env: NodeJS.ProcessEnv = {},
+  scratch?: Scratch,
+): Running {
   const child = spawn(process.execPath, [join(paths.scripts, 'run.mjs'), command, ...args], {
     cwd: paths.root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
+  scratch?.defer(() => void child.kill('SIGKILL'));
   return { child, ended: ended(child) };
 }
 

@@ -4,9 +4,62 @@ import { fileURLToPath } from 'node:url';
 import { dump, load } from 'js-yaml';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import type { ResourcePlugin } from '../../tools/toolchain/pulumi';
+import { type ResourcePlugin, ensureKubernetesPlugin } from '../../tools/toolchain/pulumi';
 import { programEnvironment } from './pulumi';
 import type { Scratch } from './temp-dir';
+import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
+import { whyNoGo } from '../../tools/toolchain/go';
+import type { ControlPlane } from './control-plane';
+
+/** Folders that pin the programs which a stack on a control plane needs. */
+const ENGINES = ['kubernetes', 'kwok', 'pulumi', 'pulumi-kubernetes', 'pulumi-language-nodejs'];
+
+/** Why this machine cannot run such a stack; undefined if it can. */
+export function whyNoEngines(...more: string[]): string | undefined {
+  return whyNoGo([...ENGINES, ...more]);
+}
+
+/** The same as in Pulumi.local.yaml and the defaults of TritonServer. */
+export const NAMESPACE = 'triton';
+export const DEPLOYMENT = 'triton';
+
+/** Credentials of the local S3 server, which are not secret. */
+export const LOCAL_KEYS = {
+  's3.accessKeyId': LOCAL_CREDENTIALS.accessKeyId,
+  's3.secretAccessKey': LOCAL_CREDENTIALS.secretAccessKey,
+} as const;
+
+export interface LocalStackOptions {
+  /** S3 endpoint for Triton. Default: a port without a server, because simulated pods send no requests. */
+  endpoint?: string;
+  /** Default: model-repository. */
+  bucket?: string;
+  config?: StackConfig;
+}
+
+/** Creates the `local` stack on a test's cluster. Nothing is deployed yet. */
+export async function localStack(
+  scratch: Scratch,
+  plane: ControlPlane,
+  options: LocalStackOptions = {},
+): Promise<TestStack> {
+  return TestStack.create(scratch, 'local', {
+    plugins: [await ensureKubernetesPlugin()],
+    config: {
+      existingCluster: { context: 'admin' },
+      gpusPerPod: 1,
+      replicas: 2,
+      modelRepository: `s3://${options.bucket ?? 'model-repository'}/models`,
+      s3: { endpoint: options.endpoint ?? 'http://127.0.0.1:9' },
+      ...options.config,
+    },
+    secrets: { ...LOCAL_KEYS, 'existingCluster.kubeconfig': plane.access.kubeconfig() },
+  });
+}
+
+/** Changes the kubeconfig of a stack, as users do. */
+export const setKubeconfig = (stack: TestStack, text: string): Promise<string> =>
+  stack.pulumi('config', 'set', '--stack', stack.name, '--secret', '--path', 'existingCluster.kubeconfig', '--', text);
 
 const PROJECT = 'triton-serving';
 

@@ -61,6 +61,7 @@ const AGENT = '{namespace="triton",job="triton/triton-agent",pod="POD"}';
 const SERIES: Readonly<Record<string, string>> = {
   available: `kube_deployment_status_replicas_available${DEPLOYMENT}`,
   desired: `kube_deployment_spec_replicas${DEPLOYMENT}`,
+  ready: `kube_deployment_status_replicas_ready${DEPLOYMENT}`,
   created: `kube_deployment_created${DEPLOYMENT}`,
   generation: `kube_deployment_metadata_generation${DEPLOYMENT}`,
   up: `up{${OF_POD}}`,
@@ -71,6 +72,7 @@ const SERIES: Readonly<Record<string, string>> = {
   failure: `nv_inference_request_failure${MODEL.replace('}', ',reason="$3"}')}`,
   waited: `nv_inference_queue_duration_us${MODEL}`,
   took: `nv_inference_request_duration_us${MODEL}`,
+  compute: `nv_inference_compute_infer_duration_us${MODEL}`,
   batches: `nv_inference_exec_count${MODEL}`,
   loaded: `nv_inference_count${MODEL}`,
   pending: `nv_inference_pending_request_count${MODEL}`,
@@ -111,7 +113,7 @@ const WORDS: Readonly<Record<string, (of: string, ...args: string[]) => string[]
 };
 
 /** Words that have no subject. */
-const PLAIN = ['available', 'desired', 'created', 'generation'];
+const PLAIN = ['available', 'ready', 'desired', 'created', 'generation'];
 
 /** Returns series in promtool's notation; a later one replaces an earlier one of the same name. */
 export function getSeries(words: readonly string[]): Map<string, string> {

@@ -8,15 +8,14 @@ import { promote } from '../../src/publish/promote';
 import { rollBack } from '../../src/publish/rollback';
 import { repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
-import { PUBLISHER_PERMISSIONS, READER_PERMISSIONS } from '../support/aws-permissions';
+import { PUBLISHER_PERMISSIONS, READER_PERMISSIONS, permissionsFor } from '../support/aws-permissions';
 import { decide, type Call, type PolicyDocument } from '../support/iam';
 import { publisher } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
-import { permissionsFor } from '../support/s3-permissions';
 import { podSource, RulePod } from '../support/rule-pod';
 import { Scratch } from '../support/temp-dir';
-import { startRecordingProxy, type RecordingProxy } from '../support/recording-proxy';
+import { startScriptedProxy, type ScriptedProxy } from '../support/scripted-proxy';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -33,17 +32,17 @@ beforeAll(async () => {
   await openBucket(scratch, endpoint, LOCATION.bucket);
 });
 
-async function tapped(): Promise<RecordingProxy> {
-  const tap = await startRecordingProxy(endpoint);
+async function tapped(): Promise<ScriptedProxy> {
+  const tap = await startScriptedProxy(endpoint);
   scratch.defer(() => tap.stop());
   return tap;
 }
 
 /** A store behind the tap. Rejected requests are not retried. */
-const storeBehind = (tap: RecordingProxy): Promise<S3Store> =>
+const storeBehind = (tap: ScriptedProxy): Promise<S3Store> =>
   openBucket(scratch, tap.endpoint, LOCATION.bucket, { create: false, attempts: 1 });
 
-const getCalls = (tap: RecordingProxy): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
+const getCalls = (tap: ScriptedProxy): Call[] => tap.requests.flatMap((request) => permissionsFor(request, KEY));
 
 /** The action and kind of resource of a call. Calls of the bucket are listings if they have a prefix. */
 function getKind({ action, resource, context }: Call): string {
@@ -103,7 +102,7 @@ test('a publisher needs exactly the listed permissions, which its role has, and 
     'large/1/weights': 'weights '.repeat(2_500_000),
   });
   // Cut the connection when the upload is to be completed; the upload is then aborted.
-  tap.set({ onRequest: ({ method, path }) => !completes(method, path) });
+  tap.set({ onRequest: ({ method, path }) => (completes(method, path) ? 'resetBefore' : undefined) });
   await expect(publish()).rejects.toThrow();
   tap.set({});
   await publish({ prune: true });

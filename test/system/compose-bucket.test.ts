@@ -17,7 +17,7 @@ import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
-import { readCompose, readStage } from '../unit/docker/read';
+import { readCompose, readStage } from '../support/docker-files';
 
 jest.setTimeout(300_000);
 

@@ -56,7 +56,6 @@ let isClean = false;
 
 const REGION = 'us-east-1';
 const ACCOUNT = '123456789012';
-const BUCKET = 'acme-models';
 const TAGS = { project: 'triton-serving', stack: 'staging' };
 
 /** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
@@ -163,8 +162,6 @@ async function createNetwork(createIt = createRoutedVpc, size = 24): Promise<Set
   }
   return { settings: { availabilityZones: [], privateSubnetIds } };
 }
-
-const createBucket = () => askMoto(moto, 's3', `/${BUCKET}`, {}, '', 'PUT');
 
 interface State extends Settings {
   name: string;
@@ -378,22 +375,6 @@ const STATES: State[] = [
     },
   },
   {
-    name: 'a bucket that does not exist',
-    settings: { modelRepository: `s3://${BUCKET}/models` },
-    finds: ['error bucket'],
-    says: [/acme-models does not exist/, /aws s3 mb s3:\/\/acme-models --region us-east-1/],
-  },
-  {
-    name: 'a bucket in another region',
-    settings: { modelRepository: `s3://${BUCKET}/models` },
-    env: () => ({ AWS_ENDPOINT_URL_S3: internet.url }),
-    finds: ['error bucket'],
-    says: [
-      /acme-models is in eu-west-1, but the stack file has us-east-1/,
-      /set modelRepository to a bucket in us-east-1/,
-    ],
-  },
-  {
     name: 'a publisher without ids, and the example of a pruner',
     settings: {
       agent: { image: `REGISTRY/public/image:2@${IMAGE_DIGEST}` },
@@ -423,8 +404,7 @@ describe('the rights of the doctor', () => {
   const file = readFileSync(join(paths.root, 'docs/iam/doctor.json'), 'utf8');
   const rights = (JSON.parse(file) as { Statement: [{ Action: string[] }] }).Statement[0].Action;
   let keys: Record<string, string>;
-  /** A stack with an existing bucket, and one in an existing network. */
-  let withBucket: Settings;
+  /** A stack in an existing network. */
   let withNetwork: Settings;
 
   const askIam = (parameters: Record<string, string>): Promise<string> => {
@@ -439,8 +419,6 @@ describe('the rights of the doctor', () => {
     const answer = await askIam({ Action: 'CreateAccessKey' });
     const find = (name: string): string => new RegExp(`<${name}>(.*)</${name}>`).exec(answer)?.[1] ?? '';
     keys = { AWS_ACCESS_KEY_ID: find('AccessKeyId'), AWS_SECRET_ACCESS_KEY: find('SecretAccessKey') };
-    await createBucket();
-    withBucket = { settings: { modelRepository: `s3://${BUCKET}/models` } };
     withNetwork = await createNetwork();
   });
 
@@ -455,13 +433,13 @@ describe('the rights of the doctor', () => {
 
   test('only read, and suffice', async () => {
     expect(rights.filter((right) => !/:(Describe|Get|List)/.test(right))).toEqual([]);
-    expect(findings(await examineWith(withBucket, rights))).toEqual([]);
+    expect(findings(await examineWith({}, rights))).toEqual([]);
     expect(findings(await examineWith(withNetwork, rights))).toEqual([]);
   });
 
   test('are all needed, and a check that lacks one is a warning that names it', async () => {
     for (const right of rights) {
-      const stack = /RouteTables|Subnets/.test(right) ? withNetwork : withBucket;
+      const stack = /RouteTables|Subnets/.test(right) ? withNetwork : {};
       const lines = await examineWith(
         stack,
         rights.filter((one) => one !== right),

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
-import { PublishProcess } from '../support/publish-process';
 import { writeRepository } from '../support/repository';
-import { openBucket } from '../support/s3';
+import { runCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
-import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
 import { TestRepository } from '../support/test-repository';
 import { testVersitygw } from '../support/versitygw';
+import { onSmallDisk, whyNoSmallDisk } from '../support/small-disk';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -38,8 +38,10 @@ describeUnless(whyNoSmallDisk(directory) ?? whyNoGo(['versitygw']), 'a server wh
 
   const serves = (...versions: number[]): string =>
     `backend: "anything"\nversion_policy { specific { versions: [${versions.join(', ')}] } }\n`;
-  const publish = (place: TestRepository) =>
-    new PublishProcess(scratch, 'sync-models', ['--repo', repository, '--untried', ...place.flags(endpoint)]).ended;
+  const publish = (place: TestRepository) => {
+    const flags = ['--repo', repository, '--untried', ...place.flags(endpoint)];
+    return runCommandLine('sync-models', flags, S3_ENVIRONMENT);
+  };
 
   /** Leaves space for one piece but not for two. */
   async function fillTheDisk(): Promise<void> {

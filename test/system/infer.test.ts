@@ -5,7 +5,7 @@ import { exec } from '../../src/core/exec';
 import { readNpy, writeNpy } from '../../src/media/npy';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
-import { toTensor } from '../../src/triton/nested';
+import { toTensor } from '../../src/triton/tensor-from-json';
 import type { DataType } from '../../src/triton/tensor';
 import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
@@ -71,7 +71,7 @@ const repository = writeRepository(path('repository'), {
   'colours/1/model.py': program('x.mean(axis=(2, 3), dtype=np.float32)'),
   // Returns the sum of the ids and their number.
   'words/config.pbtxt': config(
-    'max_batch_size: 2',
+    'max_batch_size: 4',
     'input { name: "x" data_type: TYPE_INT64 dims: -1 }',
     'input { name: "mask" data_type: TYPE_INT64 dims: -1 }',
     'output { name: "y" data_type: TYPE_INT64 dims: 2 }',
@@ -86,26 +86,11 @@ const repository = writeRepository(path('repository'), {
     model: { type: 'WordLevel', vocab: Object.fromEntries(WORDS.map((word, id) => [word, id])), unk_token: '[UNK]' },
   }),
   'words/1/model.py': program('np.stack([(x * mask).sum(axis=1), mask.sum(axis=1)], axis=1)'),
-  // Each sample is a frame, and its value is the index of its letter.
-  'speech/config.pbtxt': config(
-    'max_batch_size: 2',
-    'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
-    'output { name: "y" data_type: TYPE_FP32 dims: [-1, 6] }',
-  ),
-  'speech/1/vocab.json': '{ "|": 1, "A": 2, "B": 3, "<unk>": 4, "<pad>": 0 }',
-  'speech/1/model.py': program('np.eye(6, dtype=np.float32)[x.astype(int)]'),
-  // Returns mean, deviation and length of a sound.
-  'sound/config.pbtxt': config(
-    'max_batch_size: 8',
-    'input { name: "x" data_type: TYPE_FP32 dims: -1 }',
-    'output { name: "y" data_type: TYPE_FP32 dims: 3 }',
-  ),
   'broken/config.pbtxt': config(
     'input { name: "x" data_type: TYPE_FP32 dims: 1 }',
     'output { name: "y" data_type: TYPE_FP32 dims: 1 }',
   ),
   'broken/1/model.py': 'raise RuntimeError("broken")\n',
-  'sound/1/model.py': program('np.array([[v.mean(), v.std(), v.size] for v in x], dtype=np.float32)'),
 });
 
 let server: TritonProcess;
@@ -137,51 +122,35 @@ test('describes the inputs of a model', async () => {
   );
   for (const [model, source] of [
     ['words', '"a text"'],
-    ['sound', 'SOUND.wav'],
     ['adds', 'x=FILE.npy'],
   ] as const) {
     expect((await infer(model)).stdout).toMatch(new RegExp(`npm run infer -- ${model} ${source} --url `));
   }
 });
 
-describe.each([
-  ['HTTP', () => ['--url', server.httpUrl]],
-  ['gRPC', () => ['--grpc', server.grpcAddress]],
-])('over %s', (_, address) => {
-  test('converts a picture to a picture', async () => {
-    const out = path('negative.png');
-    const { code, stdout } = await runCommandLine('infer', ['negative', path('warm.png'), '-o', out, ...address()]);
-    expect(code).toBe(0);
-    expect(stdout).toMatch(/^negative, version 1, answered in .*\n\n.*\n.*\ny +UINT8 +\[8, 12, 3\]/);
-    const { data, info } = await sharp(out).raw().toBuffer({ resolveWithObject: true });
-    expect([info.width, info.height, ...data.subarray(0, 3)]).toEqual([12, 8, 55, 155, 205]);
-  });
-
-  test('prints labels in descending order of score', async () => {
-    const { stdout } = await runCommandLine('infer', ['colours', path('warm.png'), '--top', '2', ...address()]);
-    // (200 / 255 - mean) / deviation of ImageNet.
-    expect(stdout).toMatch(/score +class +label\n[- ]+\n *1\.307 +0 +red\n *-0\.285 +1 +green\n$/);
-  });
-});
-
-test('decodes the text of a speech recogniser with the letters of the served version', async () => {
-  const { code, stdout } = await infer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]');
+test('converts a picture to a picture', async () => {
+  const out = path('negative.png');
+  const { code, stdout } = await infer('negative', path('warm.png'), '-o', out);
   expect(code).toBe(0);
-  expect(stdout).toMatch(/\n\ntext: "AA B"\ntext: ""\n$/);
-  expect(await answer('speech', 'x=[[1, 2, 2, 0, 2, 4, 1, 3, 3, 5]]')).toMatchObject({ texts: ['AA B'] });
+  expect(stdout).toMatch(/^negative, version 1, answered in .*\n\n.*\n.*\ny +UINT8 +\[8, 12, 3\]/);
+  const { data, info } = await sharp(out).raw().toBuffer({ resolveWithObject: true });
+  expect([info.width, info.height, ...data.subarray(0, 3)]).toEqual([12, 8, 55, 155, 205]);
 });
 
-test('splits pictures into batches and prints the labels of each picture', async () => {
-  const [warm, cold] = [path('warm.png'), path('cold.png')];
-  const { stdout } = await infer('colours', warm, cold, cold, '--top', '1');
-  expect(stdout.match(/\bred\b|\bblue\b|\w+\.png/g)).toEqual([
-    'warm.png',
-    'red',
-    'cold.png',
-    'blue',
-    'cold.png',
-    'blue',
-  ]);
+test('prints labels in descending order of score', async () => {
+  const { stdout } = await infer('colours', path('warm.png'), '--top', '2');
+  // (200 / 255 - mean) / deviation of ImageNet.
+  expect(stdout).toMatch(/score +class +label\n[- ]+\n *1\.307 +0 +red\n *-0\.285 +1 +green\n$/);
+});
+
+test('sends pictures as one batch and prints the labels of each picture', async () => {
+  const { stdout } = await infer('colours', path('warm.png'), path('cold.png'), '--top', '1');
+  expect(stdout.match(/\bred\b|\bblue\b|\w+\.png/g)).toEqual(['warm.png', 'red', 'cold.png', 'blue']);
+  const three = Array.from({ length: 3 }, () => path('warm.png'));
+  expect(await infer('colours', ...three)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining("batch-size must be <= 2 for 'colours'") as string,
+  });
 });
 
 test('prints classes, or values on request, as JSON', async () => {
@@ -251,14 +220,6 @@ test('tokenizes texts with the tokenizer of the model', async () => {
   });
 });
 
-test('sends sound files', async () => {
-  const samples = Int16Array.from({ length: 1600 }, (_, i) => (i % 2 === 0 ? 9000 : 3000));
-  const head = Buffer.from('UklGRgAAAABXQVZFZm10IBAAAAABAAEAgD4AAAB9AAACABAAZGF0YYAMAAA=', 'base64');
-  writeFileSync(path('sound.wav'), Buffer.concat([head, Buffer.from(samples.buffer)]));
-  const close = (value: number): number => expect.closeTo(value, 4) as number;
-  expect(await answer('sound', path('sound.wav'))).toMatchObject({ outputs: [{ data: [[close(0), close(1), 1600]] }] });
-});
-
 test('accepts arrays as arguments, JSON files and NumPy files, and a version of the model', async () => {
   writeFileSync(path('x.json'), '[1, 2]');
   writeFileSync(path('both.json'), '{ "x": [5] }');
@@ -266,7 +227,8 @@ test('accepts arrays as arguments, JSON files and NumPy files, and a version of 
   const data = async (...args: string[]): Promise<unknown> => (await answer('adds', ...args)).outputs[0]?.data;
   expect(await data('x=[1, 2]', '--version', '1')).toEqual([11, 12]);
   expect(await data('x=[1, 2]')).toEqual([21, 22]);
-  expect(await data(path('x.json'))).toEqual([21, 22]);
+  expect(await data(path('x.json'), '-o', path('answer.json'))).toEqual([21, 22]);
+  expect(JSON.parse(readFileSync(path('answer.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
   expect(await data(path('both.json'))).toEqual([25]);
   expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
 });
@@ -386,15 +348,6 @@ describe('rejected requests', () => {
     expect(finished.stderr).not.toContain('please report');
   });
 
-  test('names the right flag if the port belongs to the other protocol', async () => {
-    const http = await runCommandLine('infer', ['adds', '--url', `http://${server.grpcAddress}`]);
-    expect(http).toMatchObject({ code: 1, stdout: '' });
-    expect(http.stderr).toContain(`\n  -> this address speaks gRPC; use --grpc ${server.grpcAddress}\n`);
-    const grpc = await runCommandLine('infer', ['adds', '--grpc', server.httpUrl.replace('http://', '')]);
-    expect(grpc).toMatchObject({ code: 1, stdout: '' });
-    expect(grpc.stderr).toContain(`\n  -> this address speaks HTTP; use --url ${server.httpUrl}\n`);
-  });
-
   test('reports a port of another program', async () => {
     const { code, stderr } = await runCommandLine('infer', [
       'adds',
@@ -403,7 +356,7 @@ describe('rejected requests', () => {
     ]);
     expect(code).toBe(1);
     expect(stderr).toMatch(
-      /\n {2}-> the server at this address is not Triton; start the local server with npm run local/,
+      /\n {2}-> this address does not speak Triton's HTTP; start the local server with npm run local/,
     );
   });
 

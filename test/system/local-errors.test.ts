@@ -28,11 +28,10 @@ describe('npm run local reports an error and starts nothing', () => {
   });
   afterAll(() => new Promise((resolve) => server.close(resolve)));
 
-  test('for a port in use, with the process that uses it and the flag for another port', async () => {
+  test('for a port in use, with the flag for another port', async () => {
     const finished = await command.run(['--once', '--grpc-port', String(busy)]);
     expect(finished.code).toBe(1);
-    expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use by`);
-    expect(finished.stderr).toContain(`(process ${process.pid})`);
+    expect(finished.stderr).toContain(`port ${busy} (--grpc-port) is in use\n`);
     expect(finished.stderr).not.toContain('stop the servers');
   });
 
@@ -62,7 +61,7 @@ describe('npm run local reports an error and starts nothing', () => {
       UV_HTTP_RETRIES: '0',
     });
     expect(finished.code).toBe(1);
-    expect(finished.stderr).toContain('error: cannot reach the Python package index');
+    expect(finished.stderr).toContain('error: cannot install the Python packages: ');
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
@@ -151,7 +150,7 @@ describe('npm run local with invalid models serves the others', () => {
 
   test('npm run local --once exits with 1 after it asked the others', () => {
     expect(once.stdout).toMatch(/adds +1 +python +READY/);
-    expect(once.stdout).toMatch(/adds +HTTP +\S+( \S+)? +(?!FAILED)\S/);
+    expect(once.stdout).toMatch(/adds +\d\S* \S+ +y FP32/);
     expect(once.stderr).toContain('error: cannot serve every model\n');
     expect(once.code).toBe(1);
   });
@@ -184,26 +183,14 @@ const TRAINING = `
 import sys, torch
 from torch import nn
 
-class Drops(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.wide, self.narrow = nn.Linear(4, 64), nn.Linear(64, 4)
-
-    def forward(self, x):
-        return self.narrow(nn.functional.dropout(self.wide(x), 0.5, True))
-
 norms = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
-drops = torch.jit.trace(Drops().eval(), torch.rand(1, 4), check_trace=False)
-for name, model in ("drops", drops), ("norms", torch.jit.script(norms)):
-    model.save(f"{sys.argv[1]}/{name}/1/model.pt")
+torch.jit.script(norms).save(f"{sys.argv[1]}/norms/1/model.pt")
 `;
 
-test('npm run local refuses TorchScript that is random or in training mode, and does not ask a decoupled model', async () => {
+test('npm run local refuses TorchScript in training mode, and does not ask a decoupled model', async () => {
   const io =
     'input { name: "input__0" data_type: TYPE_FP32 dims: [4] } output { name: "output__0" data_type: TYPE_FP32 dims: [4] }';
   const repository = writeRepository(join(scratch.directory, 'training'), {
-    'drops/config.pbtxt': `platform: "pytorch_libtorch" max_batch_size: 8 ${io}`,
-    'drops/1/model.pt': '',
     'norms/config.pbtxt': `platform: "pytorch_libtorch" max_batch_size: 8 ${io}`,
     'norms/1/model.pt': '',
     'streams/config.pbtxt': `backend: "python" model_transaction_policy { decoupled: true } ${io}`,
@@ -214,10 +201,7 @@ test('npm run local refuses TorchScript that is random or in training mode, and 
   command.getDirectory(repository);
   const { code, stdout, stderr } = await command.run(['--repo', repository, '--once']);
   expect(code).toBe(1);
-  expect(stderr).toMatch(
-    /drops\/1\/model\.pt: calls dropout in training mode[^]*-> call model\.eval\(\) before torch\.jit\.trace/,
-  );
-  expect(stderr).toMatch(/norms\/1\/model\.pt: was saved with the whole module in training mode/);
-  expect(stdout).toMatch(/streams +HTTP +\S+ \S+ +was not asked: it is decoupled/);
+  expect(stderr).toMatch(/norms\/1\/model\.pt: was saved in training mode/);
+  expect(stdout).toMatch(/streams +\S+ \S+ +was not asked: it is decoupled/);
   expect(stdout).not.toContain('add golden requests');
 });

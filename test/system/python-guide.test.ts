@@ -7,6 +7,6 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 test('the commands of the guide for Python-backend models work, except those for a stack', async () => {
-  const blocks = await walkThrough(scratch, 'guides/python-models.md', ['dockerfile', 'console']);
+  const blocks = await walkThrough(scratch, 'python-models.md', ['dockerfile', 'console']);
   expect(blocks.filter(({ language }) => language === 'sh')).toHaveLength(3);
 });

@@ -1,8 +1,6 @@
 import { cpSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import type { InferenceClient } from '../../src/triton/client';
-import { TritonGrpcClient } from '../../src/triton/grpc';
 import type { DataType, Tensor } from '../../src/triton/tensor';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
@@ -40,76 +38,66 @@ describe('models for the Python backend, on a real server', () => {
   const scratch = new Scratch();
   const repository = join(scratch.directory, 'repository');
   let triton: TestTriton;
-  let grpc: TritonGrpcClient;
   afterAll(() => scratch.clean());
   beforeAll(async () => {
     cpSync(join(paths.root, 'test', 'data', 'python-models'), repository, { recursive: true });
     triton = await testTriton(scratch, repository);
-    grpc = new TritonGrpcClient(triton.grpcAddress);
-    scratch.defer(() => grpc.close());
   });
 
-  describe.each([
-    ['HTTP', (): InferenceClient => triton.client],
-    ['gRPC', (): InferenceClient => grpc],
-  ])('over %s', (_, client) => {
-    test.each(Object.entries(TYPES))('%s', async (type, [, answered]) => {
-      const name = type === 'BYTES' ? 'STRING' : type;
-      const inputs = Object.keys(TYPES).map((other) => {
-        const input = other === 'BYTES' ? 'STRING' : other;
-        return tensor(input, other as DataType, [2, 3], TYPES[other as keyof typeof TYPES][0]);
-      });
-      const { outputs } = await client().infer('types', inputs, { outputs: [{ name: `changed_${name}` }] });
-      expect(outputs).toEqual([tensor(`changed_${name}`, type as DataType, [2, 3], answered)]);
+  test.each(Object.entries(TYPES))('%s', async (type, [, answered]) => {
+    const name = type === 'BYTES' ? 'STRING' : type;
+    const inputs = Object.keys(TYPES).map((other) => {
+      const input = other === 'BYTES' ? 'STRING' : other;
+      return tensor(input, other as DataType, [2, 3], TYPES[other as keyof typeof TYPES][0]);
     });
+    const { outputs } = await triton.client.infer('types', inputs, { outputs: [{ name: `changed_${name}` }] });
+    expect(outputs).toEqual([tensor(`changed_${name}`, type as DataType, [2, 3], answered)]);
+  });
 
-    test('BF16 tensors are passed as DLPack', async () => {
-      const { outputs } = await client().infer('bfloat16', [tensor('x', 'BF16', [2], Float32Array.of(1.5, -2))]);
-      expect(outputs).toEqual([tensor('y', 'BF16', [2], Float32Array.of(1.5, -2))]);
-    });
+  test('BF16 tensors are passed as DLPack', async () => {
+    const { outputs } = await triton.client.infer('bfloat16', [tensor('x', 'BF16', [2], Float32Array.of(1.5, -2))]);
+    expect(outputs).toEqual([tensor('y', 'BF16', [2], Float32Array.of(1.5, -2))]);
+  });
 
-    test('a batch of eight requests returns seven answers and one error', async () => {
-      const asked = Array.from({ length: 8 }, (_, i) =>
-        client()
-          .infer('batches', [floats('a', [1, 2], i === 3 ? -1 : i, 2), floats('b', [1, 2], 10, 20)])
-          .then(({ outputs }) => outputs),
-      );
-      const answers = await Promise.allSettled(asked);
-      answers.forEach((answer, i) => {
-        if (i === 3) {
-          expect(answer).toMatchObject({
-            status: 'rejected',
-            reason: { message: expect.stringContaining('a is negative: -1') as string },
-          });
-          return;
-        }
-        expect(answer).toEqual({
-          status: 'fulfilled',
-          value: [
-            floats('sum', [1, 2], i + 10, 22),
-            floats('difference', [1, 2], i - 10, -18),
-            tensor('requests', 'INT32', [1, 1], Int32Array.of(8)),
-          ],
+  test('a batch of eight requests returns seven answers and one error', async () => {
+    const asked = Array.from({ length: 8 }, (_, i) =>
+      triton.client
+        .infer('batches', [floats('a', [1, 2], i === 3 ? -1 : i, 2), floats('b', [1, 2], 10, 20)])
+        .then(({ outputs }) => outputs),
+    );
+    const answers = await Promise.allSettled(asked);
+    answers.forEach((answer, i) => {
+      if (i === 3) {
+        expect(answer).toMatchObject({
+          status: 'rejected',
+          reason: { message: expect.stringContaining('a is negative: -1') as string },
         });
+        return;
+      }
+      expect(answer).toEqual({
+        status: 'fulfilled',
+        value: [
+          floats('sum', [1, 2], i + 10, 22),
+          floats('difference', [1, 2], i - 10, -18),
+          tensor('requests', 'INT32', [1, 1], Int32Array.of(8)),
+        ],
       });
     });
+  });
 
-    test.each([
-      ['a parameter of the configuration', 'scales', [2.5, 5, 7.5, 10]],
-      ['a model that calls another one, and that again with its answer', 'calls', [12.5, 18.75, 25, 31.25]],
-      ['a model that calls another one for each row at a time', 'calls_async', [2.5, 5, 7.5, 10]],
-    ])('%s', async (_, model, expected) => {
-      const { outputs } = await client().infer(model, [floats('x', [2, 2], 1, 2, 3, 4)]);
-      expect(outputs).toEqual([floats('y', [2, 2], ...expected)]);
-    });
+  test.each([
+    ['a parameter of the configuration', 'scales', [2.5, 5, 7.5, 10]],
+    ['a model that calls another one, and that again with its answer', 'calls', [12.5, 18.75, 25, 31.25]],
+    ['a model that calls another one for each row at a time', 'calls_async', [2.5, 5, 7.5, 10]],
+  ])('%s', async (_, model, expected) => {
+    const { outputs } = await triton.client.infer(model, [floats('x', [2, 2], 1, 2, 3, 4)]);
+    expect(outputs).toEqual([floats('y', [2, 2], ...expected)]);
   });
 
   test('npm run infer refuses a decoupled model before it sends anything', async () => {
     const asked = await runCommandLine('infer', ['words', 'one', '--url', triton.httpUrl], {});
     expect(asked).toMatchObject({ code: 1, stdout: '' });
-    expect(asked.stderr).toMatch(
-      /words is decoupled: .*\n +-> use the stream of tritonclient: docs\/guides\/python-client\.md/,
-    );
+    expect(asked.stderr).toMatch(/words is decoupled: .*\n +-> use the stream of tritonclient: docs\/client\.md/);
   });
 
   test('Triton calls initialize and finalize once each', async () => {

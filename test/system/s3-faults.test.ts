@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto';
 import { UserError } from '../../src/core/errors';
 import { checksumOfBytes, PART_BYTES, type S3Store, type StoreOptions } from '../../src/s3/store';
 import { Authority, startFront } from '../support/authority';
-import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/fault-proxy';
+import { FAULTS, startFaultProxy, type FaultOptions, type FaultProxy } from '../support/scripted-proxy';
 import { getFile, openBucket, sorted, unfinishedUploads } from '../support/s3';
-import { describeOnEachS3 } from '../support/s3-servers';
+import { describeOnEachS3 } from '../support/versitygw';
 import { Scratch } from '../support/temp-dir';
 import { patience, repetitions, SeededRandom, SOAK_SEED } from '../support/soak';
 
@@ -149,8 +149,8 @@ describeOnEachS3('through a bad network, with', (start, name) => {
   test('a conditional write whose reply was lost counts as successful', async () => {
     for (const body of [Buffer.from('one'), big()]) {
       let lost = 0;
-      const last = ({ method, url }: { method: string; url: string }): boolean =>
-        (method === 'PUT' && !url.includes('?')) || (method === 'POST' && /\?uploadId=/.test(url));
+      const last = ({ method, path }: { method: string; path: string }): boolean =>
+        (method === 'PUT' && !path.includes('?')) || (method === 'POST' && /\?uploadId=/.test(path));
       const { proxy, store: shaky } = await proxied({
         kinds: ['lostReply'],
         only: (request) => last(request) && (lost += 1) <= 1,

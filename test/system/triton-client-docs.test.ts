@@ -59,27 +59,27 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
   'counter/1/model.py': COUNTER,
 });
 
+const PAGE = readFileSync(join(paths.root, 'docs', 'client.md'), 'utf8');
+
 let server: TritonProcess;
 beforeAll(async () => {
   server = await testTriton(scratch, repository);
 });
 
 test('the program of docs/client.md prints the answer', async () => {
-  const page = readFileSync(join(paths.root, 'docs', 'client.md'), 'utf8');
-  const [program] = fences(page).filter(({ language }) => language === 'ts');
+  const [program] = fences(PAGE).filter(({ language }) => language === 'ts');
   const file = join(scratch.directory, 'program.mjs');
   writeFileSync(file, (program?.text ?? '').replace('http://127.0.0.1:8000', server.httpUrl));
   const { stdout } = await exec(process.execPath, [file]);
   expect(stdout).toMatch(/^200 .*"data":\[11\.0,12\.0\]/);
 });
 
-const PYTHON_PAGE = readFileSync(join(paths.root, 'docs', 'guides', 'python-client.md'), 'utf8');
-/** The programs of the page, and what they print. */
-const PROGRAMS = fences(PYTHON_PAGE).filter(({ language }) => language === 'python');
-const PYTHON_PRINTED = ['[[  0.]\n [100.]]\n', '[[  0.]\n [100.]]\n', '[0]\n[1]\n[2]\n'];
+/** The programs in Python of the page, and what they print. */
+const PROGRAMS = fences(PAGE).filter(({ language }) => language === 'python');
+const PYTHON_PRINTED = ['[[  0.]\n [100.]]\n', '[0]\n[1]\n[2]\n'];
 
-test('the Python programs of the guide print the expected output with tritonclient from PyPI', async () => {
-  const requirement = /pip install "(.*?)"/.exec(PYTHON_PAGE)?.[1] ?? '';
+test('the Python programs of docs/client.md print the expected output with tritonclient from PyPI', async () => {
+  const requirement = /pip install "(.*?)"/.exec(PAGE)?.[1] ?? '';
   const { python, version } = await new Progress(process.stderr).run('Python', (step) => ensurePython(step));
   const packages = await cached(`${requirement.replace(/\W+/g, '-')}-python${version}`, (target) =>
     unpackPackage(requirement, target, python, { dependencies: true }),

@@ -5,8 +5,14 @@ import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { forEachLimited } from '../../src/core/concurrency';
 import { paths } from '../../src/core/paths';
-import { ACCOUNT_KEYS, PROXY_LOGIN, startCloud, type AwsError, type Cloud } from '../support/aws-cloud';
-import { startConnectProxy } from '../support/connect-proxy';
+import {
+  ACCOUNT_KEYS,
+  PROXY_LOGIN,
+  startCloud,
+  type AwsError,
+  type Cloud,
+  startConnectProxy,
+} from '../support/aws-cloud';
 import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -14,13 +20,11 @@ import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 
 /**
- * Each wrong set-up ends a real command with one message that names the cause and the next step. The messages are a table
- * in docs/operations.md, which UPDATE_DOCS=1 updates.
+ * Each wrong set-up ends a real command with one message that names the cause and the next step. The messages are in
+ * test/data/wrong-setups.json, which UPDATE_DOCS=1 updates.
  */
 
-const PAGE = join(paths.root, 'docs', 'operations.md');
-const TABLE =
-  '<!-- wrong set-ups; made with UPDATE_DOCS=1 npx jest test/system/wrong-setups.test.ts --selectProjects system -->';
+const EXPECTED = join(paths.root, 'test', 'data', 'wrong-setups.json');
 /** Commands at a time: most wait for a connection. */
 const AT_A_TIME = 4;
 
@@ -319,21 +323,8 @@ test('no output contains a secret', () => {
   expect(all).toEqual([]);
 });
 
-test('docs/operations.md lists the messages of wrong set-ups', () => {
-  const cell = (text: string): string => text.replace(/\|/g, '\\|').replace(/</g, '\\<').replace(/\*/g, '\\*');
-  const rows = [...finished].sort().map(([title, output]) => {
-    const { message, hint } = read(output) ?? { message: '', hint: '' };
-    return `| ${title} | ${cell(message)} | ${cell(hint)} |`;
-  });
-  const table = `${TABLE}\n\n| set-up | message | next step |\n| --- | --- | --- |\n${rows.join('\n')}\n`;
-  const page = readFileSync(PAGE, 'utf8');
-  const old = new RegExp(`${TABLE}\n\n(\\|.*\n)*`).exec(page)?.[0] ?? '';
-  // Prettier pads the cells.
-  const words = (text: string): string => text.replace(/ +/g, ' ').replace(/-+/g, '-');
-  if (process.env['UPDATE_DOCS'] === '1')
-    writeFileSync(
-      PAGE,
-      page.replace(old, () => table),
-    );
-  else expect(words(old)).toBe(words(table));
+test('each wrong set-up has the expected message and next step', () => {
+  const actual = Object.fromEntries([...finished].sort().map(([title, output]) => [title, read(output)]));
+  if (process.env['UPDATE_DOCS'] === '1') writeFileSync(EXPECTED, `${JSON.stringify(actual, null, 2)}\n`);
+  expect(actual).toEqual(JSON.parse(readFileSync(EXPECTED, 'utf8')));
 });

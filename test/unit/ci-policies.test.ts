@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import { getCalls, PUBLISHER_PERMISSIONS } from '../support/aws-permissions';
-import { readCiPolicy } from '../support/ci-policies';
+import { getCalls, PUBLISHER_PERMISSIONS, readCiPolicy } from '../support/aws-permissions';
 import { decide } from '../support/iam';
 import { registeredStack } from '../support/registered-stack';
-import { PUBLISHER } from '../support/publisher-settings';
+import { PUBLISHER } from '../support/setting-values';
 
 interface Statement {
   Sid: string;

@@ -64,12 +64,6 @@ function isThere(path: string): boolean {
   return existsSync(join(paths.root, folder)) && readdirSync(join(paths.root, folder)).some((one) => name.test(one));
 }
 
-test('the tests find pages, links and names', () => {
-  expect(PAGES.length).toBeGreaterThan(15);
-  expect(PAGES.flatMap(links).length).toBeGreaterThan(60);
-  expect(PAGES.flatMap(named).length).toBeGreaterThan(60);
-});
-
 describe.each(PAGES)('%s', (page) => {
   test('every link leads to a file and a heading in the file', () => {
     const broken = links(page).filter((target) => {
@@ -84,21 +78,6 @@ describe.each(PAGES)('%s', (page) => {
   test('every file that the page names exists', () => {
     const made = fences(read(page)).map(({ note }) => note);
     expect(named(page).filter((path) => !made.includes(path) && !isThere(path))).toEqual([]);
-  });
-
-  test('every file in the diagrams exists, at the top or in src', () => {
-    const diagrams = fences(read(page)).filter(({ language }) => language === 'mermaid');
-    const files = diagrams.flatMap(({ text }) => text.match(/[\w-]+\/[\w/-]*[\w-]\.ts\b/g) ?? []);
-    expect(files.filter((file) => !isThere(file) && !isThere(join('src', file)))).toEqual([]);
-  });
-
-  test('every curl command with a body names its Content-Type', () => {
-    // Triton's HTTP library treats curl's default type in a special way (docs/decisions.md).
-    const commands = read(page)
-      .replaceAll('\\\n', ' ')
-      .split('\n')
-      .filter((line) => /\bcurl\b.* (-d|--data[a-z-]*) /.test(line));
-    expect(commands.filter((line) => !/content-type:/i.test(line))).toEqual([]);
   });
 
   test('every command that the page names is in package.json', () => {

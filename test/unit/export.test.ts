@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path';
 import { main } from '../../scripts/export';
 import { exportModels, type ExportedModel } from '../../src/model/export';
 import { writeRepository } from '../support/repository';
-import { tracedModel } from '../support/traced-model';
+import { tracedModel } from '../support/model-files';
 
 let scratch: string;
 let out: string;
@@ -95,11 +95,6 @@ test('writes configuration, versions and extra files, and a version without file
   expect(readdirSync(scratch).sort()).toEqual(['out', 'source']);
 });
 
-test('keeps an existing placeholder', async () => {
-  await exportModels([model('ens', { '1/.keep': 'mine' })], out);
-  expect(tree(out)['ens/1/.keep']).toBe('mine');
-});
-
 test('links weights instead of copying them', async () => {
   const resnet = model('resnet', { '1/model.pt': 'one' });
   await exportModels([resnet], out);
@@ -158,38 +153,17 @@ test('accepts an empty folder, and leaves what is beside it', async () => {
   expect(readdirSync(scratch).sort()).toEqual(['out', 'out.partial', 'source']);
 });
 
-test('refuses a folder that export did not create', async () => {
-  mkdirSync(out);
-  writeFileSync(join(out, 'thesis.txt'), 'mine');
+test.each<[what: string, files: Record<string, string>]>([
+  ['files of others', { 'thesis.txt': 'mine' }],
+  ['a damaged list of models', { '.export.json': '{', 'bert/config.pbtxt': '' }],
+  ['a list of another kind', { '.export.json': '{"models": "resnet"}' }],
+  ['a model of others', { '.export.json': marker('bert'), 'resnet/config.pbtxt': 'by hand' }],
+])('refuses a folder that has %s', async (_, files) => {
+  writeRepository(out, files);
   await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
     `${out} contains files that "npm run export" did not create; nothing was written`,
   );
-  expect(tree(out)).toEqual({ 'thesis.txt': 'mine' });
-});
-
-test.each(['', '{}', '{"models": "resnet"}'])('refuses a folder whose list of models is %j', async (text) => {
-  await exportModels([model('resnet', { '1/model.pt': 'one' })], out);
-  writeFileSync(join(out, '.export.json'), text);
-  const before = tree(out);
-  await expect(exportModels([model('bert', { '1/model.pt': 'one' })], out)).rejects.toThrow(
-    `${join(out, '.export.json')} does not list the models that "npm run export" created; nothing was written`,
-  );
-  expect(tree(out)).toEqual(before);
-});
-
-test('refuses to replace a model that export did not create', async () => {
-  await exportModels([model('bert', { '1/model.pt': 'old' })], out);
-  mkdirSync(join(out, 'resnet'));
-  writeFileSync(join(out, 'resnet/config.pbtxt'), 'by hand');
-  await expect(exportModels([model('resnet', { '1/model.pt': 'one' })], out)).rejects.toThrow(
-    `${join(out, 'resnet')} was not created by "npm run export"; nothing was written`,
-  );
-  expect(tree(out)).toEqual({
-    '.export.json': marker('bert'),
-    'bert/1/model.pt': 'old',
-    'bert/config.pbtxt': 'name: "bert"\n',
-    'resnet/config.pbtxt': 'by hand',
-  });
+  expect(tree(out)).toEqual(files);
 });
 
 test('a failure leaves the former export as it was', async () => {

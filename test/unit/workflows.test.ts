@@ -5,7 +5,48 @@ import { load } from 'js-yaml';
 import { paths } from '../../src/core/paths';
 import { registeredStack } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
-import { publishAction, workflows, type Job, type WorkflowStep } from '../support/workflows';
+
+const WORKFLOWS_FOLDER = join(paths.root, '.github', 'workflows');
+
+interface WorkflowStep {
+  id?: string;
+  name?: string;
+  uses?: string;
+  run?: string;
+  with?: Record<string, unknown>;
+  env?: Record<string, string>;
+}
+
+interface Job {
+  if?: string;
+  needs?: string | string[];
+  uses?: string;
+  environment?: string;
+  env?: Record<string, string>;
+  permissions?: Record<string, string>;
+  'timeout-minutes'?: number;
+  steps?: WorkflowStep[];
+}
+
+interface Workflow {
+  on: unknown;
+  permissions?: Record<string, string>;
+  concurrency?: { group: string; 'cancel-in-progress': unknown };
+  jobs: Record<string, Job>;
+}
+
+/** The action of this repository, which other repositories use to publish. */
+const publishAction = (): { runs: { steps: WorkflowStep[] } } =>
+  load(readFileSync(join(paths.root, 'action.yml'), 'utf8')) as ReturnType<typeof publishAction>;
+
+/** File name -> workflow. */
+const workflows = (): Record<string, Workflow> =>
+  Object.fromEntries(
+    readdirSync(WORKFLOWS_FOLDER).map((file) => [
+      file,
+      load(readFileSync(join(WORKFLOWS_FOLDER, file), 'utf8')) as Workflow,
+    ]),
+  );
 
 const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 const WORKFLOWS = workflows();
@@ -32,11 +73,6 @@ const publishesToNpm = (job: Job): boolean => steps(job).some(({ run }) => run?.
 const namesWith = (holds: (job: Job) => boolean): string[] =>
   JOBS.filter(([, job]) => holds(job)).map(([name]) => name);
 
-test('the workflows are bucket, check, deploy, drift, preview and release', () => {
-  const names = ['bucket', 'check', 'deploy', 'drift', 'preview', 'release'];
-  expect(Object.keys(WORKFLOWS).sort()).toEqual(names.map((name) => `${name}.yml`));
-});
-
 test('actions of others are pinned by commit, with the release beside it, and each in one version', () => {
   const used = TEXTS.flatMap((text) => [...text.matchAll(/uses: (\S+)(.*)$/gm)]).map(([, action = '', rest = '']) => ({
     action,
@@ -49,17 +85,6 @@ test('actions of others are pinned by commit, with the release beside it, and ea
   }
   const pins = new Set(others.map(({ action }) => action));
   expect(new Set([...pins].map((pin) => pin.split('@')[0])).size).toBe(pins.size);
-});
-
-test('every command is in package.json', () => {
-  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
-  const commands = TEXTS.flatMap((text) => [...text.matchAll(/npm run (?:--silent )?([a-z0-9:-]+)/g)]).map(
-    ([, name]) => name,
-  );
-  expect([...new Set(commands)].sort()).toEqual(
-    ['check', 'check-bucket', 'cost', 'promote', 'status', 'test:e2e', 'trace', 'validate'].sort(),
-  );
-  for (const name of commands) expect(scripts).toHaveProperty([name ?? '']);
 });
 
 test('no workflow uses keys or secrets; roles are assumed with tokens', () => {
@@ -98,53 +123,6 @@ test.each(JOBS)('%s: ends by itself, and leaves no token in its checkout', (_, j
   expect(steps(job).some(({ uses }) => uses?.startsWith('./') === true)).toBe(runsCode);
 });
 
-test('no two deployments run at the same time', () => {
-  const cancelled = Object.entries(WORKFLOWS).map(([file, { concurrency }]) => [
-    file,
-    concurrency?.['cancel-in-progress'],
-  ]);
-  expect(Object.fromEntries(cancelled)).toEqual({
-    'bucket.yml': false,
-    'check.yml': "${{ github.ref != 'refs/heads/main' }}",
-    'deploy.yml': false,
-    'drift.yml': false,
-    'preview.yml': true,
-    'release.yml': false,
-  });
-});
-
-test('on main the suites that npm test omits run, and a test that is left out is a failure', () => {
-  const jobs: Record<string, Job> = WORKFLOWS['check.yml']?.jobs ?? {};
-  const tests = Object.entries(jobs).map(([name, job]) => {
-    const commands = steps(job).flatMap(({ run }) => (run?.startsWith('npm ') === true ? [run] : []));
-    return [name, commands, job.if === "github.ref == 'refs/heads/main'", job.env?.['REQUIRE_ALL_TESTS']];
-  });
-  expect(tests).toEqual([
-    ['check', ['npm run check'], false, undefined],
-    ['test', ['npm test'], false, '1'],
-    ['system', ['npm test -- --only python', 'npm test -- --only spec', 'npm test -- --only system'], true, '1'],
-    ['e2e', ['npm run test:e2e'], true, '1'],
-    ['soak', ['npm test -- --only soak'], true, '1'],
-  ]);
-  const installed = steps(jobs['e2e'] ?? {}).some(({ run }) => run?.startsWith('pulumi plugin install resource aws '));
-  expect(installed).toBe(true);
-  // A new one in each run, for each suite with random cases.
-  const seeded = Object.entries(jobs).filter(([, { env }]) => env?.['SOAK_SEED'] === '${{ github.run_id }}');
-  expect(seeded.map(([name]) => name)).toEqual(['system', 'e2e', 'soak']);
-});
-
-test('prod comes after staging, which comes after the tests', () => {
-  const jobs: Record<string, Job> = WORKFLOWS['deploy.yml']?.jobs ?? {};
-  expect(Object.entries(jobs).map(([name, { needs }]) => [name, needs])).toEqual([
-    ['check', undefined],
-    ['models', 'check'],
-    ['staging', 'models'],
-    ['staging-publish', 'staging'],
-    ['prod', ['staging', 'staging-publish']],
-  ]);
-  expect([jobs['staging']?.environment, jobs['prod']?.environment]).toEqual(['staging', 'prod']);
-});
-
 test('prod gets no random weights, unless a variable permits them', () => {
   const step = steps(WORKFLOWS['deploy.yml']?.jobs['prod'] ?? {}).find(({ run }) => run?.includes('promote') === true);
   const script = (step?.run ?? '').replace('npm run', 'echo');
@@ -161,29 +139,6 @@ test('prod gets no random weights, unless a variable permits them', () => {
   expect(promote('')).toBe('promote -- --from s3://b/models --to prod --require-pretrained');
   expect(promote('false')).toBe('promote -- --from s3://b/models --to prod --require-pretrained');
   expect(promote('true')).toBe('promote -- --from s3://b/models --to prod');
-});
-
-test('drift of each stack is looked for once a week, in an environment of its own, and nothing is changed', () => {
-  const { on, jobs } = WORKFLOWS['drift.yml'] as (typeof WORKFLOWS)[string];
-  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/ \d$/) as string }] });
-  expect(jobs['drift']).toMatchObject({
-    environment: 'drift-${{ matrix.stack }}',
-    strategy: { matrix: { stack: ['staging', 'prod'] } },
-  });
-  const commands = steps(jobs['drift'] ?? {}).flatMap(({ run }) => run ?? []);
-  expect(commands).toEqual([expect.stringMatching(/^pulumi preview --refresh --expect-no-changes /)]);
-});
-
-test('a bucket is checked each night if a variable names one', () => {
-  const { on, jobs } = WORKFLOWS['bucket.yml'] as (typeof WORKFLOWS)[string];
-  expect(on).toMatchObject({ schedule: [{ cron: expect.stringMatching(/^\d+ \d+ \* \* \*$/) as string }] });
-  const job = jobs['check-bucket'] as Job;
-  expect(job).toMatchObject({ if: "vars.CHECK_BUCKET != ''", environment: 'check-bucket' });
-  const script = steps(job).flatMap(({ run }) => run ?? []);
-  const command = (env: NodeJS.ProcessEnv): string =>
-    execFileSync('bash', ['--norc', '-ec', script.join('\n').replace('npm run', 'echo')], { env, encoding: 'utf8' });
-  expect(command({ BUCKET: 's3://b/p', KMS_KEY: '' })).toBe('check-bucket -- --bucket s3://b/p\n');
-  expect(command({ BUCKET: 's3://b/p', KMS_KEY: 'k' })).toBe('check-bucket -- --bucket s3://b/p --kms-key k\n');
 });
 
 test.each(['staging', 'prod'])('%s: the subjects of the roles that deploy and publish differ', (stack) => {
@@ -210,7 +165,7 @@ test('a job assumes one role, and the job that publishes does not run in the env
 });
 
 describe('the action that publishes', () => {
-  const { inputs, runs } = publishAction();
+  const { runs } = publishAction();
   const script = runs.steps.find(({ run }) => run !== undefined);
   const scratch = new Scratch();
   afterAll(() => scratch.clean());
@@ -255,15 +210,6 @@ describe('the action that publishes', () => {
     const { status, stdout, kubeconfig } = run({ FAILS: '3' });
     expect([status, stdout.includes('status')]).toEqual([3, false]);
     expect(existsSync(kubeconfig)).toBe(false);
-  });
-
-  test('each input is used, and deploy.yml gives every one that is required', () => {
-    const used = [...read('action.yml').matchAll(/\$\{\{ inputs\.(\w+) \}\}/g)].map(([, name]) => name);
-    expect([...new Set(used)].sort()).toEqual(Object.keys(inputs).sort());
-    const [given] = steps(WORKFLOWS['deploy.yml']?.jobs['staging-publish'] ?? {}).filter(({ uses }) => uses === './');
-    const required = Object.entries(inputs).flatMap(([name, input]) => (input.required === true ? [name] : []));
-    expect(Object.keys(given?.with ?? {})).toEqual(expect.arrayContaining(required));
-    expect(Object.keys(inputs)).toEqual(expect.arrayContaining(Object.keys(given?.with ?? {})));
   });
 });
 
@@ -326,34 +272,4 @@ test.each(['staging', 'prod'])('%s: the session and the job outlast the longest 
   // Beside the wait, a first "pulumi up" creates the network and the cluster, in about 15 minutes.
   expect(session).toBeGreaterThan(Number(waits[0]?.slice(0, -1)) + 15 * 60);
   expect((job['timeout-minutes'] ?? 0) * 60).toBeGreaterThanOrEqual(session);
-});
-
-test('the workflows use the Pulumi version of the programs', () => {
-  const { dependencies } = JSON.parse(read('package.json')) as { dependencies: Record<string, string> };
-  const installed = JOBS.flatMap(([, job]) => usesAction(job, 'pulumi/actions')).map((step) => step.with);
-  expect(installed).toHaveLength(5);
-  for (const settings of installed) expect(settings).toEqual({ 'pulumi-version': dependencies['@pulumi/pulumi'] });
-});
-
-interface CustomManager {
-  description: string;
-  managerFilePatterns: string[];
-  matchStrings: string[];
-  depNameTemplate?: string;
-}
-
-const MANAGERS = (JSON.parse(read('renovate.json')) as { customManagers: CustomManager[] }).customManagers;
-
-test.each(MANAGERS)('renovate finds the version of: $description', (manager) => {
-  const patterns = manager.managerFilePatterns.map((pattern) => new RegExp(pattern.slice(1, -1)));
-  const files = execFileSync('git', ['ls-files'], { cwd: paths.root, encoding: 'utf8' }).trim().split('\n');
-  const chosen = files.filter((file) => patterns.some((pattern) => pattern.test(file)));
-  const found = chosen.flatMap((file) =>
-    manager.matchStrings.flatMap((text) => [...read(file).matchAll(new RegExp(text, 'g'))]),
-  );
-  expect(found).not.toEqual([]);
-  for (const { groups } of found) {
-    expect(groups?.['currentValue']).toMatch(/^v?\d+\.\d+/);
-    expect(groups?.['depName'] ?? manager.depNameTemplate).toBeDefined();
-  }
 });

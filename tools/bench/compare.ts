@@ -1,64 +1,57 @@
-import { formatTable } from '../../src/core/format';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Cleanup } from '../../src/core/cleanup';
 import { forEachLimited } from '../../src/core/concurrency';
+import { formatTable } from '../../src/core/format';
 
 export interface BenchOptions {
   /** Counted rounds of each comparison. */
   repetitions: number;
-  /** A tenth of the bytes, files and replicas, to try the benchmark. */
+  /** A tenth of the bytes and replicas, to try the benchmark. */
   quick: boolean;
 }
 
-/**
- * Runs the entries alternately in rounds, so that other load on the machine affects all of them equally. Each round
- * starts with a different entry, so that side effects of a run (a warm disk, a busy server) do not always affect the
- * same successor. An initial round is not counted.
- * @returns one result for each counted round, by name
- */
-export async function rounds<T>(
-  entries: ReadonlyMap<string, (round: number) => Promise<T>>,
-  repetitions: number,
-  onRun: (round: number, name: string) => void = () => undefined,
-): Promise<Map<string, T[]>> {
-  const names = [...entries.keys()];
-  const results = new Map(names.map((name): [string, T[]] => [name, []]));
-  for (let round = 0; round <= repetitions; round += 1) {
-    for (let i = 0; i < names.length; i += 1) {
-      const name = names[(i + round) % names.length] as string;
-      onRun(round, name);
-      const result = await entries.get(name)?.(round);
-      if (round > 0) results.get(name)?.push(result as T);
-    }
+/** Runs `work` in a temporary folder. Afterwards runs the steps that `work` deferred to `undo`, and removes the folder. */
+export async function inScratch<T>(work: (directory: string, undo: Cleanup) => Promise<T>): Promise<T> {
+  const directory = mkdtempSync(join(tmpdir(), 'triton-serving-bench-'));
+  const undo = new Cleanup();
+  undo.defer(() => rmSync(directory, { recursive: true, force: true }));
+  try {
+    return await work(directory, undo);
+  } finally {
+    await undo.run();
   }
-  return results;
 }
 
-interface Comparison {
-  name: string;
-  /** Units per second, one value for each repetition. */
-  rates: number[];
-  median: number;
-  /** Median ratio of this rate to that of the first entry in the same repetition. */
-  ratio: number;
-}
-
-/** Compares the rates of several ways to do the same work, which has `units` units. */
+/**
+ * Compares several ways to do the same work, which has `units` units, and prints units per second and their ratio to the
+ * first way. The ways take turns, so that other load on the machine affects all of them equally. An initial round is not
+ * counted.
+ */
 export async function compareRates(
-  ways: Record<string, () => Promise<unknown>>,
+  title: string,
+  ways: Readonly<Record<string, () => Promise<unknown>>>,
   units: number,
   repetitions: number,
-  onRun?: (round: number, name: string) => void,
-): Promise<Comparison[]> {
-  const entries = Object.entries(ways).map(([name, run]): [string, () => Promise<number>] => [
-    name,
-    async () => {
+  onRound: (round: number) => void,
+): Promise<void> {
+  const rates = Object.keys(ways).map((name) => ({ name, values: [] as number[] }));
+  for (let round = 0; round <= repetitions; round += 1) {
+    onRound(round);
+    for (const { name, values } of rates) {
       const started = performance.now();
-      await run();
-      return (units * 1000) / (performance.now() - started);
-    },
+      await ways[name]?.();
+      if (round > 0) values.push((units * 1000) / (performance.now() - started));
+    }
+  }
+  const first = rates[0]?.values ?? [];
+  const rows = rates.map(({ name, values }) => [
+    name,
+    median(values).toFixed(2),
+    median(values.map((value, round) => value / (first[round] ?? NaN))).toFixed(2),
   ]);
-  const results = [...(await rounds(new Map(entries), repetitions, onRun))];
-  const first = results[0]?.[1] ?? [];
-  return results.map(([name, rates]) => ({ name, rates, median: median(rates), ratio: medianRatio(rates, first) }));
+  print(title, ['way', 'median', 'times the first'], rows);
 }
 
 /** The median; for an even number of values the mean of the two in the middle. */
@@ -69,25 +62,11 @@ export function median(values: readonly number[]): number {
   return (lower + upper) / 2;
 }
 
-/** Median of the ratios of `values` to `others` in the same round. */
-export function medianRatio(values: readonly number[], others: readonly number[]): number {
-  return median(values.map((value, i) => value / (others[i] ?? NaN)));
-}
-
 /** Calls `work` `count` times, at most `limit` calls at once. */
 export async function inParallel(count: number, limit: number, work: () => Promise<unknown>): Promise<void> {
   await forEachLimited(Array<undefined>(count).fill(undefined), limit, async () => {
     await work();
   });
-}
-
-/** Prints a comparison, with the ratio of each entry to the first. */
-export function printComparison(title: string, results: readonly Comparison[]): void {
-  print(
-    title,
-    ['way', 'median', 'times the first'],
-    results.map(({ name, median, ratio }) => [name, median.toFixed(2), ratio.toFixed(2)]),
-  );
 }
 
 export function print(title: string, headings: readonly string[], rows: readonly (readonly string[])[]): void {

@@ -13,11 +13,9 @@ import { localDirectory, startStack } from '../../src/local/stack';
 import { readValidModels } from '../../src/local/valid-models';
 import { pixelTensor, readImage } from '../../src/media/image';
 import { networkTensor } from '../../src/media/pictures';
-import { joinRows } from '../../src/triton/batches';
 import { TritonHttpClient } from '../../src/triton/http';
-import type { Tensor } from '../../src/triton/tensor';
-import { compareRates, inParallel, printComparison, type BenchOptions } from './compare';
-import { inScratch } from './scratch';
+import { joinRows, type Tensor } from '../../src/triton/tensor';
+import { compareRates, inParallel, inScratch, type BenchOptions } from './compare';
 
 const SINGLE = 'infer_face_restoration_v2.1';
 const STEPS = ['pre_gfpgan', SINGLE, 'post_gfpgan'];
@@ -59,11 +57,8 @@ export async function benchRequests({ repetitions, quick }: BenchOptions): Promi
     writeFileSync(join(folder, '1', '.keep'), 'An ensemble has no file.\n');
     await withModels(repository, async (client, progress) => {
       const compare = (title: string, images: number, ways: Record<string, () => Promise<unknown>>): Promise<void> =>
-        progress.run(title, async (step) =>
-          printComparison(
-            title,
-            await compareRates(ways, images, repetitions, (round) => step.update(`round ${round}`)),
-          ),
+        progress.run(title, (step) =>
+          compareRates(title, ways, images, repetitions, (round) => step.update(`round ${round}`)),
         );
       await compare('images a second, GFPGAN', 8, {
         '8 requests, one after the other': () => inParallel(8, 1, () => infer(client, SINGLE, face)),

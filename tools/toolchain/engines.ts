@@ -1,9 +1,8 @@
 import type { Step } from '../../src/cli/progress';
 import { ensureControlPlane, ensureKarpenter } from './kubernetes';
-import { ensureCollector } from './otelcol';
 import { ensurePrometheus, ensurePromtool } from './promtool';
 import { ensureKubernetesPlugin, ensureLanguageHost, ensureOtherHost, ensurePulumi, USUAL_LANGUAGES } from './pulumi';
-import { ensureKubeconform, ensureKubeScore } from './scanners';
+import { ensureKubeScore } from './scanners';
 
 /** The Go programs that the tests of e2e run, except those of their long form. */
 const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
@@ -16,9 +15,7 @@ const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
   ensureKarpenter,
   ensurePromtool,
   ensurePrometheus,
-  ensureCollector,
   ensureKubeScore,
-  ensureKubeconform,
 ];
 
 /**

@@ -17,21 +17,6 @@ export function ensureKubeScore(step?: Step): Promise<string> {
   );
 }
 
-/** kubeconform validates manifests against Kubernetes' definitions. Needs Go, unless the pinned version is on PATH. */
-export function ensureKubeconform(step?: Step): Promise<string> {
-  return ensureGoProgram(
-    {
-      name: 'kubeconform',
-      pins: 'kubeconform',
-      module: 'github.com/yannh/kubeconform',
-      package: 'github.com/yannh/kubeconform/cmd/kubeconform',
-      ldflags: (version) => `-X main.version=${version}`,
-      versionArguments: ['-v'],
-    },
-    step,
-  );
-}
-
 /** Command line and environment of checkov. */
 export interface Checkov {
   command: string;

@@ -1,32 +1,6 @@
-/** The names of all alerts, which docs/runbook.md explains in this order. */
-export const ALERT_NAMES = [
-  'TritonDown',
-  'TritonCapacityLow',
-  'TritonModelGone',
-  'TritonNoModels',
-  'TritonReplicaEvicted',
-  'TritonMemoryHigh',
-  'TritonNotServing',
-  'TritonAgentDown',
-  'TritonReleaseNotServed',
-  'TritonHeadUnread',
-  'TritonDownloadFailing',
-  'TritonRequestsFailing',
-  'TritonRequestsCanceled',
-  'TritonErrorBudgetBurnFast',
-  'TritonErrorBudgetBurnSlow',
-  'TritonLatencyBudgetBurnFast',
-  'TritonLatencyBudgetBurnSlow',
-  'TritonQueueLong',
-  'TritonRequestsStuck',
-  'TritonGpuMissing',
-] as const;
-
-export type AlertName = (typeof ALERT_NAMES)[number];
-
 /** One alert; docs/runbook.md has a section with its name. */
 export interface Alert {
-  name: AlertName;
+  name: string;
   /** `critical`: requests fail or are about to fail, so page an operator. `warning`: investigate within the day. */
   severity: 'critical' | 'warning';
   /** How long the expression must hold. */

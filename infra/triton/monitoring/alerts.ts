@@ -11,20 +11,9 @@ import {
   sumRate,
   type SeriesOf,
 } from './promql';
-import { sloAlerts, type Objectives } from './slo';
-
-/** Settings of the stack that affect the alerts. */
-export interface AlertLimits {
-  /** Desired limit for the mean time in a queue. */
-  queueMilliseconds: number;
-  gpusPerPod: number;
-  /** Longest time from the creation of a pod until it is ready. */
-  podReadySeconds: number;
-  /** Longest time in which a replica loads all models. */
-  loadSeconds: number;
-  /** Objectives; empty without any. */
-  slo: Objectives;
-}
+import { DEFAULT_SCALING, type ServerSettings } from '../settings';
+import { loadSeconds, podReadySeconds } from '../timeouts';
+import { sloAlerts } from './slo';
 
 /** Share of failed or cancelled requests above which an operator must investigate. */
 const FAILURE_SHARE = 0.01;
@@ -48,7 +37,8 @@ const FREQUENT = 1;
 const LONG_WINDOW = '15m';
 
 /** Returns the alerts for the replicas in `of`. */
-export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
+export function alerts(of: SeriesOf, settings: ServerSettings): Alert[] {
+  const { queueMilliseconds } = settings.autoscaling ?? DEFAULT_SCALING;
   const deployment = deploymentSeries(of);
   const available = `kube_deployment_status_replicas_available${deployment}`;
   const desired = `kube_deployment_spec_replicas${deployment}`;
@@ -58,21 +48,21 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'critical',
       forSeconds: 120,
       // Missing metrics are as bad as replicas that do not answer.
-      expression: `(${servingPods(of)} or vector(0)) == 0${unlessPlanned(of, limits)}`,
+      expression: `(${servingPods(of)} or vector(0)) == 0${unlessPlanned(of, settings)}`,
       summary: `No replica of ${of.name} answers Prometheus.`,
     },
     {
       name: 'TritonCapacityLow',
       severity: 'critical',
-      forSeconds: limits.podReadySeconds,
-      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, limits)}`,
+      forSeconds: podReadySeconds(settings),
+      expression: `max(${available}) / max(${desired}) < ${CAPACITY_SHARE}${unlessPlanned(of, settings)}`,
       summary: `Only {{ $value | humanizePercentage }} of the desired replicas of ${of.name} are available.`,
     },
     {
       name: 'TritonModelGone',
       severity: 'critical',
       // A publisher that drains a replica unloads a model before it loads its successor.
-      forSeconds: Math.max(300, limits.loadSeconds),
+      forSeconds: Math.max(300, loadSeconds(settings)),
       // A model that is not loaded has no series, and Triton does not count requests to it.
       expression:
         `sum by (model) (increase(nv_inference_request_success${series(of)}[1d])) > 0` +
@@ -82,7 +72,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
     {
       name: 'TritonNoModels',
       severity: 'critical',
-      forSeconds: Math.max(300, limits.loadSeconds),
+      forSeconds: Math.max(300, loadSeconds(settings)),
       // An empty repository had no models before, either.
       expression:
         `(${['1h', '1d'].map((age) => `count(nv_inference_count${series(of)} offset ${age})`).join(' or ')})` +
@@ -122,14 +112,14 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       // Clients that cancel while the queue is short do so on purpose.
       expression:
         `${failureShare(of, { by: ['model'], reasons: ['CANCELED'], weight: 1 })} > ${FAILURE_SHARE}` +
-        ` and ${meanQueueMilliseconds(of, ['model'])} > ${limits.queueMilliseconds}`,
+        ` and ${meanQueueMilliseconds(of, ['model'])} > ${queueMilliseconds}`,
       summary: 'Clients cancel {{ $value | humanizePercentage }} of the requests to model {{ $labels.model }}.',
     },
     {
       name: 'TritonQueueLong',
       severity: 'warning',
       forSeconds: 600,
-      expression: `${meanQueueMilliseconds(of, ['model'])} > ${QUEUE_FACTOR * limits.queueMilliseconds}`,
+      expression: `${meanQueueMilliseconds(of, ['model'])} > ${QUEUE_FACTOR * queueMilliseconds}`,
       summary: 'Requests to model {{ $labels.model }} wait {{ $value | humanize }} ms before they are computed.',
     },
     {
@@ -143,9 +133,9 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
         ` unless ${sumRate('nv_inference_request_success', of, ['pod', 'model'])} > 0`,
       summary: '{{ $value }} requests to model {{ $labels.model }} wait in pod {{ $labels.pod }}, and none completes.',
     },
-    ...sloAlerts(of, limits.slo),
-    ...(limits.gpusPerPod > 0 ? [gpusMissing(of, limits)] : []),
-    ...agentAlerts(of, limits),
+    ...sloAlerts(of, settings.monitoring?.slo),
+    ...(settings.gpusPerPod > 0 ? [gpusMissing(of, settings)] : []),
+    ...agentAlerts(of, settings),
   ];
 }
 
@@ -153,7 +143,7 @@ export function alerts(of: SeriesOf, limits: AlertLimits): Alert[] {
 const HEAD_UNREAD_SECONDS = 300;
 
 /** Alerts about the release agents. */
-function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
+function agentAlerts(of: SeriesOf, settings: ServerSettings): Alert[] {
   const series = agentSeries(of);
   return [
     {
@@ -161,7 +151,7 @@ function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       severity: 'critical',
       forSeconds: 120,
       // Triton answers Prometheus also without models, so TritonDown does not fire.
-      expression: `max(kube_deployment_status_replicas_available${deploymentSeries(of)}) == 0${unlessPlanned(of, limits)}`,
+      expression: `max(kube_deployment_status_replicas_available${deploymentSeries(of)}) == 0${unlessPlanned(of, settings)}`,
       summary: `No replica of ${of.name} serves its models.`,
     },
     {
@@ -175,7 +165,7 @@ function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
       name: 'TritonReleaseNotServed',
       severity: 'warning',
       // A pod that starts downloads and loads the release within this time.
-      forSeconds: limits.podReadySeconds,
+      forSeconds: podReadySeconds(settings),
       // During a trial, a pod serves a release that is not yet the current one.
       expression: `triton_agent_serves_head${series} == 0 unless triton_agent_trial_active${series} == 1`,
       summary: 'The replica {{ $labels.pod }} does not serve the current release.',
@@ -201,15 +191,16 @@ function agentAlerts(of: SeriesOf, limits: AlertLimits): Alert[] {
 }
 
 /** Excludes a stack without desired replicas, a new one whose pods start, and an update of the only replica. */
-function unlessPlanned(of: SeriesOf, { podReadySeconds }: AlertLimits): string {
+function unlessPlanned(of: SeriesOf, settings: ServerSettings): string {
+  const seconds = podReadySeconds(settings);
   const deployment = deploymentSeries(of);
   const desired = `kube_deployment_spec_replicas${deployment}`;
   return [
     // A stack that was scaled up from 0 starts all its pods.
-    `min_over_time(${desired}[${podReadySeconds}s]) == 0`,
-    `time() - kube_deployment_created${deployment} < ${2 * podReadySeconds}`,
+    `min_over_time(${desired}[${seconds}s]) == 0`,
+    `time() - kube_deployment_created${deployment} < ${2 * seconds}`,
     // The autoscaler's changes of the number of replicas are not updates.
-    `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${podReadySeconds}s]) > changes(${desired}[${podReadySeconds}s]))`,
+    `(${desired} == 1 and changes(kube_deployment_metadata_generation${deployment}[${seconds}s]) > changes(${desired}[${seconds}s]))`,
   ]
     .map((planned) => ` unless on () ${planned}`)
     .join('');
@@ -231,7 +222,7 @@ function requestsFailing(of: SeriesOf): string {
 }
 
 /** Triton starts without a GPU, for example if its CUDA is too new for the driver of the node, and computes on the CPU. */
-function gpusMissing(of: SeriesOf, { gpusPerPod }: AlertLimits): Alert {
+function gpusMissing(of: SeriesOf, { gpusPerPod }: ServerSettings): Alert {
   const visible = `count by (pod) (nv_gpu_memory_total_bytes${series(of)})`;
   return {
     name: 'TritonGpuMissing',

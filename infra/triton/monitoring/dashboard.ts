@@ -26,6 +26,7 @@ interface Panel {
 const BY_MODEL = ['model', 'version'];
 const MODEL_LEGEND = '{{model}} {{version}}';
 const POD_LEGEND = '{{pod}}';
+const GPU_LEGEND = '{{pod}} {{gpu_uuid}}';
 const COLUMNS = 24;
 const PANEL = { width: 12, height: 8 };
 
@@ -41,88 +42,47 @@ export interface PanelOptions {
   p99Milliseconds?: number;
 }
 
+/** @param drawn legend -> expression */
+const panel = (title: string, unit: string, drawn: Record<string, string>): Panel => ({
+  ...{ title, unit },
+  queries: Object.entries(drawn).map(([legend, expression]) => ({ legend, expression })),
+});
+
 /** The panels, two in a row. On-call people need the first ones first. */
 export function panels(component: SeriesOf, { gpus, signals, p99Milliseconds }: PanelOptions): Panel[] {
   const of = { ...component, rateWindow: WINDOW };
   const perModel = (metric: string): string => sumRate(metric, of, BY_MODEL);
-  const one = (title: string, unit: string, expression: string, legend: string): Panel => ({
-    title,
-    unit,
-    queries: [{ expression, legend }],
-  });
+  const failed = sumRate('nv_inference_request_failure', of, [...BY_MODEL, 'reason']);
+  const duration = meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL);
+  const computeTime = meanMilliseconds('nv_inference_compute_infer_duration_us', of, BY_MODEL);
+  const pending = `sum by (model) (nv_inference_pending_request_count${series(of)})`;
+  const batchSize = `${perModel('nv_inference_count')} / (${perModel('nv_inference_exec_count')} > 0)`;
   return [
-    one(
-      'Failed requests by reason',
-      'reqps',
-      sumRate('nv_inference_request_failure', of, [...BY_MODEL, 'reason']),
-      `${MODEL_LEGEND} {{reason}}`,
-    ),
+    panel('Failed requests by reason', 'reqps', { [`${MODEL_LEGEND} {{reason}}`]: failed }),
     replicas(of, signals.length > 0),
-    one('Requests by replica', 'reqps', sumRate('nv_inference_request_success', of, ['pod']), POD_LEGEND),
-    one('Mean queue time by replica', 'ms', meanQueueMilliseconds(of, ['pod', 'model']), `${POD_LEGEND} {{model}}`),
-    ...signals.map(signalPanel),
-    ...(signals.length > 0
-      ? [
-          // What it read last, after the query bounded it; it adds replicas above 1. KEDA numbers its queries as the signals.
-          one(
-            'Autoscaler: what it read, share of the goal',
-            'percentunit',
-            ['status', 'spec']
-              .map((part) =>
-                maxOfAutoscaler(of, `${part}_target_metric`, 'metric_name', 'metric_target_type="average"'),
-              )
-              .join(' / '),
-            '{{metric_name}}',
-          ),
-          // ScalingActive: it reads its signals. ScalingLimited: it wants fewer than the minimum or more than the maximum.
-          one(
-            'Autoscaler: conditions that hold',
-            'short',
-            maxOfAutoscaler(of, 'status_condition', 'condition', 'status="true"'),
-            '{{condition}}',
-          ),
-        ]
-      : []),
-    one('Memory of the container, share of its limit', 'percentunit', memoryShare(of), '{{pod}} {{container}}'),
-    one('Requests', 'reqps', perModel('nv_inference_request_success'), MODEL_LEGEND),
-    one(
-      'Mean request duration',
-      'ms',
-      meanMilliseconds('nv_inference_request_duration_us', of, BY_MODEL),
-      MODEL_LEGEND,
-    ),
-    {
-      title: 'Request duration of the slowest replica: p50, p95, p99 of the last minute',
-      unit: 'ms',
-      queries: [
-        ...([0.5, 0.95, 0.99] as const).map((quantile) => ({
-          expression: largestQuantile(of, quantile),
-          legend: `${MODEL_LEGEND} p${100 * quantile}`,
-        })),
-        ...(p99Milliseconds === undefined
-          ? []
-          : [{ expression: `vector(${p99Milliseconds})`, legend: 'objective for p99' }]),
-      ],
-    },
-    one(
-      'Mean compute time',
-      'ms',
-      meanMilliseconds('nv_inference_compute_infer_duration_us', of, BY_MODEL),
-      MODEL_LEGEND,
-    ),
-    one('Batches in flight per replica', 'short', meanBatchesInFlight(of, ['model']), '{{model}}'),
-    one('Pending requests', 'short', `sum by (model) (nv_inference_pending_request_count${series(of)})`, '{{model}}'),
-    one(
-      'Mean batch size',
-      'short',
-      `${perModel('nv_inference_count')} / (${perModel('nv_inference_exec_count')} > 0)`,
-      MODEL_LEGEND,
-    ),
-    one('Replicas that have loaded a model', 'short', loadedOn(of), MODEL_LEGEND),
+    panel('Requests by replica', 'reqps', { [POD_LEGEND]: sumRate('nv_inference_request_success', of, ['pod']) }),
+    panel('Mean queue time by replica', 'ms', {
+      [`${POD_LEGEND} {{model}}`]: meanQueueMilliseconds(of, ['pod', 'model']),
+    }),
+    ...(signals.length > 0 ? autoscalerPanels(of, signals) : []),
+    panel('Memory of the container, share of its limit', 'percentunit', { '{{pod}} {{container}}': memoryShare(of) }),
+    panel('Requests', 'reqps', { [MODEL_LEGEND]: perModel('nv_inference_request_success') }),
+    panel('Mean request duration', 'ms', { [MODEL_LEGEND]: duration }),
+    panel('Request duration of the slowest replica: p50, p95, p99 of the last minute', 'ms', {
+      ...Object.fromEntries(
+        ([0.5, 0.95, 0.99] as const).map((share) => [`${MODEL_LEGEND} p${100 * share}`, largestQuantile(of, share)]),
+      ),
+      ...(p99Milliseconds !== undefined && { 'objective for p99': `vector(${p99Milliseconds})` }),
+    }),
+    panel('Mean compute time', 'ms', { [MODEL_LEGEND]: computeTime }),
+    panel('Batches in flight per replica', 'short', { '{{model}}': meanBatchesInFlight(of, ['model']) }),
+    panel('Pending requests', 'short', { '{{model}}': pending }),
+    panel('Mean batch size', 'short', { [MODEL_LEGEND]: batchSize }),
+    panel('Replicas that have loaded a model', 'short', { [MODEL_LEGEND]: loadedOn(of) }),
     ...(gpus
       ? [
-          one('GPU utilization', 'percentunit', `nv_gpu_utilization${series(of)}`, `${POD_LEGEND} {{gpu_uuid}}`),
-          one('GPU memory utilization', 'percentunit', gpuMemoryShare(of), `${POD_LEGEND} {{gpu_uuid}}`),
+          panel('GPU utilization', 'percentunit', { [GPU_LEGEND]: `nv_gpu_utilization${series(of)}` }),
+          panel('GPU memory utilization', 'percentunit', { [GPU_LEGEND]: gpuMemoryShare(of) }),
         ]
       : []),
   ];
@@ -134,34 +94,36 @@ function maxOfAutoscaler(of: SeriesOf, metric: string, by = '', ...matchers: str
 }
 
 /** Pods without an address are missing from the series of Prometheus's own targets, so the Deployment is drawn, too. */
-function replicas(of: SeriesOf, autoscaler: boolean): Panel {
+function replicas(of: SeriesOf, hasAutoscaler: boolean): Panel {
   const deployment = deploymentSeries(of);
-  const drawn = {
+  return panel('Replicas', 'short', {
     desired: `max(kube_deployment_spec_replicas${deployment})`,
     ready: `max(kube_deployment_status_replicas_ready${deployment})`,
     'answer Prometheus': servingPods(of),
-    ...(autoscaler && {
+    ...(hasAutoscaler && {
       maximum: maxOfAutoscaler(of, 'spec_max_replicas'),
       minimum: maxOfAutoscaler(of, 'spec_min_replicas'),
       'autoscaler wants': maxOfAutoscaler(of, 'status_desired_replicas'),
     }),
-  };
-  return {
-    title: 'Replicas',
-    unit: 'short',
-    queries: Object.entries(drawn).map(([legend, expression]) => ({ legend, expression })),
-  };
+  });
 }
 
-/** A signal with the window of the autoscaler, so that the panel shows what the autoscaler reads. */
-const signalPanel = ({ title, unit, goal, ofModels }: LoadSignal): Panel => ({
-  title: `Autoscaler: ${title}`,
-  unit,
-  queries: [
-    { expression: ofModels([]), legend: '{{model}}' },
-    { expression: `vector(${goal})`, legend: 'goal' },
-  ],
-});
+function autoscalerPanels(of: SeriesOf, signals: readonly LoadSignal[]): Panel[] {
+  const [read, goal] = ['status', 'spec'].map((part) =>
+    maxOfAutoscaler(of, `${part}_target_metric`, 'metric_name', 'metric_target_type="average"'),
+  );
+  const conditions = maxOfAutoscaler(of, 'status_condition', 'condition', 'status="true"');
+  return [
+    // With the window of the autoscaler, so that the panel shows what the autoscaler reads.
+    ...signals.map(({ title, unit, goal, ofModels }) =>
+      panel(`Autoscaler: ${title}`, unit, { '{{model}}': ofModels([]), goal: `vector(${goal})` }),
+    ),
+    // What it read last, after the query bounded it; it adds replicas above 1. KEDA numbers its queries as the signals.
+    panel('Autoscaler: what it read, share of the goal', 'percentunit', { '{{metric_name}}': `${read} / ${goal}` }),
+    // ScalingActive: it reads its signals. ScalingLimited: it wants fewer than the minimum or more than the maximum.
+    panel('Autoscaler: conditions that hold', 'short', { '{{condition}}': conditions }),
+  ];
+}
 
 /** Returns a dashboard in Grafana's JSON model. */
 export function dashboard(of: SeriesOf, options: PanelOptions): object {

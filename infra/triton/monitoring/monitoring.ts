@@ -1,18 +1,15 @@
 import { CustomResource } from '@pulumi/kubernetes/apiextensions/customResource';
 import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import type { Alert } from './alert';
-import { alerts, type AlertLimits } from './alerts';
+import { alerts } from './alerts';
 import { dashboard } from './dashboard';
 import { UNUSED_SUMMARIES } from './latency';
 import { AGENT_PORT, labels, selectorLabels } from '../names';
 import type { ComponentContext } from '../names';
-import { loadSignals, type LoadSignal } from './load-signals';
+import { loadSignals } from './load-signals';
 import { SCRAPE_SECONDS, type SeriesOf } from './promql';
-import { DEFAULT_SCALING, type ServerSettings } from '../settings';
+import type { ServerSettings } from '../settings';
 import { RECORD_SECONDS, sloRecords } from './slo';
-import { loadSeconds, podReadySeconds } from '../timeouts';
-
-const API = 'monitoring.coreos.com/v1';
 
 /** The labels of the series that Prometheus scrapes through the ServiceMonitor. */
 export const seriesSelector = ({ name, namespace }: ServerSettings): SeriesOf => ({ namespace: namespace.name, name });
@@ -23,77 +20,26 @@ type Monitoring = NonNullable<ServerSettings['monitoring']>;
 export function createMonitoring(part: ComponentContext): void {
   const { monitoring } = part.settings;
   if (monitoring === undefined) return;
-  createServiceMonitor(part, monitoring);
-  createAgentMonitor(part, monitoring);
-  createRules(part, monitoring);
+  const { name } = part.settings;
+  const selector = { matchLabels: selectorLabels(name) };
+  const endpoint = { path: '/metrics', interval: `${SCRAPE_SECONDS}s`, scrapeTimeout: '10s' };
+  const metricRelabelings = [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }];
+  const create = (kind: string, resource: string, name: string, spec: object): void => {
+    const { settings, namespace, options } = part;
+    const metadata = { name, namespace, labels: { ...labels(settings.name), ...monitoring.selectorLabels } };
+    new CustomResource(resource, { apiVersion: 'monitoring.coreos.com/v1', kind, metadata, spec }, options);
+  };
+  create('ServiceMonitor', `${name}-monitor`, name, {
+    selector,
+    endpoints: [{ port: 'metrics', ...endpoint, metricRelabelings }],
+  });
+  // No Service has the port of the agents. The job is NAMESPACE/NAME-agent (promql.ts).
+  create('PodMonitor', `${name}-agent-monitor`, `${name}-agent`, {
+    selector,
+    podMetricsEndpoints: [{ port: AGENT_PORT.name, ...endpoint }],
+  });
+  create('PrometheusRule', `${name}-rules`, name, { groups: ruleGroups(part.settings, monitoring) });
   createDashboard(part, monitoring);
-}
-
-function createServiceMonitor({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
-  const { name } = settings;
-  new CustomResource(
-    `${name}-monitor`,
-    {
-      apiVersion: API,
-      kind: 'ServiceMonitor',
-      metadata: { name, namespace, labels: { ...labels(name), ...monitoring.selectorLabels } },
-      spec: {
-        selector: { matchLabels: selectorLabels(name) },
-        endpoints: [
-          {
-            port: 'metrics',
-            path: '/metrics',
-            interval: `${SCRAPE_SECONDS}s`,
-            scrapeTimeout: '10s',
-            metricRelabelings: [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }],
-          },
-        ],
-      },
-    },
-    options,
-  );
-}
-
-/**
- * Makes Prometheus scrape the agents. A PodMonitor, because no Service has their port, which is for probes and metrics.
- * Its job is NAMESPACE/NAME-agent (promql.ts).
- */
-function createAgentMonitor({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
-  const name = `${settings.name}-agent`;
-  new CustomResource(
-    `${name}-monitor`,
-    {
-      apiVersion: API,
-      kind: 'PodMonitor',
-      metadata: { name, namespace, labels: { ...labels(settings.name), ...monitoring.selectorLabels } },
-      spec: {
-        selector: { matchLabels: selectorLabels(settings.name) },
-        podMetricsEndpoints: [
-          {
-            port: AGENT_PORT.name,
-            path: '/metrics',
-            interval: `${SCRAPE_SECONDS}s`,
-            scrapeTimeout: '10s',
-          },
-        ],
-      },
-    },
-    options,
-  );
-}
-
-function createRules({ settings, namespace, options }: ComponentContext, monitoring: Monitoring): void {
-  const { name } = settings;
-  new CustomResource(
-    `${name}-rules`,
-    {
-      apiVersion: API,
-      kind: 'PrometheusRule',
-      metadata: { name, namespace, labels: { ...labels(name), ...monitoring.selectorLabels } },
-      spec: { groups: ruleGroups(settings, monitoring) },
-    },
-    options,
-  );
 }
 
 /** One rule group of Prometheus. */
@@ -104,21 +50,9 @@ export interface RuleGroup {
   rules: Record<string, unknown>[];
 }
 
-/** The signals of the autoscaler; none without an autoscaler. */
-const followedSignals = (settings: ServerSettings): LoadSignal[] =>
-  settings.autoscaling === undefined ? [] : loadSignals(seriesSelector(settings), settings.autoscaling);
-
 /** Returns the rule groups in Prometheus' format. */
-export function ruleGroups(settings: ServerSettings, { runbookUrl, slo = {} }: Monitoring): RuleGroup[] {
+export function ruleGroups(settings: ServerSettings, { runbookUrl, slo }: Monitoring): RuleGroup[] {
   const of = seriesSelector(settings);
-  const { autoscaling = DEFAULT_SCALING } = settings;
-  const limits: AlertLimits = {
-    queueMilliseconds: autoscaling.queueMilliseconds,
-    gpusPerPod: settings.gpusPerPod,
-    podReadySeconds: podReadySeconds(settings),
-    loadSeconds: loadSeconds(settings),
-    slo,
-  };
   const records = (metrics: Record<string, string>): RuleGroup['rules'] =>
     Object.entries(metrics).map(([record, expr]) => ({ record, expr, labels: { job: of.name } }));
   const objectives = records(sloRecords(of, slo));
@@ -128,7 +62,7 @@ export function ruleGroups(settings: ServerSettings, { runbookUrl, slo = {} }: M
       : [{ name: `${of.namespace}.${of.name}.slo`, interval: `${RECORD_SECONDS}s`, rules: objectives }]),
     {
       name: `${of.namespace}.${of.name}.alerts`,
-      rules: alerts(of, limits).map((alert) => alertRule(alert, of, runbookUrl)),
+      rules: alerts(of, settings).map((alert) => alertRule(alert, of, runbookUrl)),
     },
   ];
 }
@@ -153,7 +87,7 @@ function createDashboard({ settings, namespace, options }: ComponentContext, { s
   const of = seriesSelector(settings);
   const drawn = {
     gpus: settings.gpusPerPod > 0,
-    signals: followedSignals(settings),
+    signals: settings.autoscaling === undefined ? [] : loadSignals(of, settings.autoscaling),
     p99Milliseconds: slo?.p99Milliseconds,
   };
   new ConfigMap(

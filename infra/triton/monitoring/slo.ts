@@ -2,6 +2,7 @@ import type { Alert } from './alert';
 import { FAILURE_KINDS, failureCount, failureShare, FEWEST_FAILURES } from './failures';
 import { round, slowRequestRate, SUMMARY_SECONDS } from './latency';
 import { series, sumRate, type SeriesOf } from './promql';
+import type { ServerSettings } from '../settings';
 
 /**
  * The multi-window alerts of Google's SRE workbook (https://sre.google/workbook/alerting-on-slos/): an error budget burns
@@ -14,12 +15,7 @@ const BURNS = [
 ] as const;
 
 /** Objectives for the requests to each model. */
-export interface Objectives {
-  /** Time in Triton that 99 of 100 requests must not exceed, including the queue. */
-  p99Milliseconds?: number;
-  /** Share of the requests that may fail. */
-  errorRate?: number;
-}
+type Objectives = NonNullable<ServerSettings['monitoring']>['slo'];
 
 /** Share of the requests that may be slower than the 99th percentile of the objective. */
 const SLOW_SHARE = 0.01;
@@ -30,7 +26,7 @@ export const RECORD_SECONDS = 30;
 const RATES = { all: 'triton_requests_per_second', slow: 'triton_slow_requests_per_second' } as const;
 
 /** Rates over hours of which the latency alerts are made: metric -> PromQL. */
-export function sloRecords(of: SeriesOf, { p99Milliseconds }: Objectives): Record<string, string> {
+export function sloRecords(of: SeriesOf, { p99Milliseconds }: Objectives = {}): Record<string, string> {
   if (p99Milliseconds === undefined) return {};
   const by = ['namespace', 'model', 'version'];
   return {
@@ -40,7 +36,7 @@ export function sloRecords(of: SeriesOf, { p99Milliseconds }: Objectives): Recor
 }
 
 /** Alerts about objectives, per model: a model that misses its objective does not hide behind one with more requests. */
-export function sloAlerts(of: SeriesOf, { p99Milliseconds, errorRate }: Objectives): Alert[] {
+export function sloAlerts(of: SeriesOf, { p99Milliseconds, errorRate }: Objectives = {}): Alert[] {
   return BURNS.flatMap(({ pace, severity, factor, long, short }) => {
     const windows = [long, short];
     const errors = (rate: number): Alert => ({

@@ -30,9 +30,10 @@ def load_pretrained(
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    place = _place(source)
+    place, revision = _place(source)
+    options = {"revision": revision, "output_loading_info": True, "dtype": "float32", **options}
     try:
-        loaded: Any = model_class.from_pretrained(**place, output_loading_info=True, dtype="float32", **options)
+        loaded: Any = model_class.from_pretrained(place, **options)
     except (OSError, ValueError, RuntimeError) as error:
         raise TraceError(
             f"cannot load {model_class.__name__} from '{source}': {first_line(error)}",
@@ -70,15 +71,7 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
 
     blank: the index of the CTC blank.
     """
-    try:
-        letters = json.loads(Path(str(find_file(source, "vocab.json"))).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TraceError(
-            f"cannot read vocab.json from '{source}': {first_line(error)}",
-            "Copy the vocab.json that was published with the weights into their directory.",
-        ) from error
-    if not isinstance(letters, dict) or not all(isinstance(index, int) for index in letters.values()):
-        raise TraceError(f"vocab.json from '{source}' does not map each letter to a number")
+    letters: dict[str, int] = json.loads(Path(str(find_file(source, "vocab.json"))).read_text(encoding="utf-8"))
     if max(letters.values(), default=count) >= count or blank not in letters.values():
         raise TraceError(
             f"vocab.json from '{source}' maps letters to indices up to {max(letters.values(), default=0)}, but the "
@@ -88,38 +81,27 @@ def load_letters(source: str, count: int, blank: int) -> dict[str, int]:
     return letters
 
 
-def pinned_source(source: str) -> str:
-    """Return `source` with the commit of the hub's revision instead of a branch, which may change, for the record."""
-    if Path(source).is_dir():
-        return source
-    commit = extract_commit_hash(find_file(source, "config.json"), None)
-    return source if commit is None else f"{source.partition('@')[0]}@{commit}"
-
-
 def weights_from(name: str, source: str) -> Weights:
-    """Describe `source` for the record and the release; for a hub id with its commit."""
-    pinned = pinned_source(source)
-    shown = Path(pinned).name if Path(pinned).is_dir() else pinned
-    return Weights("pretrained", f"{name} from {shown}", pinned)
+    """Describe `source` for the record and the release: a hub id with its commit, because a branch may change."""
+    if Path(source).is_dir():
+        return Weights("pretrained", f"{name} from {Path(source).name}", source)
+    commit = extract_commit_hash(find_file(source, "config.json"), None)
+    pinned = source if commit is None else f"{source.partition('@')[0]}@{commit}"
+    return Weights("pretrained", f"{name} from {pinned}", pinned)
 
 
-def _place(source: str) -> dict[str, Any]:
-    """Return the arguments of from_pretrained for a directory or a hub id."""
+def _place(source: str) -> tuple[str, str]:
+    """Return the directory or hub id without its revision, and the revision."""
+    if Path(source).is_dir():
+        return source, "main"
     name, _, revision = source.partition("@")
-    if Path(source).is_dir() or not revision:
-        return {"pretrained_model_name_or_path": source}
-    return {"pretrained_model_name_or_path": name, "revision": revision}
+    return name, revision or "main"
 
 
 def find_file(source: str, name: str, *, required: bool = True) -> str | None:
     """Return the path of one file of `source`; None if it is missing and not required."""
-    place = _place(source)
-    path = cached_file(
-        place["pretrained_model_name_or_path"],
-        name,
-        revision=place.get("revision"),
-        _raise_exceptions_for_missing_entries=required,
-    )
+    place, revision = _place(source)
+    path = cached_file(place, name, revision=revision, _raise_exceptions_for_missing_entries=required)
     return None if path is None else str(path)
 
 

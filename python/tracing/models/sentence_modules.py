@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from tracing import TraceError
-from tracing.models.pretrained import find_file, first_line
+from tracing.models.pretrained import find_file
 
 Pooling: TypeAlias = Literal["cls", "mean"]
 
-_MODULES_FILE = "modules.json"
+_FLAGS = {"pooling_mode_cls_token": "cls", "pooling_mode_mean_tokens": "mean"}
 _SUPPORTED = (["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"])
 _ENCODER = "python/tracing/models/sentence_encoder.py"
 
@@ -30,60 +30,39 @@ def load_sentence_modules(source: str) -> SentenceModules:
 
     A checkpoint without that file was not published for sentence-transformers. Its default is the normalized mean.
     """
-    modules = _read(source, _MODULES_FILE)
+    modules = _read(source, "modules.json")
     if modules is None:
         return SentenceModules(_pooling(source, "1_Pooling"))
-    try:
-        kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
-        folders = [str(module["path"]) for module in modules]
-    except (TypeError, KeyError) as error:
-        raise TraceError(f"{_MODULES_FILE} from '{source}' does not list modules with type and path") from error
-    if kinds not in _SUPPORTED:
+    kinds = [module["type"].rpartition(".")[2] for module in modules]
+    folders = [module["path"] for module in modules]
+    if kinds not in _SUPPORTED or folders[0]:
         raise TraceError(
-            f"'{source}' has the modules {', '.join(kinds) or 'none'} ({_MODULES_FILE}); "
-            "supported: Transformer, Pooling and optionally Normalize",
-            f"Use another checkpoint, or add the module to {_ENCODER}.",
-        )
-    if folders[0]:
-        raise TraceError(
-            f"'{source}' has its network in the folder {folders[0]} ({_MODULES_FILE}), but it must be beside that file",
-            "Load and save it once with sentence-transformers, which puts it there, and give that directory.",
+            f"'{source}' has the modules {', '.join(kinds) or 'none'} in the folders {folders} (modules.json); "
+            "supported: Transformer beside that file, Pooling and optionally Normalize",
+            f"Load and save it once with sentence-transformers, or add the module to {_ENCODER}.",
         )
     return SentenceModules(_pooling(source, folders[1]), normalize="Normalize" in kinds)
 
 
 def _pooling(source: str, folder: str) -> Pooling:
     """Read the pooling of the module in `folder`; the mean if it has no config.json."""
-    file = f"{folder}/config.json"
-    config = _read(source, file)
+    config = _read(source, f"{folder}/config.json")
     if config is None:
         return "mean"
-    if not isinstance(config, dict):
-        raise TraceError(f"{file} from '{source}' is not a JSON object")
-    match _pooling_modes(config):
+    # A string or list, or in older files flags.
+    flags = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
+    given = config.get("pooling_mode", [_FLAGS.get(flag, flag) for flag in flags])
+    modes = [given] if isinstance(given, str) else given
+    match modes:
         case ["cls" | "mean" as mode]:
             return mode
-        case modes:
-            raise TraceError(
-                f"'{source}' pools by {' and '.join(modes) or 'nothing'} ({file}); supported: cls, mean",
-                f"Use another checkpoint, or add this pooling to {_ENCODER}.",
-            )
-
-
-def _pooling_modes(config: dict[str, Any]) -> list[str]:
-    """Return the names of the pooling modes, from flags, or in newer files from a string or list."""
-    given = config.get("pooling_mode")
-    if given is not None:
-        return [given] if isinstance(given, str) else [str(mode) for mode in given]
-    prefix = "pooling_mode_"
-    names = [key.removeprefix(prefix) for key, value in config.items() if key.startswith(prefix) and value is True]
-    return [{"cls_token": "cls", "mean_tokens": "mean"}.get(name, name) for name in names]
+    raise TraceError(
+        f"'{source}' pools by {' and '.join(modes) or 'nothing'} ({folder}/config.json); supported: cls, mean",
+        f"Use another checkpoint, or add this pooling to {_ENCODER}.",
+    )
 
 
 def _read(source: str, name: str) -> Any:
     """Read the JSON file `name`; None if `source` does not have it."""
-    try:
-        path = find_file(source, name, required=False)
-        return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise TraceError(f"cannot read {name} from '{source}': {first_line(error)}") from error
+    path = find_file(source, name, required=False)
+    return None if path is None else json.loads(Path(path).read_text(encoding="utf-8"))

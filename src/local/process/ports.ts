@@ -1,9 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { createSocket } from 'node:dgram';
-import { readFileSync, readdirSync, readlinkSync } from 'node:fs';
 import { createServer, type Server } from 'node:net';
 import { UserError } from '../../core/errors';
-import { processIds, readProcess } from './proc';
 
 const LOOPBACK = '127.0.0.1';
 
@@ -53,7 +51,7 @@ function reserve(port: number): Promise<boolean> {
 /**
  * Checks that the desired ports are free, and replaces each 0 by a free port.
  * @param wanted flag name -> port
- * @throws UserError that names each port in use, its owner if known, and the flag to choose another port
+ * @throws UserError that names each port in use and the flag to choose another port
  */
 export async function claimPorts<Name extends string>(wanted: Record<Name, number>): Promise<Record<Name, number>> {
   const names = Object.keys(wanted) as Name[];
@@ -69,8 +67,7 @@ export async function claimPorts<Name extends string>(wanted: Record<Name, numbe
       const server = await listen(port);
       await new Promise((resolve) => server.close(resolve));
     } catch (error) {
-      const why =
-        (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? `in use${owner(port)}` : (error as Error).message;
+      const why = (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? 'in use' : (error as Error).message;
       busy.push(`port ${port} (--${name}) is ${why}`);
     }
   }
@@ -92,38 +89,4 @@ function listen(port: number): Promise<Server> {
     server.once('error', reject);
     server.listen(port, LOOPBACK, () => resolve(server));
   });
-}
-
-/** " by tritonserver (process 123)", if /proc shows the owner. */
-function owner(port: number): string {
-  try {
-    const hex = port.toString(16).toUpperCase().padStart(4, '0');
-    const inodes = ['/proc/net/tcp', '/proc/net/tcp6'].flatMap((table) =>
-      readFileSync(table, 'utf8')
-        .split('\n')
-        .map((row) => row.trim().split(/\s+/))
-        .filter((row) => row[1]?.endsWith(`:${hex}`) === true && row[3] === '0A')
-        .map((row) => `socket:[${row[9]}]`),
-    );
-    for (const pid of processIds()) {
-      if (holds(pid, inodes)) return ` by ${readProcess(pid, 'comm')?.trim() ?? 'a program'} (process ${pid})`;
-    }
-  } catch {
-    // Not Linux, or no permission.
-  }
-  return '';
-}
-
-function holds(pid: number, inodes: readonly string[]): boolean {
-  try {
-    return readdirSync(`/proc/${pid}/fd`).some((fd) => {
-      try {
-        return inodes.includes(readlinkSync(`/proc/${pid}/fd/${fd}`));
-      } catch {
-        return false;
-      }
-    });
-  } catch {
-    return false;
-  }
 }

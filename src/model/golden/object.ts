@@ -1,6 +1,6 @@
 import { UserError } from '../../core/errors';
-import { decodeTensor, encodeTensor, type DataType, type Tensor } from '../../triton/tensor';
-import type { ExpectedOutput, GoldenRequest, Tolerance } from './request';
+import { decodeTensor, encodeTensor, type Tensor } from '../../triton/tensor';
+import type { GoldenRequest, Tolerance } from './request';
 
 const FORMAT = 1;
 
@@ -12,13 +12,9 @@ interface StoredTensor {
   data: string | string[];
 }
 
-type StoredOutput =
-  | (StoredTensor & { tolerance: Tolerance })
-  | { name: string; datatype: string; classes: { index: number; label: string }[] };
-
 interface StoredRequest extends Pick<GoldenRequest, 'name' | 'version' | 'parameters'> {
   inputs: StoredTensor[];
-  outputs: StoredOutput[];
+  outputs: (StoredTensor & { tolerance: Tolerance })[];
 }
 
 /** Encodes all golden requests of a model as one object. */
@@ -27,9 +23,7 @@ export function encodeGolden(requests: readonly GoldenRequest[]): Buffer {
     name,
     version,
     inputs: inputs.map(storedTensor),
-    outputs: outputs.map((output) =>
-      'tensor' in output ? { ...storedTensor(output.tensor), tolerance: output.tolerance } : output,
-    ),
+    outputs: outputs.map(({ tensor, tolerance }) => ({ ...storedTensor(tensor), tolerance })),
     parameters,
   }));
   return Buffer.from(JSON.stringify({ format: FORMAT, requests: stored }));
@@ -49,11 +43,7 @@ export function decodeGolden(body: Buffer, where: string): GoldenRequest[] {
   return requests.map(({ inputs, outputs, ...request }) => ({
     ...request,
     inputs: inputs.map(readTensor),
-    outputs: outputs.map((output): ExpectedOutput =>
-      'classes' in output
-        ? { name: output.name, datatype: output.datatype as DataType, classes: output.classes }
-        : { name: output.name, tensor: readTensor(output), tolerance: output.tolerance },
-    ),
+    outputs: outputs.map((output) => ({ name: output.name, tensor: readTensor(output), tolerance: output.tolerance })),
   }));
 }
 

@@ -1,18 +1,20 @@
 import { UserError } from '../../core/errors';
 import { convertArray } from '../../media/npy';
-import { nearest } from '../../core/nearest';
+import { didYouMean } from '../../core/nearest';
 import { describe, fieldPath, formatList, type ProblemList } from '../../core/problems';
 import type { ModelConfig, TensorConfig } from '../model-config';
 import { DATA_TYPES, isDataType, isFloat, type DataType, type Tensor } from '../../triton/tensor';
 import {
   DEFAULT_TOLERANCE,
+  fitsShape,
+  getDataType,
+  hasBatchAxis,
   NO_TOLERANCE,
-  type ExpectedClass,
+  requestShape,
   type ExpectedOutput,
   type GoldenRequest,
   type Tolerance,
 } from './request';
-import { getDataType, fitsShape, hasBatchAxis, requestShape } from './shapes';
 import { requireCount, tensorFromJson } from '../../triton/tensor-from-json';
 
 /** Reads a .npy file that a golden request names. */
@@ -35,7 +37,6 @@ class GoldenRequestError extends UserError {
 export class RequestReader {
   constructor(
     private readonly config: ModelConfig,
-    private readonly labels: ReadonlyMap<string, readonly string[]>,
     private readonly readFile: ReadFile,
     private readonly problems: ProblemList,
   ) {}
@@ -52,7 +53,6 @@ export class RequestReader {
     const parameters = this.readParameters(content['parameters']);
     if (this.problems.problems.length > before) return undefined;
     this.checkComplete(inputs);
-    this.checkRows(inputs, outputs);
     return this.problems.problems.length > before ? undefined : { name, inputs, outputs, parameters };
   }
 
@@ -81,7 +81,6 @@ export class RequestReader {
         found.push(await read(field, entry));
       } catch (error) {
         if (error instanceof GoldenRequestError) this.problems.add(error.field, error.message, error.more);
-        else if (error instanceof UserError) this.problems.add(field, error.message, { hint: error.hint });
         else throw error;
       }
     }
@@ -95,57 +94,10 @@ export class RequestReader {
   }
 
   private async readOutput(field: string, entry: Fields): Promise<ExpectedOutput> {
-    this.checkKeys(field, entry, ['name', 'datatype', 'shape', 'data', 'file', 'labels', 'tolerance']);
+    this.checkKeys(field, entry, ['name', 'datatype', 'shape', 'data', 'file', 'tolerance']);
     const configured = this.find(field, entry, this.config.output ?? [], 'output');
-    if (entry['labels'] === undefined) {
-      const tensor = await this.readTensor(field, entry, configured);
-      return { name: tensor.name, tensor, tolerance: readTolerance(field, entry['tolerance'], tensor.datatype) };
-    }
-    for (const other of ['data', 'file', 'shape', 'tolerance']) {
-      if (entry[other] !== undefined)
-        throw new GoldenRequestError(`${field}.${other}`, 'cannot be combined with labels', { allowed: 'one of them' });
-    }
-    const datatype = readDataType(field, entry, configured);
-    if (datatype === 'BYTES' || datatype === 'BOOL') {
-      throw new GoldenRequestError(`${field}.labels`, `the output is ${datatype}, which has no highest class`);
-    }
-    return { name: entry['name'] as string, datatype, classes: this.readClasses(`${field}.labels`, entry) };
-  }
-
-  private readClasses(field: string, { name, labels }: Fields): ExpectedClass[] {
-    if (!Array.isArray(labels) || labels.length === 0) {
-      throw new GoldenRequestError(
-        field,
-        Array.isArray(labels)
-          ? 'must not be empty'
-          : `must be a list with the label of each row, got ${describe(labels)}`,
-      );
-    }
-    const known = this.labels.get(name as string);
-    return labels.map((value: unknown, i): ExpectedClass => {
-      if (typeof value === 'number' && Number.isSafeInteger(value) && value >= 0) {
-        if (known === undefined || value < known.length)
-          return { index: value, label: known?.[value] ?? String(value) };
-        throw new GoldenRequestError(`${field}[${i}]`, `is out of range, got ${value}`, {
-          allowed: `0 to ${known.length - 1}`,
-        });
-      }
-      if (typeof value !== 'string')
-        throw new GoldenRequestError(`${field}[${i}]`, `must be a label or its index, got ${describe(value)}`);
-      if (known === undefined) {
-        const byIndex = /^\d+$/.test(value)
-          ? `write ${value} without quotes for the class of that index`
-          : 'give its index';
-        const hint = `${byIndex}, or name the labels with label_filename of ${name as string}`;
-        throw new GoldenRequestError(`${field}[${i}]`, `is ${describe(value)}, but the output has no labels`, { hint });
-      }
-      const index = known.indexOf(value);
-      if (index >= 0) return { index, label: value };
-      throw new GoldenRequestError(`${field}[${i}]`, `is not a label of ${name as string}, got ${describe(value)}`, {
-        allowed: formatList(known),
-        hint: meant(value, known),
-      });
-    });
+    const tensor = await this.readTensor(field, entry, configured);
+    return { name: tensor.name, tensor, tolerance: readTolerance(field, entry['tolerance'], tensor.datatype) };
   }
 
   /** Returns the tensor's configuration; undefined if the configuration lists no inputs or no outputs at all. */
@@ -164,7 +116,7 @@ export class RequestReader {
     const names = tensors.map((tensor) => tensor.name ?? '');
     throw new GoldenRequestError(`${field}.name`, `the model has no ${kind} ${describe(name)}`, {
       allowed: formatList(names),
-      hint: meant(name, names),
+      hint: didYouMean(name, names),
     });
   }
 
@@ -176,21 +128,19 @@ export class RequestReader {
         allowed: 'one of them',
       });
     }
-    const tensor =
-      file === undefined
-        ? this.fromData(`${field}.data`, entry, shape, readDataType(field, entry, configured))
-        : await this.fromFile(`${field}.file`, entry, shape, configured);
-    this.checkShape(field, tensor.shape, configured);
-    return { ...tensor, name: name as string };
-  }
-
-  private fromData(field: string, { name, data }: Fields, shape: number[] | undefined, datatype: DataType): Tensor {
+    const part = `${field}.${file === undefined ? 'data' : 'file'}`;
     try {
-      return tensorFromJson(name as string, datatype, data, shape);
+      const tensor =
+        file === undefined
+          ? tensorFromJson(name as string, readDataType(field, entry, configured), data, shape)
+          : await this.fromFile(field, entry, shape, configured);
+      this.checkShape(field, tensor.shape, configured);
+      return { ...tensor, name: name as string };
     } catch (error) {
-      if (error instanceof UserError) throw new GoldenRequestError(field, error.message);
+      if (error instanceof GoldenRequestError) throw error;
+      if (error instanceof UserError) throw new GoldenRequestError(part, error.message, { hint: error.hint });
       // The nesting is deeper than the call stack.
-      if (error instanceof RangeError) throw new GoldenRequestError(field, 'is nested too deeply');
+      if (error instanceof RangeError) throw new GoldenRequestError(part, 'is nested too deeply');
       throw error;
     }
   }
@@ -201,21 +151,14 @@ export class RequestReader {
     shape: number[] | undefined,
     configured: TensorConfig | undefined,
   ): Promise<Tensor> {
-    const { file } = entry;
+    const { name, file, datatype: given } = entry;
     if (typeof file !== 'string')
-      throw new GoldenRequestError(field, `must be the path of a .npy file, got ${describe(file)}`);
-    try {
-      const read = await this.readFile(file);
-      const isKnown = configured !== undefined || entry['datatype'] !== undefined;
-      const datatype = isKnown ? readDataType(field.replace(/\.file$/, ''), entry, configured) : read.datatype;
-      const tensor = convertArray(read, entry['name'] as string, datatype);
-      if (shape === undefined) return tensor;
-      requireCount(tensor, shape);
-      return { ...tensor, shape };
-    } catch (error) {
-      if (error instanceof GoldenRequestError || !(error instanceof UserError)) throw error;
-      throw new GoldenRequestError(field, error.message, { hint: error.hint });
-    }
+      throw new GoldenRequestError(`${field}.file`, `must be the path of a .npy file, got ${describe(file)}`);
+    const read = await this.readFile(file);
+    const isKnown = configured !== undefined || given !== undefined;
+    const tensor = convertArray(read, name as string, isKnown ? readDataType(field, entry, configured) : read.datatype);
+    if (shape !== undefined) requireCount(tensor, shape);
+    return { ...tensor, shape: shape ?? tensor.shape };
   }
 
   private checkShape(field: string, shape: readonly number[], configured: TensorConfig | undefined): void {
@@ -239,24 +182,6 @@ export class RequestReader {
     }
   }
 
-  /** Checks that all tensors of a batch have the same number of rows. */
-  private checkRows(inputs: readonly Tensor[], outputs: readonly ExpectedOutput[]): void {
-    if (!hasBatchAxis(this.config) || (this.config.batch_output ?? []).length > 0) return;
-    const rows = inputs[0]?.shape[0];
-    const others = [
-      ...inputs.map(({ name, shape }) => ({ field: `inputs: ${name}`, rows: shape[0] })),
-      ...outputs.map((output) => ({
-        field: `outputs: ${output.name}`,
-        rows: 'tensor' in output ? output.tensor.shape[0] : output.classes.length,
-      })),
-    ];
-    const odd = others.find((other) => other.rows !== rows);
-    if (rows === undefined || odd === undefined) return;
-    this.problems.add(odd.field, `has ${odd.rows} rows, but ${inputs[0]?.name} has ${rows}`, {
-      allowed: 'the same number of rows in each tensor',
-    });
-  }
-
   private readParameters(value: unknown): GoldenRequest['parameters'] {
     if (value === undefined) return {};
     if (!isFields(value)) {
@@ -276,16 +201,10 @@ export class RequestReader {
       if (known.includes(key)) continue;
       this.problems.add(fieldPath(field, key), 'is an unknown field', {
         allowed: known.join(', '),
-        hint: meant(key, known),
+        hint: didYouMean(key, known),
       });
     }
   }
-}
-
-/** Returns a hint for an unknown word that is similar to a known one. */
-function meant(word: string, known: readonly string[]): string | undefined {
-  const near = nearest(word, known);
-  return near === undefined ? undefined : `did you mean ${near}?`;
 }
 
 function isFields(value: unknown): value is Fields {

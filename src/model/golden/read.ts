@@ -7,7 +7,7 @@ import { displayPath, getReason } from '../paths';
 import { parseExactJson } from '../../core/exact-json';
 import { describe, ProblemList } from '../../core/problems';
 import { readFiles, type SourceFile } from '../source-files';
-import { encodeTensor, type Tensor } from '../../triton/tensor';
+import { encodeTensor } from '../../triton/tensor';
 import { RequestReader, type ReadFile } from './read-request';
 import { GOLDEN_FOLDER, type GoldenRequest } from './request';
 
@@ -43,13 +43,12 @@ export async function readGolden(
   if (!isFolder) return { requests: [], problems: [] };
   const problems = new ProblemList(displayPath(folder));
   const files = readFiles(root, GOLDEN_FOLDER, problems);
-  const labels = await readLabels(root, config);
   const requests: GoldenRequest[] = [];
   for (const file of files.filter(({ key }) => key.endsWith('.json'))) {
     const version = versionFor(file.key, versions, problems);
     if (version === 'none' || (version !== undefined && !served.includes(version))) continue;
     const found = new ProblemList(displayPath(file.path));
-    const request = await readCase(file, { config, labels, files }, found);
+    const request = await readCase(file, { config, files }, found);
     problems.problems.push(...found.problems);
     if (request !== undefined) requests.push({ ...request, version });
   }
@@ -81,14 +80,12 @@ function versionFor(key: string, versions: readonly number[], problems: ProblemL
 
 interface Context {
   config: ModelConfig;
-  /** Name of an output -> its labels. */
-  labels: ReadonlyMap<string, readonly string[]>;
   files: readonly SourceFile[];
 }
 
 async function readCase(
   file: SourceFile,
-  { config, labels, files }: Context,
+  { config, files }: Context,
   problems: ProblemList,
 ): Promise<GoldenRequest | undefined> {
   let content: unknown;
@@ -98,7 +95,7 @@ async function readCase(
   } catch (error) {
     const message =
       error instanceof SyntaxError ? `is not JSON: ${printable(error.message)}` : `cannot be read: ${getReason(error)}`;
-    problems.add('', message, { hint: 'see docs/guides/model-management.md for an example' });
+    problems.add('', message, { hint: 'see docs/models.md for an example' });
     return undefined;
   }
   const readFile: ReadFile = async (name) => {
@@ -111,31 +108,15 @@ async function readCase(
     return readNpy(name, await fs.readFile(found.path));
   };
   const name = file.key.slice(GOLDEN_FOLDER.length + 1, -'.json'.length);
-  return new RequestReader(config, labels, readFile, problems).read(name, content);
+  return new RequestReader(config, readFile, problems).read(name, content);
 }
 
 /** Replaces control characters, because the parser quotes the file, which may hold terminal control sequences. */
 const printable = (text: string): string => text.replace(/[\p{Cc}\p{Cf}]/gu, '\uFFFD');
 
-async function readLabels(root: string, config: ModelConfig): Promise<Map<string, string[]>> {
-  const labels = new Map<string, string[]>();
-  for (const { name = '', label_filename: file = '' } of config.output ?? []) {
-    if (file === '') continue;
-    // A missing label file is reported as a problem of the configuration.
-    const text = await fs.readFile(path.join(root, file), 'utf8').catch(() => undefined);
-    if (text !== undefined)
-      labels.set(
-        name,
-        text
-          .replace(/\n$/, '')
-          .split('\n')
-          .map((line) => line.trim()),
-      );
-  }
-  return labels;
-}
-
 function countBytes({ inputs, outputs }: GoldenRequest): number {
-  const tensors: Tensor[] = [...inputs, ...outputs.flatMap((output) => ('tensor' in output ? [output.tensor] : []))];
-  return tensors.reduce((sum, tensor) => sum + encodeTensor(tensor).byteLength, 0);
+  return [...inputs, ...outputs.map(({ tensor }) => tensor)].reduce(
+    (sum, tensor) => sum + encodeTensor(tensor).byteLength,
+    0,
+  );
 }

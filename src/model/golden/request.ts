@@ -1,4 +1,5 @@
-import type { DataType, Tensor } from '../../triton/tensor';
+import { DATA_TYPES, type DataType, type Tensor } from '../../triton/tensor';
+import type { ModelConfig, TensorConfig } from '../model-config';
 
 /** Name of the folder with golden requests in a model folder, which is never published under the repository prefix. */
 export const GOLDEN_FOLDER = 'golden';
@@ -15,17 +16,12 @@ export const DEFAULT_TOLERANCE: Tolerance = { absolute: 1e-5, relative: 1e-5 };
 /** Default for integers, booleans and strings. */
 export const NO_TOLERANCE: Tolerance = { absolute: 0, relative: 0 };
 
-/** The class with the highest expected value in a row. */
-export interface ExpectedClass {
-  index: number;
-  /** Its label, or its index as text. */
-  label: string;
+/** An expected output. */
+export interface ExpectedOutput {
+  name: string;
+  tensor: Tensor;
+  tolerance: Tolerance;
 }
-
-/** An expected output, given by its values or by the highest class of each row. */
-export type ExpectedOutput =
-  | { name: string; tensor: Tensor; tolerance: Tolerance }
-  | { name: string; datatype: DataType; classes: ExpectedClass[] };
 
 /** One inference request with its expected answer. */
 export interface GoldenRequest {
@@ -46,4 +42,22 @@ export const requestsFor = (requests: readonly GoldenRequest[], version: number)
 
 /** Whether only data types and shapes can be compared, because no expected output has elements. */
 export const comparesOnlyShapes = ({ outputs }: Pick<GoldenRequest, 'outputs'>): boolean =>
-  outputs.every((output) => 'tensor' in output && output.tensor.data.length === 0);
+  outputs.every(({ tensor }) => tensor.data.length === 0);
+
+/** The data type by its name in requests; undefined for an unknown data type. */
+export function getDataType({ data_type: type }: Pick<TensorConfig, 'data_type'>): DataType | undefined {
+  return (Object.keys(DATA_TYPES) as DataType[]).find((known) => DATA_TYPES[known].configName === type);
+}
+
+/** Whether requests and answers have a batch axis. */
+export const hasBatchAxis = ({ max_batch_size: most = 0 }: Pick<ModelConfig, 'max_batch_size'>): boolean => most > 0;
+
+/** The shape that a tensor has in a request, for messages and comparisons: `[-1, 3, 224, 224]`. */
+export function requestShape(config: Pick<ModelConfig, 'max_batch_size'>, { dims = [] }: TensorConfig): number[] {
+  return [...(hasBatchAxis(config) ? [-1] : []), ...dims];
+}
+
+/** Whether a tensor may have this shape; -1 is any length. */
+export function fitsShape(shape: readonly number[], wanted: readonly number[]): boolean {
+  return shape.length === wanted.length && wanted.every((length, i) => length === -1 || length === shape[i]);
+}

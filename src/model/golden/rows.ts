@@ -1,8 +1,7 @@
-import { joinRows, sliceRows } from '../../triton/batches';
-import { zeroTensor, type Tensor } from '../../triton/tensor';
+import { joinRows, sliceRows, zeroTensor, type Tensor } from '../../triton/tensor';
 import type { ModelConfig } from '../model-config';
 import { withRounding } from './compare';
-import type { ExpectedOutput, GoldenRequest } from './request';
+import type { GoldenRequest } from './request';
 
 /** A request of other rows than a golden request, with the known answer to one of its rows. */
 export interface RowProbe {
@@ -72,17 +71,13 @@ function hasRows({ inputs, outputs }: GoldenRequest): boolean {
   return (
     rows > 0 &&
     inputs.every(({ shape }) => shape[0] === rows) &&
-    outputs.every((output) => ('tensor' in output ? output.tensor.shape[0] : output.classes.length) === rows)
+    outputs.every(({ tensor }) => tensor.shape[0] === rows)
   );
 }
 
 /** The first row of the expected answer. */
 function expectedRow(request: GoldenRequest): GoldenRequest {
-  const outputs = request.outputs.map((output): ExpectedOutput =>
-    'tensor' in output
-      ? { ...output, tensor: sliceRows(output.tensor, 0, 1) }
-      : { ...output, classes: output.classes.slice(0, 1) },
-  );
+  const outputs = request.outputs.map((output) => ({ ...output, tensor: sliceRows(output.tensor, 0, 1) }));
   return { ...request, outputs: withRounding(outputs) };
 }
 

@@ -1,7 +1,7 @@
 import { UserError } from '../../core/errors';
 import type { ModelConfig } from '../model-config';
 import { zeroTensor, type Tensor } from '../../triton/tensor';
-import { getDataType, fitsShape, hasBatchAxis, requestShape } from './shapes';
+import { getDataType, fitsShape, hasBatchAxis, requestShape } from './request';
 
 /** The configuration fields that a zero request needs, from our configuration or from one that a server completed. */
 export type RequestConfig = Pick<ModelConfig, 'max_batch_size' | 'input' | 'output' | 'batch_output'>;

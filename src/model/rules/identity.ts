@@ -30,20 +30,6 @@ const platformIsGiven: ModelRule = ({ config, facts, problems }) => {
   });
 };
 
-/** Common names for platforms, except names that are also backends. */
-const PLATFORM_ALIASES: Readonly<Record<string, string>> = {
-  onnx: 'onnxruntime_onnx',
-  ort: 'onnxruntime_onnx',
-  torch: 'pytorch_libtorch',
-  libtorch: 'pytorch_libtorch',
-  torchscript: 'pytorch_libtorch',
-  trt: 'tensorrt_plan',
-  plan: 'tensorrt_plan',
-  savedmodel: 'tensorflow_savedmodel',
-  graphdef: 'tensorflow_graphdef',
-  aoti: 'torch_aoti',
-};
-
 /** With a user's own backend, any platform is accepted. */
 const platformIsKnown: ModelRule = ({ config, facts, problems }) => {
   if (!config.platform || facts !== undefined) return;
@@ -58,9 +44,6 @@ function platformHint(given: string): string {
   if (asBackend !== undefined && Object.hasOwn(PLATFORMS, asBackend)) {
     return `did you mean "platform: ${asBackend}" or "backend: ${given}"?`;
   }
-  const word = given.toLowerCase();
-  const alias = Object.hasOwn(PLATFORM_ALIASES, word) ? PLATFORM_ALIASES[word] : undefined;
-  if (alias !== undefined) return `did you mean "${alias}"?`;
   return didYouMean(given, Object.keys(PLATFORMS)) ?? 'for a custom backend, set backend instead of platform';
 }
 

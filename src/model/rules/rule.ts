@@ -1,4 +1,4 @@
-import type { ModelConfig } from '../model-config';
+import { countElements, MOST_ELEMENTS, type ModelConfig } from '../model-config';
 import type { PlatformFacts } from '../platforms';
 import type { ProblemList } from '../../core/problems';
 
@@ -21,3 +21,23 @@ export interface CheckedModel {
 
 /** Checks one requirement of Triton for one model by itself. */
 export type ModelRule = (model: CheckedModel) => void;
+
+/** Reports the shape of given values that is not one, does not fit the `dims` of the input or state, or is too large. */
+export function checkSizes(
+  problems: ProblemList,
+  field: string,
+  given: readonly number[],
+  { of, dims }: { of: 'input' | 'state'; dims: readonly number[] | undefined },
+): void {
+  const fits = dims?.length === given.length && given.every((size, axis) => [-1, size].includes(dims[axis] ?? 0));
+  const shown = `got [${given.join(', ')}]`;
+  if (given.some((size) => size < 1)) {
+    problems.add(field, `must contain sizes only, ${shown}`, { allowed: '1 or more each' });
+  } else if (dims !== undefined && !fits) {
+    problems.add(field, `does not match the shape of the ${of}, ${shown}`, { allowed: `[${dims.join(', ')}]` });
+  } else if (countElements(given) > MOST_ELEMENTS) {
+    problems.add(field, `is too large for the memory of a server, ${shown}`, {
+      allowed: `at most ${MOST_ELEMENTS} elements`,
+    });
+  }
+}

@@ -1,6 +1,6 @@
-import { MOST_ELEMENTS, countElements, type SequenceControl, type SequenceState } from '../model-config';
+import type { SequenceControl, SequenceState } from '../model-config';
 import { describe } from '../../core/problems';
-import type { CheckedModel, ModelRule } from './rule';
+import { checkSizes, type CheckedModel, type ModelRule } from './rule';
 
 const CONTROLS = 'sequence_batching.control_input';
 const STATES = 'sequence_batching.state';
@@ -104,18 +104,7 @@ function initialStateFits(
   if (zero === undefined && file === undefined) {
     problems.add(field, 'has no values', { allowed: 'one of zero_data: true, data_file' });
   }
-  const wanted = state.dims ?? [];
-  if (dims.some((size) => size < 1)) {
-    problems.add(`${field}.dims`, `must contain sizes only, got [${dims.join(', ')}]`, { allowed: '1 or more each' });
-  } else if (dims.length !== wanted.length || dims.some((size, axis) => wanted[axis] !== -1 && wanted[axis] !== size)) {
-    problems.add(`${field}.dims`, `does not match the shape of the state, got [${dims.join(', ')}]`, {
-      allowed: `[${wanted.join(', ')}]`,
-    });
-  } else if (countElements(dims) > MOST_ELEMENTS) {
-    problems.add(`${field}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
-      allowed: `at most ${MOST_ELEMENTS} elements`,
-    });
-  }
+  checkSizes(problems, `${field}.dims`, dims, { of: 'state', dims: state.dims ?? [] });
 }
 
 const noBatchingOfOnesOwn: ModelRule = ({ config, problems }) => {

@@ -130,7 +130,7 @@ const shapeTensorsAreForTensorRt: ModelRule = (model) => {
 };
 
 /** The index of `name__index`, parsed as Triton's libtorch backend does: everything after the first `__`, if digits. */
-export const getPosition = (name: string): number | undefined => {
+const getPosition = (name: string): number | undefined => {
   const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
   return digits === undefined ? undefined : Number(digits);
 };

@@ -1,7 +1,7 @@
-import { MOST_ELEMENTS, countElements, type TensorConfig, type Warmup } from '../model-config';
+import type { Warmup } from '../model-config';
 import { didYouMean } from '../../core/nearest';
 import { describe, fieldPath } from '../../core/problems';
-import type { CheckedModel, ModelRule } from './rule';
+import { checkSizes, type CheckedModel, type ModelRule } from './rule';
 
 /** The warm-up requests of a model, each with its path. */
 const samples = ({ config }: CheckedModel): [string, Warmup][] =>
@@ -76,20 +76,7 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
         );
       }
       const dims = input.dims ?? [];
-      if (dims.some((size) => size < 1)) {
-        model.problems.add(`${at}.dims`, `must contain sizes only, got [${dims.join(', ')}]`, {
-          allowed: '1 or more each',
-        });
-      } else if (tensor !== undefined && !isOneOf(dims, tensor)) {
-        model.problems.add(`${at}.dims`, `does not match the shape of the input, got [${dims.join(', ')}]`, {
-          allowed: `[${(tensor.dims ?? []).join(', ')}]`,
-        });
-      }
-      if (countElements(dims) > MOST_ELEMENTS) {
-        model.problems.add(`${at}.dims`, `is too large for the memory of a server, got [${dims.join(', ')}]`, {
-          allowed: `at most ${MOST_ELEMENTS} elements`,
-        });
-      }
+      checkSizes(model.problems, `${at}.dims`, dims, { of: 'input', dims: tensor?.dims });
       if ([input.zero_data, input.random_data, input.input_data_file].every((one) => one === undefined)) {
         model.problems.add(at, 'has no values', {
           allowed: 'one of zero_data: true, random_data: true, input_data_file',
@@ -98,11 +85,6 @@ const inputsHaveTypeAndShape: ModelRule = (model) => {
     }
   }
 };
-
-/** Whether `dims` is a shape that the input accepts. */
-function isOneOf(dims: readonly number[], { dims: wanted = [] }: TensorConfig): boolean {
-  return dims.length === wanted.length && dims.every((size, axis) => wanted[axis] === -1 || wanted[axis] === size);
-}
 
 /** Rules for the requests that Triton sends before it calls a model READY. */
 export const warmupRules: readonly ModelRule[] = [

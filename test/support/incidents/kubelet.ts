@@ -9,9 +9,9 @@ import { paths } from '../../../src/core/paths';
 import { KEY_FILE } from '../../../src/agent/pod-files';
 import { freePorts } from '../../../src/local/process/ports';
 import type { ControlPlane } from '../control-plane';
-import { onSmallDisk } from '../small-disk';
 import type { Scratch } from '../temp-dir';
 import { testTriton, TEST_CONTROL_KEY, type TestTriton } from '../triton';
+import { onSmallDisk } from '../small-disk';
 
 const LOOP_MS = 300;
 const PROBE = join(paths.root, 'infra', 'triton', 'agent', 'probe.sh');

@@ -4,23 +4,219 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonServer } from '../../../infra/triton/server';
 import { CommandError, exec } from '../../../src/core/exec';
-import { serveClusterMetrics } from '../cluster-metrics';
-import { ControlPlane } from '../control-plane';
-import { listenOnLoopback } from '../loopback';
+import { ControlPlane, isServing } from '../control-plane';
+import { listenOnLoopback, passOn, type LoopbackServer } from '../loopback';
 import { getManifests, type Manifest } from '../manifests';
 import { getMemory } from '../process-memory';
-import { TestPrometheus } from '../prometheus';
 import { testPulumi, type TestPulumi } from '../pulumi';
 import { registered } from '../registered-stack';
 import { ARGS } from '../render';
 import { runCommandLine } from '../run';
-import { S3_ENVIRONMENT } from '../s3';
+import { S3_ENVIRONMENT, openBucket, testS3 } from '../s3';
 import { defineStubCrds } from '../stub-crds';
 import type { Scratch } from '../temp-dir';
 import { until } from '../wait-for';
-import { FaultyBucket } from './faulty-bucket';
 import { Kubelet, type RunningPod } from './kubelet';
-import { shortRules } from './short-rules';
+import type { V1Container } from '@kubernetes/client-node';
+import { Authority, startTlsFront } from '../authority';
+import { startProxy } from '../scripted-proxy';
+import { isHealthy } from '../../../src/local/process/health-check';
+import { freePorts } from '../../../src/local/process/ports';
+import { ensurePrometheus } from '../../../tools/toolchain/promtool';
+import type { ClusterProcesses } from '../api-server';
+
+/** An alert that is pending or firing. */
+interface ActiveAlert {
+  labels: Record<string, string>;
+  state: 'pending' | 'firing';
+}
+
+/**
+ * Starts a real Prometheus on loopback.
+ * @param configuration as in prometheus.yml
+ * @returns a function that lists the active alerts
+ */
+async function startPrometheus(
+  processes: ClusterProcesses,
+  directory: string,
+  configuration: object,
+): Promise<() => Promise<ActiveAlert[]>> {
+  const file = join(directory, 'prometheus.yml');
+  // JSON is valid YAML.
+  writeFileSync(file, JSON.stringify(configuration));
+  const [port = 0] = await freePorts(1);
+  const url = `http://127.0.0.1:${port}`;
+  const args = [
+    `--config.file=${file}`,
+    `--storage.tsdb.path=${join(directory, 'data')}`,
+    `--web.listen-address=127.0.0.1:${port}`,
+    '--query.lookback-delta=15s',
+  ];
+  await processes.start({ name: 'prometheus', command: await ensurePrometheus(), args }, () =>
+    isHealthy(`${url}/-/ready`),
+  );
+  return async () => {
+    const { data, error } = (await (await fetch(`${url}/api/v1/alerts`)).json()) as {
+      data: { alerts: ActiveAlert[] };
+      error?: string;
+    };
+    if (error !== undefined) throw new Error(error);
+    return data.alerts;
+  };
+}
+
+interface RuleGroup {
+  name: string;
+  interval?: string;
+  rules: { record?: string; alert?: string; expr: string; for?: string; labels?: object; annotations?: object }[];
+}
+
+const MILLISECONDS = { s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+
+/** Ranges, steps of subqueries, and offsets. */
+const DURATION = /(?<=\[|:|offset )(\d+)([smhd])/g;
+
+/** Ages in seconds: `time() - METRIC > 300`. */
+const AGE = /(time\(\) - [^<>]+ [<>] )(\d+)/g;
+
+/** The rules of an hour for an hour divided by `factor`: their times are shorter, and their limits are the same. */
+function shortRules(groups: readonly RuleGroup[], factor: number): RuleGroup[] {
+  const shorter = (text: string): string =>
+    text.replace(DURATION, (_, count: string, unit: keyof typeof MILLISECONDS) => {
+      return `${Math.ceil((Number(count) * MILLISECONDS[unit]) / factor)}ms`;
+    });
+  return groups.map((group) => ({
+    ...group,
+    interval: '1s',
+    rules: group.rules.map((rule) => ({
+      ...rule,
+      expr: shorter(rule.expr).replace(AGE, (_, age: string, seconds: string) => `${age}${Number(seconds) / factor}`),
+      ...(rule.for === undefined ? {} : { for: shorter(`[${rule.for}`).slice(1) }),
+    })),
+  }));
+}
+
+/** What S3 answers if the policy of a KMS key does not let the caller decrypt. */
+const KEY_DENIED =
+  '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>User: arn:aws:sts::123456789012:assumed-role/triton is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext</Message></Error>';
+
+/** `away`: connections are closed; `key denied`: files of models cannot be decrypted. */
+type BucketFault = 'away' | 'key denied';
+
+/** A real bucket behind HTTPS, with faults. */
+class FaultyBucket {
+  /** Endpoint for publishers and agents, which trust `caFile`. */
+  endpoint = '';
+  private fault: BucketFault | undefined;
+  private gate: LoopbackServer | undefined;
+
+  private constructor(
+    readonly name: string,
+    readonly caFile: string,
+  ) {}
+
+  static async start(scratch: Scratch, name: string): Promise<FaultyBucket> {
+    const authority = new Authority(scratch);
+    const bucket = new FaultyBucket(name, authority.caFile);
+    const { endpoint } = await testS3(scratch);
+    await openBucket(scratch, endpoint, name);
+
+    const proxy = await startProxy(endpoint, async (incoming, reply, forward) => {
+      if (bucket.fault === 'key denied' && isModelFile(incoming.method, incoming.url)) {
+        reply.writeHead(403, { 'content-type': 'application/xml' }).end(KEY_DENIED);
+        return;
+      }
+      const { status, headers, body } = await forward(incoming);
+      reply.writeHead(status, headers).end(body);
+    });
+    scratch.defer(proxy.stop);
+    const front = await startTlsFront(proxy.endpoint, { loopback: authority.loopback });
+    scratch.defer(() => front.stop());
+    const https = Number(new URL(front.endpoint).port);
+    const gate = await passOn(https, () => bucket.fault !== 'away');
+    scratch.defer(gate.stop);
+    bucket.gate = gate;
+    bucket.endpoint = `https://127.0.0.1:${gate.port}`;
+    return bucket;
+  }
+
+  /** Begins or ends a fault, also for connections that are open. */
+  set(fault: BucketFault | undefined): void {
+    this.fault = fault;
+    this.gate?.cut();
+  }
+}
+
+/** Releases are under PREFIX.releases, models under PREFIX. */
+const isModelFile = (method = '', url = ''): boolean => method === 'GET' && url.includes('/models/');
+
+type Labels = Readonly<Record<string, string>>;
+
+/** Deployments count as older than they are, because some alerts ignore one that was just created. */
+const AGE_SECONDS = 86_400;
+
+/**
+ * Serves the series of kube-state-metrics that the rules read, from the objects in a namespace, and series of
+ * the kubelet about containers, of which only the memory is measured. kube-state-metrics itself is in no registry that the
+ * tests use.
+ * @param memoryOf bytes that the server of a pod uses
+ * @returns the port
+ */
+async function serveClusterMetrics(
+  scratch: Scratch,
+  plane: ControlPlane,
+  namespace: string,
+  memoryOf: (pod: string) => number,
+): Promise<number> {
+  const server = createServer((_, response) => {
+    metrics(plane, namespace, memoryOf).then(
+      (lines) => {
+        // Prometheus rejects an answer without a type.
+        response.setHeader('content-type', 'text/plain; version=0.0.4');
+        response.end(lines.map((line) => `${line}\n`).join(''));
+      },
+      () => response.writeHead(500).end(),
+    );
+  });
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  return port;
+}
+
+async function metrics(plane: ControlPlane, namespace: string, memoryOf: (pod: string) => number): Promise<string[]> {
+  const lines: string[] = [];
+  const add = (metric: string, labels: Labels, value: number | undefined): void => {
+    const text = Object.entries({ namespace, ...labels }).map(([name, one]) => `${name}=${JSON.stringify(one)}`);
+    lines.push(`${metric}{${text.join(',')}} ${value ?? 0}`);
+  };
+  for (const { metadata, spec, status } of (await plane.client.apps.listNamespacedDeployment({ namespace })).items) {
+    const labels = { deployment: metadata?.name ?? '' };
+    add('kube_deployment_created', labels, (metadata?.creationTimestamp?.getTime() ?? 0) / 1000 - AGE_SECONDS);
+    add('kube_deployment_metadata_generation', labels, metadata?.generation);
+    add('kube_deployment_spec_replicas', labels, spec?.replicas);
+    add('kube_deployment_status_replicas_available', labels, status?.availableReplicas);
+  }
+  for (const pod of await plane.pods(namespace)) {
+    const name = pod.metadata?.name ?? '';
+    for (const container of isServing(pod) ? (pod.spec?.containers ?? []) : []) {
+      const labels = { pod: name, container: container.name };
+      add(
+        'kube_pod_container_resource_limits',
+        { ...labels, resource: 'memory', unit: 'byte' },
+        memoryLimit(container),
+      );
+      add('container_memory_working_set_bytes', labels, memoryOf(name));
+    }
+  }
+  return lines;
+}
+
+/** In bytes. The stack sets limits in GiB. */
+function memoryLimit(container: V1Container): number {
+  const [, gibibytes] = /^(\d+)Gi$/.exec(container.resources?.limits?.['memory'] ?? '') ?? [];
+  if (gibibytes === undefined) throw new Error(`${container.name} has no memory limit in GiB`);
+  return Number(gibibytes) * 2 ** 30;
+}
 
 /** Times in the rules are this much shorter, so that half an hour takes a minute. */
 export const FACTOR = 30;
@@ -54,12 +250,13 @@ export class World {
   isHidden = false;
   /** Models to which clients send requests. */
   clients = new Map<string, number>();
+  /** Lists the alerts that are pending or firing. */
+  alerts: () => Promise<ActiveAlert[]> = () => Promise.resolve([]);
   private isStopping = false;
 
   private constructor(
     readonly scratch: Scratch,
     readonly plane: ControlPlane,
-    readonly prometheus: TestPrometheus,
     readonly bucket: FaultyBucket,
     readonly kubelet: Kubelet,
     private readonly pulumi: TestPulumi,
@@ -108,7 +305,6 @@ export class World {
       env: { PATH: path, ...s3 },
       factor: FACTOR,
     });
-    const prometheus = await TestPrometheus.create(plane.processes, directory, ['--query.lookback-delta=15s']);
     const kubeconfig = JSON.parse(plane.access.kubeconfig()) as { contexts: { name: string }[] };
     for (const context of kubeconfig.contexts) context.name = STACK;
     const text = JSON.stringify({ ...kubeconfig, 'current-context': STACK });
@@ -126,14 +322,13 @@ export class World {
       { kubeconfig: text },
     );
     const env = { ...pulumi.env, ...s3, KUBECONFIG: join(directory, 'kubeconfig') };
-    const world = new World(scratch, plane, prometheus, bucket, kubelet, pulumi, directory, env);
+    const world = new World(scratch, plane, bucket, kubelet, pulumi, directory, env);
 
     writeFileSync(
       join(directory, 'rules.json'),
       JSON.stringify({ groups: shortRules((only('PrometheusRule')['spec'] as { groups: [] }).groups, FACTOR) }),
     );
     const clusterMetrics = await serveClusterMetrics(scratch, plane, NAME, (pod) => world.memory(pod));
-    prometheus.configure(configuration(clusterMetrics));
     for (const kind of ['Namespace', 'ServiceAccount'])
       for (const manifest of manifests.filter((one) => one.kind === kind)) await plane.client.objects.create(manifest);
     const deployment = only('Deployment') as Manifest & { spec: { minReadySeconds: number } };
@@ -143,7 +338,7 @@ export class World {
     world.follow(metrics);
     kubelet.start();
     scratch.defer(() => kubelet.stop());
-    await prometheus.start();
+    world.alerts = await startPrometheus(plane.processes, directory, configuration(clusterMetrics));
     return world;
   }
 
@@ -246,7 +441,7 @@ export class World {
     await until(
       'every replica serves, and no alert is active',
       async () => {
-        const alerts = await this.prometheus.alerts();
+        const alerts = await this.alerts();
         return this.kubelet.serving.length === REPLICAS && alerts.length === 0;
       },
       10 * 60_000,

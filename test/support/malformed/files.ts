@@ -1,4 +1,4 @@
-import { torchScript, getTorchScript } from '../model-files';
+import { torchScript } from '../model-files';
 import { ARTIFACT, begins, sound, type Malformed, type MalformedCase } from './case';
 import { state } from './rules/sequence';
 import { warmup } from './rules/warmup';
@@ -27,48 +27,6 @@ export const FILES: readonly MalformedCase[] = [
     'm/1/model.pt: is a Git LFS pointer, not the model',
   ),
   file('two bytes as artifact', { 'm/1/model.pt': 'PK' }, 'm/1/model.pt: is not TorchScript'),
-  file(
-    'a forward() with more arguments than inputs',
-    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    mask: Tensor') },
-    'm/1/model.pt: forward() takes 2 arguments (x, mask), but the configuration has 1 input',
-  ),
-  file(
-    'a forward() with fewer arguments than inputs and controls',
-    {
-      'm/model.yaml': JSON.stringify(
-        sound({
-          sequence_batching: {
-            direct: {},
-            control_input: [
-              { name: 'START__1', control: [{ kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] }] },
-            ],
-          },
-        }),
-      ),
-      'm/1/model.pt': getTorchScript('x: Tensor'),
-    },
-    'm/1/model.pt: forward() takes 1 argument (x), but the configuration has 2 inputs',
-  ),
-  file(
-    'a forward() with an argument that is no tensor',
-    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    flag: bool=True') },
-    "m/1/model.pt: forward() has the argument flag of type bool, which Triton's libtorch backend does not support",
-  ),
-  file(
-    'a forward() with an argument that may be none',
-    { 'm/1/model.pt': getTorchScript('x: Tensor,\n    y: Optional[Tensor]=None') },
-    "m/1/model.pt: forward() has the argument y of type Optional[Tensor], which Triton's libtorch backend does not support",
-  ),
-  file(
-    'a forward() with two dictionaries',
-    { 'm/1/model.pt': getTorchScript('x: Dict[str, Tensor],\n    y: Dict[str, Tensor]') },
-    "m/1/model.pt: forward() has the argument x of type Dict[str, Tensor], which Triton's libtorch backend does not support",
-  ),
-  file(
-    'a forward() that returns a list',
-    { 'm/1/model.pt': getTorchScript('x: Tensor', 'List[Tensor]') },
-    "m/1/model.pt: forward() returns List[Tensor], which Triton's libtorch backend does not support",
-  ),
   file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is truncated'),
   file('one broken version of two', { ...ARTIFACT, 'm/2/model.pt': 'x' }, 'm/2/model.pt: is not TorchScript'),
   file('version +1', { ...ARTIFACT, 'm/+1/model.pt': torchScript() }, 'm/+1: is not a version that Triton serves'),
@@ -120,12 +78,12 @@ export const FILES: readonly MalformedCase[] = [
   file(
     'both languages, with different words',
     { ...ARTIFACT, 'm/config.pbtxt': 'platform: "pytorch_libtorch"' },
-    'm/config.pbtxt: differs from model.yaml in the same folder',
+    'm/config.pbtxt: is beside model.yaml in the same folder',
   ),
   file(
     'both languages, one of them broken',
     { ...ARTIFACT, 'm/config.pbtxt': '{' },
-    'm/config.pbtxt: differs from model.yaml in the same folder',
+    'm/config.pbtxt: is beside model.yaml in the same folder',
   ),
   file(
     'a configuration that leads nowhere',

@@ -4,7 +4,6 @@ import type { AgentEvent } from '../../../src/agent/events';
 import { startControlApi } from '../../../src/agent/control-api';
 import type { AgentState } from '../../../src/release/agent-api';
 import { RuleTriton } from '../rule-triton';
-import { SeededRandom } from '../soak';
 import { Program, type Clock } from './clock';
 import { MEMORY_ROOT } from './memory-disk';
 import { TritonClient, type Network } from './network';
@@ -48,7 +47,7 @@ export class Pod {
     this.tritonProgram = new Program(`${name} triton`, seed);
     this.program = new Program(name, seed);
     mkdirSync(`${this.directory}/models`, { recursive: true });
-    this.triton = new RuleTriton(`${this.directory}/models`, { random: new SeededRandom(seed), loss: 0 }, 0);
+    this.triton = new RuleTriton(`${this.directory}/models`);
     const load = this.triton.loadModel.bind(this.triton);
     this.triton.loadModel = async (model): Promise<void> => {
       const before = this.triton.models.get(model);

@@ -1,16 +1,34 @@
 import { PartialFailureError, UserError } from '../../../src/core/errors';
-import type { AgentAddress } from '../../../src/publish/agent-client';
+import type { AgentAddress, AgentSource } from '../../../src/publish/agent-client';
 import { Program, Clock, hashText, useClock } from './clock';
 import { Checks, type Run } from './checks';
 import { disk } from './memory-disk';
 import { modelOf, writeFirstRelease } from './models';
 import { Network, NoResponseError, TRITON_REQUESTS } from './network';
 import { freeze, Pod } from './pod';
-import { publish } from './publish';
 import { MemoryBucket } from '../memory-store';
 import type { Happening, Publish, Scenario } from './scenario';
 import { SimulatedStore } from './simulated-store';
 import { TraceRecorder, type Observation } from './trace-recorder';
+import type { RepositoryModel } from '../../../src/model';
+import { desiredModels } from '../../../src/publish/desired';
+import { makeRelease } from '../../../src/publish/make-release';
+import type { ReleaseOptions } from '../../../src/publish/options';
+import type { TrialOptions } from '../../../src/publish/trials';
+import type { S3Store } from '../../../src/s3/store';
+
+interface PublishOptions extends Pick<ReleaseOptions, 'location' | 'signal'> {
+  store: S3Store;
+  commitStore: S3Store;
+  agents: AgentSource;
+  trials: Partial<TrialOptions>;
+}
+
+/** The only place where the simulation knows how a publisher is put together. */
+async function publish(models: readonly RepositoryModel[], options: PublishOptions): Promise<void> {
+  const target = { models: await desiredModels(models), remove: [], origin: 'simulation' };
+  await makeRelease(() => Promise.resolve(target), { ...options, loadTimeoutMs: 60_000, waitMs: 0 });
+}
 
 const LOCATION = { bucket: 'bucket', prefix: 'models' };
 const TTL_SECONDS = 30;

@@ -1,12 +1,9 @@
 import { spawnSync } from 'node:child_process';
-import { AGENT_IMAGE } from '../../../infra/triton/image';
 import { paths } from '../../../src/core/paths';
 import { guardFlags } from '../../../src/triton/control-key';
-import { LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../../src/triton/serving';
+import { RAISE_STACK_LIMIT } from '../../../src/triton/serving';
 import { describeUnless } from '../../support/describe-unless';
-import { type Instruction, parseDockerfile, readDockerfile, readStage, readText } from './read';
-
-const instructions = readDockerfile();
+import { readCompose, readStage, readText, type Instruction } from '../../support/docker-files';
 
 function only(name: string, instructionsOfStage: Instruction[]): string {
   const found = instructionsOfStage.filter((one) => one.name === name).map(({ value }) => value);
@@ -17,41 +14,9 @@ function only(name: string, instructionsOfStage: Instruction[]): string {
 const base = readStage('base');
 const entryPoint = JSON.parse(only('ENTRYPOINT', base)) as string[];
 
-test('the parser joins lines and drops comments', () => {
-  expect(parseDockerfile('# c\nARG A=1\n\nRUN a && \\\n    # inside\n    b\n')).toEqual([
-    { name: 'ARG', value: 'A=1' },
-    { name: 'RUN', value: 'a && b' },
-  ]);
-});
-
-test('"docker build ." builds the server without models', () => {
-  expect(instructions.filter(({ name }) => name === 'FROM').map(({ value }) => value)).toEqual([
-    'nvcr.io/nvidia/tritonserver:${TRITON_RELEASE}-py3 AS base',
-    'base AS bundled',
-    `${AGENT_IMAGE} AS node`,
-    'node AS agent-program',
-    'node AS agent',
-    'base AS server',
-  ]);
-  expect(readStage('server')).toHaveLength(1);
-});
-
 test('the server does not run as root', () => {
   expect(only('USER', base)).toBe('1000:1000');
   expect([...readStage('bundled'), ...readStage('server')].map(({ name }) => name)).not.toContain('USER');
-});
-
-test('the image serves HTTP, gRPC and metrics', () => {
-  expect(only('EXPOSE', base)).toBe('8000 8001 8002');
-});
-
-test('the image serves the folder of models, with the flags of all our servers', () => {
-  expect(entryPoint.slice(0, 3)).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', '/bin/sh', '-c']);
-  expect(entryPoint.slice(4, 6)).toEqual(['start', 'tritonserver']);
-  const flags = entryPoint.slice(6);
-  expect(flags.sort()).toEqual([...SERVING_FLAGS, LOAD_ALL_FLAG, '--exit-timeout-secs=30'].sort());
-  expect(JSON.parse(only('CMD', base))).toEqual(['--model-repository=/models']);
-  expect(only('STOPSIGNAL', base)).toBe('SIGTERM');
 });
 
 describe('the shell of the image', () => {
@@ -94,30 +59,6 @@ describe('the shell of the image', () => {
   });
 });
 
-test('the container is healthy when the server is ready, and the start may take 10 minutes', () => {
-  const [, options, command] = /^(.*?)\s*CMD (\[.*\])$/.exec(only('HEALTHCHECK', base)) ?? [];
-  expect(options).toBe('--interval=10s --timeout=5s --start-period=600s --retries=3');
-  const words = JSON.parse(command ?? '') as string[];
-  expect(words[0]).toBe('curl');
-  expect(words).toContain('--fail');
-  expect(words.at(-1)).toBe('http://127.0.0.1:8000/v2/health/ready');
-});
-
-test('the folder for models from S3 is created before the user changes, and belongs to the user of the server', () => {
-  const order = base.map(({ name }) => name);
-  const folder = { name: 'ENV', value: 'TRITON_AWS_MOUNT_DIRECTORY=/var/cache/triton' };
-  expect(base.filter((one) => one.value.startsWith('TRITON_AWS'))).toMatchObject([folder]);
-  expect(only('RUN', base)).toBe(
-    'install --directory --owner=1000 --group=1000 --mode=0700 "$TRITON_AWS_MOUNT_DIRECTORY"',
-  );
-  expect(order.indexOf('ENV')).toBeLessThan(order.indexOf('RUN'));
-  expect(order.indexOf('RUN')).toBeLessThan(order.indexOf('USER'));
-});
-
-test('the bundled image holds the export in the folder from which the server loads models', () => {
-  expect(only('COPY', readStage('bundled'))).toBe('build/repository /models');
-});
-
 test('no other file of the checkout is sent to the builder', () => {
   const rules = readText('.dockerignore')
     .split('\n')
@@ -135,5 +76,53 @@ describeUnless(noLinter, 'hadolint', () => {
   test('accepts the Dockerfile', () => {
     const { status, stdout, stderr } = spawnSync('hadolint', ['Dockerfile'], { cwd: paths.root, encoding: 'utf8' });
     expect({ status, output: `${stdout}${stderr}` }).toEqual({ status: 0, output: '' });
+  });
+});
+
+const { services } = readCompose();
+
+test.each(Object.entries(services))('%s has no privileges, and answers on this machine only', (_, service) => {
+  expect(service).toMatchObject({ cap_drop: ['ALL'], security_opt: ['no-new-privileges:true'] });
+  for (const port of service.ports ?? []) expect(port).toMatch(/^127\.0\.0\.1:/);
+});
+
+test('only the agent has credentials', () => {
+  const environments = Object.entries(services).map(([name, { environment }]) => [name, Object.keys(environment)]);
+  const { agent, ...others } = Object.fromEntries(environments) as Record<string, string[]>;
+  expect(agent).toContain('AWS_SECRET_ACCESS_KEY');
+  const folder = ['TRITON_MODEL_CONTROL_KEY'];
+  expect(others).toEqual({
+    triton: folder,
+    'triton-cpu': folder,
+    'triton-bucket': [],
+    'triton-bucket-cpu': [],
+  });
+});
+
+test.each(['triton-bucket', 'triton-bucket-cpu'])('%s permits model control only with the key of the agent', (name) => {
+  expect(services[name]?.command).toEqual(expect.arrayContaining(guardFlags('{control-key}')));
+});
+
+const noCompose =
+  spawnSync('docker', ['compose', 'version']).status === 0 ? undefined : 'there is no docker with the compose plugin';
+
+describeUnless(noCompose, 'docker compose config', () => {
+  /** The names of the services that Compose itself would start. */
+  function config(env: NodeJS.ProcessEnv, ...args: string[]): string[] {
+    const given = { ...process.env, MODEL_REPOSITORY: undefined, COMPOSE_PROFILES: undefined, ...env };
+    const command = ['compose', '--env-file', '/dev/null', ...args, 'config', '--format', 'json'];
+    const { status, stdout, stderr } = spawnSync('docker', command, { cwd: paths.root, encoding: 'utf8', env: given });
+    expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
+    return Object.keys((JSON.parse(stdout) as { services: object }).services).sort();
+  }
+
+  test.each([
+    [[], ['triton']],
+    [['cpu'], ['triton', 'triton-cpu']],
+    [['bucket'], ['agent', 'triton', 'triton-bucket']],
+    [['bucket-cpu'], ['agent', 'triton', 'triton-bucket-cpu']],
+  ])('with the profiles %j: %j', (profiles, started) => {
+    const env = { MODEL_REPOSITORY: 's3://models/prod', AWS_DEFAULT_REGION: 'eu-central-1' };
+    expect(config(env, ...profiles.flatMap((name) => ['--profile', name]))).toEqual(started);
   });
 });

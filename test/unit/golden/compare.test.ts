@@ -31,12 +31,6 @@ const values = (tensor: Tensor, absolute = 0, relative = 0): ExpectedOutput => (
   tensor,
   tolerance: { absolute, relative },
 });
-const classes = (...indices: number[]): ExpectedOutput => ({
-  name: 'y',
-  datatype: 'FP32',
-  classes: indices.map((index) => ({ index, label: `label ${index}` })),
-});
-
 const compared = (expected: ExpectedOutput, ...answer: Tensor[]): string | undefined => {
   const mismatch = compareAnswer({ outputs: [expected] }, answer);
   return mismatch === undefined ? undefined : describeMismatch(mismatch);
@@ -52,7 +46,6 @@ test.each<[string, ExpectedOutput, Tensor]>([
   ['equal strings', values(texts('a', 'ä')), texts('a', 'ä')],
   ['integers beyond 2^53', values(longs(2n ** 60n)), longs(2n ** 60n)],
   ['integers within a tolerance', values(longs(10n), 1), longs(9n)],
-  ['the highest classes', classes(1, 0), floats([0, 3, 1, 9, 3, 1], [2, 3])],
   ['an empty tensor', values(floats([], [0, 2])), floats([], [0, 2])],
 ])('compareAnswer accepts %s', (_, expected, received) => {
   expect(compared(expected, received)).toBeUndefined();
@@ -107,24 +100,6 @@ test.each<[string, ExpectedOutput, Tensor[], string]>([
   ['another shape', values(floats([1, 2])), [floats([1, 2], [2, 1])], 'y has shape [2, 1], expected [1, 2]'],
   ['another data type', values(floats([1])), [longs(1n)], 'y has data type INT64, expected FP32'],
   ['no such output', values(floats([1])), [], 'y is missing from the answer'],
-  [
-    'another highest class',
-    classes(1, 0),
-    [floats([0, 3, 1, 9, 3, 11], [2, 3])],
-    'y has the highest class 2 in row 1, expected 0 (label 0); 1 of 2 values differ',
-  ],
-  [
-    'NaN among classes',
-    classes(1),
-    [floats([0, 3, NaN])],
-    'y has the highest class none (a value is NaN) in row 0, expected 1 (label 1); 1 of 1 values differ',
-  ],
-  [
-    'another number of rows',
-    classes(1),
-    [floats([0, 3, 0, 3], [2, 2])],
-    'y has shape [2, 2], expected 1 rows of classes',
-  ],
 ])('compareAnswer refuses %s', (_, expected, answer, message) => {
   expect(compared(expected, ...answer)).toBe(message);
 });
@@ -152,7 +127,6 @@ test.each<[string, ExpectedOutput, Tensor[], [number, number][]]>([
   ['another type', values(floats([1])), [longs(1n)], []],
   ['a missing tensor', values(floats([1])), [], []],
   ['strings', values(texts('a')), [texts('b')], []],
-  ['classes', classes(1), [floats([0, 1])], []],
 ])('measureAnswer: %s', (_, expected, answer, found) => {
   const measured = measureAnswer({ name: 'case', outputs: [expected] }, answer);
   expect(measured.map(({ largest, largestExpected }) => [largest, largestExpected])).toEqual(found);

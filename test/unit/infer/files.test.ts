@@ -2,8 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { readNpy, writeNpy } from '../../../src/media/npy';
 import { readSource } from '../../../src/infer/input-files';
-import { readWav } from '../../../src/media/wav';
-import { toTensor } from '../../../src/triton/nested';
+import { toTensor } from '../../../src/triton/tensor-from-json';
 import type { DataType } from '../../../src/triton/tensor';
 import { Scratch } from '../../support/temp-dir';
 
@@ -51,21 +50,6 @@ describe('readNpy and writeNpy', () => {
     );
   });
 
-  it.each([
-    { what: 'a matrix', shape: [2, 2], stored: [1, 2, 3, 4], data: [1, 3, 2, 4] },
-    {
-      what: 'three axes',
-      shape: [2, 3, 2],
-      stored: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12],
-      data: [1, 7, 3, 9, 5, 11, 2, 8, 4, 10, 6, 12],
-    },
-    { what: 'a vector', shape: [3], stored: [1, 2, 3], data: [1, 2, 3] },
-    { what: 'an array without elements', shape: [2, 0], stored: [], data: [] },
-  ])('read $what in Fortran order', ({ shape, stored, data }) => {
-    const bytes = saved(1, '<i2', 'True', Buffer.from(Int16Array.from(stored).buffer), shape);
-    expect(readNpy('x', bytes)).toEqual({ name: 'x', datatype: 'INT16', shape, data: Int16Array.from(data) });
-  });
-
   it('write BF16 as float32, and align the data to 64 bytes', () => {
     const bytes = writeNpy(toTensor('x', 'BF16', [1.5, 2]));
     expect(readNpy('x', bytes)).toEqual(toTensor('x', 'FP32', [1.5, 2]));
@@ -75,6 +59,7 @@ describe('readNpy and writeNpy', () => {
   it.each<[string, () => unknown, string]>([
     ['a file of another format', () => readNpy('f', Buffer.from('PK')), 'f is not a .npy file'],
     ['strings', () => readNpy('f', saved(1, '<U3', 'False', DATA)), 'f has type <U3; allowed: |b1'],
+    ['an array in Fortran order', () => readNpy('f', saved(1, '<i2', 'True', DATA)), 'f is in Fortran order'],
     ['big endian numbers', () => readNpy('f', saved(1, '>i2', 'False', DATA)), 'f has type >i2; allowed: |b1'],
     ['a truncated file', () => readNpy('f', saved(1, '<i2', 'False', DATA.subarray(2))), "tensor 'f': 6 bytes"],
     [
@@ -90,55 +75,6 @@ describe('readNpy and writeNpy', () => {
     ['BYTES to write', () => writeNpy(toTensor('x', 'BYTES', ['a'])), 'output x is BYTES, which .npy does not support'],
   ])('reject %s', (_, act, message) => {
     expect(act).toThrow(message);
-  });
-});
-
-describe('readWav', () => {
-  interface Form {
-    code: number;
-    channels: number;
-    bits: number;
-  }
-  const wav = ({ code, channels, bits }: Form, data: Buffer, more = Buffer.alloc(0)): Buffer => {
-    const format = Buffer.alloc(24);
-    format.write('fmt ', 0);
-    format.writeUInt32LE(16, 4);
-    format.writeUInt16LE(code, 8);
-    format.writeUInt16LE(channels, 10);
-    format.writeUInt32LE(16_000, 12);
-    format.writeUInt16LE(bits, 22);
-    const head = Buffer.alloc(8);
-    head.write('data', 0);
-    head.writeUInt32LE(data.length, 4);
-    return Buffer.concat([Buffer.from('RIFF\0\0\0\0WAVE'), more, format, head, data]);
-  };
-  const PCM = { code: 1, channels: 1, bits: 16 };
-  const SOUND = Buffer.from(Int16Array.of(0, 16_384, -32_768).buffer);
-
-  it('reads 16-bit samples after unknown chunks', () => {
-    const list = Buffer.from('LIST\x03\0\0\0abc\0', 'latin1'); // Of odd length, so one byte of padding follows.
-    expect(readWav('f', wav(PCM, SOUND, list))).toEqual({ rate: 16_000, samples: Float32Array.of(0, 0.5, -1) });
-  });
-
-  it('reads floating point samples', () => {
-    const data = Buffer.from(Float32Array.of(0.25, -1).buffer);
-    expect(readWav('f', wav({ code: 3, channels: 1, bits: 32 }, data)).samples).toEqual(Float32Array.of(0.25, -1));
-  });
-
-  it('averages the channels', () => {
-    const data = Buffer.from(Int16Array.of(16_384, 0, -16_384, -16_384).buffer);
-    expect(readWav('f', wav({ ...PCM, channels: 2 }, data)).samples).toEqual(Float32Array.of(0.25, -0.5));
-  });
-
-  it.each([
-    ['a file of another format', Buffer.from('OggS'), 'f: not a WAV file'],
-    ['8-bit samples', wav({ ...PCM, bits: 8 }, SOUND), 'f: samples of 8 bits, format 1; allowed: 16-bit whole'],
-    ['a file without sound', wav(PCM, SOUND).subarray(0, 36), 'f: the file contains no sound'],
-    ['sound without a sample', wav(PCM, Buffer.alloc(0)), 'f: the file contains no sound'],
-    ['a truncated format', wav(PCM, SOUND).subarray(0, 22), 'f: the file is damaged or truncated'],
-    ['sound without a channel', wav({ ...PCM, channels: 0 }, SOUND), 'f: the file is damaged or truncated'],
-  ])('rejects %s', (_, bytes, message) => {
-    expect(() => readWav('f', bytes)).toThrow(message);
   });
 });
 

@@ -6,7 +6,7 @@ import {
   resultJson,
   similarities,
 } from '../../../src/infer/results';
-import { toTensor } from '../../../src/triton/nested';
+import { toTensor } from '../../../src/triton/tensor-from-json';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
 
@@ -81,7 +81,7 @@ it('similarities compares rows only if they are embeddings of norm 1', () => {
 
 it('resultJson with exactValue writes numbers as text if JSON cannot express them', () => {
   const outputs = [toTensor('y', 'FP32', [1.5, NaN, -Infinity]), toTensor('n', 'INT64', [1n, 2n ** 60n])];
-  const json = JSON.stringify(resultJson({ model: 'm', version: '1', requestId: '', outputs }, {}), exactValue);
+  const json = JSON.stringify(resultJson({ model: 'm', version: '1', outputs }, {}, []), exactValue);
   expect((JSON.parse(json) as { outputs: { data: unknown }[] }).outputs.map(({ data }) => data)).toEqual([
     [1.5, 'NaN', '-Infinity'],
     [1, '1152921504606846976'],

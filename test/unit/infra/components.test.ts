@@ -1,7 +1,8 @@
 import { RunError } from '@pulumi/pulumi';
 import * as components from '../../../infra/components';
 import { registered, registeredStack, type RegisteredStack } from '../../support/registered-stack';
-import { PUBLISHER } from '../../support/publisher-settings';
+import { ARGS } from '../../support/render';
+import { INGRESS, PUBLISHER } from '../../support/setting-values';
 
 const { GpuNodes, ModelRepository, Network, TritonServer } = components;
 
@@ -33,8 +34,8 @@ describe('another program', () => {
     const made = await other(() => {
       const network = new Network('mine', {
         region: 'eu-west-1',
-        cidr: '10.0.0.0/16',
-        zones: ['eu-west-1a', 'eu-west-1b'],
+        vpcCidr: '10.0.0.0/16',
+        availabilityZones: ['eu-west-1a', 'eu-west-1b'],
         natGateways: 'one',
         logDays: 30,
         logKeyArn: 'arn:aws:kms:eu-west-1:111122223333:key/mine',
@@ -74,6 +75,33 @@ describe('another program', () => {
     expect([...getTypes(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
       'triton-serving:index:TritonServer',
     ]);
+  });
+
+  test('gives the objects of a server the name of the component', async () => {
+    const made = await other(() => {
+      const { podSelector, serviceUrl } = new TritonServer('faces', { ...ARGS, namespace: { name: 'serving' } });
+      return { podSelector, serviceUrl };
+    });
+    expect(made.outputs).toEqual({
+      podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=faces',
+      serviceUrl: 'http://faces.serving.svc:8000',
+    });
+    const metadata = made.resources
+      .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
+      .map(({ marked }) => marked['metadata'] as { name?: string; namespace: string });
+    expect(new Set(metadata.map(({ namespace }) => namespace))).toEqual(new Set(['serving']));
+    // Pulumi gives the ConfigMap of the agent a new name when its content changes.
+    expect(new Set(metadata.map(({ name }) => name))).toEqual(
+      new Set(['faces', 'faces-default-deny', 'faces-headless', 'faces-publisher', undefined]),
+    );
+  });
+
+  test('gets the address of an ingress', async () => {
+    const made = await other(() => {
+      const { externalUrl } = new TritonServer('faces', { ...ARGS, exposure: INGRESS });
+      return { externalUrl };
+    });
+    expect(made.outputs).toEqual({ externalUrl: 'https://triton.example.com' });
   });
 
   test('can create a pool for an existing Karpenter', async () => {

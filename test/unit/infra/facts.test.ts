@@ -1,11 +1,6 @@
 import { partition } from '@aws-sdk/core/client';
 import { subnetRanges } from '../../../infra/network/cidr';
-import {
-  NEWEST_EKS_VERSION,
-  STANDARD_SUPPORT_UNTIL,
-  supportWarning,
-  versionFault,
-} from '../../../infra/cluster/eks-versions';
+import { NEWEST_EKS_VERSION, versionFault } from '../../../infra/cluster/eks-versions';
 import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu/gpu-instance-types';
 import { getVolume } from '../../../infra/gpu/pool';
 import { completePool } from '../../../infra/settings/gpu-node-pools';
@@ -78,33 +73,15 @@ test.each<[type: string, pool: object, GiB: number, isFast: boolean]>([
   expect(getVolume(pool, type)).toMatchObject({ GiB, isFast });
 });
 
-describe('versions of EKS', () => {
-  const before = (days: number): Date => new Date(Date.parse('2027-03-27') - days * 86_400_000);
-
-  test('supportWarning warns from 60 days before the end of support', () => {
-    expect(supportWarning('1.35', before(61))).toBeUndefined();
-    expect(supportWarning('1.35', before(60))).toMatch(/^standard support of Kubernetes 1.35 ends on 2027-03-27/);
-    expect(supportWarning('1.35', before(-1))).toBe(
-      'standard support of Kubernetes 1.35 ended on 2027-03-27, after which EKS upgrades the cluster by itself: set kubernetesVersion to the next version',
-    );
-  });
-
-  test('supportWarning reports a version that the table lacks', () => {
-    expect(supportWarning('1.99', before(0))).toMatch(/^this package was not tested with Kubernetes 1\.99/);
-  });
-
-  test('versionFault accepts every version from the oldest of the table', () => {
-    const versions = Object.keys(STANDARD_SUPPORT_UNTIL);
-    for (const version of [...versions, '1.37', '1.40', '1.99', '1.100']) {
-      expect([version, versionFault(version)]).toEqual([version, undefined]);
-    }
-    expect([versions[0], versions.at(-1)]).toEqual(['1.34', NEWEST_EKS_VERSION]);
-    expect(versionFault('1.33')).toEqual({ reason: 'too old' });
-    expect(versionFault('1.4')).toEqual({ reason: 'too old', hint: 'if you wrote 1.40, put it in quotes' });
-    for (const text of ['1', '2.0', 'v1.35', '1.35.1', '1.x', '11.35', '']) {
-      expect([text, versionFault(text)]).toEqual([text, { reason: 'not a Kubernetes version' }]);
-    }
-  });
+test('versionFault accepts every version from the oldest that is tested', () => {
+  for (const version of ['1.34', NEWEST_EKS_VERSION, '1.37', '1.40', '1.99', '1.100']) {
+    expect([version, versionFault(version)]).toEqual([version, undefined]);
+  }
+  expect(versionFault('1.33')).toEqual({ reason: 'too old' });
+  expect(versionFault('1.4')).toEqual({ reason: 'too old', hint: 'if you wrote 1.40, put it in quotes' });
+  for (const text of ['1', '2.0', 'v1.35', '1.35.1', '1.x', '11.35', '']) {
+    expect([text, versionFault(text)]).toEqual([text, { reason: 'not a Kubernetes version' }]);
+  }
 });
 
 describe('readKubeconfig', () => {
@@ -142,22 +119,6 @@ describe('readKubeconfig', () => {
     expect(() => readKubeconfig(config, 'broken')).toThrow(/no context "broken" with its cluster and user/);
     expect(() => readKubeconfig('{ token: hidden', undefined)).toThrow(/^kubeconfig is not a kubeconfig$/);
     expect(() => readKubeconfig('no/such/file', undefined)).toThrow(/^the kubeconfig .*no\/such\/file does not exist$/);
-  });
-});
-
-describe('completePool', () => {
-  test('fills in the defaults of stack files', () => {
-    expect(completePool({ name: 'a10g', instanceTypes: ['g5.xlarge'], diskGiB: 300 })).toMatchObject({
-      capacityTypes: ['spot', 'on-demand'],
-      maximumGpus: 8,
-      diskGiB: 300,
-    });
-  });
-
-  test('rejects invalid values', () => {
-    expect(() => completePool({ name: 'A10G', instanceTypes: ['g5.xlarge'] })).toThrow(
-      'the pool A10G has invalid settings',
-    );
   });
 });
 

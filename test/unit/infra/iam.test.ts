@@ -1,7 +1,7 @@
 import { AGENT_PERMISSIONS, getCalls, READER_PERMISSIONS } from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
-import { PUBLISHER } from '../../support/publisher-settings';
+import { PUBLISHER } from '../../support/setting-values';
 
 const POLICIES = ['aws:iam/rolePolicy:RolePolicy', 'aws:iam/policy:Policy'];
 

@@ -39,6 +39,11 @@ const refused = async (kind: string, inputs: pulumi.Inputs): Promise<string[]> =
   return (outputs['state'] as string).split(/\n +(?! |->)/).slice(1);
 };
 
+const ROLE = {
+  bucketArn: 'arn:aws:s3:::bucket',
+  oidcProviderArn: `arn:aws:iam::${ACCOUNT}:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/ABCD`,
+};
+
 afterEach(() => jest.restoreAllMocks());
 
 test('the schema has every setting of the replicas, with its sentence', () => {
@@ -84,7 +89,7 @@ describe('TritonServer', () => {
   test('reports all wrong arguments together, by the name of each', async () => {
     const { modelRepository, region, credentials } = SERVER;
     expect(await refused('TritonServer', { modelRepository, credentials, replicas: 'two', autoscalin: {} })).toEqual([
-      expect.stringMatching(/: autoscalin: unknown setting; [^]*did you mean autoscaling\?$/),
+      expect.stringMatching(/: autoscalin: unknown setting\n {4}-> did you mean autoscaling\?$/),
       expect.stringMatching(/: region: is missing; allowed: /),
       'TritonServer faces: replicas: is "two"; allowed: a whole number from 0 to 1000',
     ]);
@@ -106,9 +111,11 @@ describe('TritonServer', () => {
   });
 
   test('refuses a secret whose value would be stored as clear text, and does not show it', async () => {
-    const secret = { extraArguments: [pulumi.secret('--of=a-test')], replicas: pulumi.secret(3) };
+    const environment = { TOKEN: pulumi.secret('of-a-test') };
+    const secret = { extraArguments: [pulumi.secret('--of=a-test')], replicas: pulumi.secret(3), environment };
     const allowed = 'allowed: a value that is not secret, because the state would contain it as clear text';
     expect((await refused('TritonServer', { ...SERVER, ...secret })).sort()).toEqual([
+      `TritonServer faces: environment: is secret; ${allowed}`,
       `TritonServer faces: extraArguments: is secret; ${allowed}`,
       `TritonServer faces: replicas: is secret; ${allowed}`,
     ]);
@@ -146,6 +153,21 @@ describe('TritonServer', () => {
   });
 });
 
+test.each([
+  ['ModelRepository', 'prefix', 'faces/'],
+  ['ModelRepository', 'prefix', 'a*'],
+  ['ModelRepository', 'prefix', 'faces.releases'],
+  ['TritonAccess', 'bucketArn', 's3://bucket'],
+  ['TritonAccess', 'keyArn', 'alias/key'],
+  ['TritonAccess', 'oidcProviderArn', 'oidc'],
+  ['TritonAccess', 'namespace', 'Not valid'],
+])('%s refuses the %s %s', async (kind, name, value) => {
+  const role = kind === 'TritonAccess' ? ROLE : {};
+  expect(await refused(kind, { ...role, [name]: value })).toEqual([
+    expect.stringContaining(`${kind} faces: ${name}: is "${value}"`),
+  ]);
+});
+
 test('a repository and the role for it need no account, and the option protect reaches what holds data', async () => {
   const reader = 'arn:aws:iam::111122223333:role/deploy';
   const made = await run('ModelRepository', () => ({ prefix: 'faces', bucketReaders: [reader] }), { protect: true });
@@ -167,7 +189,7 @@ test('a repository and the role for it need no account, and the option protect r
 
   const access = await run('TritonAccess', ({ arn }) => ({
     bucketArn: arn,
-    oidcProviderArn: `arn:aws:iam::${ACCOUNT}:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/ABCD`,
+    oidcProviderArn: ROLE.oidcProviderArn,
   }));
   expect(access.only('aws:iam/role:Role').inputs['assumeRolePolicy']).toContain('system:serviceaccount:faces:faces"');
 });

@@ -3,36 +3,31 @@ import type { IdentityValues } from '../../../infra/settings/aws-identity';
 import { getConfig, LOCAL_S3 } from '../../support/registered-stack';
 import { POOL, getProblems } from './settings-problems';
 import { NARROW_SUBJECTS, WIDE_SUBJECTS } from './subjects';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { CONFIG_FIELDS } from '../../../infra/settings/config';
+import type { Fields } from '../../../infra/settings/fields';
+import { paths } from '../../../src/core/paths';
 
+const GATEWAYS =
+  'NAT gateways of the created VPC, through which nodes pull images: one for all zones (cheaper), or one per zone (keeps working when a zone fails).';
 const LOCAL = { s3: LOCAL_S3 };
+
+const NO_RANGES = [
+  '10.0.0.0/16x',
+  'x10.0.0.0/16',
+  '10.0.0.256/32',
+  '10.0.0.0/33',
+  '010.0.0.0/8',
+  '10.0.0.0/08',
+  '0.0.0.0/00',
+];
 
 describe('readSettings of the stacks in this repository', () => {
   test('accepts each stack file', () => {
     expect(getProblems({}, 'staging')).toEqual([]);
     expect(getProblems({}, 'prod')).toEqual([]);
     expect(getProblems(LOCAL, 'local')).toEqual([]);
-  });
-
-  test('returns a small, deletable staging and a protected prod', () => {
-    const staging = readSettings(getConfig('staging'));
-    const prod = readSettings(getConfig('prod'));
-    expect(staging).toMatchObject({
-      protect: false,
-      clusterName: 'triton-staging',
-      kubernetesVersion: '1.36',
-      natGateways: 'one',
-    });
-    // Before the first "pulumi up" the cluster has no CRDs of KEDA or the Prometheus operator.
-    for (const { triton } of [staging, prod]) {
-      expect([triton.autoscaling, triton.monitoring]).toEqual([undefined, undefined]);
-    }
-    expect(prod).toMatchObject({
-      protect: true,
-      clusterName: 'triton-prod',
-      kubernetesVersion: '1.36',
-      natGateways: 'per-zone',
-      triton: { replicas: 3 },
-    });
   });
 
   test('fills in the defaults of a pool', () => {
@@ -49,15 +44,6 @@ describe('readSettings of the stacks in this repository', () => {
         capacityReservationIds: [],
       },
     ]);
-  });
-
-  test('creates nothing in AWS for the stack local', () => {
-    expect(readSettings(getConfig('local', LOCAL))).toMatchObject({
-      existingCluster: { context: 'kind-kind' },
-      modelRepository: 's3://local/models',
-      gpuNodePools: [],
-      publisherSubjects: [],
-    });
   });
 
   // An S3 API other than AWS's may use any names for regions.
@@ -83,14 +69,14 @@ describe('readSettings reports', () => {
         gpuNodePools: [{ name: 'GPU', instanceTypes: ['g5.xlarge', 5], labels: { team: 1 } }],
       }),
     ).toEqual([
-      expect.stringMatching(/^natGateway: unknown setting; allowed: .*\n {4}-> did you mean natGateways\?$/),
+      'natGateway: unknown setting\n    -> did you mean natGateways?',
       'protect: is "yes"; allowed: true, false',
       'availabilityZones: is "us-east-1a"; allowed: a list of: a zone, "us-east-1a"\n    -> write it as a list: [us-east-1a]',
-      'natGateways: is "two"; allowed: one, per-zone',
+      `natGateways: is "two"; allowed: one, per-zone\n    -> ${GATEWAYS}`,
       'publicAccessCidrs[1]: is "everywhere"; allowed: an IPv4 range, "203.0.113.0/24"',
       'gpuNodePools[0].name: is "GPU"; allowed: at most 40 lower-case letters, digits and hyphens, beginning with a letter',
       'gpuNodePools[0].instanceTypes[1]: is 5; allowed: an x86-64 EC2 instance type of G or P with GPUs of NVIDIA, "g6.xlarge"',
-      'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text',
+      'gpuNodePools[0].labels: is a mapping; allowed: a mapping of text to text, with numbers, true and false in quotes',
       'oldVersionDays: is 0; allowed: a whole number from 1 to 3650',
       expect.stringMatching(/^resources\.memory: unknown setting; allowed: cpu, /),
     ]);
@@ -109,15 +95,9 @@ describe('readSettings reports', () => {
       expect.stringMatching(/^publicAccessCidrs\[0\]: is "128.0.0.0\/1": it has more than 16 million addresses;/),
     ],
     [
-      'an API that is open to every address, beside another invalid value',
-      { publicAccessCidrs: ['0.0.0.0/0'], protect: 'yes' },
-      'protect: is "yes"; allowed: true, false',
-      expect.stringMatching(/^publicAccessCidrs\[0\]: is "0.0.0.0\/0"/),
-    ],
-    [
       'a misspelt setting, beside contradicting settings',
       { replica: 3, privateSubnetIds: ['subnet-0a'], gpuNodePools: [] },
-      expect.stringMatching(/^replica: unknown setting; .*\n {4}-> did you mean replicas\?$/),
+      'replica: unknown setting\n    -> did you mean replicas?',
       'privateSubnetIds: has 1 subnet; allowed: none, or at least two in different zones\n' +
         '    -> list the private subnets of the VPC',
     ],
@@ -135,16 +115,9 @@ describe('readSettings reports', () => {
         '    -> write 203.0.113.0/24 for the range, or 203.0.113.7/32 for this address',
     ],
     [
-      'text around a range',
-      { publicAccessCidrs: ['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'] },
-      ...['10.0.0.0/16x', 'x10.0.0.0/16', '10.0.0.256/32', '10.0.0.0/33'].map(
-        (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
-      ),
-    ],
-    [
-      'octets above 255, a prefix above 32 and leading zeros, which some programs read as octal numbers',
-      { publicAccessCidrs: ['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'] },
-      ...['999.1.2.3/99', '010.0.0.0/8', '10.0.0.0/08', '0.0.0.0/00'].map(
+      'text around a range, numbers that are too large, and leading zeros, which some programs read as octal numbers',
+      { publicAccessCidrs: NO_RANGES },
+      ...NO_RANGES.map(
         (text, index) => `publicAccessCidrs[${index}]: is "${text}"; allowed: an IPv4 range, "203.0.113.0/24"`,
       ),
     ],
@@ -154,15 +127,69 @@ describe('readSettings reports', () => {
       'availabilityZones: has eu-west-1b, but aws:region is us-east-1; allowed: zones of us-east-1, "us-east-1a"',
     ],
     [
+      'private addresses, which EKS refuses',
+      { publicAccessCidrs: ['10.0.0.0/16', '172.31.0.0/16', '172.32.0.0/16'] },
+      ...['10.0.0.0/16', '172.31.0.0/16'].map(
+        (range, index) =>
+          `publicAccessCidrs[${index}]: is "${range}": EKS refuses private addresses; allowed: an IPv4 range, "203.0.113.0/24"\n` +
+          '    -> list the addresses that your administrators and CI have on the internet; an empty list allows the VPC only',
+      ),
+    ],
+    [
+      'an item twice',
+      { clusterAdmins: ['arn:aws:iam::123456789012:role/ci', 'arn:aws:iam::123456789012:role/ci'] },
+      'clusterAdmins[1]: repeats "arn:aws:iam::123456789012:role/ci"; allowed: each value once',
+    ],
+    [
+      'names that are elsewhere or similar, and all names once',
+      { tritonImage: 'a:1', s3Endpoint: 'http://s3:9000', nodeSelector: {}, Qqq: 1, zzz: 1, toString: 1 },
+      'tritonImage: unknown setting\n    -> did you mean image?',
+      's3Endpoint: unknown setting\n    -> did you mean s3.endpoint?',
+      'nodeSelector: unknown setting\n    -> did you mean pod.nodeSelector?',
+      expect.stringMatching(/^Qqq: unknown setting; allowed: protect, logDays, .* and \d+ more$/),
+      'zzz: unknown setting',
+      'toString: unknown setting',
+    ],
+    [
+      'a choice that does not exist, with what it chooses',
+      { natGateways: 'none' },
+      `natGateways: is "none"; allowed: one, per-zone\n    -> did you mean "one"? ${GATEWAYS}`,
+    ],
+    [
+      'a number that is not written in digits',
+      { replicas: '1e3' },
+      'replicas: is "1e3"; allowed: a whole number from 0 to 1000',
+    ],
+    [
+      'an issuer of tokens that are not accepted',
+      { publisherSubjects: [], publisherIssuer: 'https://gitlab.example.com' },
+      'publisherIssuer: has no effect, because publisherSubjects is empty\n    -> set publisherSubjects too, or remove it',
+    ],
+    [
+      'settings of a created cluster and an existing cluster',
+      {
+        existingCluster: { context: 'a', oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a' },
+        gpuNodePools: [],
+        clusterAdmins: ['arn:aws:iam::123456789012:role/ci'],
+        publicAccessCidrs: ['203.0.113.0/24'],
+        kubernetesVersion: '1.35',
+      },
+      ...['kubernetesVersion', 'clusterAdmins', 'publicAccessCidrs'].map(
+        (name) => `${name}: has no effect, because the cluster exists already\n    -> remove it`,
+      ),
+    ],
+    [
+      'ranges of clients inside the cluster',
+      { exposure: { clientCidrs: ['10.0.0.0/16'], scheme: 'internet-facing' } },
+      'exposure.clientCidrs: has no effect, because exposure.kind is cluster\n' +
+        '    -> set exposure.kind to internal-load-balancer or ingress, or remove clientCidrs',
+      'exposure.scheme: has no effect, because exposure.kind is cluster\n    -> set exposure.kind to ingress, or remove scheme',
+    ],
+    [
       'a location that the publisher rejects',
       { modelRepository: 's3://models/models.releases' },
       'modelRepository: is "s3://models/models.releases": this prefix is reserved, because the publisher stores the releases of a repository under it; ' +
         'allowed: "s3://BUCKET/PREFIX"\n    -> the repository is s3://models/models',
-    ],
-    [
-      'a misspelt choice',
-      { natGateways: 'per_zone' },
-      'natGateways: is "per_zone"; allowed: one, per-zone\n    -> did you mean "per-zone"?',
     ],
     [
       'a pool that is not in a list',
@@ -175,16 +202,6 @@ describe('readSettings reports', () => {
       'a load balancer in an existing network without controllerCidrs',
       {
         privateSubnetIds: ['subnet-0a', 'subnet-0b'],
-        exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] },
-      },
-      'exposure.controllerCidrs: is empty; ' +
-        'allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
-    ],
-    [
-      'a load balancer in an existing cluster without controllerCidrs',
-      {
-        existingCluster: { context: 'a', oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/a' },
-        gpuNodePools: [],
         exposure: { kind: 'internal-load-balancer', clientCidrs: ['10.0.0.0/8'] },
       },
       'exposure.controllerCidrs: is empty; ' +
@@ -256,18 +273,21 @@ describe('readSettings reports', () => {
     [
       'an S3 API and a key without the place of the models',
       { s3: LOCAL_S3, bucketKmsKeyArn: 'arn:aws:kms:us-east-1:123456789012:key/a', publisherSubjects: [] },
-      's3: is set without modelRepository\n    -> set modelRepository to the place in the existing bucket, or remove it',
-      'bucketKmsKeyArn: is set without modelRepository\n    -> set modelRepository to the place in the existing bucket, or remove it',
+      ...['bucketKmsKeyArn', 's3'].map(
+        (name) =>
+          `${name}: has no effect, because modelRepository is empty, so a bucket is created\n` +
+          '    -> set modelRepository to the place in the existing bucket, or remove it',
+      ),
     ],
     [
       'a pruner without a publisher',
       { publisherSubjects: [], prunerSubjects: ['repo:acme/serving:environment:prune'] },
-      'prunerSubjects: is set without publisherSubjects\n    -> set publisherSubjects too',
+      'prunerSubjects: has no effect, because publisherSubjects is empty\n    -> set publisherSubjects too, or remove it',
     ],
     [
       'readers of an existing bucket',
       { modelRepository: 's3://models/models', bucketReaders: ['arn:aws:iam::111122223333:role/deploy'] },
-      'bucketReaders: is set, but the policy of the existing bucket in modelRepository is not changed\n' +
+      'bucketReaders: has no effect, because the policy of the existing bucket in modelRepository is not changed\n' +
         '    -> remove it, and allow the roles in the policies of that bucket and its key',
     ],
     [
@@ -316,12 +336,9 @@ describe('readSettings reports', () => {
   });
 
   test.each<[string | undefined, string[]]>([
-    ['us-east1', ['aws:region: is "us-east1"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
-    [
-      'us-east-1a',
-      ['aws:region: is "us-east-1a"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?'],
-    ],
-    ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"\n    -> did you mean us-east-1?']],
+    ['us-east1', ['aws:region: is "us-east1"; allowed: an AWS region, "us-east-1"']],
+    ['us-east-1a', ['aws:region: is "us-east-1a"; allowed: an AWS region, "us-east-1"']],
+    ['virginia', ['aws:region: is "virginia"; allowed: an AWS region, "us-east-1"']],
     ['us-east-1', []],
     [
       undefined,
@@ -384,6 +401,15 @@ describe('readSettings reports', () => {
   });
 });
 
+test.each(['prod.eu', 'Prod', 'my_stack', 'a'.repeat(28)])('readSettings rejects the name %s of a stack', (stack) => {
+  expect(getProblems({}, 'staging', { stack })).toEqual([
+    expect.stringContaining(`the name of the stack is "${stack}", and names of resources in AWS contain it; allowed: `),
+  ]);
+  expect(getProblems(LOCAL, 'local', { stack })).toEqual([]);
+});
+
+const BOTH = /budgets\[0\]: is incomplete; allowed: both schedule and duration, or neither$/;
+
 describe('readSettings rejects GPU node pools', () => {
   test.each<[string, Record<string, unknown>, RegExp]>([
     ['with the same name', {}, /^gpuNodePools\[1\]\.name: is "a10g", like that of another pool/],
@@ -421,11 +447,33 @@ describe('readSettings rejects GPU node pools', () => {
       /capacityTypes: is reserved; allowed: one of spot, on-demand, because a managed node group has one of them/,
     ],
     ['with nodes of both spot and on-demand', { nodes: 2 }, /capacityTypes: is spot, on-demand; allowed: one of spot/],
+    ...Object.entries({ disruption: { expireAfter: '24h' }, maximumGpus: 4, capacityReservationIds: ['cr-0a'] }).map(
+      ([name, value]): [string, Record<string, unknown>, RegExp] => [
+        `with nodes and with ${name}`,
+        { nodes: 2, capacityTypes: ['spot'], [name]: value },
+        new RegExp(`${name}: has no effect, because a managed node group has a fixed number of nodes`),
+      ],
+    ),
+    ['with a schedule and no duration', { disruption: { budgets: [{ nodes: '0', schedule: '0 6 * * *' }] } }, BOTH],
+    ['with a duration and no schedule', { disruption: { budgets: [{ nodes: '0', duration: '8h' }] } }, BOTH],
+    ...[
+      'kubernetes.io/hostname',
+      'node.kubernetes.io/team',
+      'karpenter.sh/nodepool',
+      'eks.amazonaws.com/nodegroup',
+      'triton-serving/gpu',
+      'a b',
+    ].map((label): [string, Record<string, unknown>, RegExp] => [
+      `with the label ${label}`,
+      { labels: { [label]: 'a' } },
+      new RegExp(`labels: has the name "${label}"; .*, but no label of Kubernetes, Karpenter, EKS or this package$`),
+    ]),
     [
-      'with nodes that Karpenter replaces',
-      { nodes: 2, capacityTypes: ['spot'], disruption: { expireAfter: '24h' } },
-      /disruption: is set, but only Karpenter replaces nodes/,
+      'with a label that is too long',
+      { labels: { team: 'a'.repeat(64) } },
+      /labels\.team: is "a+"; allowed: at most 63/,
     ],
+    ['with a wrong taint', { taints: [{ key: 'a/b/c' }] }, /taints\[0\]\.key: is "a\/b\/c"; allowed: at most 63/],
     [
       'that live too long',
       { disruption: { expireAfter: '505h' } },
@@ -511,5 +559,111 @@ describe('readSettings rejects GPU node pools', () => {
         'allowed: any name but default, general-purpose, system',
     ]);
     expect(getProblems({ gpuNodePools: [{ ...POOL, name, capacityTypes: ['spot'], nodes: 1 }] })).toEqual([]);
+  });
+});
+
+/** These declare settings: their types, defaults and limits. */
+const DECLARATIONS = /(-fields|types|args|defaults|limits)\.ts$/;
+
+/** The code of infra/ that uses settings, without comments. */
+const code = readdirSync(join(paths.root, 'infra'), { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts') && !DECLARATIONS.test(file))
+  .map((file) => readFileSync(join(paths.root, 'infra', file), 'utf8').replace(/\/\*\*[^]*?\*\/|\/\/.*$/gm, ''))
+  .join('\n');
+
+/** The names of all settings, those in mappings too. */
+const getNames = (fields: Fields): string[] =>
+  Object.entries(fields).flatMap(([name, field]) => [
+    name,
+    // Karpenter gets budgets as they are.
+    ...('fields' in field && name !== 'budgets' ? getNames(field.fields) : []),
+  ]);
+
+test.each([...new Set(getNames(CONFIG_FIELDS))])('the setting %s is used by a component', (name) => {
+  expect(code).toMatch(new RegExp(`\\b${name}\\b`));
+});
+
+const INGRESS = {
+  kind: 'ingress',
+  host: 'a.example.com',
+  certificateArn: 'arn:aws:acm:us-east-1:123456789012:certificate/a',
+};
+
+describe('readSettings of the replicas', () => {
+  test('reports values that TritonServer rejects, under the same names', () => {
+    expect(
+      getProblems({
+        namespace: { name: 'My_Models' },
+        monitoring: { namespace: 'Prom Stack' },
+        image: 'triton:latest',
+        resources: { cpu: 0 },
+        autoscaling: { minReplicas: 2 },
+        exposure: { controllerCidrs: ['vpc'], host: 'https://a.example.com' },
+        extraArguments: ['--http-port=80'],
+        environment: { HOME: '/root' },
+        drainSeconds: 0,
+        availabilityZones: ['nowhere'],
+      }).map((text) => text.split(': ')[0]),
+    ).toEqual([
+      'availabilityZones[0]',
+      'namespace.name',
+      'image',
+      'resources.cpu',
+      'drainSeconds',
+      'exposure.controllerCidrs[0]',
+      'exposure.host',
+      'autoscaling.maxReplicas',
+      'monitoring.namespace',
+      'extraArguments[0]',
+      'environment',
+    ]);
+  });
+
+  test('reports contradictions between settings together with those of other parts', () => {
+    expect(
+      getProblems({
+        resources: { sharedMemoryGiB: 8 },
+        rollout: { maxUnavailable: 2 },
+        autoscaling: { minReplicas: 2, maxReplicas: 1 },
+        exposure: { kind: 'ingress' },
+        availabilityZones: ['us-east-1a'],
+      }).map((text) => text.split(': ')[0]),
+    ).toEqual([
+      'availabilityZones',
+      'resources.sharedMemoryGiB',
+      'rollout.maxUnavailable',
+      'autoscaling.minReplicas',
+      'exposure.host',
+      'exposure',
+    ]);
+  });
+
+  test('fills in class and addresses of an ingress in a created network and cluster', () => {
+    const { exposure, createIngressClass } = readSettings(getConfig('prod', { exposure: INGRESS })).triton;
+    expect(exposure).toMatchObject({ ...INGRESS, className: 'alb', scheme: 'internal' });
+    expect(exposure.controllerCidrs).toEqual(['10.1.0.0/19', '10.1.32.0/19', '10.1.64.0/19']);
+    expect(createIngressClass).toBe(true);
+  });
+
+  test.each([
+    ['of another class', { exposure: { ...INGRESS, className: 'nginx' } }],
+    [
+      'of an existing cluster',
+      {
+        existingCluster: {
+          context: 'a',
+          oidcProviderArn: 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/A',
+        },
+        exposure: { ...INGRESS, controllerCidrs: ['10.9.0.0/16'] },
+        gpuNodePools: [],
+      },
+    ],
+  ])('creates no class for an ingress %s', (_, values) => {
+    expect(readSettings(getConfig('prod', values)).triton.createIngressClass).toBe(false);
+  });
+
+  test('reads empty mappings as missing, as in Pulumi.yaml', () => {
+    const given = { monitoring: {}, autoscaling: {}, resources: {}, exposure: {}, image: '' };
+    expect(readSettings(getConfig('staging', given)).triton).toEqual(readSettings(getConfig('staging')).triton);
   });
 });

@@ -6,7 +6,7 @@ import { configFromText } from '../../../src/model/config-text';
 import { configFromYaml } from '../../../src/model/from-yaml';
 import { ProblemList } from '../../../src/core/problems';
 import { MODELS, MODEL_REPO, folder, removeFolders } from '../../support/model-files';
-import { chance, integer, pick, SEEDED, type Random } from '../../support/random-choice';
+import { chance, integer, pick, SEEDED, type Random } from '../../support/random-models';
 
 afterAll(removeFolders);
 

@@ -20,33 +20,6 @@ async function problemsWith(files: Record<string, string>): Promise<string[]> {
 }
 
 describe('requirements.txt', () => {
-  test.each([
-    'numpy',
-    'pandas==2.2.3',
-    'requests[socks,security] >=2.8.1, ==2.8.* ; python_version < "3.13"',
-    'pip @ https://example.org/pip.whl',
-    'tokenizers~=0.20 # of the model',
-    '--extra-index-url https://example.org/simple',
-    'a.b-c_d>1,!=1.5',
-    '# nothing',
-    '',
-  ])('takes %p', async (line) => {
-    expect(await problemsWith({ 'adds/requirements.txt': `${line}\n` })).toEqual([]);
-  });
-
-  test.each([
-    ['pandas=2.2.3', 'is not a requirement, got "pandas=2.2.3"'],
-    ['pandas 2.2.3', 'is not a requirement, got "pandas 2.2.3"'],
-    ['pip install pandas', 'is not a requirement, got "pip install pandas"'],
-    ['pandas==', 'is not a requirement, got "pandas=="'],
-    ['-r other.txt', 'names another file or folder, which is not published, got "-r other.txt"'],
-    ['./wheels/own.whl', 'names another file or folder, which is not published, got "./wheels/own.whl"'],
-  ])('refuses %p', async (line, message) => {
-    expect(await problemsWith({ 'adds/requirements.txt': `numpy\n${line}\n` })).toEqual([
-      `adds/requirements.txt: line 2: ${message}; allowed: NAME, NAME==1.2.3, NAME>=1.2,<2, NAME[extra], NAME @ https://...`,
-    ]);
-  });
-
   test('in a version folder it is not read', async () => {
     expect(await problemsWith({ 'adds/1/requirements.txt': 'pandas' })).toEqual([
       'adds/1/requirements.txt: is not read; one file applies to all versions\n    -> move it to adds/requirements.txt',
@@ -98,22 +71,10 @@ test.each([
   expect(requiresNumpy2(text)).toBe(expected);
 });
 
-test.each([
-  [
-    "Internal: ModuleNotFoundError: No module named 'cv2'\n\nAt:\n  /x/model.py(1): <module>\n",
-    'opencv-python-headless',
-  ],
-  ["ModuleNotFoundError: No module named 'sklearn.svm'", 'scikit-learn'],
-  ["ModuleNotFoundError: No module named 'PIL'", 'pillow'],
-])('explainLoadFailure(%p) names the package %s and the file', (reason, name) => {
-  expect(explainLoadFailure('m', reason)).toEqual({
-    message: expect.stringMatching(new RegExp(`^no package ${name} \\(.*No module named '\\S+'\\)$`)) as string,
-    hint: expect.stringContaining(`add ${name} to m/requirements.txt`) as string,
-  });
-});
-
-test('explainLoadFailure does not guess the name of a package', () => {
-  expect(explainLoadFailure('m', "No module named 'x'\nModuleNotFoundError: No module named 'slugify'")).toMatchObject({
+test('explainLoadFailure names the module that is missing, and the file for its package', () => {
+  expect(
+    explainLoadFailure('m', "No module named 'x'\nModuleNotFoundError: No module named 'slugify.a'"),
+  ).toMatchObject({
     message: expect.stringMatching(/^no module slugify /) as string,
     hint: expect.stringContaining('add the package of slugify (its name may differ) to m/requirements.txt') as string,
   });

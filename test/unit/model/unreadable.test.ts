@@ -1,4 +1,3 @@
-import { execFileSync } from 'node:child_process';
 import fs, { mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { folder, modelYaml, read, removeFolders, torchScript } from '../../support/model-files';
@@ -43,16 +42,6 @@ describe('files that cannot be published', () => {
     ]);
   });
 
-  it('refuses special files, and names that S3 does not support', async () => {
-    const root = folder({ ...sound, 'm/1/a\\b': 'x', 'm/1/line\nbreak': 'x' });
-    execFileSync('mkfifo', [path.join(root, 'm/1/pipe')]);
-    expect((await read(root)).texts.sort()).toEqual([
-      'm/1/a\\b: has a name that S3 or Triton does not support\n    -> rename it',
-      'm/1/line\nbreak: has a name that S3 or Triton does not support\n    -> rename it',
-      'm/1/pipe: is not a regular file\n    -> remove it',
-    ]);
-  });
-
   it('refuses a path that is too long for S3', async () => {
     const long = `${'a'.repeat(200)}/${'b'.repeat(200)}/${'c'.repeat(200)}/${'d'.repeat(200)}`;
     const { texts } = await read(folder({ ...sound, [`m/1/${long}`]: 'x' }));
@@ -76,32 +65,6 @@ describe('files that cannot be published', () => {
 });
 
 describe('configuration files that cannot be read', () => {
-  it.each<[title: string, name: string, content: string, problem: string]>([
-    [
-      'too much',
-      'model.yaml',
-      ' '.repeat(2 ** 20 + 1),
-      'is too large for a configuration, got 1048577 bytes; allowed: at most 1048576',
-    ],
-    [
-      'an unknown field',
-      'config.pbtxt',
-      'name: "m"\n\nmax_batchsize: 8\n',
-      'line 3: not a ModelConfig in protobuf text format: ModelConfig: unknown field \'max_batchsize\'\n    -> did you mean "max_batch_size"?',
-    ],
-    [
-      'an unknown field of a part',
-      'config.pbtxt',
-      'input {\n  nam: "m"\n}',
-      'line 2: not a ModelConfig in protobuf text format: ModelInput: unknown field \'nam\'\n    -> did you mean "name"?',
-    ],
-  ])('names %s', async (_title, name, content, problem) => {
-    const root = folder({ [`m/${name}`]: content, 'm/1/model.pt': torchScript() });
-    const { models, texts } = await read(root);
-    expect(models).toEqual([]);
-    expect(texts).toEqual([`m/${name.replace('/', '')}: ${problem}`]);
-  });
-
   it.each([
     ['m/1/labels.txt', 'create one of them'],
     ['m/1/model.onnx', 'npm run init -- --from m/1/model.onnx m --repo . writes model.yaml'],
@@ -115,17 +78,6 @@ describe('configuration files that cannot be read', () => {
 });
 
 describe('a configuration with mistakes of form', () => {
-  it('gets further checks, without problems that only follow from the mistakes', async () => {
-    const yaml = modelYaml({ platform: 5, max_batch_size: 'x', input: [{ name: 'a', data_type: 'FP32', dims: [0] }] });
-    const { texts } = await read(folder({ 'm/model.yaml': yaml }), { artifacts: false });
-    expect(texts.map((text) => text.split(/[;\n]/)[0])).toEqual([
-      'm/model.yaml: platform: must be a string, got 5',
-      'm/model.yaml: max_batch_size: must be a whole number, got "x"',
-      'm/model.yaml: input[0].data_type: is not one of the values of DataType, got "FP32"',
-      'm/model.yaml: input[0].dims[0]: is not a size, got 0',
-    ]);
-  });
-
   it('is not compared with the ensembles that use it', async () => {
     const broken = modelYaml({ input: [{ name: 'input__0', data_type: 'FP32', dims: [3] }], max_batch_size: 'x' });
     const io = { data_type: 'TYPE_FP32', dims: [7] };

@@ -1,6 +1,5 @@
 import { main } from '../../../scripts/validate';
-import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript } from '../../support/model-files';
-import { tracedModel } from '../../support/traced-model';
+import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript, tracedModel } from '../../support/model-files';
 
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -23,7 +22,7 @@ async function run(...argv: string[]): Promise<{ code: number; out: string; err:
 
 /** Of the model that `sound` makes. */
 const HINT = expect.stringMatching(
-  /^hint: m: model_warmup: lacks two calls of batch size 1 to 8, so .*\n {4}-> add .*\n$/,
+  /^hint: m: model_warmup: lacks two calls of batch size 1, 2, 3, 4, 5, 6, 7, 8, so .*\n {4}-> add .*\n$/,
 ) as string;
 
 const sound = (): string =>
@@ -129,17 +128,11 @@ describe('validate', () => {
   });
 
   it.each([
-    [['--bad'], "error: Unknown option '--bad'"],
-    [
-      ['extra'],
-      'error: Unexpected argument \'extra\'\n  -> did you mean --models extra? write flags as in "npm run NAME -- --FLAG"\n',
-    ],
-    [
-      ['--models'],
-      'error: --models needs a value\n  -> write --models VALUE, or --models=-VALUE if the value begins with "-"\n',
-    ],
-    [['--models', '--json'], 'error: --models needs a value\n  -> write --models VALUE,'],
-    [['--json=yes'], 'error: --json takes no value\n  -> write --json without a value\n'],
+    [['--bad'], "error: unknown option '--bad'"],
+    [['extra'], 'error: unexpected argument: extra\n  -> write flags as in "npm run NAME -- --FLAG"\n'],
+    [['--models'], "error: option '--models <A,B>' argument missing\n  -> --help lists the flags\n"],
+    [['--models', '--json'], 'error: --models needs a value\n  -> write --models VALUE\n'],
+    [['--json=yes'], "error: unknown option '--json=yes'"],
     [['--models', 'a,'], 'error: --models "a," has an empty name'],
   ])('exits with 2 at %j', async (argv, message) => {
     const { code, out, err } = await run(...argv);
@@ -160,6 +153,6 @@ describe('validate', () => {
   it('prints its help', async () => {
     const { code, out } = await run('--help');
     expect(code).toBe(0);
-    expect(out).toContain('--exclude A,B');
+    expect(out).toContain('--exclude <A,B>');
   });
 });

@@ -1,7 +1,6 @@
 import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError } from '../../../src/core/errors';
-import { formatProblem } from '../../../src/core/errors';
+import { UserError, formatProblem } from '../../../src/core/errors';
 import { makeRelease } from '../../../src/publish/make-release';
 import type { ReleaseResult } from '../../../src/publish/options';
 import { promote } from '../../../src/publish/promote';
@@ -12,8 +11,8 @@ import { headKey, releaseKey } from '../../../src/release/location';
 import { publisher, TWO_MODELS } from '../../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
-import { recorded, tracedModel } from '../../support/traced-model';
 import { MemoryBucket, MemoryStore } from '../../support/memory-store';
+import { recorded, tracedModel } from '../../support/model-files';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -98,7 +97,7 @@ describe('a plan compares files by content', () => {
 /** The record of a trace; nothing for a model without trace.py. */
 function record(isTraced: boolean, version: number, content: string): Files {
   const artifact = recorded(`${version}/weights.bin`, content);
-  const text = JSON.stringify({ artifact, checked: 'thorough', max_batch_size: 0, input_dims: [] });
+  const text = JSON.stringify({ artifact, checked: 'thorough' });
   return isTraced ? { 'a/trace.py': '', [`a/${artifact.path}.trace.json`]: text } : {};
 }
 

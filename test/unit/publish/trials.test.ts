@@ -83,7 +83,7 @@ test.each(['overtaken', 'expired'])('Trials says what to do after a trial is %s'
     return { text: JSON.stringify(state) };
   };
   await expect(run()).rejects.toMatchObject({
-    message: `pod-a does not serve the release: ${outcome}`,
+    message: `pod-a does not serve the release: ${outcome === 'expired' ? 'this command did not renew the trial in time' : outcome}`,
     hint: expect.stringContaining('run the command again') as string,
   });
 });

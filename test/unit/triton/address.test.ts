@@ -1,6 +1,10 @@
 import { TritonGrpcClient } from '../../../src/triton/grpc';
 import { TritonHttpClient } from '../../../src/triton/http';
-import { serverUrl } from '../../../src/triton/address';
+import { serverUrl } from '../../../src/triton/client';
+import { createSecureServer } from 'node:http2';
+import * as https from 'node:https';
+import { selfSignedCertificate } from '../../../src/local/certificate';
+import { listenOnLoopback } from '../../support/loopback';
 
 test.each([
   ['http://127.0.0.1:8000', 'http://127.0.0.1:8000'],
@@ -25,3 +29,19 @@ test.each(['', 'http://', 'ftp://127.0.0.1:21', '127.0.0.1:port', 'http:///path'
     }
   },
 );
+
+const { key, certificate: cert } = selfSignedCertificate();
+
+test.each<
+  [string, https.Server | ReturnType<typeof createSecureServer>, (address: string) => { live(): Promise<boolean> }]
+>([
+  ['HTTP', https.createServer({ key, cert }), (address) => new TritonHttpClient(address)],
+  ['gRPC', createSecureServer({ key, cert }), (address) => new TritonGrpcClient(address)],
+])('the client verifies the certificate of an https address over %s', async (_, server, connect) => {
+  const { port, stop } = await listenOnLoopback(server);
+  await expect(connect(`https://127.0.0.1:${port}`).live()).rejects.toMatchObject({
+    status: 'unreachable',
+    message: expect.stringMatching(/self-signed certificate/) as string,
+  });
+  await stop();
+});

@@ -3,6 +3,7 @@ import { createServer, type ServerHttp2Stream } from 'node:http2';
 import { ControlClient, defaultGrpcAddress } from '../../../src/triton/control-client';
 import { listenOnLoopback } from '../../support/loopback';
 import { until } from '../../support/wait-for';
+import { explainLoadFailure, explainRequestFailure } from '../../../src/triton/load-failure';
 
 /** Calls that a server received, each with the key that it had. */
 let received: string[];
@@ -90,16 +91,20 @@ test('a client that was closed before the load does not load over HTTP', async (
   const loading = client.loadModel('m').catch((error: unknown) => error);
   await until('the question is there', () => received.length === 1);
   client.close();
-  expect(await loading).toMatchObject({ status: 'unreachable', nothingSent: true });
+  expect(await loading).toMatchObject({ status: 'unreachable' });
   expect(received).toEqual(['gRPC ServerLive the-key']);
 });
 
-test('close ends a load', async () => {
+test.each([
+  [50, 'timeout', /^127\.0\.0\.1:\d+ did not answer RepositoryModelLoad within 0\.05 s$/],
+  // Longer than timers and gRPC support.
+  [Infinity, 'unreachable', /cannot be reached/],
+])('a load ends at its deadline of %d ms, or when the client is closed', async (timeoutMs, status, message) => {
   const client = await controlClient(await grpcPort(undefined));
-  const loading = client.loadModel('m').catch((error: unknown) => error);
+  const loading = client.loadModel('m', { timeoutMs }).catch((error: unknown) => error);
   await until('the load is there', () => received.length === 2);
-  client.close();
-  expect(await loading).toMatchObject({ status: 'unreachable' });
+  if (timeoutMs === Infinity) client.close();
+  expect(await loading).toMatchObject({ status, message: expect.stringMatching(message) as string });
 });
 
 test.each([
@@ -110,4 +115,31 @@ test.each([
   ['https://triton:8000', undefined],
 ])('the default gRPC address of %s is %s', (url, expected) => {
   expect(defaultGrpcAddress(url)).toBe(expected);
+});
+
+test.each([
+  [
+    "Internal: ModuleNotFoundError: No module named 'PIL.Image'\n\nAt:\n  model.py(1)",
+    /^add the package of PIL \(its name may differ\) to m\/requirements\.txt/,
+  ],
+  ['instance group m of model m has kind KIND_GPU but no GPUs are available', /^omit "kind" in/],
+  ['Internal: RuntimeError: no weights', undefined],
+])('explainLoadFailure gives the next step for: %s', (reason, hint) => {
+  const found = explainLoadFailure('m', reason);
+  expect(found.message).not.toContain('At:');
+  if (hint === undefined) expect(found.hint).toBeUndefined();
+  else expect(found.hint).toMatch(hint);
+});
+
+test('explainRequestFailure keeps the cause of a TorchScript error', () => {
+  const reason = `PyTorch execute failure: The following operation failed in the TorchScript interpreter.
+Traceback of TorchScript (most recent call last):
+  File "/torch/nn/functional.py", line 2818, in _verify_batch_size
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
+        ~~~~~ <--- HERE
+builtins.ValueError: Expected more than 1 value per channel when training, got input size [1, 4]
+`;
+  expect(explainRequestFailure('m', reason)).toBe(
+    'PyTorch execute failure: ValueError: Expected more than 1 value per channel when training, got input size [1, 4]',
+  );
 });

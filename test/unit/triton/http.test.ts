@@ -1,4 +1,4 @@
-import { createServer, type Agent, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { TritonHttpClient } from '../../../src/triton/http';
 import type { Tensor } from '../../../src/triton/tensor';
@@ -57,26 +57,6 @@ describe('infer', () => {
     });
   });
 
-  it('is aborted by its signal, which closes the connection', async () => {
-    const abort = new AbortController();
-    const closed = new Promise((resolve) => {
-      answer = (response) => {
-        response.on('close', resolve);
-        abort.abort(new Error('not needed any more'));
-      };
-    });
-    await expect(client.infer('m', INPUTS, { signal: abort.signal })).rejects.toThrow('not needed any more');
-    await closed;
-    await expect(client.infer('m', INPUTS, { signal: abort.signal })).rejects.toThrow('not needed any more');
-    expect(seen).toHaveLength(1);
-  });
-
-  it('sends headers of its own', async () => {
-    answer = json(500, { error: 'no' });
-    await expect(client.infer('m', INPUTS, { headers: { Authorization: 'Bearer a' } })).rejects.toThrow('no');
-    expect(seen[0]?.headers).toMatchObject({ authorization: 'Bearer a', 'content-type': 'application/octet-stream' });
-  });
-
   it('sends nothing if data and shape disagree', async () => {
     await expect(
       client.infer('m', [{ name: 'a', datatype: 'INT8', shape: [2], data: new Int8Array(1) }]),
@@ -128,62 +108,24 @@ describe('failures', () => {
   });
 });
 
-describe('connections', () => {
-  /** Makes the server reset the connection after it has read the request number `reset`. */
-  function resetAt(reset: number): void {
-    answer = (response) => {
-      if (seen.length === reset) (response.socket as Socket).resetAndDestroy();
-      else json(200, { model_name: 'm', model_version: '1', outputs: [] })(response);
-    };
+it('an answer that is larger than the limit of the client is not read', async () => {
+  const small = new TritonHttpClient(client.url, { mostAnswerBytes: 10 });
+  for (const headers of [{ 'Content-Length': 100 }, {}]) {
+    answer = (response) => response.writeHead(200, headers).write(' '.repeat(11));
+    await expect(small.infer('m', INPUTS)).rejects.toMatchObject({ status: 'too large', model: 'm' });
   }
+});
 
-  it('are kept open between calls', async () => {
-    answer = json(200, []);
-    await client.repositoryIndex();
-    await client.repositoryIndex();
-    expect(sockets.size).toBe(1);
-  });
-
-  it('are replaced if the server resets a reused one, and a GET request is sent again', async () => {
-    resetAt(2);
-    await client.infer('m', INPUTS);
-    await expect(client.ready()).resolves.toBe(true);
-    expect(seen.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET']);
-    expect(sockets.size).toBe(2);
-  });
-
-  it('do not repeat infer after the request was written, because the model may have run', async () => {
-    resetAt(2);
-    await client.infer('m', INPUTS);
-    await expect(client.infer('m', INPUTS)).rejects.toMatchObject({ status: 'unreachable', nothingSent: false });
-    expect(seen).toHaveLength(2);
-  });
-
-  it('repeat infer if a reused connection is closed before anything of the request was written', async () => {
-    resetAt(-1);
-    await client.infer('m', INPUTS);
-    const { agent } = (client as unknown as { transport: { agent: Agent } }).transport;
-    const call = client.infer('m', INPUTS);
-    for (const socket of Object.values(agent.sockets).flat()) socket?.destroy();
-    await expect(call).resolves.toMatchObject({ model: 'm' });
-    expect(seen).toHaveLength(2);
-    expect(sockets.size).toBe(2);
-  });
-
-  it.each(['loadModel', 'unloadModel'] as const)('of %s are new ones, because it is never sent again', async (call) => {
-    resetAt(-1);
-    await client.infer('m', INPUTS);
-    await client[call]('m');
-    expect(sockets.size).toBe(2);
-  });
+it('close ends the calls in flight', async () => {
+  answer = () => client.close();
+  await expect(client.loadModel('m')).rejects.toMatchObject({ status: 'unreachable' });
 });
 
 it('paths begin with the path of the URL', async () => {
   answer = json(200, []);
   const proxied = new TritonHttpClient(`127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
-  await proxied.ready();
-  proxied.close();
-  expect(seen[0]?.url).toBe('/triton/v2/health/ready');
+  await proxied.live();
+  expect(seen[0]?.url).toBe('/triton/v2/health/live');
 });
 
 it('repositoryIndex fills in the fields that Triton omits for a model that was never loaded', async () => {

@@ -8,16 +8,37 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Generic, Protocol
+from itertools import accumulate
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
 
 # Available only in Triton's process for a model (the "stub").
 import triton_python_backend_utils as pb_utils
+from numpy.typing import NDArray
 
-from .batching import ArrayT, Batcher, Runner
 from .dlpack import DLPackExport
-from .spec import ModelError, ModelSpec, TensorSpec
+from .spec import ModelError, ModelSpec
 
 TYPE_IN_FRONT = re.compile(r"\w+(Error|Exception): ")
+
+Array = NDArray[Any]
+
+TRITON_TYPES = {
+    "bool": "BOOL",
+    "uint8": "UINT8",
+    "uint16": "UINT16",
+    "uint32": "UINT32",
+    "uint64": "UINT64",
+    "int8": "INT8",
+    "int16": "INT16",
+    "int32": "INT32",
+    "int64": "INT64",
+    "float16": "FP16",
+    "float32": "FP32",
+    "float64": "FP64",
+}
+"""numpy's element type -> Triton's. BF16 is missing because numpy lacks it, STRING because DLPack lacks it."""
 
 
 class TritonTensor(Protocol):
@@ -35,7 +56,7 @@ class TritonRequest(Protocol):
     def requested_output_names(self) -> set[str]: ...
 
 
-class Backend(ABC, Generic[ArrayT]):
+class Backend(ABC):
     """Implements `TritonPythonModel`. Triton starts one process for each instance of each model version.
 
     Tensors are exchanged with Triton as DLPack capsules. DLPack supports every fixed-size type and, unlike `as_numpy`
@@ -44,34 +65,28 @@ class Backend(ABC, Generic[ArrayT]):
 
     default_filename: ClassVar[str]
     """File to load from the version directory if the configuration names none."""
-    data_types: ClassVar[frozenset[str]]
+    data_types: ClassVar[Sequence[str]]
     """Data types that the framework supports, by Triton's names without `TYPE_`."""
 
-    @abstractmethod
-    def load(self, spec: ModelSpec) -> Runner[ArrayT]:
-        """Load `spec.artifact`. May raise any exception; the error for Triton will name the model and the file."""
+    spec: ModelSpec
 
     @abstractmethod
-    def from_dlpack(self, tensor: TritonTensor) -> ArrayT:
-        """Return a view of a Triton tensor."""
+    def load(self) -> None:
+        """Load `self.spec.artifact`. May raise any exception; the error for Triton names the model and the file."""
 
     @abstractmethod
-    def export(self, array: ArrayT, data_type: str) -> DLPackExport:
-        """Convert an array to the form that Triton accepts."""
+    def forward(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Run the model once; returns output name -> array for every output of the configuration.
+
+        Inputs are views of Triton's memory.
+        """
 
     def initialize(self, args: Mapping[str, str]) -> None:
         """Called once. An exception fails the load of this version; Triton reports its text as the reason."""
         self.spec = ModelSpec.from_args(args, self.default_filename)
         try:
-            for field in self.spec.missing:
-                raise ModelError(
-                    f"the local backends do not support {field}, because Triton passes it only to C++ backends"
-                )
-            for tensor in (*self.spec.inputs, *self.spec.outputs):
-                self._check_type(tensor)
-            if not self.spec.artifact.is_file():
-                raise ModelError(f"the file does not exist; the version folder contains {self._siblings()}")
-            self._batcher = Batcher(self.spec, self.load(self.spec))
+            self._check_configuration()
+            self.load()
         except Exception as error:
             pb_utils.Logger.log_error(traceback.format_exc())
             raise pb_utils.TritonModelException(
@@ -80,10 +95,12 @@ class Backend(ABC, Generic[ArrayT]):
 
     def execute(self, requests: Sequence[TritonRequest]) -> list[object]:
         """Called with the requests that the dynamic batcher joined; returns one response for each, in order."""
-        inputs = [{tensor.name(): self.from_dlpack(tensor) for tensor in request.inputs()} for request in requests]
-        return [
-            self._response(request, result) for request, result in zip(requests, self._batcher.run(inputs), strict=True)
-        ]
+        inputs = [{tensor.name(): np.from_dlpack(tensor) for tensor in request.inputs()} for request in requests]
+        # With a batch axis all requests share one call and its error, as in Triton's own backends. Triton joins only
+        # requests whose tensors agree in everything but the batch size.
+        groups = [inputs] if self.spec.batched else [[one] for one in inputs]
+        results = [result for group in groups for result in self._run(group)]
+        return [self._response(request, result) for request, result in zip(requests, results, strict=True)]
 
     def finalize(self) -> None:
         """Called on unload. Exits without the interpreter's tear-down.
@@ -94,7 +111,26 @@ class Backend(ABC, Generic[ArrayT]):
         sys.stderr.flush()
         os._exit(0)
 
-    def _response(self, request: TritonRequest, result: dict[str, ArrayT] | Exception) -> object:
+    def _run(self, group: list[dict[str, Array]]) -> Sequence[dict[str, Array] | Exception]:
+        """Run one call of the model. Return outputs, or the exception why there are none, for each request."""
+        try:
+            joined = group[0]
+            if len(group) > 1:
+                joined = {name: np.concatenate([request[name] for request in group]) for name in joined}
+            batch = next(iter(joined.values())).shape[0] if self.spec.batched else None
+            outputs = self.forward(joined)
+            self._check_outputs(outputs, batch)
+        except Exception as error:
+            return [error] * len(group)
+        if len(group) == 1:
+            return [outputs]
+        ends = list(accumulate(next(iter(request.values())).shape[0] for request in group))
+        return [
+            {name: array[start:end] for name, array in outputs.items()}
+            for start, end in zip([0, *ends], ends, strict=False)
+        ]
+
+    def _response(self, request: TritonRequest, result: dict[str, Array] | Exception) -> object:
         if isinstance(result, Exception):
             message = str(result) if isinstance(result, ModelError) else f"{type(result).__name__}: {result}"
             pb_utils.Logger.log_error(f"{self.spec}: {message}")
@@ -102,22 +138,42 @@ class Backend(ABC, Generic[ArrayT]):
         requested = request.requested_output_names()
         return pb_utils.InferenceResponse(
             output_tensors=[
-                pb_utils.Tensor.from_dlpack(tensor.name, self.export(result[tensor.name], tensor.data_type))
+                pb_utils.Tensor.from_dlpack(tensor.name, DLPackExport(result[tensor.name], tensor.data_type))
                 for tensor in self.spec.outputs
                 if tensor.name in requested
             ]
         )
 
-    def _check_type(self, tensor: TensorSpec) -> None:
-        if tensor.data_type not in self.data_types:
-            allowed = ", ".join(f"TYPE_{name}" for name in sorted(self.data_types))
-            raise ModelError(
-                f"this backend does not support TYPE_{tensor.data_type} of tensor '{tensor.name}'; allowed: {allowed}"
-            )
+    def _check_configuration(self) -> None:
+        for tensor in (*self.spec.inputs, *self.spec.outputs):
+            if tensor.data_type not in self.data_types:
+                allowed = ", ".join(f"TYPE_{name}" for name in self.data_types)
+                raise ModelError(
+                    f"this backend does not support TYPE_{tensor.data_type} of '{tensor.name}'; allowed: {allowed}"
+                )
+        if not self.spec.artifact.is_file():
+            folder = self.spec.artifact.parent
+            found = ", ".join(sorted(entry.name for entry in folder.iterdir())) if folder.is_dir() else "no files"
+            raise ModelError(f"the file does not exist; the version folder contains {found}")
 
-    def _siblings(self) -> str:
-        folder = self.spec.artifact.parent
-        return ", ".join(sorted(entry.name for entry in folder.iterdir())) if folder.is_dir() else "no files"
+    def _check_outputs(self, outputs: dict[str, Array], batch: int | None) -> None:
+        """Raise ModelError if an output differs from the configuration in data type or shape."""
+        for tensor in self.spec.outputs:
+            array = outputs[tensor.name]
+            data_type = TRITON_TYPES.get(array.dtype.name, array.dtype.name)
+            if data_type != tensor.data_type:
+                raise ModelError(
+                    f"configuration expects datatype TYPE_{tensor.data_type} for output '{tensor.name}',"
+                    f" model provides TYPE_{data_type}"
+                )
+            got = tuple(array.shape)
+            expected = tensor.dims if batch is None else (batch, *tensor.dims)
+            if len(got) != len(expected) or any(e not in (-1, g) for g, e in zip(got, expected, strict=True)):
+                axes = "dims" if batch is None else f"batch of {batch} and dims"
+                raise ModelError(
+                    f"output '{tensor.name}' has shape {list(got)}, expected {list(expected)}"
+                    f" ({axes} {list(tensor.dims)} in the configuration)"
+                )
 
 
 def _summary(error: Exception) -> str:

@@ -11,7 +11,10 @@ Layout of the structures: DLPack 0.8, dlpack.h, `DLTensor` and `DLManagedTensor`
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 CPU_DEVICE = (1, 0)
 """`kDLCPU` and the device id."""
@@ -28,29 +31,26 @@ TYPE_CODES = {
     "FP16": (2, 16),
     "FP32": (2, 32),
     "FP64": (2, 64),
-    "BF16": (4, 16),
     "BOOL": (6, 8),
 }
 """Triton's data type -> (`DLDataTypeCode`, bits)."""
 
 
 class DLPackExport:
-    """An array in C order in main memory, for `pb_utils.Tensor.from_dlpack`."""
+    """An array, copied to C order if needed, for `pb_utils.Tensor.from_dlpack`. It lives until Triton has copied it."""
 
-    def __init__(self, owner: object, pointer: int, shape: Sequence[int], data_type: str) -> None:
-        """`owner` keeps the memory at `pointer` alive until Triton has copied it."""
-        self._owner = owner
-        self._pointer = pointer
-        self._shape = tuple(shape)
+    def __init__(self, array: NDArray[Any], data_type: str) -> None:
+        # Not ascontiguousarray, which gives a scalar an axis.
+        self._array = np.asarray(array, order="C")
         self._type = TYPE_CODES[data_type]
 
     def __dlpack__(self, *, stream: None = None) -> object:
-        shape = (ctypes.c_int64 * len(self._shape))(*self._shape)
+        shape = (ctypes.c_int64 * self._array.ndim)(*self._array.shape)
         code, bits = self._type
-        tensor = _DLTensor(self._pointer, *CPU_DEVICE, len(self._shape), code, bits, 1, shape, None, 0)
+        tensor = _DLTensor(self._array.ctypes.data, *CPU_DEVICE, self._array.ndim, code, bits, 1, shape, None, 0)
         managed = _DLManagedTensor(tensor, None, _release)
         address = ctypes.addressof(managed)
-        _in_use[address] = (managed, shape, self._owner)
+        _in_use[address] = (managed, shape, self._array)
         return _new_capsule(address, _CAPSULE_NAME, None)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -125,11 +125,6 @@ export const IDENTITY: readonly RuleCase[] = [
     fields: { parameters: { p: { string_value: '$$TRITON_MODEL_DIRECTORY/x' } } },
     problems: 'parameters.p.string_value: names a file that is not in the model folder: "x"\n    -> put it at m/x',
   },
-  ...['onnx', 'ONNX', 'ort'].map((platform) => ({
-    name: `a platform as people call it, ${platform}`,
-    fields: { platform },
-    problems: `platform: is not a Triton platform, got "${platform}"; allowed: ${PLATFORMS}\n    -> did you mean "onnxruntime_onnx"?`,
-  })),
   {
     name: 'an unknown platform of a known backend',
     fields: { platform: 'foo', backend: 'tensorrt', default_model_filename: 'x' },

@@ -2,6 +2,7 @@ import * as pulumi from '@pulumi/pulumi';
 import type { ExposureArgs, TritonServerArgs } from '../../../../infra/triton/args';
 import { readArguments } from '../../../../infra/triton/rules';
 import { formatProblem, UserError } from '../../../../src/core/errors';
+import { describe as shown } from '../../../../src/core/problems';
 import { ARGS } from '../../../support/render';
 
 /** What is said against the arguments, one line for each problem. */
@@ -19,7 +20,7 @@ const ingress = (more: ExposureArgs): ExposureArgs => ({
   kind: 'ingress',
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],
-  certificateArn: 'arn',
+  certificateArn: 'arn:aws:acm:eu-central-1:123456789012:certificate/1',
   ...more,
 });
 const scaling = { minReplicas: 2, maxReplicas: 4 };
@@ -27,6 +28,20 @@ const balanced = (clientCidrs: string[]): ExposureArgs => ({
   kind: 'internal-load-balancer',
   clientCidrs,
   controllerCidrs: ['10.0.0.0/16'],
+});
+
+/** Annotations of AWS's ingress controllers. */
+const alb = (annotations: object): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(annotations).map(([name, value]) => [`alb.ingress.kubernetes.io/${name}`, String(value)]),
+  );
+
+test.each([
+  { 'auth-type': 'oidc', 'auth-on-unauthenticated-request': 'deny' },
+  { 'mutual-authentication': '[{"port": 443, "mode":"verify", "trustStore": "ARN"}]' },
+  { 'jwt-validation': '{}' },
+])('readArguments accepts an ingress on the internet with %j', (annotations) => {
+  expect(problems({ exposure: ingress({ scheme: 'internet-facing', annotations: alb(annotations) }) })).toEqual([]);
 });
 
 test('readArguments accepts valid arguments', () => {
@@ -38,6 +53,19 @@ test('readArguments accepts valid arguments', () => {
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
   expect(problems({ endpointUrl: 'https://s3.example.com', region: 'RegionOne' })).toEqual([]);
+  expect(
+    problems({
+      pod: {
+        nodeSelector: { 'node.kubernetes.io/instance-type': 'g6.xlarge', Team_1: '' },
+        tolerations: [{ key: 'example.com/team', value: 'A_1.b' }, { key: 'spot' }],
+        imagePullSecrets: ['registry.example.com-1', 'a'.repeat(253)],
+      },
+      exposure: ingress({
+        host: `1.${'a'.repeat(63)}.3com`,
+        annotations: { 'nginx.ingress.kubernetes.io/a_b': '$ /' },
+      }),
+    }),
+  ).toEqual([]);
 });
 
 test('readArguments accepts outputs, whose values it does not know, where they decide about no other object', () => {
@@ -80,6 +108,10 @@ const RUNBOOK = 'allowed: a URL without #, such as https://git.example.com/servi
 const TAGS =
   'allowed: letters, digits, spaces and _ . : / + - @, in values also =\n' +
   '    -> change the tag, which is in aws:defaultTags if you use a stack file';
+const OBJECT = 'allowed: the name of an object, "registry-key": lower-case letters, digits, hyphens and dots';
+const QUALIFIED =
+  'allowed: at most 63 letters, digits, "-", "_" and ".", after a domain and "/" if it has one: "example.com/team"';
+const VALUE = 'allowed: at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends';
 const DNS = 'allowed: at most 63 lower-case letters, digits and hyphens';
 
 test.each<[string, Partial<TritonServerArgs>]>([
@@ -99,9 +131,50 @@ test.each<[string, Partial<TritonServerArgs>]>([
   [`monitoring.namespace: is "Prom Stack"; ${DNS}`, { monitoring: { namespace: 'Prom Stack' } }],
   [`clientNamespaces[1]: is "Web"; ${DNS}`, { clientNamespaces: ['web', 'Web'] }],
   [
-    'pod.imagePullSecrets[0]: is "My Registry"; allowed: the name of a Secret, "registry"',
-    { pod: { imagePullSecrets: ['My Registry'] } },
+    'pod.imagePullSecrets[1]: repeats "registry"; allowed: each value once',
+    { pod: { imagePullSecrets: ['registry', 'registry'] } },
   ],
+  ...['My Registry', 'a..b', '-a', 'a_b', 'a'.repeat(254)].flatMap((name): [string, Partial<TritonServerArgs>][] => {
+    const own = { ...ingress({ tlsSecretName: name, annotations: { a: 'b' } }), certificateArn: undefined };
+    return [
+      [`pod.imagePullSecrets[0]: is ${shown(name)}; ${OBJECT}`, { pod: { imagePullSecrets: [name] } }],
+      [`pod.runtimeClassName: is ${shown(name)}; ${OBJECT}`, { pod: { runtimeClassName: name } }],
+      [`pod.priorityClassName: is ${shown(name)}; ${OBJECT}`, { pod: { priorityClassName: name } }],
+      [`exposure.className: is ${shown(name)}; ${OBJECT}`, { exposure: ingress({ className: name }) }],
+      [`exposure.tlsSecretName: is ${shown(name)}; ${OBJECT}`, { exposure: own }],
+    ];
+  }),
+  ...['a b', '-a', 'a/b/c', '/a', 'a/', 'Example.com/a', '', 'a'.repeat(64), `${'a'.repeat(254)}/b`].flatMap(
+    (name): [string, Partial<TritonServerArgs>][] => [
+      [`pod.nodeSelector: has the name ${shown(name)}; ${QUALIFIED}`, { pod: { nodeSelector: { [name]: 'b' } } }],
+      [
+        `monitoring.selectorLabels: has the name ${shown(name)}; ${QUALIFIED}`,
+        { monitoring: { selectorLabels: { [name]: 'b' } } },
+      ],
+      [
+        `exposure.annotations: has the name ${shown(name)}; ${QUALIFIED}`,
+        { exposure: ingress({ annotations: { [name]: 'any value /' } }) },
+      ],
+    ],
+  ),
+  [
+    `exposure.loadBalancerClass: is "eks/nlb/2"; ${QUALIFIED}`,
+    { exposure: { ...balanced(['10.1.0.0/16']), loadBalancerClass: 'eks/nlb/2' } },
+  ],
+  [`pod.tolerations[0].key: is "a b"; ${QUALIFIED}`, { pod: { tolerations: [{ key: 'a b' }] } }],
+  ...['a b', 'a/b', '-a', 'a.', 'a'.repeat(64)].flatMap((value): [string, Partial<TritonServerArgs>][] => [
+    [`pod.nodeSelector.team: is ${shown(value)}; ${VALUE}`, { pod: { nodeSelector: { team: value } } }],
+    [`pod.tolerations[0].value: is ${shown(value)}; ${VALUE}`, { pod: { tolerations: [{ key: 'a', value }] } }],
+    [
+      `monitoring.selectorLabels["a.b/c"]: is ${shown(value)}; ${VALUE}`,
+      { monitoring: { selectorLabels: { 'a.b/c': value } } },
+    ],
+  ]),
+  [
+    'autoscaling.prometheusUrl: is "prometheus:9090"; allowed: a URL, "http://prometheus.monitoring.svc:9090"',
+    { autoscaling: { ...scaling, prometheusUrl: 'prometheus:9090' } },
+  ],
+  ['endpointUrl: is "http://s3:0"; allowed: "http://HOST:PORT" or "https://HOST:PORT"', { endpointUrl: 'http://s3:0' }],
   ['modelRepository: is "faces/models"; allowed: s3://BUCKET/PREFIX', { modelRepository: 'faces/models' }],
   ['region: is "Frankfurt"; allowed: a region such as eu-central-1', { region: 'Frankfurt' }],
   ['credentials.roleArn: is "faces"; allowed: the ARN of an IAM role', { credentials: { roleArn: 'faces' } }],
@@ -111,7 +184,9 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { credentials: { accessKeyId: 'a' } },
   ],
   [
-    'exposure.kind: is "loadbalancer"; allowed: cluster, internal-load-balancer, ingress',
+    'exposure.kind: is "loadbalancer"; allowed: cluster, internal-load-balancer, ingress\n' +
+      '    -> Clients that can reach the replicas: those in the cluster, those in the VPC through a network load balancer, ' +
+      'or those of other networks through an ingress with TLS, which excludes model control.',
     { exposure: { kind: 'loadbalancer' } as unknown as ExposureArgs },
   ],
   ['resources.cpu: is 0; allowed: a number from 0.1 to 256', { resources: { cpu: 0 } }],
@@ -149,6 +224,11 @@ test.each<[string, Partial<TritonServerArgs>]>([
     `exposure.clientCidrs[0]: is "fd00::1": an address, not a range; ${RANGE}\n    -> write fd00::1/128 for this address`,
     { exposure: balanced(['fd00::1']) },
   ],
+  [
+    `exposure.clientCidrs[0]: is "fd00::1/64": not the first address of its range; ${RANGE}\n` +
+      '    -> write fd00::/64 for the range, or fd00::1/128 for this address',
+    { exposure: balanced(['fd00::1/64']) },
+  ],
   [`exposure.clientCidrs[0]: is "10.0.0.0/fd00::/8"; ${RANGE}`, { exposure: balanced(['10.0.0.0/fd00::/8']) }],
   [`exposure.clientCidrs[0]: is "fd00::/129"; ${RANGE}`, { exposure: balanced(['fd00::/129']) }],
   ['exposure.clientCidrs: is empty; allowed: at least one range, ["10.0.0.0/16"]', { exposure: balanced([]) }],
@@ -156,16 +236,22 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'exposure.controllerCidrs: is empty; allowed: the IP ranges of the load balancer or ingress controller, ["10.0.0.0/16"]',
     { exposure: ingress({ controllerCidrs: [] }) },
   ],
+  ...['https://triton.example.com', '10.0.0.1', '1.2', '7', `${'a'.repeat(64)}.com`, `${'a.'.repeat(126)}com`].map(
+    (host): [string, Partial<TritonServerArgs>] => [
+      `exposure.host: is ${shown(host)}; allowed: a name such as triton.example.com`,
+      { exposure: ingress({ host }) },
+    ],
+  ),
   [
-    'exposure.host: is "https://triton.example.com"; allowed: a name such as triton.example.com',
-    { exposure: ingress({ host: 'https://triton.example.com' }) },
+    'exposure.certificateArn: is "arn:aws:iam::123456789012:role/a"; allowed: an ARN, "arn:aws:acm:REGION:123456789012:certificate/..."',
+    { exposure: ingress({ certificateArn: 'arn:aws:iam::123456789012:role/a' }) },
   ],
   [
     'exposure.host: is missing, but exposure.kind is ingress; allowed: a name such as triton.example.com',
     { exposure: ingress({ host: undefined }) },
   ],
   [
-    'exposure.host: is set, but exposure.kind is cluster\n    -> set exposure.kind to ingress, or remove host',
+    'exposure.host: has no effect, because exposure.kind is cluster\n    -> set exposure.kind to ingress, or remove host',
     { exposure: { host: 'triton.example.com' } },
   ],
   [
@@ -182,11 +268,28 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: ingress({ certificateArn: undefined, tlsSecretName: 'tls' }) },
   ],
   [
-    'exposure.annotations: has no authentication, but the ingress is internet-facing; allowed: one of ' +
-      'alb.ingress.kubernetes.io/mutual-authentication, alb.ingress.kubernetes.io/jwt-validation, ' +
-      'alb.ingress.kubernetes.io/auth-type\n    -> add the annotation, or set scheme to internal',
-    { exposure: ingress({ scheme: 'internet-facing', annotations: { 'alb.ingress.kubernetes.io/group.name': 'a' } }) },
+    'pod.tolerations[0].value: is set, but the operator Exists accepts every value\n    -> remove one of them',
+    { pod: { tolerations: [{ key: 'a', operator: 'Exists', value: 'b' }] } },
   ],
+  ...[
+    { 'group.name': 'a' },
+    { 'auth-type': 'none' },
+    { 'mutual-authentication': '[{"port": 443, "mode": "passthrough"}]' },
+    { 'jwt-validation': '' },
+    { 'auth-type': 'oidc', 'auth-on-unauthenticated-request': 'allow' },
+  ].map((annotations): [string, Partial<TritonServerArgs>] => [
+    'exposure.annotations: has no authentication, but the ingress is internet-facing; allowed: ' +
+      'alb.ingress.kubernetes.io/mutual-authentication with the mode verify, jwt-validation, or auth-type with cognito or oidc, ' +
+      'without auth-on-unauthenticated-request: allow\n    -> add the annotation, or set scheme to internal',
+    { exposure: ingress({ scheme: 'internet-facing', annotations: alb(annotations) }) },
+  ]),
+  ...['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'].map(
+    (name): [string, Partial<TritonServerArgs>] => [
+      `exposure.annotations["alb.ingress.kubernetes.io/${name}"]: is an annotation that this package decides\n` +
+        '    -> remove it; scheme, certificateArn and clientCidrs are members of exposure',
+      { exposure: ingress({ annotations: alb({ [name]: 'a' }) }) },
+    ],
+  ),
   [
     'exposure.clientCidrs: has no effect on a controller other than that of AWS\n' +
       '    -> remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
@@ -210,11 +313,26 @@ test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('readArguments rejec
   ]);
 });
 
-test.each(['--model-repository=/models', '--load-model=bert', '--allow-metrics=false', '-v', 'verbose'])(
-  'readArguments rejects the argument %s',
+test.each([
+  '--model-repository=/models',
+  '--allow-http=false',
+  '--allow-vertex-ai=true',
+  '--model-store=/x',
+  '--help',
+  '--log-verbose 1',
+  '--http_port=9',
+  'verbose',
+])('readArguments rejects the argument %s', (argument) => {
+  expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
+    expect.stringContaining(`extraArguments[1]: is "${argument}"; allowed: --NAME=VALUE, but not `),
+  ]);
+});
+
+test.each(['model-control=none', 'model-repo=/x', 'metrics-c=counter_latencies=false'])(
+  'readArguments rejects the abbreviation --%s',
   (argument) => {
-    expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
-      expect.stringContaining(`extraArguments[1]: is "${argument}"; allowed: --NAME=VALUE, but not `),
+    expect(problems({ extraArguments: [`--${argument}`] })).toEqual([
+      expect.stringMatching(/: Triton takes it for --(model-control-mode|model-repository|metrics-config); allowed: /),
     ]);
   },
 );
@@ -246,6 +364,7 @@ test('the collector of traces has a base address of OTLP over HTTP', () => {
     'http://collector:4318/?key=1',
     'http://key@collector:4318',
     'http://collector:99999',
+    'http://collector:0',
     'http://$(HOST):4318',
   ]) {
     expect(fromTracing(url)).toEqual([`tracing.otlpEndpoint: is "${url}"; ${allowed}`]);
@@ -259,7 +378,9 @@ test('the collector of traces has a base address of OTLP over HTTP', () => {
 
 test.each(['AWS_REGION', 'HOME', 'POD_NAME', 'A-B'])('readArguments rejects the variable %s', (name) => {
   expect(problems({ environment: { LOGS: 'x', [name]: 'x' } })).toEqual([
-    expect.stringContaining(`environment: has the name "${name}"; allowed: a mapping of names to text; `),
+    expect.stringContaining(
+      `environment: has the name "${name}"; allowed: letters, digits and _, but not AWS_*, POD_NAME, HOME and USER`,
+    ),
   ]);
 });
 

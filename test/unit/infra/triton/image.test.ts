@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { defaultImage, isPinned } from '../../../../infra/triton/image';
+import { defaultImage, imageFault } from '../../../../infra/triton/image';
 import { paths } from '../../../../src/core/paths';
 import { CPU_VARIABLES, LOAD_ALL_FLAG } from '../../../../src/triton/serving';
 import { render } from '../../../support/render';
@@ -11,20 +11,44 @@ test('defaultImage is the base image of the Dockerfile', () => {
   const from = /^FROM (\S+) AS base$/m.exec(text)?.[1] ?? '';
   expect(release).not.toBe('');
   expect(defaultImage()).toBe(from.replace('${TRITON_RELEASE}', release));
-  expect(isPinned(defaultImage())).toBe(true);
+  expect(imageFault(defaultImage())).toBeUndefined();
 });
 
+const DIGEST = `@sha256:${'a'.repeat(64)}`;
+const MOVED = 'it may be another image at the next start';
+
 test.each([
-  ['registry.example/tritonserver:1.2.3', true],
-  [`triton@sha256:${'a'.repeat(64)}`, true],
-  [`registry:5000/triton:1@sha256:${'a'.repeat(64)}`, true],
-  ['triton:latest', false],
-  ['triton', false],
-  ['registry:5000/triton', false],
-  ['triton@sha256:abc', false],
-  ['triton:', false],
-])('isPinned(%s) is %s', (image, expected) => {
-  expect(isPinned(image)).toBe(expected);
+  ['registry.example/tritonserver:1.2.3', undefined],
+  ['123456789012.dkr.ecr.eu-central-1.amazonaws.com/team/triton_server--gpu:26.10-py3', undefined],
+  ['registry.example:443/a/b/c:1', undefined],
+  ['localhost/triton:1', undefined],
+  [`triton${DIGEST}`, undefined],
+  [`triton:latest${DIGEST}`, undefined],
+  [`registry:5000/triton:1${DIGEST}`, undefined],
+  ['triton:latest', MOVED],
+  ['triton', MOVED],
+  ['registry:5000/triton', MOVED],
+  ['triton@sha256:abc', ''],
+  ['triton:', ''],
+  ['triton:1 ', ''],
+  [' triton:1', ''],
+  ['my triton:1', ''],
+  ['https://registry.example/triton:1', ''],
+  ['Acme/triton:1', ''],
+  ['registry.example/Triton:1', ''],
+  ['registry.example//triton:1', ''],
+  ['registry.example/triton/:1', ''],
+  ['/triton:1', ''],
+  ['registry:port/triton:1', ''],
+  ['triton:1:2', ''],
+  ['triton:-1', ''],
+  [`triton:${'a'.repeat(129)}`, ''],
+  [`triton${DIGEST}b`, ''],
+  [`triton${DIGEST.toUpperCase()}`, ''],
+  [DIGEST, ''],
+  [`a${'b'.repeat(40)}_:1`, ''],
+])('imageFault(%j) has the reason %j', (image, expected) => {
+  expect(imageFault(image)?.reason).toBe(expected);
 });
 
 describe('the same in the container, the Dockerfile and the local server', () => {

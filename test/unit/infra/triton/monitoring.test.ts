@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { ALERT_NAMES } from '../../../../infra/triton/monitoring/alert';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
+import { loadSignals, scalingQuery } from '../../../../infra/triton/monitoring/load-signals';
 import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
-import { firstCommands, RUNBOOK, section } from '../../../support/runbook';
+import { ALERT_NAMES, firstCommands, RUNBOOK, section } from '../../../support/doc-commands';
 
 const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
 
@@ -208,4 +208,21 @@ describe('the dashboard', () => {
     expect(one.uid.length).toBeLessThanOrEqual(40);
     expect(one.uid).not.toBe(other.uid);
   });
+});
+
+test('the autoscaler asks Prometheus in the namespace of monitoring for the signals that test/e2e/monitoring-stories.test.ts evaluates', async () => {
+  const { only } = await render({
+    autoscaling: { minReplicas: 1, maxReplicas: 3, queueMilliseconds: 200, instancesPerReplica: 4 },
+    monitoring: { namespace: 'elsewhere' },
+  });
+  const of = { namespace: 'triton', name: 'triton' };
+  const { spec } = only('ScaledObject') as { spec: { triggers: { metadata: Record<string, string> }[] } };
+  expect(spec.triggers.map(({ metadata }) => metadata)).toEqual(
+    loadSignals(of, { queueMilliseconds: 200, instancesPerReplica: 4 }).map((signal) => ({
+      serverAddress: 'http://prometheus-operated.elsewhere.svc:9090',
+      query: scalingQuery(of, signal),
+      threshold: String(signal.goal),
+      ignoreNullValues: 'false',
+    })),
+  );
 });
