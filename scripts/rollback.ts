@@ -42,8 +42,8 @@ export const main = command(LINE, async (flags, [release]) => {
     if (flags.repair) {
       const other = NOT_WITH_REPAIR.find((name) => flags[name] !== undefined && flags[name] !== false);
       if (other !== undefined) throw new UsageError(`--repair and --${other} exclude each other`);
-      const { commitStore, store, location, replicas: agents, name } = target;
-      const head = new HeadFile(commitStore, location);
+      const { store, location, replicas: agents, name } = target;
+      const head = new HeadFile(store, location);
       const { release: id, generation } = await repairHead(head, { store, location, agents, id: release });
       await repairView(head, store, location, { isForced: true });
       process.stdout.write(`${name} is at release ${id}, generation ${generation}.\n`);

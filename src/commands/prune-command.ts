@@ -9,8 +9,8 @@ import type { CommandTarget } from './target';
 
 /** Lists the files that no retained release of a repository names, or deletes them with --yes. */
 export async function pruneReleases(flags: { yes: boolean; json: boolean }, target: CommandTarget): Promise<number> {
-  const { store, commitStore, location, name } = target;
-  const head = new HeadFile(commitStore, location);
+  const { store, location, name } = target;
+  const head = new HeadFile(store, location);
   const releases = await Releases.read({ store, location }, head);
   if (releases.current === undefined) {
     throw new UserError(`${name} has no release yet, so there is nothing to delete`, { hint: 'npm run sync-models' });

@@ -69,7 +69,6 @@ export async function runPublishCommand(
         return work({
           agents: target.replicas,
           store: target.store,
-          commitStore: target.commitStore,
           location: target.location,
           untried: flags.untried,
           unloadFirst: flags['unload-first'],

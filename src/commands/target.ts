@@ -6,7 +6,6 @@ import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
-import { COMMIT_MS } from '../publish/head-file';
 import { fixedReplicas, type ReplicaSource } from '../cluster/source';
 import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
@@ -74,8 +73,6 @@ export interface CommandTarget {
   stack?: string | undefined;
   location: RepositoryLocation;
   store: S3Store;
-  /** The same bucket, for a commit: each request ends within ten seconds. */
-  commitStore: S3Store;
   /** Undefined if no replicas were given. */
   replicas: ReplicaSource | undefined;
   close(): Promise<void>;
@@ -149,7 +146,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
   const endpointUrl = parseHttpUrl('endpoint-url', given['endpoint-url']);
   const replicas = await openReplicas(given);
   const where = formatLocation(location);
-  return openStores(
+  return openStore(
     { bucket: location.bucket, region: given.region, endpointUrl },
     {
       flags,
@@ -170,7 +167,7 @@ function openLocal(flags: TargetFlags): CommandTarget {
   const stack = findLocalStack(flags.repo === undefined ? undefined : resolve(flags.repo));
   const location = parseLocation(stack.bucket);
   const { endpointUrl, region, credentials, repository } = stack;
-  return openStores(
+  return openStore(
     { bucket: location.bucket, endpointUrl, region, credentials },
     {
       ...{ flags, name: `the local stack of ${repository}`, repository, adaptToThisMachine, location },
@@ -179,20 +176,14 @@ function openLocal(flags: TargetFlags): CommandTarget {
   );
 }
 
-function openStores(
-  bucket: StoreOptions,
-  target: Omit<CommandTarget, 'store' | 'commitStore' | 'close'>,
-): CommandTarget {
+function openStore(bucket: StoreOptions, target: Omit<CommandTarget, 'store' | 'close'>): CommandTarget {
   const { sse } = target.flags;
-  const options = { ...bucket, encryption: sse === undefined ? undefined : parseEncryption(sse) };
-  const store = new S3Store(options);
-  const commitStore = new S3Store({ ...options, deadlineMs: COMMIT_MS });
+  const store = new S3Store({ ...bucket, encryption: sse === undefined ? undefined : parseEncryption(sse) });
   const close = async (): Promise<void> => {
     store.close();
-    commitStore.close();
     await target.replicas?.close();
   };
-  return { ...target, store, commitStore, close };
+  return { ...target, store, close };
 }
 
 function parseEncryption(text: string): Encryption {

@@ -37,7 +37,7 @@ export interface BatchOptions {
  * @throws UserError if the agent refuses them; it then serves what it served before
  */
 export async function publishBatch(
-  { triton, agent, replicas: agents, store, commitStore, location, modelsFolder }: LocalStack,
+  { triton, agent, replicas: agents, store, location, modelsFolder }: LocalStack,
   names: readonly string[],
   options: BatchOptions,
 ): Promise<Published> {
@@ -50,7 +50,7 @@ export async function publishBatch(
   });
   try {
     return await publish({
-      ...{ repository, store, commitStore, location, agents, noAsk, signal, onStage },
+      ...{ repository, store, location, agents, noAsk, signal, onStage },
       models: names,
       replacePublished: true,
       adaptToThisMachine,

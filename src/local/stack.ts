@@ -9,7 +9,6 @@ import { acquireLock, cacheRoot, makeDirectory, requireFreeSpace } from '../inst
 import { ensurePython, type PythonEnvironment } from '../install/python';
 import { ensureSeaweedfs } from '../install/seaweedfs';
 import { ensureTriton, type TritonInstallation } from '../install/triton';
-import { COMMIT_MS } from '../publish/head-file';
 import { makeRelease } from '../publish/make-release';
 import type { ReleaseOptions } from '../publish/options';
 import { formatLocation, type RepositoryLocation } from '../release/location';
@@ -49,8 +48,6 @@ export interface LocalStack extends Pod {
   replicas: ReplicaSource;
   /** Store of the local bucket. */
   store: S3Store;
-  /** The same, of which each request ends within ten seconds. */
-  commitStore: S3Store;
   s3: S3Server;
   location: RepositoryLocation;
   /**
@@ -115,14 +112,13 @@ async function startServers(
     });
     const endpointUrl = `http://127.0.0.1:${ports['s3-port']}`;
     const bucket = { bucket: LOCATION.bucket, endpointUrl, region: LOCAL_REGION, credentials };
-    const [store, commitStore] = [new S3Store(bucket), new S3Store({ ...bucket, deadlineMs: COMMIT_MS })];
+    const store = new S3Store(bucket);
     defer(() => store.close());
-    defer(() => commitStore.close());
     const prepare = async (): Promise<boolean> => {
       const server = await starting;
       defer(() => server.stop());
       await store.ensureBucket();
-      return prepareRelease({ store, commitStore, location: LOCATION }, models, options);
+      return prepareRelease({ store, location: LOCATION }, models, options);
     };
     const isFresh = prepare();
     // It may fail while something else fails, or before it is awaited.
@@ -149,19 +145,19 @@ async function startServers(
     );
     const replicas = replicasOf(pod);
     const home = servesRelease(pod).then(async (isServed) => {
-      if (!isServed) await commitWithout(undefined, { store, commitStore, location: LOCATION }, loadTimeoutMs);
+      if (!isServed) await commitWithout(undefined, { store, location: LOCATION }, loadTimeoutMs);
       return isServed;
     });
     home.catch(() => undefined);
     step.done();
-    return { ...pod, replicas, store, commitStore, s3, location: LOCATION, home };
+    return { ...pod, replicas, store, s3, location: LOCATION, home };
   } catch (error) {
     step.failed();
     throw error;
   }
 }
 
-type Bucket = Pick<ReleaseOptions, 'store' | 'commitStore' | 'location'>;
+type Bucket = Pick<ReleaseOptions, 'store' | 'location'>;
 
 /**
  * Removes the models of the earlier run that are not selected, so that the agent does not load them.

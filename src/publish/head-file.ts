@@ -25,8 +25,8 @@ export const newId = (now = new Date()): string =>
 /** Releases that head.json retains, so that its size and the cost of a publish do not grow with the history. */
 export const RETAINED = 20;
 
-/** Deadline of each request of a store for commits, in ms. */
-export const COMMIT_MS = 10_000;
+/** Deadline of a request that replaces head.json, in ms, so that none is under way for long. */
+const COMMIT_MS = 10_000;
 
 /** Time to find out whether a request that was not answered has changed head.json. */
 const SETTLE_MS = 60_000;
@@ -37,15 +37,20 @@ export class HeadFile {
   /** Manifests never change. */
   private readonly manifests = new Map<string, Manifest>();
 
-  /** @param store sends each request within COMMIT_MS, so that none is under way for long */
   constructor(
     private readonly store: S3Store,
     private readonly location: RepositoryLocation,
   ) {}
 
-  /** @param mayBeDamaged whether a head.json that cannot be read counts as one without content, so that it can be replaced */
-  async read({ mayBeDamaged = false } = {}): Promise<Base> {
-    const found = await this.store.get(headKey(this.location));
+  /**
+   * @param options `mayBeDamaged`: whether a head.json that cannot be read counts as one without content, so that it can be
+   * replaced; `deadlineMs`: of the request
+   */
+  async read({
+    mayBeDamaged = false,
+    deadlineMs,
+  }: { mayBeDamaged?: boolean; deadlineMs?: number } = {}): Promise<Base> {
+    const found = await this.store.get(headKey(this.location), { deadlineMs });
     if (found === undefined) return { head: undefined, condition: { ifAbsent: true }, generation: 0 };
     const condition = { ifEtag: found.etag };
     try {
@@ -78,7 +83,7 @@ export class HeadFile {
     const deadline = Date.now() + SETTLE_MS;
     while (Date.now() < deadline) {
       try {
-        const now = await this.read();
+        const now = await this.read({ deadlineMs: COMMIT_MS });
         if (now.head !== undefined && (await this.includes(now.head, next.release, base))) return base.generation + 1;
         if (now.generation !== base.generation) throw new AnotherPublisherError(overtaken(now.head), { cause: reason });
         if (base.head === undefined) {
@@ -129,7 +134,7 @@ export class HeadFile {
 
   /** Replaces the content that the condition names, or throws: then it may have been replaced or not. */
   async put(head: Head, condition: PutCondition): Promise<void> {
-    await this.store.putBytes(headKey(this.location), encodeHead(head), condition);
+    await this.store.putBytes(headKey(this.location), encodeHead(head), condition, { deadlineMs: COMMIT_MS });
   }
 }
 

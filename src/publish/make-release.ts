@@ -53,7 +53,7 @@ export async function makeRelease(getTarget: GetTarget, options: ReleaseOptions)
  */
 async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<ReleaseResult> {
   const { store, location, agents, untried } = options;
-  const head = new HeadFile(options.commitStore ?? store, location);
+  const head = new HeadFile(store, location);
   const releases = await Releases.read({ store, location }, head);
   const { current } = releases;
   const target = await getTarget(releases);

@@ -26,8 +26,6 @@ export interface DesiredState {
 
 export interface ReleaseOptions {
   store: S3Store;
-  /** The same bucket, whose requests end within ten seconds. So no commit is under way for long. */
-  commitStore?: S3Store | undefined;
   location: RepositoryLocation;
   /** The replicas that try the release before it becomes the current one. Undefined: none were given. */
   agents?: AgentSource | undefined;

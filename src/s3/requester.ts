@@ -29,6 +29,8 @@ export interface S3Request<T> {
   bodySha256?: Buffer;
   /** Expected size of the answer, or of what the server copies or joins before it answers; extends the deadline. */
   answerBytes?: number | undefined;
+  /** For all tries, in ms; default: that of the store. */
+  deadlineMs?: number | undefined;
   /** Gets the body of a successful answer. Each try requests only the bytes that it does not have. */
   sink?: Sink;
   /** Reads a successful answer. If it throws RequestError, the request counts as failed and may be retried. */
@@ -194,7 +196,7 @@ export class Requester {
     const corrected = new Set<string>();
     await this.opening;
     const started = performance.now();
-    const end = started + (this.options.deadlineMs ?? 120_000) + transferMs;
+    const end = started + (request.deadlineMs ?? this.options.deadlineMs ?? 120_000) + transferMs;
     let before: S3Error | undefined;
     // Tries since a try brought bytes to the sink.
     for (let tries = 1; ; tries += 1) {
@@ -264,7 +266,7 @@ export class Requester {
 
   /**
    * Sends one request and reads the whole answer. A refusal may arrive before the whole request was sent; if the
-   * connection then fails, the refusal counts.
+   * connection then fails, the refusal counts. Otherwise the rest of the answer is missing, which names the error.
    * @throws RequestError, SinkError
    */
   private async attempt<T>({ sink, read }: S3Request<T>, message: object, leftMs: number): Promise<T> {
@@ -272,16 +274,18 @@ export class Requester {
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(), Math.max(1, leftMs));
     const answer: Answer = { status: 0, headers: {}, body: Buffer.alloc(0) };
+    let isSent = (): boolean => false;
     try {
       const { response } = await handler.handle(message as never, { abortSignal: late.signal });
       const { statusCode: status, headers } = response;
       Object.assign(answer, { status, headers });
       const incoming = response.body as IncomingMessage & { req: { writableFinished: boolean; destroy(): void } };
+      isSent = () => incoming.req.writableFinished;
       answer.body = await readBody(incoming, status, status < 300 ? sink : undefined);
-      if (!incoming.req.writableFinished) incoming.req.destroy();
+      if (!isSent()) incoming.req.destroy();
     } catch (error) {
       if (error instanceof SinkError || error instanceof RequestError) throw error;
-      if (answer.status < 400) {
+      if (answer.status < 400 || isSent()) {
         // The retry must use a new connection, and a new address of the host. Idle connections have probably failed too.
         for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
         throw new RequestError(getConnectionFailure(error as NodeJS.ErrnoException, late.signal));

@@ -4,7 +4,16 @@ import { UserError } from '../core/errors';
 import { BufferPool } from './buffer-pool';
 import { checksumOfParts, PART_BYTES, sha256, splitIntoParts, type PartRange } from './checksum';
 import { FileChangedError, PreconditionFailedError, S3Error } from './errors';
-import { CONCURRENCY, quoted, Requester, RequestError, SinkError, type Answer, type Sink } from './requester';
+import {
+  CONCURRENCY,
+  quoted,
+  Requester,
+  RequestError,
+  SinkError,
+  type Answer,
+  type S3Request,
+  type Sink,
+} from './requester';
 import { WAIT_FOR_WRITER, withFile, type ReadBytes } from './source';
 import type { ListedObject, PutCondition, StoreOptions, TakeBytes, UploadOptions, Written } from './types';
 import { getElements, getText } from './xml';
@@ -78,10 +87,13 @@ export class S3Store {
   /**
    * The object's bytes, or undefined if the object does not exist. They are verified against the stored checksum, if the
    * object was uploaded in one part.
-   * @param options `bytes`: expected size, for the deadline
+   * @param options `bytes`: expected size, for the deadline; `deadlineMs`: another deadline than that of the store
    */
-  async get(key: string, { bytes = 0 }: { bytes?: number } = {}): Promise<{ body: Buffer; etag: string } | undefined> {
-    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE };
+  async get(
+    key: string,
+    { bytes = 0, deadlineMs }: { bytes?: number; deadlineMs?: number | undefined } = {},
+  ): Promise<{ body: Buffer; etag: string } | undefined> {
+    const request = { what: `read ${this.name(key)}`, method: 'GET', key, headers: CHECKSUM_MODE, deadlineMs };
     const read = ({ headers, body }: Answer) => {
       const stored = headers['x-amz-checksum-sha256'];
       if (stored !== undefined && !stored.includes('-') && stored !== sha256(body).toString('base64'))
@@ -236,8 +248,13 @@ export class S3Store {
    * Writes bytes, which must not change until the promise settles.
    * @throws PreconditionFailedError
    */
-  async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
-    if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition });
+  async putBytes(
+    key: string,
+    body: Uint8Array,
+    condition?: PutCondition,
+    { deadlineMs }: Pick<UploadOptions, 'deadlineMs'> = {},
+  ): Promise<Written> {
+    if (body.byteLength <= PART_BYTES) return this.putObject(key, body, { condition, deadlineMs });
     const read: ReadBytes = (start, { byteLength }) => Promise.resolve(body.subarray(start, start + byteLength));
     return this.putParts(key, { bytes: body.byteLength, read }, { condition });
   }
@@ -263,8 +280,9 @@ export class S3Store {
     const checksum = digest.toString('base64');
     this.requireContent(key, checksum, options);
     const headers = { ...this.encryption(), ...getCondition(options.condition) };
+    const { deadlineMs } = options;
     try {
-      const written = await this.send(key, `write ${this.name(key)}`, body, digest, { headers });
+      const written = await this.send(key, `write ${this.name(key)}`, body, digest, { headers, deadlineMs });
       options.onBytes?.(body.byteLength);
       return written;
     } catch (error) {
@@ -277,11 +295,11 @@ export class S3Store {
     what: string,
     body: Uint8Array,
     digest: Buffer,
-    { headers = {}, query = {} }: { headers?: Record<string, string>; query?: Record<string, string> },
+    { headers = {}, query = {}, deadlineMs }: Partial<Pick<S3Request<unknown>, 'headers' | 'query' | 'deadlineMs'>>,
   ): Promise<Written> {
     const checksum = digest.toString('base64');
     return this.requester.send({
-      ...{ what, method: 'PUT', key, query, body, bodySha256: digest },
+      ...{ what, method: 'PUT', key, query, body, bodySha256: digest, deadlineMs },
       headers: { 'x-amz-checksum-sha256': checksum, ...headers },
       read: ({ headers: answer }) => {
         requireStored(answer['x-amz-checksum-sha256'], checksum);

@@ -54,6 +54,8 @@ export interface UploadOptions {
   condition?: PutCondition;
   /** Expected checksum of the content. */
   checksum?: string;
+  /** For all tries of one request, in ms; default: that of the store. */
+  deadlineMs?: number | undefined;
   /** Receives the number of bytes of this object that S3 has so far. */
   onBytes?: (sent: number) => void;
 }

@@ -89,7 +89,7 @@ async function runCommand(
     Object.entries(PUBLISH_FLAGS).flatMap(([name, flag]) => ('default' in flag ? [[name, flag.default]] : [])),
   ) as unknown as PublishFlags;
   const target = {
-    ...{ name: 'test', flags: {}, location: at, store, commitStore: store, replicas: source ?? undefined },
+    ...{ name: 'test', flags: {}, location: at, store, replicas: source ?? undefined },
     close: () => Promise.resolve(),
   };
   let output = '';
@@ -224,7 +224,6 @@ test('a publisher whose requests are late does not leave the repository of an ea
   const late = Object.create(store) as S3Store;
   const given = {
     store,
-    commitStore: store,
     location: at,
     untried: true,
     repository,
@@ -255,7 +254,6 @@ test('a view.json that is lost or damaged is written again, and nothing of forme
   const at = { bucket: location.bucket, prefix: 'damaged' };
   const given = {
     store,
-    commitStore: store,
     location: at,
     untried: true,
     repository,
@@ -475,7 +473,7 @@ test('releases --prune retains the newest releases, and deletes what only the ot
   expect(plan.json).toMatchObject({ dryRun: true, retained: retained.slice(-5), forgotten: retained.slice(0, -5) });
   expect(await readHeadFile()).toEqual(later);
   const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
-  const target = { name: 'test', flags: {}, location, store, commitStore: store, replicas };
+  const target = { name: 'test', flags: {}, location, store, replicas };
   await pruneReleases({ yes: false, json: false }, { ...target, close: () => Promise.resolve() });
   const text = written.mock.calls.map(([chunk]) => String(chunk)).join('');
   written.mockRestore();
@@ -504,7 +502,7 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   scratch.defer(() => tap.stop());
   const tapped = await openBucket(scratch, tap.endpoint, location.bucket, { create: false });
   const pod = await RulePod.start(scratch, 'pod-h', store, at);
-  const options = { store: tapped, commitStore: tapped, location: at, untried: true, repository };
+  const options = { store: tapped, location: at, untried: true, repository };
   let sent: string[] = [];
   const one = async (version: number, more: Partial<PublishOptions> = {}): Promise<number> => {
     write({ [`a/${version}`]: `H${version}` });

@@ -16,13 +16,11 @@ afterAll(() => scratch.clean());
 const repository = join(scratch.directory, 'repository');
 let endpoint: string;
 let store: S3Store;
-let commitStore: S3Store;
 let pods: TestAgent[];
 
 beforeAll(async () => {
   ({ endpoint } = await testS3(scratch));
   store = await openBucket(scratch, endpoint, 'trials');
-  commitStore = await openBucket(scratch, endpoint, 'trials', { create: false, deadlineMs: 10_000 });
   pods = await Promise.all(['pod-a', 'pod-b'].map((name) => TestAgent.create(scratch, name)));
   for (const pod of pods) await pod.start(store);
 }, 300_000);
@@ -42,7 +40,6 @@ async function publish(options: Partial<PublishOptions> = {}): Promise<{ id: str
   const { release, replicas } = await publishFolder({
     repository,
     store,
-    commitStore,
     location: LOCATION,
     agents: {
       describe: () => 'test',

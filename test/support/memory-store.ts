@@ -59,10 +59,15 @@ export class MemoryStore {
   };
 
   /** A refused write succeeds if the object has our bytes, for example from an earlier try. */
-  async putBytes(key: string, body: Uint8Array, condition?: PutCondition): Promise<Written> {
+  async putBytes(
+    key: string,
+    body: Uint8Array,
+    condition?: PutCondition,
+    { deadlineMs }: { deadlineMs?: number | undefined } = {},
+  ): Promise<Written> {
     const bytes = Buffer.from(body);
     try {
-      return await this.send('put', key, () => this.shared.put(key, bytes, condition));
+      return await this.send('put', key, () => this.shared.put(key, bytes, condition), deadlineMs);
     } catch (error) {
       if (!(error instanceof PreconditionFailedError)) throw error;
       const present = await this.send('get', key, () => this.shared.objects.get(key));
@@ -91,7 +96,9 @@ export class MemoryStore {
   }
 
   /** Sends a request to the bucket, which applies it. */
-  protected async send<T>(_kind: string, _key: string, apply: () => T): Promise<T> {
+  protected async send<T>(
+    ...[, , apply]: [kind: string, key: string, apply: () => T, deadlineMs?: number]
+  ): Promise<T> {
     return apply();
   }
 

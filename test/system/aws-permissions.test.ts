@@ -124,7 +124,7 @@ test('a publisher needs exactly the listed permissions, which its role has, and 
   const orphan = `${filesPrefix(LOCATION)}${'0'.repeat(43)}.0`;
   await direct.putBytes(orphan, Buffer.from('in no release'));
   const flags = { yes: true, 'dry-run': false, json: false };
-  const target = { ...{ name: 'test', flags: {}, location: LOCATION, store, replicas }, commitStore: store, close };
+  const target = { ...{ name: 'test', flags: {}, location: LOCATION, store, replicas }, close };
   await pruneReleases(flags, target);
   expect(refused(policies.publisher)).toEqual([`s3:DeleteObject ${place.bucketArn}/${orphan}`]);
   expect(refused(policies.pruner)).toEqual([]);

@@ -61,7 +61,7 @@ export class Checks {
   constructor(
     private readonly clock: Clock,
     private readonly bucket: MemoryBucket,
-    location: RepositoryLocation,
+    private readonly location: RepositoryLocation,
   ) {
     this.manifestKey = new RegExp(`^${releasesPrefix(location)}/(2[^/]*)\\.json$`);
     bucket.onWrite = (key, body): void => {
@@ -118,21 +118,17 @@ export class Checks {
   }
 
   /** Sees what a publisher sends. */
-  watchPublisher(run: Run, store: SimulatedStore, commit: SimulatedStore, pods: () => readonly Pod[]): void {
+  watchPublisher(run: Run, store: SimulatedStore, pods: () => readonly Pod[]): void {
     const put = store.putBytes.bind(store);
+    let isSent = false;
     store.putBytes = (key, ...rest): ReturnType<typeof put> => {
       run.release = this.manifestKey.exec(key)?.[1] ?? run.release;
-      return put(key, ...rest);
-    };
-    const head = commit.putBytes.bind(commit);
-    let isSent = false;
-    commit.putBytes = (key, body, ...rest): ReturnType<typeof head> => {
-      if (!isSent) {
+      if (key === headKey(this.location) && !isSent) {
         for (const pod of pods()) this.checkCommit(run, pod);
         this.recorder?.onCommit(run.by);
+        isSent = true;
       }
-      isSent = true;
-      return head(key, body, ...rest);
+      return put(key, ...rest);
     };
   }
 

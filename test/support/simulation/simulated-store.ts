@@ -35,8 +35,13 @@ export class SimulatedStore extends MemoryStore {
     return `${kind} ${key.startsWith(`${releasesPrefix(location)}/2`) ? 'manifest' : 'object'}`;
   }
 
-  protected override async send<T>(kind: string, key: string, apply: () => T): Promise<T> {
-    const { network, clock, s3, deadlineMs } = this.options;
+  protected override async send<T>(
+    kind: string,
+    key: string,
+    apply: () => T,
+    deadlineMs = this.options.deadlineMs,
+  ): Promise<T> {
+    const { network, clock, s3 } = this.options;
     const request = this.describe(kind, key);
     const end = clock.monotonic() + deadlineMs;
     for (let wait = 200; ; wait = Math.min(LONGEST_WAIT_MS, 2 * wait)) {

@@ -19,7 +19,6 @@ import type { S3Store } from '../../../src/s3/store';
 
 interface PublishOptions extends Pick<ReleaseOptions, 'location' | 'signal'> {
   store: S3Store;
-  commitStore: S3Store;
   agents: AgentSource;
   trials: Partial<TrialOptions>;
 }
@@ -88,7 +87,6 @@ class World {
     program: Program;
     stop: AbortController;
     store: SimulatedStore;
-    commit: SimulatedStore;
     run: Run;
   }[] = [];
   private pods: Pod[] = [];
@@ -276,7 +274,7 @@ class World {
   private storesOf(name: string): SimulatedStore[] {
     return [
       ...this.pods.filter((pod) => pod.name === name).map(({ store }) => store),
-      ...this.publishers.filter(({ program }) => program.name === name).flatMap(({ store, commit }) => [store, commit]),
+      ...this.publishers.filter(({ program }) => program.name === name).map(({ store }) => store),
     ];
   }
 
@@ -284,18 +282,16 @@ class World {
     const name = `publisher-${index}`;
     const program = new Program(name, this.scenario.seed);
     const store = this.newStore(30_000);
-    // Its requests end within ten seconds.
-    const commit = this.newStore(10_000);
     const stop = new AbortController();
     const run: Run = { by: name, release: undefined, code: undefined, reason: '', at: 0, pods: [] };
-    this.publishers.push({ program, stop, store, commit, run });
+    this.publishers.push({ program, stop, store, run });
     this.checks.runs.push(run);
     program.onDeath = (): void => {
       if (run.code === undefined) this.checks.recorder?.onEnd(name, 9);
       run.code ??= 9;
     };
     const models = [modelOf('a', a), modelOf('b', b)];
-    this.checks.watchPublisher(run, store, commit, () => this.pods);
+    this.checks.watchPublisher(run, store, () => this.pods);
     this.clock.deliver(program, start + at - this.clock.now, () => {
       const end = (code: 0 | 1 | 3, reason = ''): void => {
         this.note(`${name} ends with ${code} ${reason}`);
@@ -303,7 +299,6 @@ class World {
       };
       publish(models, {
         store: store.store,
-        commitStore: commit.store,
         location: LOCATION,
         agents: { describe: () => 'pods', list: () => this.list() },
         trials: { by: name, ttlSeconds: TTL_SECONDS, leftMs: LEFT_MS, pollMs: 2500, timeoutMs: 60_000 },

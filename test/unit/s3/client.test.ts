@@ -437,6 +437,15 @@ test('S3Store.get rejects content that does not match the stored checksum', asyn
   expect((await getError(store.get('k'))).message).toMatch(/BadDigest/);
 });
 
+test('S3Store.get asks again if the answer about a missing object is cut short', async () => {
+  const { store, seen, server } = await storeWith((_, number) =>
+    number > 1 ? failure('NoSuchKey', 404) : { status: 404, headers: { 'content-length': '300' }, body: '<Error>' },
+  );
+  server.once('request', ({ socket }: http.IncomingMessage, reply) => reply.once('finish', () => socket.destroy()));
+  expect(await store.get('k')).toBeUndefined();
+  expect(seen).toHaveLength(2);
+});
+
 describe('S3Store.stream', () => {
   const content = randomBytes(1000);
   const whole = (status = 206): Reply => ({ status, body: content.subarray(100, 400) });
