@@ -8,6 +8,7 @@ import { addingModel, writeRepository } from '../support/repository';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { report } from '../support/soak';
 import type { StackConfig } from '../support/stack';
+import { defineStubCrds } from '../support/stub-crds';
 import { Scratch } from '../support/temp-dir';
 import { TestRepository } from '../support/test-repository';
 
@@ -71,6 +72,7 @@ describeUnless(whyNoAwsStack(), 'settings that change while clients send request
       config: { publicAccessCidrs: [HERE], protect: true, clusterName: 'triton-staging', kubernetesVersion: '1.35' },
       simulatePods: false,
     });
+    await defineStubCrds(made.plane, ['keda.sh', 'monitoring.coreos.com']);
     serveLoadBalancers(made.plane, scratch);
     kubelet = new Kubelet(scratch, made.plane, {
       namespace: 'triton',

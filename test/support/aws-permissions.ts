@@ -77,6 +77,12 @@ export function permissionsFor(request: S3Request, kmsKey?: string): Call[] {
 function ofBucket({ method, path }: S3Request, bucket: string, query: URLSearchParams): Call[] {
   const resource = bucketArn(bucket);
   if (method === 'HEAD') return [{ action: 's3:ListBucket', resource }];
+  // The provider empties a bucket that is not protected. S3 asks for the permissions of each object and version.
+  if (method === 'POST' && query.has('delete'))
+    return ['s3:DeleteObject', 's3:DeleteObjectVersion'].map((action) => ({
+      action,
+      resource: objectArn(bucket, 'any'),
+    }));
   // IAM has no condition key for the prefix of this call.
   if (method === 'GET' && query.has('uploads')) return [{ action: 's3:ListBucketMultipartUploads', resource }];
   if (method === 'GET' && (query.has('list-type') || query.has('prefix'))) {

@@ -202,7 +202,7 @@ export async function awsStack(
   const plane = await ControlPlane.start(scratch, { simulatePods });
   // EKS Auto Mode has both.
   await defineKarpenterKinds(plane);
-  await defineStubCrds(plane, ['eks.amazonaws.com', 'keda.sh', 'monitoring.coreos.com']);
+  await defineStubCrds(plane, ['eks.amazonaws.com']);
   keepPoolsReady(plane, scratch);
   for (const index of [0, 1, 2]) {
     await plane.addGpuNode(`gpu-${index}`, { labels: { 'triton-serving/gpu': 'true', ...nodeLabels } });

@@ -162,6 +162,7 @@ export function installPlugin(home: string, plugin: ResourcePlugin): void {
   const folder = pluginFolder(home, plugin);
   mkdirSync(folder, { recursive: true });
   const target = join(folder, `pulumi-resource-${plugin.name}`);
+  if (existsSync(target)) return;
   try {
     linkSync(plugin.path, target);
   } catch {
