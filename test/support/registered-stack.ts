@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import * as pulumi from '@pulumi/pulumi';
+import type { RegisterResourceRequest, RegisterResourceResponse } from '@pulumi/pulumi/proto/resource_pb';
 import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
 import { readSettings, type ConfigSource } from '../../infra/settings';
 import { getTags } from '../../infra/settings/source';
@@ -101,6 +102,7 @@ export interface RegisteredStack {
   resources: RegisteredResource[];
   /** A secret value is `{ secret: VALUE }`. */
   outputs: Properties;
+  /** @param type Pulumi's token, or the end of it: `apps/v1:Deployment`, `Deployment` */
   all(type: string): RegisteredResource[];
   /** The only resource of a type, or of a type with that name. Fails if there is not exactly one. */
   only(type: string, name?: string): RegisteredResource;
@@ -114,6 +116,13 @@ const SECRETS = ['existingCluster', 's3'];
 
 /** What Pulumi.local.yaml leaves to its users. */
 export const LOCAL_S3 = { endpoint: 'http://s3:9000', accessKeyId: 'key', secretAccessKey: 'hidden-key' };
+const KUBECONFIG = {
+  'current-context': 'kind-kind',
+  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
+  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
+  users: [{ name: 'me', user: { token: 'secret-token' } }],
+};
+export const LOCAL_VALUES = { existingCluster: { kubeconfig: JSON.stringify(KUBECONFIG) }, s3: LOCAL_S3 };
 
 /** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
 export function getConfig(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {
@@ -185,7 +194,7 @@ export async function registered(run: () => object, stack: string, isPreview = f
       urn,
       parent: request.getParent(),
       ...(made.get(`${type} ${name}`) ?? { inputs: {}, marked: {}, state: {} }),
-      protect: request.getProtect(),
+      protect: request.getProtect() ?? false,
       custom: request.getCustom(),
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
@@ -193,16 +202,12 @@ export async function registered(run: () => object, stack: string, isPreview = f
       deleteBeforeReplace: request.getDeletebeforereplacedefined() ? request.getDeletebeforereplace() : undefined,
       retainOnDelete: request.getRetainondelete() ?? false,
       deletedWith: request.getDeletedwith(),
-      timeouts: {
-        create: request.getCustomtimeouts()?.getCreate() ?? '',
-        update: request.getCustomtimeouts()?.getUpdate() ?? '',
-        delete: request.getCustomtimeouts()?.getDelete() ?? '',
-      },
+      timeouts: { create: '', update: '', delete: '', ...request.getCustomtimeouts()?.toObject() },
       dependencies: request.getDependenciesList(),
       propertyDependencies,
     };
   });
-  const all = (type: string): RegisteredResource[] => resources.filter((one) => one.type === type);
+  const all = (type: string): RegisteredResource[] => resources.filter((one) => `:${one.type}`.endsWith(`:${type}`));
   return {
     resources,
     outputs,
@@ -225,34 +230,19 @@ const CALLS: Readonly<Record<string, (inputs: Properties) => Properties>> = {
   },
 };
 
-/** The fields of a request to register a resource that tests use. */
-interface RegisterRequest {
-  getType(): string;
-  getName(): string;
-  getParent(): string;
-  getProvider(): string;
-  getCustom(): boolean;
-  getProtect(): boolean;
-  getIgnorechangesList(): string[];
-  getReplaceonchangesList(): string[];
-  getDeletebeforereplace(): boolean;
-  getDeletebeforereplacedefined(): boolean;
-  getRetainondelete(): boolean | undefined;
-  getDeletedwith(): string;
-  getCustomtimeouts(): { getCreate(): string; getUpdate(): string; getDelete(): string } | undefined;
-  getDependenciesList(): string[];
-  getPropertydependenciesMap(): {
-    forEach(visit: (dependencies: { getUrnsList(): string[] }, property: string) => void): void;
-  };
+/** A request to register a resource, and the URN in its answer. */
+interface Registration {
+  request: RegisterResourceRequest;
+  urn: string;
 }
 
-type Answered = (error: unknown, response: { getUrn(): string } | undefined) => void;
+type Answered = (error: unknown, response: RegisterResourceResponse | undefined) => void;
 
 /** All requests to register a resource from now on, in order. */
-function recordRegistrations(): { request: RegisterRequest; urn: string }[] {
-  const registrations: { request: RegisterRequest; urn: string }[] = [];
+function recordRegistrations(): Registration[] {
+  const registrations: Registration[] = [];
   const monitor = pulumi.runtime.getMonitor() as unknown as {
-    registerResource(request: RegisterRequest, answered: Answered): Promise<void>;
+    registerResource(request: RegisterResourceRequest, answered: Answered): Promise<void>;
   };
   const register = monitor.registerResource.bind(monitor);
   monitor.registerResource = async (request, answered) => {

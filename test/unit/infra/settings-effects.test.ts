@@ -1,6 +1,6 @@
 import type { TritonServerArgs } from '../../../infra/triton/args';
 import { TritonServer } from '../../../infra/triton/server';
-import { LOCAL_S3, registered, registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { LOCAL_VALUES, registered, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { ARGS } from '../../support/render';
 import { BALANCED, CERTIFICATE, INGRESS, MANAGED_GROUP, PUBLISHER } from '../../support/setting-values';
 
@@ -177,30 +177,23 @@ test('staging without tags', async () => {
   expect(getChanges(await staging(), await of('staging', {}, { tags: {} }))).toMatchSnapshot();
 });
 
-const KUBECONFIG = JSON.stringify({
-  'current-context': 'kind-kind',
-  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
-  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
-  users: [{ name: 'me', user: { token: 'secret-token' } }],
-});
-const LOCAL = { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 };
 const OIDC = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
 
 /** Changes of the stack local. */
 const ON_LOCAL: Readonly<Record<string, object>> = {
   'a pool of its Karpenter': {
-    ...LOCAL,
+    ...LOCAL_VALUES,
     gpusPerPod: 1,
     gpuNodePools: [{ ...POOL, nodeClass: { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'default' } }],
   },
   'a bucket of AWS, on EKS': {
-    existingCluster: { kubeconfig: KUBECONFIG, oidcProviderArn: OIDC },
+    existingCluster: { ...LOCAL_VALUES.existingCluster, oidcProviderArn: OIDC },
     modelRepository: 's3://models-bucket/models/',
   },
 };
 
 const IN_EUROPE = { region: 'eu-west-1' };
-const local = once(() => of('local', LOCAL, IN_EUROPE));
+const local = once(() => of('local', LOCAL_VALUES, IN_EUROPE));
 
 test.each(Object.entries(ON_LOCAL))('local with %s', async (_, values) => {
   expect(getChanges(await local(), await of('local', values, IN_EUROPE))).toMatchSnapshot();

@@ -7,6 +7,7 @@ import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+afterEach(() => jest.restoreAllMocks());
 
 /** A stack file with this text; what Pulumi would read from it. */
 const read = (text: string) => {
@@ -98,14 +99,8 @@ test('stackFile reads a key without a prefix as a key of the project, as Pulumi 
 });
 
 test('stackFile does not use AWS_REGION in place of aws:region', () => {
-  const before = process.env['AWS_REGION'];
-  process.env['AWS_REGION'] = 'us-west-2';
-  try {
-    expect(read('config:\n').region).toBeUndefined();
-  } finally {
-    if (before === undefined) delete process.env['AWS_REGION'];
-    else process.env['AWS_REGION'] = before;
-  }
+  jest.replaceProperty(process, 'env', { ...process.env, AWS_REGION: 'us-west-2' });
+  expect(read('config:\n').region).toBeUndefined();
 });
 
 test('stackFile finds an encrypted value in a mapping', () => {

@@ -3,6 +3,7 @@ import { findIdentityProvider } from '../../../infra/iam/identity-provider';
 import {
   ACCOUNT,
   LOCAL_S3,
+  LOCAL_VALUES,
   MISSING_ISSUER,
   registeredStack,
   type RegisteredStack,
@@ -11,13 +12,6 @@ import { MANAGED_GROUP } from '../../support/setting-values';
 
 const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
   registeredStack(stack, values);
-
-const KUBECONFIG = JSON.stringify({
-  'current-context': 'kind-kind',
-  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
-  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
-  users: [{ name: 'me', user: { token: 'secret-token' } }],
-});
 
 /** Names of the resources that the first one waits for. */
 const getDependencies = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
@@ -162,10 +156,8 @@ describe('the provider of publisherIssuer', () => {
 });
 
 describe('an existing cluster', () => {
-  const local = { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 };
-
   test('needs no AWS resources for the stack local', async () => {
-    const made = await variant(local, 'local');
+    const made = await variant(LOCAL_VALUES, 'local');
     expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
     expect(made.outputs).toMatchObject({
       modelRepository: 's3://local/models',
@@ -177,7 +169,7 @@ describe('an existing cluster', () => {
   });
 
   test('keeps keys and kubeconfig secret in all inputs', async () => {
-    const made = await variant(local, 'local');
+    const made = await variant(LOCAL_VALUES, 'local');
     const shown = JSON.stringify(made.resources.map(({ marked }) => withoutSecrets(marked)));
     expect(shown).not.toContain('hidden-key');
     expect(shown).not.toContain('secret-token');
