@@ -202,7 +202,11 @@ export async function registered(run: () => object, stack: string, isPreview = f
       deleteBeforeReplace: request.getDeletebeforereplacedefined() ? request.getDeletebeforereplace() : undefined,
       retainOnDelete: request.getRetainondelete() ?? false,
       deletedWith: request.getDeletedwith(),
-      timeouts: { create: '', update: '', delete: '', ...request.getCustomtimeouts()?.toObject() },
+      timeouts: {
+        create: request.getCustomtimeouts()?.getCreate() ?? '',
+        update: request.getCustomtimeouts()?.getUpdate() ?? '',
+        delete: request.getCustomtimeouts()?.getDelete() ?? '',
+      },
       dependencies: request.getDependenciesList(),
       propertyDependencies,
     };

@@ -53,6 +53,9 @@ test('readArguments accepts valid arguments', () => {
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
   expect(problems({ endpointUrl: 'https://s3.example.com', region: 'RegionOne' })).toEqual([]);
+  for (const otlpEndpoint of ['http://collector.monitoring.svc:4318', 'https://otlp.example.com/otlp/']) {
+    expect(problems({ tracing: { otlpEndpoint, sampleRate: 0.001 } })).toEqual([]);
+  }
   expect(
     problems({
       pod: {
@@ -105,6 +108,7 @@ test('readArguments fills in defaults for arguments that are undefined', () => {
 const RANGE = 'allowed: a range, "10.0.0.0/16"';
 const IMAGE = 'it may be another image at the next start; allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:DIGEST';
 const RUNBOOK = 'allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md';
+const COLLECTOR = 'allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318';
 const TAGS =
   'allowed: letters, digits, spaces and _ . : / + - @, in values also =\n' +
   '    -> change the tag, which is in aws:defaultTags if you use a stack file';
@@ -219,6 +223,28 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'monitoring.slo.errorRate: is 0.06; allowed: a number from 0.00001 to 0.05',
     { monitoring: { slo: { errorRate: 0.06 } } },
   ],
+  ...[
+    'collector:4318',
+    'grpc://collector:4318',
+    'http://collector:4318/v1/traces',
+    'http://collector:4318/?key=1',
+    'http://key@collector:4318',
+    'http://collector:99999',
+    'http://collector:0',
+    'http://$(HOST):4318',
+  ].map((otlpEndpoint): [string, Partial<TritonServerArgs>] => [
+    `tracing.otlpEndpoint: is "${otlpEndpoint}"; ${COLLECTOR}`,
+    { tracing: { otlpEndpoint } },
+  ]),
+  [
+    `tracing.otlpEndpoint: is "http://collector:4317": collectors receive gRPC on port 4317; ${COLLECTOR}\n` +
+      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
+    { tracing: { otlpEndpoint: 'http://collector:4317' } },
+  ],
+  [
+    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
+    { tracing: { otlpEndpoint: 'http://collector:4318', sampleRate: 2 } },
+  ],
   [`egressCidrs[0]: is "anywhere"; ${RANGE}`, { egressCidrs: ['anywhere'] }],
   [
     `exposure.clientCidrs[0]: is "fd00::1": an address, not a range; ${RANGE}\n    -> write fd00::1/128 for this address`,
@@ -313,67 +339,29 @@ test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('readArguments rejec
   ]);
 });
 
-test.each([
-  '--model-repository=/models',
-  '--allow-http=false',
-  '--allow-vertex-ai=true',
-  '--model-store=/x',
-  '--help',
-  '--log-verbose 1',
-  '--http_port=9',
-  'verbose',
-])('readArguments rejects the argument %s', (argument) => {
-  expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
-    expect.stringContaining(`extraArguments[1]: is "${argument}"; allowed: --NAME=VALUE, but not `),
-  ]);
-});
-
-test.each(['model-control=none', 'model-repo=/x', 'metrics-c=counter_latencies=false'])(
-  'readArguments rejects the abbreviation --%s',
-  (argument) => {
-    expect(problems({ extraArguments: [`--${argument}`] })).toEqual([
-      expect.stringMatching(/: Triton takes it for --(model-control-mode|model-repository|metrics-config); allowed: /),
-    ]);
-  },
-);
+const COUNTERS = ': it stops the counters of alerts and autoscaling';
+const PERCENTILES = ': it stops the percentiles of the dashboard and of slo';
 
 test.each([
-  ['counter_latencies=false', 'the counters of alerts and autoscaling'],
-  ['summary_latencies=false', 'the percentiles of the dashboard and of slo'],
-  ['summary_quantiles=0.5:0.05', 'the percentiles of the dashboard and of slo'],
-])('readArguments rejects --metrics-config=%s', (config, stopped) => {
-  expect(problems({ extraArguments: [`--metrics-config=${config}`] })).toEqual([
-    expect.stringContaining(`extraArguments[0]: is "--metrics-config=${config}": it stops ${stopped}; allowed: `),
-  ]);
-});
-
-test('readArguments accepts another metrics configuration', () => {
-  expect(problems({ extraArguments: ['--metrics-config=summary_latencies=true'] })).toEqual([]);
-});
-
-test('the collector of traces has a base address of OTLP over HTTP', () => {
-  const fromTracing = (otlpEndpoint: string, sampleRate?: number): string[] =>
-    problems({ tracing: { otlpEndpoint, sampleRate } });
-  const allowed = 'allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318';
-  expect(fromTracing('http://collector.monitoring.svc:4318', 0.001)).toEqual([]);
-  expect(fromTracing('https://otlp.example.com/otlp/')).toEqual([]);
-  for (const url of [
-    'collector:4318',
-    'grpc://collector:4318',
-    'http://collector:4318/v1/traces',
-    'http://collector:4318/?key=1',
-    'http://key@collector:4318',
-    'http://collector:99999',
-    'http://collector:0',
-    'http://$(HOST):4318',
-  ]) {
-    expect(fromTracing(url)).toEqual([`tracing.otlpEndpoint: is "${url}"; ${allowed}`]);
-  }
-  expect(fromTracing('http://collector:4317', 2)).toEqual([
-    `tracing.otlpEndpoint: is "http://collector:4317": collectors receive gRPC on port 4317; ${allowed}\n` +
-      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
-    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
-  ]);
+  ['--model-repository=/models', ''],
+  ['--allow-http=false', ''],
+  ['--allow-vertex-ai=true', ''],
+  ['--model-store=/x', ''],
+  ['--help', ''],
+  ['--log-verbose 1', ''],
+  ['--http_port=9', ''],
+  ['verbose', ''],
+  // Triton accepts abbreviations.
+  ['--model-control=none', ': Triton takes it for --model-control-mode'],
+  ['--model-repo=/x', ': Triton takes it for --model-repository'],
+  ['--metrics-c=counter_latencies=false', ': Triton takes it for --metrics-config'],
+  ['--metrics-config=counter_latencies=false', COUNTERS],
+  ['--metrics-config=summary_latencies=false', PERCENTILES],
+  ['--metrics-config=summary_quantiles=0.5:0.05', PERCENTILES],
+])('readArguments rejects the argument %s%s', (argument, reason) => {
+  expect(
+    problems({ extraArguments: ['--log-verbose=1', '--metrics-config=summary_latencies=true', argument] }),
+  ).toEqual([expect.stringContaining(`extraArguments[2]: is "${argument}"${reason}; allowed: --NAME=VALUE, but not `)]);
 });
 
 test.each(['AWS_REGION', 'HOME', 'POD_NAME', 'A-B'])('readArguments rejects the variable %s', (name) => {
