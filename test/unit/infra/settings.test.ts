@@ -104,7 +104,7 @@ describe('readSettings reports', () => {
     ]);
   });
 
-  test.each<[Record<string, unknown>, ...string[]]>([
+  test.each<[object, ...string[]]>([
     [
       // Values are compared only if each is valid by itself, but names are checked always.
       { replica: 3, privateSubnetIds: ['subnet-0a'], gpuNodePools: [] },
@@ -202,10 +202,10 @@ describe('readSettings reports', () => {
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
       'availabilityZones: has us-east-1h, for which the VPC has no range; allowed: zones whose letter is from a to g',
     ],
-    [
-      { vpcCidr: '10.0.0.0/24' },
-      'vpcCidr: is 10.0.0.0/24: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"',
-    ],
+    ...['10.0.0.0/8', '10.0.0.0/24'].map((vpcCidr): [object, string] => [
+      { vpcCidr },
+      `vpcCidr: is ${vpcCidr}: not a size that a VPC can have; allowed: from /16 to /20, "10.0.0.0/16"`,
+    ]),
     [{ logDays: 13 }, expect.stringMatching(/^logDays: is 13; allowed: 1, 3, 5, 7, 14, /)],
     [
       { modelRepository: 's3://models/models', s3: { endpoint: 'http://s3:9000', accessKeyId: 'key' } },
@@ -235,7 +235,7 @@ describe('readSettings reports', () => {
       ),
     ],
   ])('what is wrong with %j', (values, ...said) => {
-    expect(getProblems(values)).toEqual(said);
+    expect(getProblems({ ...values })).toEqual(said);
   });
 
   test('a secret that is not encrypted, without its value', () => {
