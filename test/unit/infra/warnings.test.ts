@@ -57,6 +57,9 @@ describe('getWarnings compares subjects of GitHub with the forms that repositori
     ['with ids', { publisherSubjects: [NEW] }, []],
     ['in both forms', { publisherSubjects: [OLD, NEW] }, []],
     ['without ids', { publisherSubjects: [OLD] }, [OLD]],
+    ['with the id of the owner only', { publisherSubjects: ['repo:acme@1/a'] }, ['repo:acme@1/a']],
+    ['in the form of another branch', { publisherSubjects: [OLD, 'repo:acme@1/serving@2:ref:refs/heads/main'] }, [OLD]],
+    ['of a form that the repository chose', { publisherSubjects: ['repository_id:123'] }, []],
     ['without an environment', { publisherSubjects: ['repo:acme/serving'] }, ['repo:acme/serving']],
     ['beside another one with ids', { publisherSubjects: [NEW, `${OLD}-2`] }, [`${OLD}-2`]],
     [
