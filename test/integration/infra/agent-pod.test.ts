@@ -102,15 +102,15 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   function run(
     name: string,
     { command, args, env }: Omit<Container, 'readinessProbe'>,
-    more: string[],
-    variables: NodeJS.ProcessEnv,
+    more: string[] = [],
+    variables: NodeJS.ProcessEnv = { PATH: process.env['PATH'] ?? '' },
     place: Pick<Place, 'volume'> = ports,
   ): ManagedProcess {
     const here = (text: string): string =>
       text.replaceAll('/var/cache/triton', place.volume).replaceAll('/opt/agent', program);
     const [first = '', ...rest] = [...command, ...args].map(here);
     const given = env.flatMap(({ name: variable, value }) => (value === undefined ? [] : [[variable, value] as const]));
-    const process = new ManagedProcess({
+    const started = new ManagedProcess({
       name,
       command: first,
       args: [...rest, ...more],
@@ -118,18 +118,18 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       logFile: join(scratch.directory, `${basename(name)}.log`),
       python: python.python,
     });
-    scratch.defer(() => process.stop(0));
-    return process;
+    scratch.defer(() => started.stop(0));
+    return started;
   }
 
   const runAgent = (): ManagedProcess =>
     run(
       'agent',
       agent,
-      ['--triton', `http://127.0.0.1:${ports.http}`, '--host', '127.0.0.1', '--port', String(ports.read)].concat([
-        '--control-port',
-        String(ports.control),
-      ]),
+      [
+        ...['--triton', `http://127.0.0.1:${ports.http}`, '--host', '127.0.0.1'],
+        ...['--port', String(ports.read), '--control-port', String(ports.control)],
+      ],
       {
         PATH: [dirname(process.execPath), process.env['PATH'] ?? ''].join(delimiter),
         AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
@@ -246,14 +246,8 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   });
 
   test.concurrent('Triton ends on SIGTERM while it waits for the key', async () => {
-    const waiting = run(
-      'waiting',
-      { ...triton, command: [...triton.command.slice(0, -1), '/no/such/folder'], args: ['true'] },
-      [],
-      {
-        PATH: process.env['PATH'] ?? '',
-      },
-    );
+    const command = [...triton.command.slice(0, -1), '/no/such/folder'];
+    const waiting = run('waiting', { ...triton, command, args: ['true'] });
     // Until the shell has its handler of the signal.
     await sleep(1000);
     await waiting.stop(20_000);
@@ -268,9 +262,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     mkdirSync(join(folder, 'models'), { recursive: true });
     writeFileSync(join(folder, KEY_FILE), 'key\n');
     requestRestart(folder);
-    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args }, [], {
-      PATH: process.env['PATH'] ?? '',
-    });
+    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args });
     expect(await Promise.race([started.ended, sleep(2500, 'runs')])).toBe('runs');
     requestRestart(folder);
     expect(await started.ended).toBe(`exit code ${code}`);
@@ -279,9 +271,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   test.concurrent(
     'the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits',
     async () => {
-      const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] }, [], {
-        PATH: process.env['PATH'] ?? '',
-      });
+      const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] });
       const log = (): string => readFileSync(sidecar.logFile, 'utf8');
       const line = (seconds: number): string => `{"event":"agent ended","code":7,"restartSeconds":${seconds}}`;
       await until('the third wait has begun', () => log().includes(line(4)));
