@@ -22,33 +22,31 @@ test('the program of the agent has none of the S3 commands of the AWS SDK', () =
   expect(program).toContain('x-amz-content-sha256');
 });
 
-describe.each([
+test.each([
   ['a role', { roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
   ['static keys', { accessKeyId: 'id', secretAccessKey: 'key' }, ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']],
-] as const)('with %s', (_, credentials, variables) => {
-  test('only the container of the agent has credentials', async () => {
-    const { only } = await render({
-      credentials,
-      environment: { OTEL_SERVICE_NAME: 'triton' },
-      endpointUrl: 'http://minio.storage.svc:9000',
-    });
-    const { template } = only('Deployment')['spec'] as { template: { spec: Pod } };
-    const { initContainers, containers, volumes } = template.spec;
-    const [[agent], [triton]] = [initContainers, containers];
-    expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
-    expect(triton.env.map(({ name }) => name)).toEqual([
-      ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
-    ]);
-    const mounted = triton.volumeMounts.map(({ name }) => name);
-    const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
-    expect(secret).toEqual('roleArn' in credentials ? ['agent', 'aws-token'] : ['agent']);
-    expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
-    // Without annotations, because EKS gives a token to each container of a service account with a role.
-    expect(only('ServiceAccount')).toMatchObject({
-      metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
-    });
-    expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+] as const)('with %s, only the container of the agent has credentials', async (_, credentials, variables) => {
+  const { only } = await render({
+    credentials,
+    environment: { OTEL_SERVICE_NAME: 'triton' },
+    endpointUrl: 'http://minio.storage.svc:9000',
   });
+  const { template } = only('Deployment')['spec'] as { template: { spec: Pod } };
+  const { initContainers, containers, volumes } = template.spec;
+  const [[agent], [triton]] = [initContainers, containers];
+  expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
+  expect(triton.env.map(({ name }) => name)).toEqual([
+    ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
+  ]);
+  const mounted = triton.volumeMounts.map(({ name }) => name);
+  const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
+  expect(secret).toEqual('roleArn' in credentials ? ['agent', 'aws-token'] : ['agent']);
+  expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
+  // Without annotations, because EKS gives a token to each container of a service account with a role.
+  expect(only('ServiceAccount')).toMatchObject({
+    metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+  });
+  expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
 });
 
 describe('the program', () => {

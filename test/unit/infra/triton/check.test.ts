@@ -105,6 +105,9 @@ test('readArguments fills in defaults for arguments that are undefined', () => {
   expect(readArguments(name, again)).toEqual(complete);
 });
 
+/** What is reported, and of which arguments. */
+type Row = [string, Partial<TritonServerArgs>];
+
 const RANGE = 'allowed: a range, "10.0.0.0/16"';
 const IMAGE = 'it may be another image at the next start; allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:DIGEST';
 const RUNBOOK = 'allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md';
@@ -118,7 +121,7 @@ const QUALIFIED =
 const VALUE = 'allowed: at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends';
 const DNS = 'allowed: at most 63 lower-case letters, digits and hyphens';
 
-test.each<[string, Partial<TritonServerArgs>]>([
+test.each<Row>([
   [`image: is "tritonserver:latest": ${IMAGE}`, { image: 'tritonserver:latest' }],
   [`agent.image: is "registry:5000/node": ${IMAGE}`, { agent: { image: 'registry:5000/node' } }],
   ['replicas: is -1; allowed: a whole number from 0 to 1000', { replicas: -1 }],
@@ -138,7 +141,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'pod.imagePullSecrets[1]: repeats "registry"; allowed: each value once',
     { pod: { imagePullSecrets: ['registry', 'registry'] } },
   ],
-  ...['My Registry', 'a..b', '-a', 'a_b', 'a'.repeat(254)].flatMap((name): [string, Partial<TritonServerArgs>][] => {
+  ...['My Registry', 'a..b', '-a', 'a_b', 'a'.repeat(254)].flatMap((name): Row[] => {
     const own = { ...ingress({ tlsSecretName: name, annotations: { a: 'b' } }), certificateArn: undefined };
     return [
       [`pod.imagePullSecrets[0]: is ${shown(name)}; ${OBJECT}`, { pod: { imagePullSecrets: [name] } }],
@@ -149,7 +152,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     ];
   }),
   ...['a b', '-a', 'a/b/c', '/a', 'a/', 'Example.com/a', '', 'a'.repeat(64), `${'a'.repeat(254)}/b`].flatMap(
-    (name): [string, Partial<TritonServerArgs>][] => [
+    (name): Row[] => [
       [`pod.nodeSelector: has the name ${shown(name)}; ${QUALIFIED}`, { pod: { nodeSelector: { [name]: 'b' } } }],
       [
         `monitoring.selectorLabels: has the name ${shown(name)}; ${QUALIFIED}`,
@@ -166,7 +169,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: { ...balanced(['10.1.0.0/16']), loadBalancerClass: 'eks/nlb/2' } },
   ],
   [`pod.tolerations[0].key: is "a b"; ${QUALIFIED}`, { pod: { tolerations: [{ key: 'a b' }] } }],
-  ...['a b', 'a/b', '-a', 'a.', 'a'.repeat(64)].flatMap((value): [string, Partial<TritonServerArgs>][] => [
+  ...['a b', 'a/b', '-a', 'a.', 'a'.repeat(64)].flatMap((value): Row[] => [
     [`pod.nodeSelector.team: is ${shown(value)}; ${VALUE}`, { pod: { nodeSelector: { team: value } } }],
     [`pod.tolerations[0].value: is ${shown(value)}; ${VALUE}`, { pod: { tolerations: [{ key: 'a', value }] } }],
     [
@@ -232,7 +235,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'http://collector:99999',
     'http://collector:0',
     'http://$(HOST):4318',
-  ].map((otlpEndpoint): [string, Partial<TritonServerArgs>] => [
+  ].map((otlpEndpoint): Row => [
     `tracing.otlpEndpoint: is "${otlpEndpoint}"; ${COLLECTOR}`,
     { tracing: { otlpEndpoint } },
   ]),
@@ -263,7 +266,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: ingress({ controllerCidrs: [] }) },
   ],
   ...['https://triton.example.com', '10.0.0.1', '1.2', '7', `${'a'.repeat(64)}.com`, `${'a.'.repeat(126)}com`].map(
-    (host): [string, Partial<TritonServerArgs>] => [
+    (host): Row => [
       `exposure.host: is ${shown(host)}; allowed: a name such as triton.example.com`,
       { exposure: ingress({ host }) },
     ],
@@ -303,19 +306,17 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { 'mutual-authentication': '[{"port": 443, "mode": "passthrough"}]' },
     { 'jwt-validation': '' },
     { 'auth-type': 'oidc', 'auth-on-unauthenticated-request': 'allow' },
-  ].map((annotations): [string, Partial<TritonServerArgs>] => [
+  ].map((annotations): Row => [
     'exposure.annotations: has no authentication, but the ingress is internet-facing; allowed: ' +
       'alb.ingress.kubernetes.io/mutual-authentication with the mode verify, jwt-validation, or auth-type with cognito or oidc, ' +
       'without auth-on-unauthenticated-request: allow\n    -> add the annotation, or set scheme to internal',
     { exposure: ingress({ scheme: 'internet-facing', annotations: alb(annotations) }) },
   ]),
-  ...['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'].map(
-    (name): [string, Partial<TritonServerArgs>] => [
-      `exposure.annotations["alb.ingress.kubernetes.io/${name}"]: is an annotation that this package decides\n` +
-        '    -> remove it; scheme, certificateArn and clientCidrs are members of exposure',
-      { exposure: ingress({ annotations: alb({ [name]: 'a' }) }) },
-    ],
-  ),
+  ...['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'].map((name): Row => [
+    `exposure.annotations["alb.ingress.kubernetes.io/${name}"]: is an annotation that this package decides\n` +
+      '    -> remove it; scheme, certificateArn and clientCidrs are members of exposure',
+    { exposure: ingress({ annotations: alb({ [name]: 'a' }) }) },
+  ]),
   [
     'exposure.clientCidrs: has no effect on a controller other than that of AWS\n' +
       '    -> remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
