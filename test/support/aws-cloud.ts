@@ -7,9 +7,9 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import type { Credentials } from '../../src/s3/types';
 import { Authority } from './authority';
-import { listenOnLoopback, type LoopbackServer } from './loopback';
+import { joinPort, listenOnLoopback, type LoopbackServer } from './loopback';
 import type { Scratch } from './temp-dir';
-import { connect, type Socket } from 'node:net';
+import type { Socket } from 'node:net';
 
 export interface ConnectProxy extends LoopbackServer {
   /** Every host that a tunnel was requested for, in order. */
@@ -40,12 +40,8 @@ export async function startConnectProxy(
     const rejected = request.headers['proxy-authorization'] === expected ? status(host, hosts.length) : 407;
     if (rejected === 'silent') return;
     if (rejected !== undefined) return void client.end(`HTTP/1.1 ${rejected} Rejected\r\n\r\n`);
-    const target = connect({ port: targetPort, host: '127.0.0.1' }, () => {
-      client.write('HTTP/1.1 200 OK\r\n\r\n');
-      client.pipe(target).pipe(client);
-    });
-    target.on('error', () => client.destroy());
-    client.on('close', () => target.destroy());
+    client.write('HTTP/1.1 200 OK\r\n\r\n');
+    joinPort(client, targetPort);
   });
   return { ...(await listenOnLoopback(server)), hosts };
 }

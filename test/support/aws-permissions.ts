@@ -152,13 +152,6 @@ interface Permission {
   why: string;
 }
 
-/** All permissions that a release agent needs. The objects are those of the repository and those beside it. */
-export const AGENT_PERMISSIONS: readonly Permission[] = [
-  { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
-  { action: 's3:GetObject', of: 'object', why: 'releases' },
-  { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted' },
-];
-
 /** All permissions that the publisher needs, as recorded from publish, prune, rollback and status. */
 export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   // Also without a prefix, because this call is not a listing.
@@ -172,7 +165,7 @@ export const PUBLISHER_PERMISSIONS: readonly Permission[] = [
   { action: 'kms:Decrypt', of: 'key', why: 'reading what is encrypted, and the parts of an upload' },
 ];
 
-/** All permissions that promote needs on its source repository, as recorded. */
+/** All permissions that a release agent needs, and promote on its source repository, as recorded. */
 export const READER_PERMISSIONS: readonly Permission[] = [
   { action: 's3:ListBucket', of: 'bucket', why: 'a missing object is reported as missing, not as forbidden' },
   { action: 's3:GetObject', of: 'object', why: 'releases, and what S3 copies' },

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import zlib from 'node:zlib';
 import { load } from 'js-yaml';
 import * as pulumi from '@pulumi/pulumi';
+import type { RegisterResourceRequest, RegisterResourceResponse } from '@pulumi/pulumi/proto/resource_pb';
 import * as debuggable from '@pulumi/pulumi/runtime/debuggable';
 import { readSettings, type ConfigSource } from '../../infra/settings';
 import { getTags } from '../../infra/settings/source';
@@ -62,6 +64,17 @@ function mockedState(type: string, name: string, inputs: Properties): { id: stri
 Object.assign(pulumi.Resource, { callsites: () => [] });
 Object.assign(debuggable, { debuggablePromise: <T>(promise: T): T => promise });
 
+// Compressing the program of the agent takes two seconds, and each TritonServer does so.
+const { brotliCompressSync } = zlib;
+const compressed = new Map<zlib.InputType, Buffer>();
+Object.assign(zlib, {
+  brotliCompressSync: (program: zlib.InputType) => {
+    const bytes = compressed.get(program) ?? brotliCompressSync(program);
+    compressed.set(program, bytes);
+    return bytes;
+  },
+});
+
 type Properties = Record<string, unknown>;
 
 /** A resource that a program registered with Pulumi. */
@@ -101,19 +114,24 @@ export interface RegisteredStack {
   resources: RegisteredResource[];
   /** A secret value is `{ secret: VALUE }`. */
   outputs: Properties;
-  all(type: string): RegisteredResource[];
+  /** @param type Pulumi's token, or the end of it: `apps/v1:Deployment`, `Deployment` */
+  all: (type: string) => RegisteredResource[];
   /** The only resource of a type, or of a type with that name. Fails if there is not exactly one. */
-  only(type: string, name?: string): RegisteredResource;
+  only: (type: string, name?: string) => RegisteredResource;
 }
-
-/** An issuer of which the account has no provider. */
-export const MISSING_ISSUER = 'https://missing.example.com';
 
 const PROJECT = 'triton-serving';
 const SECRETS = ['existingCluster', 's3'];
 
 /** What Pulumi.local.yaml leaves to its users. */
 export const LOCAL_S3 = { endpoint: 'http://s3:9000', accessKeyId: 'key', secretAccessKey: 'hidden-key' };
+const KUBECONFIG = {
+  'current-context': 'kind-kind',
+  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
+  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
+  users: [{ name: 'me', user: { token: 'secret-token' } }],
+};
+export const LOCAL_VALUES = { existingCluster: { kubeconfig: JSON.stringify(KUBECONFIG) }, s3: LOCAL_S3 };
 
 /** A stack file of the repository as Pulumi passes it to the program, with some values replaced. */
 export function getConfig(stack: string, values: Readonly<Record<string, unknown>> = {}): ConfigSource {
@@ -185,7 +203,7 @@ export async function registered(run: () => object, stack: string, isPreview = f
       urn,
       parent: request.getParent(),
       ...(made.get(`${type} ${name}`) ?? { inputs: {}, marked: {}, state: {} }),
-      protect: request.getProtect(),
+      protect: request.getProtect() ?? false,
       custom: request.getCustom(),
       provider: request.getProvider().split('::').at(-2) ?? '',
       ignoreChanges: request.getIgnorechangesList(),
@@ -202,7 +220,7 @@ export async function registered(run: () => object, stack: string, isPreview = f
       propertyDependencies,
     };
   });
-  const all = (type: string): RegisteredResource[] => resources.filter((one) => one.type === type);
+  const all = (type: string): RegisteredResource[] => resources.filter((one) => `:${one.type}`.endsWith(`:${type}`));
   return {
     resources,
     outputs,
@@ -219,40 +237,24 @@ export async function registered(run: () => object, stack: string, isPreview = f
 const CALLS: Readonly<Record<string, (inputs: Properties) => Properties>> = {
   'aws:index/getCallerIdentity:getCallerIdentity': () => ({ accountId: ACCOUNT }),
   'aws:index/getRegion:getRegion': () => ({ region: 'us-east-1' }),
-  'aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider': ({ url }) => {
-    if (url === MISSING_ISSUER) throw new Error('not found');
-    return { arn: `arn:aws:iam::${ACCOUNT}:oidc-provider/${(url as string).replace('https://', '')}` };
-  },
+  'aws:iam/getOpenIdConnectProvider:getOpenIdConnectProvider': ({ url }) => ({
+    arn: `arn:aws:iam::${ACCOUNT}:oidc-provider/${(url as string).replace('https://', '')}`,
+  }),
 };
 
-/** The fields of a request to register a resource that tests use. */
-interface RegisterRequest {
-  getType(): string;
-  getName(): string;
-  getParent(): string;
-  getProvider(): string;
-  getCustom(): boolean;
-  getProtect(): boolean;
-  getIgnorechangesList(): string[];
-  getReplaceonchangesList(): string[];
-  getDeletebeforereplace(): boolean;
-  getDeletebeforereplacedefined(): boolean;
-  getRetainondelete(): boolean | undefined;
-  getDeletedwith(): string;
-  getCustomtimeouts(): { getCreate(): string; getUpdate(): string; getDelete(): string } | undefined;
-  getDependenciesList(): string[];
-  getPropertydependenciesMap(): {
-    forEach(visit: (dependencies: { getUrnsList(): string[] }, property: string) => void): void;
-  };
+/** A request to register a resource, and the URN in its answer. */
+interface Registration {
+  request: RegisterResourceRequest;
+  urn: string;
 }
 
-type Answered = (error: unknown, response: { getUrn(): string } | undefined) => void;
+type Answered = (error: unknown, response: RegisterResourceResponse | undefined) => void;
 
 /** All requests to register a resource from now on, in order. */
-function recordRegistrations(): { request: RegisterRequest; urn: string }[] {
-  const registrations: { request: RegisterRequest; urn: string }[] = [];
+function recordRegistrations(): Registration[] {
+  const registrations: Registration[] = [];
   const monitor = pulumi.runtime.getMonitor() as unknown as {
-    registerResource(request: RegisterRequest, answered: Answered): Promise<void>;
+    registerResource(request: RegisterResourceRequest, answered: Answered): Promise<void>;
   };
   const register = monitor.registerResource.bind(monitor);
   monitor.registerResource = async (request, answered) => {

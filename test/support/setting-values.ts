@@ -5,8 +5,6 @@ export const PUBLISHER = {
   publisherSubjects: ['repo:acme@1234/serving@5678:environment:prod'],
 };
 
-/** Values of settings that several tests start from. */
-
 /** An item of gpuNodePools that is a managed node group. */
 export const MANAGED_GROUP = {
   name: 'fixed',

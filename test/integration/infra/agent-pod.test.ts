@@ -1,3 +1,4 @@
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
 import { execFile, execFileSync } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, delimiter, dirname, join } from 'node:path';
@@ -6,23 +7,35 @@ import { promisify } from 'node:util';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../../src/local/s3-server';
 import { ManagedProcess } from '../../../src/local/process/managed-process';
 import { freePorts } from '../../../src/local/process/ports';
+import { TempFileRegistry } from '../../../src/local/process/temp-file-registry';
 import { Progress } from '../../../src/cli/progress';
+import { panels } from '../../../infra/triton/monitoring/dashboard';
 import type { ConfigMapFiles } from '../../../infra/triton/agent/program';
-import { KEY_FILE } from '../../../src/agent/pod-files';
-import { requestRestart } from '../../../src/agent/pod-files';
+import { KEY_FILE, requestRestart } from '../../../src/agent/pod-files';
 import { ensurePython, type PythonEnvironment } from '../../../src/install/python';
 import { assembleBackends, ensureTriton, type TritonInstallation } from '../../../src/install/triton';
 import type { AgentState } from '../../../src/release/agent-api';
+import { CONTROL_HEADER } from '../../../src/triton/control-key';
 import { TritonHttpClient } from '../../../src/triton/http';
 import { ReleaseWriter, type TestModel } from '../../support/agent';
 import { emptyBackend } from '../../support/empty-backend';
-import { askAfterForms } from '../../support/repository';
+import { addingModel, askAfterForms, writeRepository } from '../../support/repository';
 import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
+import { GROUPS, OF } from '../../support/stories';
 import { until } from '../../support/wait-for';
 
 const BUCKET = 'agent-pod';
+
+/** Where a container runs on this machine. */
+interface Place {
+  /** In place of the volume of the pod. */
+  volume: string;
+  http: number;
+  grpc: number;
+  metrics: number;
+}
 
 interface Container {
   command: string[];
@@ -43,7 +56,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   let probe: string[];
   let agent: Container;
   let releases: ReleaseWriter;
-  let ports: { http: number; grpc: number; metrics: number; read: number; control: number };
+  let ports: Place & { read: number; control: number };
 
   beforeAll(async () => {
     python = await ensurePython(new Progress(process.stderr, true).step(''), { embeddable: true });
@@ -76,7 +89,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     for (const [name, text] of Object.entries(data)) writeFileSync(join(program, name), text);
     for (const [name, text] of Object.entries(binaryData)) writeFileSync(join(program, name), text, 'base64');
     const [http = 0, grpc = 0, metrics = 0, read = 0, control = 0] = await freePorts(5);
-    ports = { http, grpc, metrics, read, control };
+    ports = { volume, http, grpc, metrics, read, control };
     mkdirSync(volume);
     const backends = join(scratch.directory, 'backends');
     assembleBackends(installation, backends);
@@ -89,14 +102,15 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   function run(
     name: string,
     { command, args, env }: Omit<Container, 'readinessProbe'>,
-    more: string[],
-    variables: NodeJS.ProcessEnv,
+    more: string[] = [],
+    variables: NodeJS.ProcessEnv = { PATH: process.env['PATH'] ?? '' },
+    place: Pick<Place, 'volume'> = ports,
   ): ManagedProcess {
     const here = (text: string): string =>
-      text.replaceAll('/var/cache/triton', volume).replaceAll('/opt/agent', program);
+      text.replaceAll('/var/cache/triton', place.volume).replaceAll('/opt/agent', program);
     const [first = '', ...rest] = [...command, ...args].map(here);
     const given = env.flatMap(({ name: variable, value }) => (value === undefined ? [] : [[variable, value] as const]));
-    const process = new ManagedProcess({
+    const started = new ManagedProcess({
       name,
       command: first,
       args: [...rest, ...more],
@@ -104,18 +118,18 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       logFile: join(scratch.directory, `${basename(name)}.log`),
       python: python.python,
     });
-    scratch.defer(() => process.stop(0));
-    return process;
+    scratch.defer(() => started.stop(0));
+    return started;
   }
 
   const runAgent = (): ManagedProcess =>
     run(
       'agent',
       agent,
-      ['--triton', `http://127.0.0.1:${ports.http}`, '--host', '127.0.0.1', '--port', String(ports.read)].concat([
-        '--control-port',
-        String(ports.control),
-      ]),
+      [
+        ...['--triton', `http://127.0.0.1:${ports.http}`, '--host', '127.0.0.1'],
+        ...['--port', String(ports.read), '--control-port', String(ports.control)],
+      ],
       {
         PATH: [dirname(process.execPath), process.env['PATH'] ?? ''].join(delimiter),
         AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
@@ -123,18 +137,20 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       },
     );
 
-  function runTriton(name: string): ManagedProcess {
+  function runTriton(name: string, place: Place = ports, more: readonly string[] = []): ManagedProcess {
     const [entryPoint, binary, ...flags] = triton.args as [string, string, ...string[]];
     expect([entryPoint, binary]).toEqual(['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver']);
     const own = [
       `--backend-directory=${join(scratch.directory, 'backends')}`,
       ...['http', 'grpc', 'metrics'].map((one) => `--${one}-address=127.0.0.1`),
-      ...(['http', 'grpc', 'metrics'] as const).map((one) => `--${one}-port=${ports[one]}`),
+      ...(['http', 'grpc', 'metrics'] as const).map((one) => `--${one}-port=${place[one]}`),
+      ...more,
     ];
-    return run(name, { ...triton, args: [installation.binary, ...flags] }, own, {
+    const variables = {
       PATH: [python.bin, process.env['PATH'] ?? ''].join(delimiter),
       LD_LIBRARY_PATH: [installation.libraries, python.libraries].filter((path) => path !== undefined).join(delimiter),
-    });
+    };
+    return run(name, { ...triton, args: [installation.binary, ...flags] }, own, variables, place);
   }
 
   const CLOSED = { connection: 'close' };
@@ -230,14 +246,8 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   });
 
   test.concurrent('Triton ends on SIGTERM while it waits for the key', async () => {
-    const waiting = run(
-      'waiting',
-      { ...triton, command: [...triton.command.slice(0, -1), '/no/such/folder'], args: ['true'] },
-      [],
-      {
-        PATH: process.env['PATH'] ?? '',
-      },
-    );
+    const command = [...triton.command.slice(0, -1), '/no/such/folder'];
+    const waiting = run('waiting', { ...triton, command, args: ['true'] });
     // Until the shell has its handler of the signal.
     await sleep(1000);
     await waiting.stop(20_000);
@@ -252,9 +262,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     mkdirSync(join(folder, 'models'), { recursive: true });
     writeFileSync(join(folder, KEY_FILE), 'key\n');
     requestRestart(folder);
-    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args }, [], {
-      PATH: process.env['PATH'] ?? '',
-    });
+    const started = run(folder, { ...triton, command: [...triton.command.slice(0, -1), folder], args });
     expect(await Promise.race([started.ended, sleep(2500, 'runs')])).toBe('runs');
     requestRestart(folder);
     expect(await started.ended).toBe(`exit code ${code}`);
@@ -263,9 +271,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
   test.concurrent(
     'the sidecar restarts a program that ends at once after a growing time, and ends on SIGTERM while it waits',
     async () => {
-      const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] }, [], {
-        PATH: process.env['PATH'] ?? '',
-      });
+      const sidecar = run('loop', { command: agent.command, args: ['sh', '-c', 'exit 7'], env: [] });
       const log = (): string => readFileSync(sidecar.logFile, 'utf8');
       const line = (seconds: number): string => `{"event":"agent ended","code":7,"restartSeconds":${seconds}}`;
       await until('the third wait has begun', () => log().includes(line(4)));
@@ -274,4 +280,97 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
       expect(await sidecar.ended).toMatch(/exit code 0/);
     },
   );
+
+  describe('the container of Triton without the agent', () => {
+    const KEY = 'a-key-of-a-test-0123';
+    let place: Place;
+    let url: string;
+
+    beforeAll(async () => {
+      // A killed server does not delete its shared memory.
+      const sharedMemory = `triton-serving-${process.pid}-container-`;
+      const tempFiles = new TempFileRegistry(join(scratch.directory, 'leftovers.json'));
+      tempFiles.note('/dev/shm', sharedMemory);
+      scratch.defer(() => tempFiles.remove());
+      const [http, grpc, metrics] = (await freePorts(3)) as [number, number, number];
+      place = { volume: join(scratch.directory, 'volume-of-container'), http, grpc, metrics };
+      url = `http://127.0.0.1:${http}`;
+      writeRepository(join(place.volume, 'models'), addingModel('adds', { 1: 10 }));
+      writeFileSync(join(place.volume, KEY_FILE), KEY);
+      const server = runTriton('container', place, [`--backend-config=python,shm-region-prefix-name=${sharedMemory}`]);
+      const ready = (): Promise<boolean> => isOk(http, '/v2/health/ready').catch(() => false);
+      await server.untilReady(ready, 120_000, () => server.stop(20_000));
+      const load = `${url}/v2/repository/models/adds/load`;
+      expect((await fetch(load, { method: 'POST', headers: { [CONTROL_HEADER]: KEY } })).status).toBe(200);
+    });
+
+    test('answers after large bodies with the Content-Type of curl -d', async () => {
+      expect(await askAfterForms(url, 64)).toBe(11);
+    });
+
+    test.each([
+      ['POST', 'v2/repository/index'],
+      ['POST', 'v2/repository/models/adds/load'],
+      ['POST', 'v2/repository/models/adds/unload'],
+      ['GET', 'v2/systemsharedmemory/status'],
+      ['GET', 'v2/cudasharedmemory/status'],
+      ['GET', 'v2/trace/setting'],
+      ['GET', 'v2/models/adds/trace/setting'],
+      ['GET', 'v2/logging'],
+      ['GET', 'v2/models/stats'],
+      ['GET', 'v2/models/adds/stats'],
+    ])('rejects %s %s without the model control key', async (method, path) => {
+      for (const headers of [new Headers(), new Headers({ [CONTROL_HEADER]: `${KEY}x` })]) {
+        expect((await fetch(`${url}/${path}`, { method, headers })).status).toBe(403);
+      }
+    });
+
+    test('unloads and loads a model with the key; inference needs no key', async () => {
+      const headers = { [CONTROL_HEADER]: KEY };
+      const control = (what: string): Promise<Response> =>
+        fetch(`${url}/v2/repository/models/adds/${what}`, { method: 'POST', headers });
+      expect((await control('unload')).status).toBe(200);
+      expect((await control('load')).status).toBe(200);
+      for (const path of ['v2', 'v2/health/live', 'v2/models/adds', 'v2/models/adds/config', 'v2/models/adds/ready']) {
+        expect([path, (await fetch(`${url}/${path}`)).status]).toEqual([path, 200]);
+      }
+    });
+
+    test('applies the same rules over gRPC', async () => {
+      const call = (key?: string): Promise<string> => callGrpc(`127.0.0.1:${place.grpc}`, key);
+      expect(await call()).toMatch(/restricted/);
+      expect(await call('another-key-of-a-test')).toMatch(/restricted/);
+      expect(await call(KEY)).toBe('');
+    });
+
+    test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
+      const queries = [
+        ...GROUPS.flatMap(({ rules }) => rules.map(({ expr }) => String(expr))),
+        ...panels(OF, { gpus: true, signals: [] }).flatMap(({ queries: all }) =>
+          all.map(({ expression }) => expression),
+        ),
+      ];
+      const asked = new Set(queries.flatMap((query) => query.match(/\bnv_\w+/g) ?? []));
+      const text = await (await fetch(`http://127.0.0.1:${place.metrics}/metrics`)).text();
+      const missing = [...asked].filter((metric) => !text.includes(`\n${metric}{`) && !text.includes(`\n${metric} `));
+      expect(missing.sort()).toEqual(['nv_gpu_memory_total_bytes', 'nv_gpu_memory_used_bytes', 'nv_gpu_utilization']);
+      expect(asked.size).toBeGreaterThan(8);
+    });
+  });
 });
+
+/** Requests the repository index. @returns the error of the server */
+function callGrpc(address: string, key: string | undefined): Promise<string> {
+  const client = new Client(address, credentials.createInsecure());
+  const metadata = new Metadata();
+  if (key !== undefined) metadata.set(`triton-grpc-protocol-${CONTROL_HEADER}`, key);
+  const path = '/inference.GRPCInferenceService/RepositoryIndex';
+  const empty = (): Buffer => Buffer.alloc(0);
+  const bytes = (answer: Buffer): Buffer => answer;
+  return new Promise((resolve) => {
+    client.makeUnaryRequest(path, empty, bytes, {}, metadata, (error) => {
+      client.close();
+      resolve(error?.details ?? '');
+    });
+  });
+}

@@ -33,13 +33,6 @@ const config = (...lines: string[]): string =>
 const queue = (policy: string): string =>
   config('max_batch_size: 1', `dynamic_batching { default_queue_policy { ${policy} } }`);
 
-const ensemble = (step: string): string =>
-  [
-    'platform: "ensemble"',
-    ...TENSORS,
-    `ensemble_scheduling { step { model_name: "${step}" model_version: -1 input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }`,
-  ].join('\n');
-
 const MODELS = ['answers', 'answers_error', 'raises', 'short_queue', 'impatient', 'whole', 'whole_failing'];
 
 const repository = writeRepository(join(scratch.directory, 'repository'), {
@@ -55,10 +48,8 @@ const repository = writeRepository(join(scratch.directory, 'repository'), {
   'short_queue/1/model.py': program('time.sleep(1)'),
   'impatient/config.pbtxt': queue('timeout_action: REJECT default_timeout_microseconds: 1000'),
   'impatient/1/model.py': program('time.sleep(1)'),
-  'whole/config.pbtxt': ensemble('answers'),
-  'whole/1/.keep': '',
-  'whole_failing/config.pbtxt': ensemble('raises'),
-  'whole_failing/1/.keep': '',
+  ...addingEnsemble('whole', 'answers'),
+  ...addingEnsemble('whole_failing', 'raises'),
 });
 
 let server: TestTriton;

@@ -77,14 +77,16 @@ describe('another program', () => {
     ]);
   });
 
-  test('gives the objects of a server the name of the component', async () => {
+  test('gives the objects of a server the name of the component, and gets the address of an ingress', async () => {
     const made = await other(() => {
-      const { podSelector, serviceUrl } = new TritonServer('faces', { ...ARGS, namespace: { name: 'serving' } });
-      return { podSelector, serviceUrl };
+      const args = { ...ARGS, namespace: { name: 'serving' }, exposure: INGRESS };
+      const { podSelector, serviceUrl, externalUrl } = new TritonServer('faces', args);
+      return { podSelector, serviceUrl, externalUrl };
     });
     expect(made.outputs).toEqual({
       podSelector: 'app.kubernetes.io/name=triton,app.kubernetes.io/instance=faces',
       serviceUrl: 'http://faces.serving.svc:8000',
+      externalUrl: 'https://triton.example.com',
     });
     const metadata = made.resources
       .filter(({ type }) => type.startsWith('kubernetes:') && !type.endsWith(':Namespace'))
@@ -96,54 +98,42 @@ describe('another program', () => {
     );
   });
 
-  test('gets the address of an ingress', async () => {
-    const made = await other(() => {
-      const { externalUrl } = new TritonServer('faces', { ...ARGS, exposure: INGRESS });
-      return { externalUrl };
-    });
-    expect(made.outputs).toEqual({ externalUrl: 'https://triton.example.com' });
-  });
-
   test('can create a pool for an existing Karpenter', async () => {
     const nodeClass = { group: 'karpenter.k8s.aws', kind: 'EC2NodeClass', name: 'default' };
     const made = await other(() => {
       const pool = { name: 'a10g', instanceTypes: ['g5.xlarge'], nodeClass };
-      return {
-        pools: new GpuNodes('gpu', { pools: [pool] }).pools.length,
-      };
+      return { pools: new GpuNodes('gpu', { pools: [pool] }).pools.length };
     });
     expect([...getTypes(made)].filter((type) => !type.startsWith('triton-serving:'))).toEqual([
       'kubernetes:karpenter.sh/v1:NodePool',
     ]);
   });
 
-  test('gets an error for a pool without a node class in a cluster that it does not create', async () => {
+  /** The error that a component throws, which Pulumi shows without a stack trace. */
+  async function refusal(create: () => unknown): Promise<string[]> {
     let said: unknown;
     await other(() => {
       try {
-        new GpuNodes('mine', { pools: [{ name: 'a10g', instanceTypes: ['g5.xlarge'] }] });
+        create();
       } catch (error) {
         said = error;
       }
       return {};
     });
     expect(said).toBeInstanceOf(RunError);
-    expect((said as Error).message).toBe('pool a10g: cluster is missing; only pools with a nodeClass need no cluster');
+    return (said as Error).message.split('\n');
+  }
+
+  test('gets an error for a pool without a node class in a cluster that it does not create', async () => {
+    const pools = [{ name: 'a10g', instanceTypes: ['g5.xlarge'] }];
+    expect(await refusal(() => new GpuNodes('mine', { pools }))).toEqual([
+      'pool a10g: cluster is missing; only pools with a nodeClass need no cluster',
+    ]);
   });
 
-  test('gets all problems in one RunError, which Pulumi shows without a stack trace', async () => {
+  test('gets all problems in one error', async () => {
     const wrong = { modelRepository: 's3://b/p', region: 'eu-west-1', replicas: -1, image: 'triton' };
-    let said: unknown;
-    await other(() => {
-      try {
-        new TritonServer('faces', { ...wrong, credentials: { roleArn: 'arn' } });
-      } catch (error) {
-        said = error;
-      }
-      return {};
-    });
-    expect(said).toBeInstanceOf(RunError);
-    expect((said as Error).message.split('\n')).toEqual([
+    expect(await refusal(() => new TritonServer('faces', { ...wrong, credentials: { roleArn: 'arn' } }))).toEqual([
       'TritonServer faces has invalid arguments',
       '  TritonServer faces: credentials.roleArn: is "arn"; allowed: the ARN of an IAM role',
       expect.stringMatching(/^ {2}TritonServer faces: image: is "triton"/),

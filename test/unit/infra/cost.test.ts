@@ -34,22 +34,62 @@ test('estimateCost lists every item of staging', () => {
   expect(found.limitUsdPerMonth).toBeCloseTo(found.usdPerMonth - inPool + 3 * (1.212 * 1.078 * 730 + 1.6 + 19), 1);
 });
 
-test('estimateCost counts the fewest replicas of autoscaling', () => {
-  const found = items(estimate({ autoscaling: { minReplicas: 3, maxReplicas: 12 } }, 'prod'));
-  expect(found['pool a10g']).toBe('2654.28 (3 x g5.2xlarge, on-demand)');
-  expect(found['NAT gateways']).toBe('109.50 (3, each with a public address)');
-});
+const ON_DEMAND = { ...POOL, capacityTypes: ['on-demand'] };
+const FEE = 'pool gpu, fee of Auto Mode';
 
-test('estimateCost counts the size and throughput of disks that have images', () => {
-  const pool = { ...POOL, capacityTypes: ['spot'], nodes: 2 };
-  const pools = [
-    { ...pool, name: 'local', diskGiB: 150 },
-    { ...pool, name: 'ebs', diskGiB: 300 },
-  ];
-  const found = items(estimate({ gpuNodePools: pools }));
+test.each<[string, Record<string, unknown>, Record<string, string | undefined>]>([
+  [
+    'the fewest replicas of autoscaling',
+    { autoscaling: { minReplicas: 3, maxReplicas: 12 }, gpuNodePools: [ON_DEMAND], natGateways: 'per-zone' },
+    { 'pool gpu': '2203.14 (3 x g5.xlarge, on-demand)', 'NAT gateways': '109.50 (3, each with a public address)' },
+  ],
   // 0.08 for each GiB, 0.04 for each of 475 MiB/s.
-  expect(found['pool local, disks']).toBe('6.40 (2 x 40 GiB)');
-  expect(found['pool ebs, disks']).toBe('86.00 (2 x 300 GiB with 600 MiB/s)');
+  [
+    'the size and throughput of disks that have images',
+    {
+      gpuNodePools: [
+        { ...POOL, capacityTypes: ['spot'], nodes: 2, name: 'local', diskGiB: 150 },
+        { ...POOL, capacityTypes: ['spot'], nodes: 2, name: 'ebs', diskGiB: 300 },
+      ],
+    },
+    { 'pool local, disks': '6.40 (2 x 40 GiB)', 'pool ebs, disks': '86.00 (2 x 300 GiB with 600 MiB/s)' },
+  ],
+  [
+    'replicas in the second pool when the first is full',
+    {
+      gpuNodePools: [
+        { ...POOL, name: 'first', maximumGpus: 2 },
+        { ...ON_DEMAND, name: 'second' },
+      ],
+      replicas: 3,
+    },
+    {
+      'pool first': '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
+      'pool second': '734.38 (1 x g5.xlarge, on-demand)',
+    },
+  ],
+  [
+    'all nodes of a managed node group, without the fee of Auto Mode',
+    { gpuNodePools: [{ ...ON_DEMAND, nodes: 2 }], replicas: 1 },
+    {
+      'CoreDNS of managed groups': '164.83 (2 x m7i.large)',
+      'pool gpu': '1468.76 (2 x g5.xlarge, on-demand)',
+      [FEE]: undefined,
+    },
+  ],
+  [
+    'the fee of Auto Mode for G',
+    { gpuNodePools: [{ ...ON_DEMAND, instanceTypes: ['g6.xlarge'] }], replicas: 1 },
+    { [FEE]: `${(0.8048 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g6.xlarge)` },
+  ],
+  [
+    'the lower fee of Auto Mode for P',
+    { gpuNodePools: [{ ...ON_DEMAND, instanceTypes: ['p5.4xlarge'] }], replicas: 1 },
+    { [FEE]: `${(6.88 * 0.048 * 730).toFixed(2)} (4.8% of the on-demand price of 1 x p5.4xlarge)` },
+  ],
+])('estimateCost counts %s', (_, values, expected) => {
+  const found = items(estimate(values));
+  expect(Object.fromEntries(Object.keys(expected).map((item) => [item, found[item]]))).toEqual(expected);
 });
 
 test('estimateCost warns of pools without room for all replicas', () => {
@@ -64,7 +104,7 @@ test('estimateCost notes that spot prices are an assumption', () => {
   expect(estimate({}, 'prod').notes).toContain(
     'Assumption: spot instances cost 50% of the on-demand price, and these pools use spot instances only: a10g-spot. AWS changes the price, and may have no spot instances.',
   );
-  expect(estimate({ gpuNodePools: [{ ...POOL, capacityTypes: ['on-demand'] }] }).notes.join()).not.toMatch(/Assumed/);
+  expect(estimate({ gpuNodePools: [ON_DEMAND] }).notes.join()).not.toMatch(/Assumed/);
 });
 
 // Staging has three zones. Karpenter packs the replicas of a zone on nodes with GPUs for several.
@@ -80,45 +120,12 @@ test.each<[gpusPerPod: number, replicas: number, pool: object, nodes: number]>([
   'estimateCost: for GPUs per pod %i, %i replicas and %j, nodes of the cheapest type: %i',
   (gpusPerPod, replicas, of, nodes) => {
     const instanceTypes = ['g5.48xlarge', 'g5.12xlarge', 'g5.24xlarge'];
-    const pool = { ...POOL, instanceTypes, capacityTypes: ['on-demand'], maximumGpus: 64, ...of };
+    const pool = { ...ON_DEMAND, instanceTypes, maximumGpus: 64, ...of };
     expect(items(estimate({ gpuNodePools: [pool], gpusPerPod, replicas }))['pool gpu']).toBe(
       nodes === 0 ? undefined : `${(nodes * 5.672 * 730).toFixed(2)} (${nodes} x g5.12xlarge, on-demand)`,
     );
   },
 );
-
-test('estimateCost places replicas in the second pool when the first is full', () => {
-  const pools = [
-    { ...POOL, name: 'first', maximumGpus: 2 },
-    { ...POOL, name: 'second', capacityTypes: ['on-demand'] },
-  ];
-  const found = items(estimate({ gpuNodePools: pools, replicas: 3 }));
-  expect([found['pool first'], found['pool second']]).toEqual([
-    '734.38 (2 x g5.xlarge, spot at 50% of the on-demand price)',
-    '734.38 (1 x g5.xlarge, on-demand)',
-  ]);
-});
-
-test('estimateCost counts all nodes of a managed node group, without the fee of Auto Mode', () => {
-  const group = { ...POOL, capacityTypes: ['on-demand'], nodes: 2 };
-  const found = items(estimate({ gpuNodePools: [group], replicas: 1 }));
-  expect(found).toMatchObject({
-    'CoreDNS of managed groups': '164.83 (2 x m7i.large)',
-    'pool gpu': '1468.76 (2 x g5.xlarge, on-demand)',
-  });
-  expect(Object.keys(found)).not.toContain('pool gpu, fee of Auto Mode');
-});
-
-test('estimateCost has a lower fee of Auto Mode for P than for G', () => {
-  const fee = (type: string): string | undefined => {
-    const pool = { ...POOL, instanceTypes: [type], capacityTypes: ['on-demand'] };
-    return items(estimate({ gpuNodePools: [pool], replicas: 1 }))['pool gpu, fee of Auto Mode'];
-  };
-  expect(['g6.xlarge', 'p5.4xlarge'].map(fee)).toEqual([
-    `${(0.8048 * 0.078 * 730).toFixed(2)} (7.8% of the on-demand price of 1 x g6.xlarge)`,
-    `${(6.88 * 0.048 * 730).toFixed(2)} (4.8% of the on-demand price of 1 x p5.4xlarge)`,
-  ]);
-});
 
 test('estimateCost names the instance types whose prices it does not know', () => {
   const found = estimate({ gpuNodePools: [{ ...POOL, instanceTypes: ['g5.xlarge', 'g7e.2xlarge'] }] });

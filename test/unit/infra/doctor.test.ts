@@ -121,18 +121,6 @@ test.each<[name: string, subnet: object, route: object, levels: string]>([
   expect((await check('subnets', values, aws)).levels).toBe(levels);
 });
 
-test.each<[subjects: string[], level: string]>([
-  [['repo:acme@1/models@2:environment:prod'], 'ok'],
-  [['repo:acme@1/models:environment:prod'], 'warning'],
-  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:environment:prod'], 'ok'],
-  [['repo:acme/models:environment:prod', 'repo:acme@1/other@2:environment:prod'], 'warning'],
-  [['repo:acme/models:environment:prod', 'repo:acme@1/models@2:ref:refs/heads/main'], 'warning'],
-  // A repository with a subject of its own form.
-  [['repository_id:123'], 'ok'],
-])('publisher subjects: %j', async (publisherSubjects, level) => {
-  expect((await check('publisher subjects', { publisherSubjects }, {})).levels).toBe(level);
-});
-
 test.each([
   ['nvcr.io/nvidia/tritonserver:26.11-py3', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/26.11-py3'],
   ['nvcr.io/nvidia/tritonserver:1@sha256:0a', 'https://nvcr.io/v2/nvidia/tritonserver/manifests/sha256:0a'],

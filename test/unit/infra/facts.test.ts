@@ -1,51 +1,10 @@
 import { partition } from '@aws-sdk/core/client';
-import { subnetRanges } from '../../../infra/network/cidr';
 import { NEWEST_EKS_VERSION, versionFault } from '../../../infra/cluster/eks-versions';
 import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu/gpu-instance-types';
 import { getVolume } from '../../../infra/gpu/pool';
 import { completePool } from '../../../infra/settings/gpu-node-pools';
 import { getLogsPrincipal, getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
-
-describe('subnetRanges', () => {
-  const zones = (letters: string): string[] => Array.from(letters, (letter) => `us-east-1${letter}`);
-
-  test('gives each zone an eighth, and each public subnet an eighth of the last eighth', () => {
-    expect(subnetRanges('10.0.0.0/16', zones('abc'))).toEqual({
-      private: ['10.0.0.0/19', '10.0.32.0/19', '10.0.64.0/19'],
-      public: ['10.0.224.0/22', '10.0.228.0/22', '10.0.232.0/22'],
-    });
-    expect(subnetRanges('172.16.16.0/20', zones('ab'))).toEqual({
-      private: ['172.16.16.0/23', '172.16.18.0/23'],
-      public: ['172.16.30.0/26', '172.16.30.64/26'],
-    });
-  });
-
-  test('returns disjoint ranges, and a zone has the same beside any other zones', () => {
-    const all = subnetRanges('10.128.0.0/16', zones('abcdefg'));
-    const spans = [...all.private, ...all.public].map((cidr) => {
-      const [address = '', length = ''] = cidr.split('/');
-      const first = address.split('.').reduce((sum, octet) => sum * 256 + Number(octet), 0);
-      return [first, first + 2 ** (32 - Number(length))] as const;
-    });
-    spans.sort(([a], [b]) => a - b);
-    spans.slice(1).forEach(([first], index) => expect(first).toBeGreaterThanOrEqual(spans[index]?.[1] ?? 0));
-    for (const letters of ['bc', 'ca', 'gfb']) {
-      const places = Array.from(letters, (letter) => 'abcdefg'.indexOf(letter));
-      expect(subnetRanges('10.128.0.0/16', zones(letters))).toEqual({
-        private: places.map((place) => all.private[place]),
-        public: places.map((place) => all.public[place]),
-      });
-    }
-  });
-
-  test.each(['10.0.0.0/8', '10.0.0.0/24', '10.0.0.0', '10.0.1.0/16', '300.0.0.0/16', 'x/16'])(
-    '%s is refused',
-    (cidr) => {
-      expect(() => subnetRanges(cidr, zones('abc'))).toThrow(/not /);
-    },
-  );
-});
 
 test('GPU_INSTANCE_TYPES have GPUs, and NVMe storage that the image does not fill', () => {
   for (const type of GPU_INSTANCE_TYPE_NAMES) {

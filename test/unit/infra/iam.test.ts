@@ -1,4 +1,4 @@
-import { AGENT_PERMISSIONS, getCalls, READER_PERMISSIONS } from '../../support/aws-permissions';
+import { getCalls, READER_PERMISSIONS, type RepositoryArns } from '../../support/aws-permissions';
 import { decide, smallerPolicies, type Call, type PolicyDocument, type Statement } from '../../support/iam';
 import { ACCOUNT, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { PUBLISHER } from '../../support/setting-values';
@@ -12,19 +12,23 @@ function getPolicy(resources: readonly RegisteredResource[], role: string): Poli
   return JSON.parse(found[0]?.inputs['policy'] as string) as PolicyDocument;
 }
 
-describe.each(['staging', 'prod'])('roles of %s', (stack) => {
-  let resources: RegisteredResource[];
-  let at: { bucket: string; prefix: string; key: string; region: string };
+/** Expects that some call is refused without any part of the policy, except those whose name begins so. */
+function expectAllNeeded(policy: PolicyDocument, except: string, calls: readonly Call[]): void {
+  const smaller = smallerPolicies(policy).filter(({ without }) => !without.startsWith(except));
+  expect(smaller.length).toBeGreaterThan(2);
+  const unneeded = smaller.filter((one) => calls.every((call) => decide([one.policy], call) === 'allowed'));
+  expect(unneeded.map(({ without }) => without)).toEqual([]);
+}
+
+describe.each(['staging', 'prod'])('the role of the agents of %s', (stack) => {
+  let policy: PolicyDocument;
+  let at: RepositoryArns;
 
   beforeAll(async () => {
-    const { resources: all, outputs } = await registeredStack(stack, PUBLISHER);
-    resources = all;
+    const { resources, outputs, all } = await registeredStack(stack, PUBLISHER);
+    policy = getPolicy(resources, 'server');
     const [, bucket = '', prefix = ''] = /^s3:\/\/([^/]+)\/(.+)$/.exec(outputs['modelRepository'] as string) ?? [];
-    const encryption = all.find(
-      ({ type, inputs }) =>
-        type === 'aws:s3/bucketServerSideEncryptionConfiguration:BucketServerSideEncryptionConfiguration' &&
-        inputs['bucket'] === bucket,
-    );
+    const encryption = all('BucketServerSideEncryptionConfiguration').find(({ inputs }) => inputs['bucket'] === bucket);
     const [rule] = encryption?.inputs['rules'] as {
       applyServerSideEncryptionByDefault: { kmsMasterKeyId: string };
     }[];
@@ -32,62 +36,41 @@ describe.each(['staging', 'prod'])('roles of %s', (stack) => {
     at = { bucket, prefix, key, region: outputs['region'] as string };
   });
 
-  describe('the agents', () => {
-    const [role, permissions] = ['server', AGENT_PERMISSIONS];
-    const places = (): string[] => [`${at.prefix}.releases`];
-    const needed = (): Call[] => getCalls(permissions, at, places());
-    const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
+  const callsIn = (...places: string[]): Call[] => getCalls(READER_PERMISSIONS, at, places);
+  const needed = (): Call[] => callsIn(`${at.prefix}.releases`);
+  const allowed = (calls: readonly Call[]): Call[] => calls.filter((call) => decide([policy], call) === 'allowed');
 
-    test('all its requests are allowed', () => {
-      expect(refused(getPolicy(resources, role))).toEqual([]);
-    });
-
-    test('its policy has no unneeded statement', () => {
-      // The agent lists nothing, but the permission to list decides about 404 or 403.
-      const smaller = smallerPolicies(getPolicy(resources, role)).filter(
-        ({ without }) => !without.startsWith('List: StringLike'),
-      );
-      expect(smaller.length).toBeGreaterThan(2);
-      expect(smaller.filter(({ policy }) => refused(policy).length === 0).map(({ without }) => without)).toEqual([]);
-    });
-
-    test('the same is refused elsewhere: in another folder, another bucket, with another key', () => {
-      const policy = getPolicy(resources, role);
-      const elsewhere = [
-        ...['other', at.prefix, `${at.prefix}2`, `old/${at.prefix}`, `${at.prefix}.releases2`].flatMap((place) =>
-          getCalls(permissions, at, [place]),
-        ),
-      ].filter((call) => call.resource !== at.key && !isOfTheBucketItself(call));
-      elsewhere.push(...getCalls(permissions, { ...at, bucket: `${at.bucket}-2`, key: `${at.key}2` }, places()));
-      expect(elsewhere.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
-    });
-
-    test('no other request is allowed', () => {
-      const policy = getPolicy(resources, role);
-      const bucket = `arn:aws:s3:::${at.bucket}`;
-      const object = `${bucket}/${at.prefix}/bert/1/model.pt`;
-      const more: Call[] = [
-        ...['PutBucketPolicy', 'PutLifecycleConfiguration', 'PutBucketVersioning', 'DeleteBucket'].map((action) => ({
-          action: `s3:${action}`,
-          resource: bucket,
-        })),
-        ...['PutObject', 'DeleteObject', 'DeleteObjectVersion', 'PutObjectAcl'].map((action) => ({
-          action: `s3:${action}`,
-          resource: object,
-        })),
-        { action: 'kms:ScheduleKeyDeletion', resource: at.key },
-        { action: 'kms:PutKeyPolicy', resource: at.key },
-        { action: 'iam:PassRole', resource: `arn:aws:iam::${ACCOUNT}:role/admin` },
-        { action: 'sts:AssumeRole', resource: `arn:aws:iam::${ACCOUNT}:role/admin` },
-      ];
-      expect(more.filter((call) => decide([policy], call) === 'allowed')).toEqual([]);
-    });
+  test('allows all requests of the agents, and has no unneeded statement', () => {
+    expect(allowed(needed())).toEqual(needed());
+    // The agent lists nothing, but the permission to list decides about 404 or 403.
+    expectAllNeeded(policy, 'List: StringLike', needed());
   });
 
-  /** IAM has nothing by which HeadBucket could be told from a listing of everything: names can be seen, no contents. */
-  function isOfTheBucketItself({ resource, context }: Call): boolean {
-    return resource === `arn:aws:s3:::${at.bucket}` && context?.['s3:prefix'] === undefined;
-  }
+  test('refuses the same elsewhere: in another folder, another bucket, with another key', () => {
+    const { prefix } = at;
+    // IAM has nothing by which HeadBucket could be told from a listing of everything: names can be seen, no contents.
+    const isOfTheBucketItself = ({ resource, context }: Call): boolean =>
+      resource === `arn:aws:s3:::${at.bucket}` && context?.['s3:prefix'] === undefined;
+    const inOtherFolders = callsIn('other', prefix, `${prefix}2`, `old/${prefix}`, `${prefix}.releases2`);
+    const elsewhere = [
+      ...inOtherFolders.filter((call) => call.resource !== at.key && !isOfTheBucketItself(call)),
+      ...getCalls(READER_PERMISSIONS, { ...at, bucket: `${at.bucket}-2`, key: `${at.key}2` }, [`${prefix}.releases`]),
+    ];
+    expect(allowed(elsewhere)).toEqual([]);
+  });
+
+  test('refuses other requests', () => {
+    const bucket = `arn:aws:s3:::${at.bucket}`;
+    const object = `${bucket}/${at.prefix}/bert/1/model.pt`;
+    const on = (resource: string, ...actions: string[]): Call[] => actions.map((action) => ({ action, resource }));
+    const more = [
+      ...on(bucket, 's3:PutBucketPolicy', 's3:PutLifecycleConfiguration', 's3:PutBucketVersioning', 's3:DeleteBucket'),
+      ...on(object, 's3:PutObject', 's3:DeleteObject', 's3:DeleteObjectVersion', 's3:PutObjectAcl'),
+      ...on(at.key, 'kms:ScheduleKeyDeletion', 'kms:PutKeyPolicy'),
+      ...on(`arn:aws:iam::${ACCOUNT}:role/admin`, 'iam:PassRole', 'sts:AssumeRole'),
+    ];
+    expect(allowed(more)).toEqual([]);
+  });
 });
 
 describe('roles of publishers', () => {
@@ -108,11 +91,10 @@ describe('roles of publishers', () => {
 
   beforeAll(async () => {
     const prunerSubjects = ['repo:acme/serving:environment:prune'];
-    const { resources, outputs } = await registeredStack('staging', { ...PUBLISHER, prunerSubjects });
+    const { resources, outputs, only } = await registeredStack('staging', { ...PUBLISHER, prunerSubjects });
     bucket = new URL(outputs['modelRepository'] as string).host;
     policies = { publisher: getPolicy(resources, 'publisher'), pruner: getPolicy(resources, 'pruner') };
-    const role = resources.find(({ type, name }) => type === 'aws:iam/role:Role' && name === 'publisher-pruner');
-    expect(role?.inputs['assumeRolePolicy']).toContain(prunerSubjects[0]);
+    expect(only('Role', 'publisher-pruner').inputs['assumeRolePolicy']).toContain(prunerSubjects[0]);
   });
 
   const ALWAYS: Request[] = ['create', 'upload a part', 'read'];
@@ -148,15 +130,9 @@ describe('bucketReaders', () => {
   let statements: Principled[];
 
   beforeAll(async () => {
-    const { resources, outputs } = await registeredStack('staging', { bucketReaders: [READER] });
+    const { only, outputs } = await registeredStack('staging', { bucketReaders: [READER] });
     AT.bucket = new URL(outputs['modelRepository'] as string).host;
-    const documents = resources.filter(
-      ({ type, name }) =>
-        (type === 'aws:s3/bucketPolicy:BucketPolicy' && name === 'models') ||
-        (type === 'aws:kms/key:Key' && name === 'models-key'),
-    );
-    expect(documents).toHaveLength(2);
-    statements = documents.flatMap(
+    statements = [only('BucketPolicy', 'models'), only('aws:kms/key:Key', 'models-key')].flatMap(
       ({ inputs }) => (JSON.parse(inputs['policy'] as string) as { Statement: Principled[] }).Statement,
     );
   });
@@ -180,16 +156,13 @@ describe('bucketReaders', () => {
       },
     }));
   const needed = (): Call[] => by(READER, getCalls(READER_PERMISSIONS, AT, PLACES));
-  const refused = (policy: PolicyDocument): Call[] => needed().filter((call) => decide([policy], call) !== 'allowed');
 
   test('allows the requests of promote, each of which needs its statement', () => {
     const policy = policyFor(READER);
-    expect(refused(policy)).toEqual([]);
+    expect(needed().filter((call) => decide([policy], call) !== 'allowed')).toEqual([]);
     const allowing = { ...policy, Statement: [policy.Statement].flat().filter(({ Effect }) => Effect === 'Allow') };
     // As above: promote lists nothing.
-    const smaller = smallerPolicies(allowing).filter(({ without }) => !without.startsWith('ReadersList: StringLike'));
-    expect(smaller.length).toBeGreaterThan(2);
-    expect(smaller.filter((one) => refused(one.policy).length === 0).map(({ without }) => without)).toEqual([]);
+    expectAllNeeded(allowing, 'ReadersList: StringLike', needed());
   });
 
   test('denies writes, other reads, and use of the key other than through S3', () => {

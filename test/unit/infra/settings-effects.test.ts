@@ -1,6 +1,12 @@
 import type { TritonServerArgs } from '../../../infra/triton/args';
 import { TritonServer } from '../../../infra/triton/server';
-import { LOCAL_S3, registered, registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import {
+  LOCAL_VALUES,
+  registered,
+  registeredStack,
+  type RegisteredResource,
+  type RegisteredStack,
+} from '../../support/registered-stack';
 import { ARGS } from '../../support/render';
 import { BALANCED, CERTIFICATE, INGRESS, MANAGED_GROUP, PUBLISHER } from '../../support/setting-values';
 
@@ -72,15 +78,18 @@ function getChanges(before: readonly string[], after: readonly string[]): string
     .join('\n');
 }
 
-const of = async (stack: string, values: object = {}, source = {}): Promise<string[]> =>
-  getLines((await registeredStack(stack, { ...values }, source)).resources);
+const created = new Map<string, Promise<string[]>>();
 
-/** Creates the resources to compare with only once. */
-const once = (make: () => Promise<string[]>): (() => Promise<string[]>) => {
-  let made: Promise<string[]> | undefined;
-  return () => (made ??= make());
-};
-const staging = once(() => of('staging'));
+/** Creates the resources that several cases compare with only once. */
+function once(key: unknown[], create: () => Promise<RegisteredStack>): Promise<string[]> {
+  const name = JSON.stringify(key);
+  const lines = created.get(name) ?? create().then(({ resources }) => getLines(resources));
+  created.set(name, lines);
+  return lines;
+}
+
+const of = (stack: string, values: object = {}, source = {}): Promise<string[]> =>
+  once([stack, values, source], () => registeredStack(stack, { ...values }, source));
 
 test('the stack staging', async () => {
   expect(`\n${(await of('staging', PUBLISHER)).join('\n')}\n`).toMatchSnapshot();
@@ -127,6 +136,10 @@ const SETTINGS: Readonly<Record<string, object>> = {
   },
   'replicas without GPUs': { gpusPerPod: 0 },
   'fewer zones': { availabilityZones: ['us-east-1a', 'us-east-1c'] },
+  'a zone for each range of a small network': {
+    vpcCidr: '172.16.16.0/20',
+    availabilityZones: Array.from('abcdeg', (letter) => `us-east-1${letter}`),
+  },
   'an existing network': { privateSubnetIds: ['subnet-0a', 'subnet-0b'] },
   'a public API': { publicAccessCidrs: ['203.0.113.0/24'] },
   'viewers of the cluster': { clusterViewers: ['arn:aws:iam::123456789012:role/ci-triton-staging-drift'] },
@@ -170,40 +183,34 @@ const BESIDE: Readonly<Record<string, string>> = {
 
 test.each(Object.entries(SETTINGS))('staging with %s', async (name, values) => {
   const beside = SETTINGS[BESIDE[name] ?? ''];
-  expect(getChanges(await (beside ? of('staging', beside) : staging()), await of('staging', values))).toMatchSnapshot();
+  expect(getChanges(await of('staging', beside), await of('staging', values))).toMatchSnapshot();
 });
 
 test('staging without tags', async () => {
-  expect(getChanges(await staging(), await of('staging', {}, { tags: {} }))).toMatchSnapshot();
+  expect(getChanges(await of('staging'), await of('staging', {}, { tags: {} }))).toMatchSnapshot();
 });
 
-const KUBECONFIG = JSON.stringify({
-  'current-context': 'kind-kind',
-  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
-  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
-  users: [{ name: 'me', user: { token: 'secret-token' } }],
-});
-const LOCAL = { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 };
 const OIDC = 'arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/X';
 
 /** Changes of the stack local. */
 const ON_LOCAL: Readonly<Record<string, object>> = {
   'a pool of its Karpenter': {
-    ...LOCAL,
+    ...LOCAL_VALUES,
     gpusPerPod: 1,
     gpuNodePools: [{ ...POOL, nodeClass: { group: 'karpenter.kwok.sh', kind: 'KWOKNodeClass', name: 'default' } }],
   },
   'a bucket of AWS, on EKS': {
-    existingCluster: { kubeconfig: KUBECONFIG, oidcProviderArn: OIDC },
+    existingCluster: { ...LOCAL_VALUES.existingCluster, oidcProviderArn: OIDC },
     modelRepository: 's3://models-bucket/models/',
   },
 };
 
 const IN_EUROPE = { region: 'eu-west-1' };
-const local = once(() => of('local', LOCAL, IN_EUROPE));
 
 test.each(Object.entries(ON_LOCAL))('local with %s', async (_, values) => {
-  expect(getChanges(await local(), await of('local', values, IN_EUROPE))).toMatchSnapshot();
+  expect(
+    getChanges(await of('local', LOCAL_VALUES, IN_EUROPE), await of('local', values, IN_EUROPE)),
+  ).toMatchSnapshot();
 });
 
 const OF_TRAEFIK = { ...INGRESS, className: 'traefik', certificateArn: undefined, tlsSecretName: 'triton-tls' };
@@ -290,14 +297,10 @@ const ARGUMENTS: Readonly<Record<string, Partial<TritonServerArgs>>> = {
   },
 };
 
-const server = async (more: Partial<TritonServerArgs> = {}): Promise<string[]> => {
-  const { resources } = await registered(() => new TritonServer('triton', { ...ARGS, ...more }), 'test');
-  return getLines(resources);
-};
-
-const usual = once(() => server());
+const server = (more: Partial<TritonServerArgs> = {}): Promise<string[]> =>
+  once([more], () => registered(() => new TritonServer('triton', { ...ARGS, ...more }), 'test'));
 
 test.each(Object.entries(ARGUMENTS))('TritonServer with %s', async (name, args) => {
   const beside = ARGUMENTS[BESIDE[name] ?? ''];
-  expect(getChanges(await (beside ? server(beside) : usual()), await server(args))).toMatchSnapshot();
+  expect(getChanges(await server(beside), await server(args))).toMatchSnapshot();
 });

@@ -46,6 +46,8 @@ const ACCEPTED: Record<string, unknown>[] = [
   { resources: { cpu: 0.5 } },
   { environment: { TZ: 'UTC' } },
   { gpuNodePools: [POOL] },
+  // Neither private nor too large.
+  { publicAccessCidrs: ['172.32.0.0/16', '12.0.0.0/8'] },
   { monitoring: { slo: { p99Milliseconds: 100, errorRate: 0.001 } } },
 ];
 

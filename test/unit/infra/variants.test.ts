@@ -1,23 +1,6 @@
 import { load } from 'js-yaml';
-import { findIdentityProvider } from '../../../infra/iam/identity-provider';
-import {
-  ACCOUNT,
-  LOCAL_S3,
-  MISSING_ISSUER,
-  registeredStack,
-  type RegisteredStack,
-} from '../../support/registered-stack';
+import { ACCOUNT, LOCAL_S3, LOCAL_VALUES, registeredStack } from '../../support/registered-stack';
 import { MANAGED_GROUP } from '../../support/setting-values';
-
-const variant = (values: Record<string, unknown>, stack = 'staging'): Promise<RegisteredStack> =>
-  registeredStack(stack, values);
-
-const KUBECONFIG = JSON.stringify({
-  'current-context': 'kind-kind',
-  contexts: [{ name: 'kind-kind', context: { cluster: 'kind', user: 'me' } }],
-  clusters: [{ name: 'kind', cluster: { server: 'https://127.0.0.1:6443' } }],
-  users: [{ name: 'me', user: { token: 'secret-token' } }],
-});
 
 /** Names of the resources that the first one waits for. */
 const getDependencies = ({ dependencies }: { dependencies: string[] }): (string | undefined)[] =>
@@ -26,20 +9,20 @@ const getDependencies = ({ dependencies }: { dependencies: string[] }): (string 
 test('a taint of two pools gives the replicas one toleration, so another such pool replaces no replica', async () => {
   const tolerations = async (...names: string[]): Promise<unknown> => {
     const pools = names.map((name) => ({ ...MANAGED_GROUP, name }));
-    const { inputs } = (await variant({ gpuNodePools: pools })).only('kubernetes:apps/v1:Deployment');
+    const { inputs } = (await registeredStack('staging', { gpuNodePools: pools })).only(
+      'kubernetes:apps/v1:Deployment',
+    );
     return (inputs as { spec: { template: { spec: { tolerations: object[] } } } }).spec.template.spec.tolerations;
   };
   expect(await tolerations('fixed', 'second')).toEqual(await tolerations('fixed'));
 });
 
 describe('a managed node group', () => {
-  let made: RegisteredStack;
-  beforeAll(async () => {
-    made = await variant({ gpuNodePools: [MANAGED_GROUP] });
-  });
+  const create = () => registeredStack('staging', { gpuNodePools: [MANAGED_GROUP] });
 
-  test('starts nodes with local storage for images', () => {
-    const { inputs } = made.only('aws:ec2/launchTemplate:LaunchTemplate', 'gpu-fixed');
+  test('starts nodes with local storage for images', async () => {
+    const made = await create();
+    const { inputs } = made.only('LaunchTemplate', 'gpu-fixed');
     const [head = '', part = '', ...rest] = Buffer.from(inputs['userData'] as string, 'base64')
       .toString()
       .split(/^--\/\/(?:--)?\n/m);
@@ -54,7 +37,8 @@ describe('a managed node group', () => {
     });
   });
 
-  test('creates the add-ons that Auto Mode provides for its own nodes only, and a device plugin', () => {
+  test('creates the add-ons that Auto Mode provides for its own nodes only, and a device plugin', async () => {
+    const made = await create();
     const addons = made.all('aws:eks/addon:Addon').map(({ inputs }) => inputs['addonName']);
     expect(addons.sort()).toEqual(['coredns', 'kube-proxy', 'vpc-cni']);
     // A node becomes ready only with a network, and the add-on creates the ConfigMap that is patched.
@@ -93,7 +77,7 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
     ],
     ['replicas that take longer than a node lives', { replicas: 1000, startSeconds: 86_400 }, 252, 252],
   ])('%s', async (_, values, hours, expireAfter) => {
-    const made = await variant({ gpuNodePools: [POOL], ...values });
+    const made = await registeredStack('staging', { gpuNodePools: [POOL], ...values });
     const pool = made.only('kubernetes:karpenter.sh/v1:NodePool');
     expect((pool.inputs['spec'] as { template: { spec: object } }).template.spec).toMatchObject({
       terminationGracePeriod: `${hours}h`,
@@ -106,7 +90,7 @@ describe('a node of Karpenter may drain until all replicas are replaced', () => 
 });
 
 test('administrators are admitted until everything in the cluster is deleted', async () => {
-  const made = await variant({ clusterAdmins: ['arn:aws:iam::123456789012:role/ops'] });
+  const made = await registeredStack('staging', { clusterAdmins: ['arn:aws:iam::123456789012:role/ops'] });
   const [association] = made
     .all('aws:eks/accessPolicyAssociation:AccessPolicyAssociation')
     .filter(({ name }) => name.includes('admin-ops'));
@@ -129,7 +113,7 @@ test('the Kubernetes provider signs in with the profile and role of the AWS prov
 test('an encrypted environment is kept in a Secret, and no other resource contains its values', async () => {
   const environment = { HF_TOKEN: 'hidden-token', HF_HOME: '/tmp' };
   const made = await registeredStack('staging', { environment }, { encrypted: new Set(['environment']) });
-  expect(made.only('kubernetes:core/v1:Secret', 'triton-environment').marked['stringData']).toEqual({
+  expect(made.only('Secret', 'triton-environment').marked['stringData']).toEqual({
     secret: environment,
   });
   expect(JSON.stringify(made.resources.map(({ marked }) => marked)).match(/hidden-token/g)).toHaveLength(1);
@@ -142,47 +126,27 @@ test('an encrypted environment is kept in a Secret, and no other resource contai
   });
 });
 
-describe('the provider of publisherIssuer', () => {
-  const PROVIDER = 'aws:iam/openIdConnectProvider:OpenIdConnectProvider';
-  const providers = (made: RegisteredStack): string[] => made.all(PROVIDER).map(({ name }) => name);
-
-  test.each(['staging', 'prod'])('is not created for the example subject of %s, nor is the role', async (stack) => {
-    const made = await variant({}, stack);
-    expect(providers(made)).toEqual(['cluster-pods']);
-    expect(made.all('triton-serving:infra:PublisherRole')).toEqual([]);
-    expect(made.outputs).not.toHaveProperty('publisherRoleArn');
-  });
-
-  test('findIdentityProvider reports an account without it, with the hint of its caller', async () => {
-    await variant({});
-    await expect(findIdentityProvider(MISSING_ISSUER, 'Set it.')).rejects.toThrow(
-      /^cannot find the IAM provider of https:\/\/missing\.example\.com in this account: .*\. Set it\.$/s,
-    );
-  });
+test.each(['staging', 'prod'])('the example subject of %s creates neither a provider nor a role', async (stack) => {
+  const made = await registeredStack(stack);
+  expect(made.all('OpenIdConnectProvider').map(({ name }) => name)).toEqual(['cluster-pods']);
+  expect(made.all('PublisherRole')).toEqual([]);
+  expect(made.outputs).not.toHaveProperty('publisherRoleArn');
 });
 
-describe('an existing cluster', () => {
-  const local = { existingCluster: { kubeconfig: KUBECONFIG }, s3: LOCAL_S3 };
-
-  test('needs no AWS resources for the stack local', async () => {
-    const made = await variant(local, 'local');
-    expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
-    expect(made.outputs).toMatchObject({
-      modelRepository: 's3://local/models',
-      region: 'us-east-1',
-      endpointUrl: LOCAL_S3.endpoint,
-      kubeconfig: { secret: expect.stringContaining('secret-token') as string },
-    });
-    expect(made.outputs).not.toHaveProperty('publisherRoleArn');
+test('the stack local needs no AWS resources, and keeps keys and kubeconfig secret in all inputs', async () => {
+  const made = await registeredStack('local', LOCAL_VALUES);
+  expect(made.resources.filter(({ type }) => type.startsWith('aws:'))).toEqual([]);
+  expect(made.outputs).toMatchObject({
+    modelRepository: 's3://local/models',
+    region: 'us-east-1',
+    endpointUrl: LOCAL_S3.endpoint,
+    kubeconfig: { secret: expect.stringContaining('secret-token') as string },
   });
-
-  test('keeps keys and kubeconfig secret in all inputs', async () => {
-    const made = await variant(local, 'local');
-    const shown = JSON.stringify(made.resources.map(({ marked }) => withoutSecrets(marked)));
-    expect(shown).not.toContain('hidden-key');
-    expect(shown).not.toContain('secret-token');
-    expect(JSON.stringify(made.resources)).toContain('secret-token');
-  });
+  expect(made.outputs).not.toHaveProperty('publisherRoleArn');
+  const shown = JSON.stringify(made.resources.map(({ marked }) => withoutSecrets(marked)));
+  expect(shown).not.toContain('hidden-key');
+  expect(shown).not.toContain('secret-token');
+  expect(JSON.stringify(made.resources)).toContain('secret-token');
 });
 
 /** A copy without the values that are marked as secret. */

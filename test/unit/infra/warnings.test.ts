@@ -9,44 +9,43 @@ const SPOT = { name: 'a10g', instanceTypes: ['g5.xlarge'], maximumGpus: 8 };
 const GROUP = { ...SPOT, capacityTypes: ['on-demand'], nodes: 2 };
 const OWN = { publicAccessCidrs: ['52.9.8.0/24'], publisherSubjects: ['repo:acme@1/serving@2:environment:staging'] };
 
-test('getWarnings reports nothing for a stack without example values', () => {
-  expect(of(OWN)).toEqual([]);
-});
+const EXAMPLE = (key: string): string =>
+  `${key} names -your-organisation-, which is an example value that no job has: set ${key} to the subject of a job of your repository (docs/ci.md)`;
 
-test('getWarnings reports instance types that are not known, whose room, quota and price it cannot check', () => {
-  const pool = { ...SPOT, instanceTypes: ['g7e.2xlarge', 'g5.2xlrge'], maximumGpus: 1 };
-  expect(of({ ...OWN, gpuNodePools: [pool], replicas: 9, gpusPerPod: 2 })).toEqual([
+test.each<[Record<string, unknown>, ...string[]]>([
+  [OWN],
+  [
+    { publicAccessCidrs: ['203.0.113.0/24'] },
+    EXAMPLE('publisherSubjects'),
+    'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
+  ],
+  [{ ...OWN, prunerSubjects: ['repo:-your-organisation-/serving:environment:prune'] }, EXAMPLE('prunerSubjects')],
+  // Its room, quota and price cannot be checked.
+  [
+    {
+      ...OWN,
+      gpuNodePools: [{ ...SPOT, instanceTypes: ['g7e.2xlarge', 'g5.2xlrge'], maximumGpus: 1 }],
+      replicas: 9,
+      gpusPerPod: 2,
+    },
     'pool a10g: this package does not know g7e.2xlarge, so it checks neither whether a replica fits, nor quota and price: did you mean "g6e.2xlarge"?',
     expect.stringMatching(/^pool a10g: this package does not know g5.2xlrge, .*: did you mean "g5.2xlarge"\?$/),
-  ]);
-});
-
-test('getWarnings reports example values', () => {
-  expect(of({ publicAccessCidrs: ['203.0.113.0/24'] })).toEqual([
-    'publisherSubjects names -your-organisation-, which is an example value that no job has: set publisherSubjects to the subject of a job of your repository (docs/ci.md)',
-    'publicAccessCidrs has 203.0.113.0/24, which is an example range: set the addresses from which you run pulumi',
-  ]);
-});
-
-test('getWarnings reports an example value in prunerSubjects alone', () => {
-  const prunerSubjects = ['repo:-your-organisation-/serving:environment:prune'];
-  expect(of({ ...OWN, prunerSubjects })).toEqual([
-    'prunerSubjects names -your-organisation-, which is an example value that no job has: set prunerSubjects to the subject of a job of your repository (docs/ci.md)',
-  ]);
+  ],
+  // An existing network may contain the machine that runs pulumi.
+  [{ ...OWN, privateSubnetIds: ['subnet-0a', 'subnet-0b'], publicAccessCidrs: [] }],
+])('getWarnings of staging with %j', (values, ...said) => {
+  expect(of(values)).toEqual(said);
 });
 
 test.each(['staging', 'prod'])(
   'getWarnings reports that the API of an unchanged %s is private, and how to open it',
   (stack) => {
     expect(of({}, stack)).toEqual([
-      expect.stringMatching(/^publisherSubjects names/),
+      EXAMPLE('publisherSubjects'),
       expect.stringMatching(
         /^publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only.* pulumi config set --path "publicAccessCidrs\[0\]"/,
       ),
     ]);
-    // An existing network may contain the machine that runs pulumi.
-    const there = { privateSubnetIds: ['subnet-0a', 'subnet-0b'] };
-    expect(of({ ...OWN, ...there, publicAccessCidrs: [] })).toEqual([]);
   },
 );
 
@@ -58,6 +57,9 @@ describe('getWarnings compares subjects of GitHub with the forms that repositori
     ['with ids', { publisherSubjects: [NEW] }, []],
     ['in both forms', { publisherSubjects: [OLD, NEW] }, []],
     ['without ids', { publisherSubjects: [OLD] }, [OLD]],
+    ['with the id of the owner only', { publisherSubjects: ['repo:acme@1/a'] }, ['repo:acme@1/a']],
+    ['in the form of another branch', { publisherSubjects: [OLD, 'repo:acme@1/serving@2:ref:refs/heads/main'] }, [OLD]],
+    ['of a form that the repository chose', { publisherSubjects: ['repository_id:123'] }, []],
     ['without an environment', { publisherSubjects: ['repo:acme/serving'] }, ['repo:acme/serving']],
     ['beside another one with ids', { publisherSubjects: [NEW, `${OLD}-2`] }, [`${OLD}-2`]],
     [
@@ -90,7 +92,7 @@ test.each<[string, Record<string, unknown>, boolean]>([
   ['a pool that prefers spot', {}, true],
   [
     'an on-demand pool beside it',
-    { gpuNodePools: [SPOT, { ...SPOT, name: 'floor', capacityTypes: ['on-demand'] }] },
+    { gpuNodePools: [SPOT, { ...SPOT, name: 'b', capacityTypes: ['on-demand'] }] },
     false,
   ],
   ['a managed group of spot nodes', { gpuNodePools: [{ ...GROUP, capacityTypes: ['spot'] }] }, true],
@@ -98,63 +100,31 @@ test.each<[string, Record<string, unknown>, boolean]>([
   ['no protection', { protect: false }, false],
   ['replicas on CPUs', { gpusPerPod: 0 }, false],
 ])('getWarnings reports a protected stack on spot nodes only: %s', (_, values, isReported) => {
-  const protectedStack = { ...OWN, protect: true, gpuNodePools: [SPOT], ...values };
-  expect(of(protectedStack)).toEqual(
-    isReported
-      ? [
-          expect.stringMatching(
-            /^protect is true, but every GPU node pool prefers spot .* may need 18 minutes on a new node/,
-          ),
-        ]
-      : [],
+  const said = /^protect is true, but every GPU node pool prefers spot .* may need 18 minutes on a new node/;
+  expect(of({ ...OWN, protect: true, gpuNodePools: [SPOT], ...values })).toEqual(
+    isReported ? [expect.stringMatching(said)] : [],
   );
 });
 
-test.each<[string, Record<string, unknown>, string | undefined]>([
-  ['as many replicas as GPUs', { replicas: 3 }, undefined],
-  [
-    'more replicas than GPUs',
-    { replicas: 4 },
-    'replicas is 4, but the GPU node pools have room for 3 at most (maximumGpus)',
-  ],
-  ['replicas without GPUs', { replicas: 4, gpusPerPod: 0 }, undefined],
-  ['no pools', { replicas: 4, gpuNodePools: [] }, undefined],
-  [
-    'an autoscaler with a larger maximum',
-    { autoscaling: { minReplicas: 1, maxReplicas: 12 } },
-    'autoscaling.maxReplicas is 12, but the GPU node pools have room for 3 at most (maximumGpus)',
-  ],
-  [
-    'nodes with GPUs that no replica can use',
-    {
-      replicas: 2,
-      gpusPerPod: 3,
-      gpuNodePools: [{ name: 'four', instanceTypes: ['g5.12xlarge'], maximumGpus: 6 }],
-    },
-    'replicas is 2, but the GPU node pools have room for 1 at most (maximumGpus)',
-  ],
-  [
-    'a pool of each kind',
-    {
-      replicas: 6,
-      gpuNodePools: [
-        { name: 'nodes', instanceTypes: ['g5.xlarge'], maximumGpus: 1 },
-        {
-          name: 'group',
-          instanceTypes: ['g5.12xlarge'],
-          capacityTypes: ['spot'],
-          nodes: 1,
-        },
-      ],
-    },
-    'replicas is 6, but the GPU node pools have room for 5 at most (maximumGpus and nodes)',
-  ],
-])('capacityWarning for %s', (_, values, warning) => {
-  expect(of({ ...OWN, ...values })).toEqual(
-    warning === undefined
-      ? []
-      : [expect.stringContaining(`${warning}, so the other replicas would stay pending. Raise `)],
-  );
+const MIXED = [
+  { name: 'nodes', instanceTypes: ['g5.xlarge'], maximumGpus: 1 },
+  { name: 'group', instanceTypes: ['g5.12xlarge'], capacityTypes: ['spot'], nodes: 1 },
+];
+/** A replica with three GPUs leaves one of each node unused. */
+const OF_FOUR = [{ name: 'four', instanceTypes: ['g5.12xlarge'], maximumGpus: 6 }];
+
+test.each<[Record<string, unknown>, number?, string?]>([
+  [{ replicas: 3 }],
+  [{ replicas: 4 }, 3],
+  [{ replicas: 4, gpusPerPod: 0 }],
+  [{ replicas: 4, gpuNodePools: [] }],
+  [{ autoscaling: { minReplicas: 1, maxReplicas: 4 } }, 3],
+  [{ replicas: 4, gpusPerPod: 3, gpuNodePools: OF_FOUR }, 1],
+  [{ replicas: 6, gpuNodePools: MIXED }, 5, 'maximumGpus and nodes'],
+])('getWarnings of the room for replicas with %j: %s', (...[values, room, limits = 'maximumGpus']) => {
+  const [key, count] = 'replicas' in values ? ['replicas', values['replicas']] : ['autoscaling.maxReplicas', 4];
+  const said = `${key} is ${String(count)}, but the GPU node pools have room for ${room} at most (${limits}), so the other replicas would stay pending. Raise `;
+  expect(of({ ...OWN, ...values })).toEqual(room === undefined ? [] : [expect.stringContaining(said)]);
 });
 
 test('getWarnings reports nothing about an existing cluster', () => {

@@ -4,15 +4,8 @@ import { rules } from '../../../policy/rules';
 import { paths } from '../../../src/core/paths';
 import { violations } from '../../support/policy-violations';
 import { PUBLISHER } from '../../support/setting-values';
-import { LOCAL_S3, registeredStack, type RegisteredResource } from '../../support/registered-stack';
+import { LOCAL_VALUES, registeredStack, type RegisteredResource } from '../../support/registered-stack';
 import { WIDE_SUBJECTS } from '../infra/subjects';
-
-const KUBECONFIG = JSON.stringify({
-  'current-context': 'none',
-  contexts: [{ name: 'none', context: { cluster: 'none', user: 'none' } }],
-  clusters: [{ name: 'none', cluster: { server: 'https://127.0.0.1:9' } }],
-  users: [{ name: 'none', user: {} }],
-});
 
 /** The stacks of the repository, with settings that add resources that rules check. */
 const STACKS = {
@@ -33,7 +26,7 @@ const STACKS = {
       },
     },
   ],
-  local: ['local', { existingCluster: { context: 'none', kubeconfig: KUBECONFIG }, s3: LOCAL_S3 }],
+  local: ['local', LOCAL_VALUES],
 } as const satisfies Record<string, readonly [string, object]>;
 type StackName = keyof typeof STACKS;
 
@@ -98,12 +91,10 @@ describe.each(Object.keys(STACKS) as StackName[])('stack %s', (name) => {
   });
 });
 
-const TRITON = 'Deployment triton';
 const CONTAINER = 'spec template spec containers 0';
 const TRUST = 'assumeRolePolicy Statement 0';
 const SUBJECT = `${TRUST} Condition StringEquals token.actions.githubusercontent.com:sub`;
 const AUDIENCE = `${TRUST} Condition StringEquals oidc.eks.us-east-1.amazonaws.com/id/A1B2C3:aud`;
-const ALB = 'metadata annotations alb.ingress.kubernetes.io';
 const ATTACHMENT = 'aws:iam/rolePolicyAttachment:RolePolicyAttachment';
 const MANAGED = 'arn:aws:iam::aws:policy';
 const INLINE = { policy: '{"Statement":{"Effect":"Allow","Action":"s3:*"}}' };
@@ -113,189 +104,110 @@ const and = (more: string) => (list: string[]) => [list, more].flat();
 /** Path in the resource, separated by spaces; the new value, or a change of the old one; and a part of the message. */
 type Mutant = readonly [path: string, to: unknown, message: string];
 
-/** Changes of real stacks, each of which the rule must find: rule, stack, resource, changes. */
-const MUTANTS: readonly (readonly [string, StackName, string, readonly Mutant[]])[] = [
-  [
-    'triton-probes',
-    'prod',
-    TRITON,
-    [
-      ...['startupProbe', 'readinessProbe', 'livenessProbe'].map((probe): Mutant => [
-        `${CONTAINER} ${probe}`,
-        undefined,
-        `${probe} is not set; add it.`,
-      ]),
-      [`${CONTAINER} livenessProbe httpGet path`, '/v2/health/ready', 'set it to /v2/health/live.'],
-    ],
+/** Changes of resources of real stacks, which the rule must find: rule, stack, kind and name of the resource -> changes. */
+const MUTANTS: Readonly<Record<string, readonly Mutant[]>> = {
+  'triton-probes prod Deployment triton': [
+    [`${CONTAINER} startupProbe`, undefined, 'startupProbe is not set; add it.'],
+    [`${CONTAINER} readinessProbe`, undefined, 'readinessProbe is not set; add it.'],
+    [`${CONTAINER} livenessProbe`, undefined, 'livenessProbe is not set; add it.'],
+    [`${CONTAINER} livenessProbe httpGet path`, '/v2/health/ready', 'set it to /v2/health/live.'],
   ],
-  [
-    'triton-drains',
-    'prod',
-    TRITON,
-    [
-      [`${CONTAINER} lifecycle`, undefined, 'lifecycle.preStop is not set; add'],
-      [`${CONTAINER} lifecycle preStop sleep seconds`, 300, 'set it to at least 330,'],
-      [`${CONTAINER} args 6`, '--exit-timeout-secs=600', 'set it to at least 615,'],
-      ['spec template spec terminationGracePeriodSeconds', undefined, 'is not set; set it to at least 45,'],
-    ],
+  'triton-drains prod Deployment triton': [
+    [`${CONTAINER} lifecycle`, undefined, 'lifecycle.preStop is not set; add'],
+    [`${CONTAINER} lifecycle preStop sleep seconds`, 300, 'set it to at least 330,'],
+    [`${CONTAINER} args 6`, '--exit-timeout-secs=600', 'set it to at least 615,'],
+    ['spec template spec terminationGracePeriodSeconds', undefined, 'is not set; set it to at least 45,'],
   ],
-  [
-    'triton-control-guarded',
-    'local',
-    TRITON,
-    [
-      [`${CONTAINER} args`, without(/^--http-restricted/), 'add --http-restricted-api=model-repository'],
-      [`${CONTAINER} args`, without(/^--grpc-restricted/), 'add --grpc-restricted-protocol=model-repository'],
-      [`${CONTAINER} args`, without(/model-repository,/), 'every client can use its model control API'],
-    ],
+  'triton-control-guarded local Deployment triton': [
+    [`${CONTAINER} args`, without(/^--http-restricted/), 'add --http-restricted-api=model-repository'],
+    [`${CONTAINER} args`, without(/^--grpc-restricted/), 'add --grpc-restricted-protocol=model-repository'],
+    [`${CONTAINER} args`, without(/model-repository,/), 'every client can use its model control API'],
   ],
-  [
-    'control-api-not-routed',
-    'ingress',
-    'Ingress triton',
-    [
-      ...['/', '/v2/', '/v2/repository', '/v2/repository/index'].map((path): Mutant => [
-        'spec rules 0 http paths 1 path',
-        path,
-        `path is "${path}"; use /v2/models`,
-      ]),
-      ['spec rules 0 http paths 1 path', undefined, 'paths[1].path is not set; use'],
-      ['spec rules 0 http paths 0 pathType', 'Prefix', 'paths[0].path is "/v2"; use'],
-      ['spec defaultBackend', { service: { name: 'triton' } }, 'remove it'],
-    ],
-  ],
-  [
-    'ingress-guarded',
-    'ingress',
-    'Ingress triton',
-    [
-      ['spec tls', undefined, 'spec.tls is not set; add the hosts'],
-      [`${ALB}/scheme`, 'internet-facing', 'set it to internal, or add'],
-    ],
-  ],
-  [
-    'service-internal',
-    'prod',
-    'Service triton',
-    [
-      ['spec type', 'NodePort', 'is "NodePort"; set it to ClusterIP.'],
-      ['spec type', 'LoadBalancer', 'aws-load-balancer-scheme is not set; set it to internal.'],
-    ],
-  ],
-  [
-    'gpu-pod-tolerates',
-    'prod',
-    TRITON,
-    [
-      ['spec template spec tolerations', undefined, 'tolerations is not set; add { key: "nvidia.com/gpu"'],
-      ['spec template spec tolerations', [{ key: 'spot' }], 'tolerations is [{"key":"spot"}]'],
-    ],
-  ],
-  [
-    'gpu-nodes-tainted',
-    'prod',
-    'NodePool gpu-a10g',
-    [['spec template spec taints', [], 'taints is []; add the taint']],
-  ],
-  ['gpu-nodes-tainted', 'groups', 'NodeGroup gpu-a', [['taints', [], 'taints is []; add the taint']]],
-  ['gpu-pool-limited', 'prod', 'NodePool gpu-a10g', [['spec limits', undefined, 'spec.limits is not set; set nvidia']]],
-  [
-    'models-written-by-publishers',
-    'prod',
-    'RolePolicy server',
-    [
-      ...['s3:PutObject', 's3:DeleteObject*', 's3:*', '*', 's?:PutObject'].map((action): Mutant => [
-        'policy Statement 1 Action',
-        and(action),
-        `is "${action}"; grant it to`,
-      ]),
-      ['policy Statement 1 NotAction', 'iam:*', 'NotAction is "iam:*"; grant it to'],
-    ],
-  ],
-  [
-    'models-written-by-publishers',
-    'pruned',
-    'Role publisher',
-    [[SUBJECT, 'system:serviceaccount:triton:triton', 'grant it to the role of the publisher only']],
-  ],
-  ['models-written-by-publishers', 'prod', 'Role server', [['inlinePolicies', [INLINE], 'Action is "s3:*"; grant it']]],
-  [
-    'models-read-by-own-role',
-    'prod',
-    'Role server',
-    [[`${TRUST} Principal`, { Service: 'ec2.amazonaws.com' }, 'is "s3:GetObject"; grant it to the role of a service']],
-  ],
-  [
-    'models-read-by-own-role',
-    'prod',
-    'RolePolicy network-flow-logs',
-    [['policy Statement 0 Action', ['s3:Get*'], 'is "s3:Get*"; grant']],
-  ],
-  [
-    'no-managed-bucket-access',
-    'prod',
-    'RolePolicyAttachment cluster-control-plane-AmazonEKSClusterPolicy',
-    ['AmazonS3FullAccess', 'AdministratorAccess', 'ReadOnlyAccess'].map((policy): Mutant => [
-      'policyArn',
-      `${MANAGED}/${policy}`,
-      'write a policy',
+  'control-api-not-routed ingress Ingress triton': [
+    ...['/', '/v2/', '/v2/repository', '/v2/repository/index'].map((path): Mutant => [
+      'spec rules 0 http paths 1 path',
+      path,
+      `path is "${path}"; use /v2/models`,
     ]),
+    ['spec rules 0 http paths 1 path', undefined, 'paths[1].path is not set; use'],
+    ['spec rules 0 http paths 0 pathType', 'Prefix', 'paths[0].path is "/v2"; use'],
+    ['spec defaultBackend', { service: { name: 'triton' } }, 'remove it'],
   ],
-  [
-    'no-managed-bucket-access',
-    'prod',
-    'Role server',
-    [['managedPolicyArns', [`${MANAGED}/AmazonS3ReadOnlyAccess`], 'write a policy']],
+  'ingress-guarded ingress Ingress triton': [
+    ['spec tls', undefined, 'spec.tls is not set; add the hosts'],
+    ['metadata annotations alb.ingress.kubernetes.io/scheme', 'internet-facing', 'set it to internal, or add'],
   ],
-  [
-    'bucket-policy-reads-only',
-    'prod',
-    'BucketPolicy models',
-    [
-      ['policy Statement 3 Principal', '*', 'Principal is "*"; name the roles'],
-      ['policy Statement 3 Principal AWS', 'arn:aws:iam::444455556666:root', 'name the roles'],
-      ['policy Statement 3 Action', and('s3:PutObject'), 'Action[1] is "s3:PutObject"; grant it to'],
-    ],
+  'service-internal prod Service triton': [
+    ['spec type', 'NodePort', 'is "NodePort"; set it to ClusterIP.'],
+    ['spec type', 'LoadBalancer', 'aws-load-balancer-scheme is not set; set it to internal.'],
   ],
-  [
-    'role-trust-narrow',
-    'prod',
-    'Role server',
-    [
-      [`${TRUST} Principal`, '*', 'Principal is "*"; name the accounts'],
-      [`${TRUST} Principal`, { AWS: 'arn:aws:iam::*:role/ci' }, 'name the accounts'],
-      [`${TRUST} Condition`, undefined, 'every identity of the provider may assume the role'],
-      [AUDIENCE, undefined, 'tokens for every audience are accepted'],
-      [AUDIENCE, '${aws:username}', 'name the audience'],
-    ],
+  'gpu-pod-tolerates prod Deployment triton': [
+    ['spec template spec tolerations', undefined, 'tolerations is not set; add { key: "nvidia.com/gpu"'],
+    ['spec template spec tolerations', [{ key: 'spot' }], 'tolerations is [{"key":"spot"}]'],
   ],
-  [
-    'role-trust-narrow',
-    'prod',
-    'Role publisher',
-    WIDE_SUBJECTS.map((subject): Mutant => [SUBJECT, and(subject), `:sub[1] is "${subject}"; name one environment`]),
+  'gpu-nodes-tainted prod NodePool gpu-a10g': [['spec template spec taints', [], 'taints is []; add the taint']],
+  'gpu-nodes-tainted groups NodeGroup gpu-a': [['taints', [], 'taints is []; add the taint']],
+  'gpu-pool-limited prod NodePool gpu-a10g': [['spec limits', undefined, 'spec.limits is not set; set nvidia']],
+  'models-written-by-publishers prod RolePolicy server': [
+    ...['s3:PutObject', 's3:DeleteObject*', 's3:*', '*', 's?:PutObject'].map((action): Mutant => [
+      'policy Statement 1 Action',
+      and(action),
+      `is "${action}"; grant it to`,
+    ]),
+    ['policy Statement 1 NotAction', 'iam:*', 'NotAction is "iam:*"; grant it to'],
   ],
-  ['protected-models-readable', 'prod', 'Bucket models', [['forceDestroy', true, 'is true; set it to false.']]],
-  [
-    'protected-models-readable',
-    'prod',
-    'Key models-key',
-    [['protect', false, 'set protect on aws:kms/key:Key "models']],
+  'models-written-by-publishers pruned Role publisher': [
+    [SUBJECT, 'system:serviceaccount:triton:triton', 'grant it to the role of the publisher only'],
   ],
-];
+  'models-written-by-publishers prod Role server': [['inlinePolicies', [INLINE], 'Action is "s3:*"; grant it']],
+  'models-read-by-own-role prod Role server': [
+    [`${TRUST} Principal`, { Service: 'ec2.amazonaws.com' }, 'is "s3:GetObject"; grant it to the role of a service'],
+  ],
+  'models-read-by-own-role prod RolePolicy network-flow-logs': [
+    ['policy Statement 0 Action', ['s3:Get*'], 'is "s3:Get*"; grant'],
+  ],
+  'no-managed-bucket-access prod RolePolicyAttachment cluster-control-plane-AmazonEKSClusterPolicy': [
+    ['policyArn', `${MANAGED}/AmazonS3FullAccess`, 'write a policy'],
+    ['policyArn', `${MANAGED}/AdministratorAccess`, 'write a policy'],
+    ['policyArn', `${MANAGED}/ReadOnlyAccess`, 'write a policy'],
+  ],
+  'no-managed-bucket-access prod Role server': [
+    ['managedPolicyArns', [`${MANAGED}/AmazonS3ReadOnlyAccess`], 'write a policy'],
+  ],
+  'bucket-policy-reads-only prod BucketPolicy models': [
+    ['policy Statement 3 Principal', '*', 'Principal is "*"; name the roles'],
+    ['policy Statement 3 Principal AWS', 'arn:aws:iam::444455556666:root', 'name the roles'],
+    ['policy Statement 3 Action', and('s3:PutObject'), 'Action[1] is "s3:PutObject"; grant it to'],
+  ],
+  'role-trust-narrow prod Role server': [
+    [`${TRUST} Principal`, '*', 'Principal is "*"; name the accounts'],
+    [`${TRUST} Principal`, { AWS: 'arn:aws:iam::*:role/ci' }, 'name the accounts'],
+    [`${TRUST} Condition`, undefined, 'every identity of the provider may assume the role'],
+    [AUDIENCE, undefined, 'tokens for every audience are accepted'],
+    [AUDIENCE, '${aws:username}', 'name the audience'],
+  ],
+  'role-trust-narrow prod Role publisher': WIDE_SUBJECTS.map((subject): Mutant => [
+    SUBJECT,
+    and(subject),
+    `:sub[1] is "${subject}"; name one environment`,
+  ]),
+  'protected-models-readable prod Bucket models': [['forceDestroy', true, 'is true; set it to false.']],
+  'protected-models-readable prod Key models-key': [['protect', false, 'set protect on aws:kms/key:Key "models']],
+};
 
-test.each(
-  MUTANTS.flatMap(([rule, stack, of, mutants]) => mutants.map((mutant) => [rule, stack, of, ...mutant] as const)),
-)('%s finds in %s: %s with another %s: %j', async (rule, name, of, path, to, message) => {
-  const stack = await getStack(name);
-  const change = typeof to === 'function' ? (to as (value: unknown) => unknown) : () => to;
-  const mutant = stack.map((resource) => {
-    if (`${resource.type.split(':').at(-1)} ${resource.name}` !== of) return resource;
-    if (path === 'protect') return { ...resource, protect: to as boolean };
-    return { ...resource, inputs: changed(resource.inputs, path.split(' '), change) as RegisteredResource['inputs'] };
-  });
-  expect(violations(rule, mutant).join('\n')).toContain(message);
-});
+test.each(Object.entries(MUTANTS).flatMap(([of, mutants]) => mutants.map((mutant) => [of, ...mutant] as const)))(
+  '%s with another %s: %j',
+  async (of, path, to, message) => {
+    const [rule = '', name = '', kind, resourceName] = of.split(' ');
+    const change = typeof to === 'function' ? (to as (value: unknown) => unknown) : () => to;
+    const mutant = (await getStack(name as StackName)).map((resource) => {
+      if (resource.name !== resourceName || resource.type.split(':').at(-1) !== kind) return resource;
+      if (path === 'protect') return { ...resource, protect: to as boolean };
+      return { ...resource, inputs: changed(resource.inputs, path.split(' '), change) as RegisteredResource['inputs'] };
+    });
+    expect(violations(rule, mutant).join('\n')).toContain(message);
+  },
+);
 
 test('models-written-by-publishers finds a policy through its attachment to a role', async () => {
   const stack = (await getStack('prod')).map((resource) => {
@@ -316,7 +228,9 @@ test('models-written-by-publishers finds a policy through its attachment to a ro
 });
 
 test('each rule has a mutant, a unique name, and a description that is a sentence', () => {
-  expect([...new Set(MUTANTS.map(([rule]) => rule))].sort()).toEqual(rules.map(({ name }) => name).sort());
+  expect([...new Set(Object.keys(MUTANTS).map((of) => of.split(' ')[0]))].sort()).toEqual(
+    rules.map(({ name }) => name).sort(),
+  );
   for (const { name, description } of rules) {
     expect(name).toMatch(/^[a-z]+(-[a-z]+)+$/);
     expect(description).toMatch(/^.{30,}\.$/s);

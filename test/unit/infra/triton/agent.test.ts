@@ -8,30 +8,12 @@ import { LABELS, render } from '../../../support/render';
 interface Container {
   env: { name: string }[];
   volumeMounts: { name: string }[];
-  [field: string]: unknown;
 }
 
 interface Pod {
-  initContainers?: [Container];
-  containers: [Container];
+  initContainers: [agent: Container];
+  containers: [triton: Container];
   volumes: { name: string }[];
-}
-
-interface Deployment {
-  spec: { template: { spec: Pod } };
-}
-
-async function pod(more: Parameters<typeof render>[0] = {}): Promise<{
-  all: Awaited<ReturnType<typeof render>>;
-  agent: Container;
-  triton: Container;
-  volumes: Pod['volumes'];
-}> {
-  const all = await render(more);
-  const { template } = (all.only('Deployment') as unknown as Deployment).spec;
-  const { initContainers: [agent] = [], containers, volumes } = template.spec;
-  expect(agent).toBeDefined();
-  return { all, agent: agent as Container, triton: containers[0], volumes };
 }
 
 test('the program of the agent has none of the S3 commands of the AWS SDK', () => {
@@ -40,46 +22,31 @@ test('the program of the agent has none of the S3 commands of the AWS SDK', () =
   expect(program).toContain('x-amz-content-sha256');
 });
 
-describe.each([
+test.each([
   ['a role', { roleArn: 'arn:aws:iam::123456789012:role/triton' }, ['AWS_ROLE_ARN']],
   ['static keys', { accessKeyId: 'id', secretAccessKey: 'key' }, ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY']],
-] as const)('with %s', (_, credentials, variables) => {
-  test('only the container of the agent has credentials', async () => {
-    const { agent, triton, volumes, all } = await pod({
-      credentials,
-      environment: { OTEL_SERVICE_NAME: 'triton' },
-      endpointUrl: 'http://minio.storage.svc:9000',
-    });
-    expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
-    expect(triton.env.map(({ name }) => name)).toEqual([
-      ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
-    ]);
-    const mounted = triton.volumeMounts.map(({ name }) => name);
-    const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
-    expect(secret).toEqual('roleArn' in credentials ? ['agent', 'aws-token'] : ['agent']);
-    expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
-    // Without annotations, because EKS gives a token to each container of a service account with a role.
-    expect(all.only('ServiceAccount')).toMatchObject({
-      metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
-    });
-    expect(all.only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
+] as const)('with %s, only the container of the agent has credentials', async (_, credentials, variables) => {
+  const { only } = await render({
+    credentials,
+    environment: { OTEL_SERVICE_NAME: 'triton' },
+    endpointUrl: 'http://minio.storage.svc:9000',
   });
-});
-
-test('the agent reads S3 through the proxy of the stack, and gets no other variable', async () => {
-  const { agent, triton } = await pod({
-    environment: { NO_PROXY: '10.0.0.0/8', OTEL_SERVICE_NAME: 'triton' },
-    secretEnvironment: { HTTPS_PROXY: 'http://user:password@proxy:3128', HF_TOKEN: 'token' },
-  });
-  const own = agent.env.slice(-2);
-  expect(own).toEqual([
-    { name: 'NO_PROXY', value: '10.0.0.0/8' },
-    { name: 'HTTPS_PROXY', valueFrom: { secretKeyRef: { name: expect.any(String) as string, key: 'HTTPS_PROXY' } } },
+  const { template } = only('Deployment')['spec'] as { template: { spec: Pod } };
+  const { initContainers, containers, volumes } = template.spec;
+  const [[agent], [triton]] = [initContainers, containers];
+  expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
+  expect(triton.env.map(({ name }) => name)).toEqual([
+    ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
   ]);
-  expect(triton.env).toEqual(expect.arrayContaining(own));
-  const names = agent.env.map(({ name }) => name);
-  expect(names).not.toContain('OTEL_SERVICE_NAME');
-  expect(names).not.toContain('HF_TOKEN');
+  const mounted = triton.volumeMounts.map(({ name }) => name);
+  const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);
+  expect(secret).toEqual('roleArn' in credentials ? ['agent', 'aws-token'] : ['agent']);
+  expect(mounted.filter((name) => secret.includes(name))).toEqual([]);
+  // Without annotations, because EKS gives a token to each container of a service account with a role.
+  expect(only('ServiceAccount')).toMatchObject({
+    metadata: { name: 'triton', namespace: 'triton', labels: LABELS },
+  });
+  expect(only('ServiceAccount')['metadata']).not.toHaveProperty('annotations');
 });
 
 describe('the program', () => {

@@ -53,6 +53,9 @@ test('readArguments accepts valid arguments', () => {
   expect(problems({ replicas: 1 })).toEqual([]);
   expect(problems({ replicas: 0 })).toEqual([]);
   expect(problems({ endpointUrl: 'https://s3.example.com', region: 'RegionOne' })).toEqual([]);
+  for (const otlpEndpoint of ['http://collector.monitoring.svc:4318', 'https://otlp.example.com/otlp/']) {
+    expect(problems({ tracing: { otlpEndpoint, sampleRate: 0.001 } })).toEqual([]);
+  }
   expect(
     problems({
       pod: {
@@ -102,9 +105,13 @@ test('readArguments fills in defaults for arguments that are undefined', () => {
   expect(readArguments(name, again)).toEqual(complete);
 });
 
+/** What is reported, and of which arguments. */
+type Row = [string, Partial<TritonServerArgs>];
+
 const RANGE = 'allowed: a range, "10.0.0.0/16"';
 const IMAGE = 'it may be another image at the next start; allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:DIGEST';
 const RUNBOOK = 'allowed: a URL without #, such as https://git.example.com/serving/blob/main/docs/runbook.md';
+const COLLECTOR = 'allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318';
 const TAGS =
   'allowed: letters, digits, spaces and _ . : / + - @, in values also =\n' +
   '    -> change the tag, which is in aws:defaultTags if you use a stack file';
@@ -114,7 +121,7 @@ const QUALIFIED =
 const VALUE = 'allowed: at most 63 letters, digits, "-", "_" and ".", with a letter or digit at both ends';
 const DNS = 'allowed: at most 63 lower-case letters, digits and hyphens';
 
-test.each<[string, Partial<TritonServerArgs>]>([
+test.each<Row>([
   [`image: is "tritonserver:latest": ${IMAGE}`, { image: 'tritonserver:latest' }],
   [`agent.image: is "registry:5000/node": ${IMAGE}`, { agent: { image: 'registry:5000/node' } }],
   ['replicas: is -1; allowed: a whole number from 0 to 1000', { replicas: -1 }],
@@ -134,7 +141,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'pod.imagePullSecrets[1]: repeats "registry"; allowed: each value once',
     { pod: { imagePullSecrets: ['registry', 'registry'] } },
   ],
-  ...['My Registry', 'a..b', '-a', 'a_b', 'a'.repeat(254)].flatMap((name): [string, Partial<TritonServerArgs>][] => {
+  ...['My Registry', 'a..b', '-a', 'a_b', 'a'.repeat(254)].flatMap((name): Row[] => {
     const own = { ...ingress({ tlsSecretName: name, annotations: { a: 'b' } }), certificateArn: undefined };
     return [
       [`pod.imagePullSecrets[0]: is ${shown(name)}; ${OBJECT}`, { pod: { imagePullSecrets: [name] } }],
@@ -145,7 +152,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     ];
   }),
   ...['a b', '-a', 'a/b/c', '/a', 'a/', 'Example.com/a', '', 'a'.repeat(64), `${'a'.repeat(254)}/b`].flatMap(
-    (name): [string, Partial<TritonServerArgs>][] => [
+    (name): Row[] => [
       [`pod.nodeSelector: has the name ${shown(name)}; ${QUALIFIED}`, { pod: { nodeSelector: { [name]: 'b' } } }],
       [
         `monitoring.selectorLabels: has the name ${shown(name)}; ${QUALIFIED}`,
@@ -162,7 +169,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: { ...balanced(['10.1.0.0/16']), loadBalancerClass: 'eks/nlb/2' } },
   ],
   [`pod.tolerations[0].key: is "a b"; ${QUALIFIED}`, { pod: { tolerations: [{ key: 'a b' }] } }],
-  ...['a b', 'a/b', '-a', 'a.', 'a'.repeat(64)].flatMap((value): [string, Partial<TritonServerArgs>][] => [
+  ...['a b', 'a/b', '-a', 'a.', 'a'.repeat(64)].flatMap((value): Row[] => [
     [`pod.nodeSelector.team: is ${shown(value)}; ${VALUE}`, { pod: { nodeSelector: { team: value } } }],
     [`pod.tolerations[0].value: is ${shown(value)}; ${VALUE}`, { pod: { tolerations: [{ key: 'a', value }] } }],
     [
@@ -219,6 +226,28 @@ test.each<[string, Partial<TritonServerArgs>]>([
     'monitoring.slo.errorRate: is 0.06; allowed: a number from 0.00001 to 0.05',
     { monitoring: { slo: { errorRate: 0.06 } } },
   ],
+  ...[
+    'collector:4318',
+    'grpc://collector:4318',
+    'http://collector:4318/v1/traces',
+    'http://collector:4318/?key=1',
+    'http://key@collector:4318',
+    'http://collector:99999',
+    'http://collector:0',
+    'http://$(HOST):4318',
+  ].map((otlpEndpoint): Row => [
+    `tracing.otlpEndpoint: is "${otlpEndpoint}"; ${COLLECTOR}`,
+    { tracing: { otlpEndpoint } },
+  ]),
+  [
+    `tracing.otlpEndpoint: is "http://collector:4317": collectors receive gRPC on port 4317; ${COLLECTOR}\n` +
+      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
+    { tracing: { otlpEndpoint: 'http://collector:4317' } },
+  ],
+  [
+    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
+    { tracing: { otlpEndpoint: 'http://collector:4318', sampleRate: 2 } },
+  ],
   [`egressCidrs[0]: is "anywhere"; ${RANGE}`, { egressCidrs: ['anywhere'] }],
   [
     `exposure.clientCidrs[0]: is "fd00::1": an address, not a range; ${RANGE}\n    -> write fd00::1/128 for this address`,
@@ -237,7 +266,7 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { exposure: ingress({ controllerCidrs: [] }) },
   ],
   ...['https://triton.example.com', '10.0.0.1', '1.2', '7', `${'a'.repeat(64)}.com`, `${'a.'.repeat(126)}com`].map(
-    (host): [string, Partial<TritonServerArgs>] => [
+    (host): Row => [
       `exposure.host: is ${shown(host)}; allowed: a name such as triton.example.com`,
       { exposure: ingress({ host }) },
     ],
@@ -277,19 +306,17 @@ test.each<[string, Partial<TritonServerArgs>]>([
     { 'mutual-authentication': '[{"port": 443, "mode": "passthrough"}]' },
     { 'jwt-validation': '' },
     { 'auth-type': 'oidc', 'auth-on-unauthenticated-request': 'allow' },
-  ].map((annotations): [string, Partial<TritonServerArgs>] => [
+  ].map((annotations): Row => [
     'exposure.annotations: has no authentication, but the ingress is internet-facing; allowed: ' +
       'alb.ingress.kubernetes.io/mutual-authentication with the mode verify, jwt-validation, or auth-type with cognito or oidc, ' +
       'without auth-on-unauthenticated-request: allow\n    -> add the annotation, or set scheme to internal',
     { exposure: ingress({ scheme: 'internet-facing', annotations: alb(annotations) }) },
   ]),
-  ...['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'].map(
-    (name): [string, Partial<TritonServerArgs>] => [
-      `exposure.annotations["alb.ingress.kubernetes.io/${name}"]: is an annotation that this package decides\n` +
-        '    -> remove it; scheme, certificateArn and clientCidrs are members of exposure',
-      { exposure: ingress({ annotations: alb({ [name]: 'a' }) }) },
-    ],
-  ),
+  ...['scheme', 'listen-ports', 'certificate-arn', 'inbound-cidrs', 'target-type'].map((name): Row => [
+    `exposure.annotations["alb.ingress.kubernetes.io/${name}"]: is an annotation that this package decides\n` +
+      '    -> remove it; scheme, certificateArn and clientCidrs are members of exposure',
+    { exposure: ingress({ annotations: alb({ [name]: 'a' }) }) },
+  ]),
   [
     'exposure.clientCidrs: has no effect on a controller other than that of AWS\n' +
       '    -> remove it, and limit the addresses by an annotation of the controller, such as nginx.ingress.kubernetes.io/whitelist-source-range',
@@ -313,67 +340,29 @@ test.each(['Triton', '1st', 'triton-', 'a'.repeat(41), ''])('readArguments rejec
   ]);
 });
 
-test.each([
-  '--model-repository=/models',
-  '--allow-http=false',
-  '--allow-vertex-ai=true',
-  '--model-store=/x',
-  '--help',
-  '--log-verbose 1',
-  '--http_port=9',
-  'verbose',
-])('readArguments rejects the argument %s', (argument) => {
-  expect(problems({ extraArguments: ['--log-verbose=1', argument] })).toEqual([
-    expect.stringContaining(`extraArguments[1]: is "${argument}"; allowed: --NAME=VALUE, but not `),
-  ]);
-});
-
-test.each(['model-control=none', 'model-repo=/x', 'metrics-c=counter_latencies=false'])(
-  'readArguments rejects the abbreviation --%s',
-  (argument) => {
-    expect(problems({ extraArguments: [`--${argument}`] })).toEqual([
-      expect.stringMatching(/: Triton takes it for --(model-control-mode|model-repository|metrics-config); allowed: /),
-    ]);
-  },
-);
+const COUNTERS = ': it stops the counters of alerts and autoscaling';
+const PERCENTILES = ': it stops the percentiles of the dashboard and of slo';
 
 test.each([
-  ['counter_latencies=false', 'the counters of alerts and autoscaling'],
-  ['summary_latencies=false', 'the percentiles of the dashboard and of slo'],
-  ['summary_quantiles=0.5:0.05', 'the percentiles of the dashboard and of slo'],
-])('readArguments rejects --metrics-config=%s', (config, stopped) => {
-  expect(problems({ extraArguments: [`--metrics-config=${config}`] })).toEqual([
-    expect.stringContaining(`extraArguments[0]: is "--metrics-config=${config}": it stops ${stopped}; allowed: `),
-  ]);
-});
-
-test('readArguments accepts another metrics configuration', () => {
-  expect(problems({ extraArguments: ['--metrics-config=summary_latencies=true'] })).toEqual([]);
-});
-
-test('the collector of traces has a base address of OTLP over HTTP', () => {
-  const fromTracing = (otlpEndpoint: string, sampleRate?: number): string[] =>
-    problems({ tracing: { otlpEndpoint, sampleRate } });
-  const allowed = 'allowed: a URL without /v1/traces, such as http://collector.monitoring.svc:4318';
-  expect(fromTracing('http://collector.monitoring.svc:4318', 0.001)).toEqual([]);
-  expect(fromTracing('https://otlp.example.com/otlp/')).toEqual([]);
-  for (const url of [
-    'collector:4318',
-    'grpc://collector:4318',
-    'http://collector:4318/v1/traces',
-    'http://collector:4318/?key=1',
-    'http://key@collector:4318',
-    'http://collector:99999',
-    'http://collector:0',
-    'http://$(HOST):4318',
-  ]) {
-    expect(fromTracing(url)).toEqual([`tracing.otlpEndpoint: is "${url}"; ${allowed}`]);
-  }
-  expect(fromTracing('http://collector:4317', 2)).toEqual([
-    `tracing.otlpEndpoint: is "http://collector:4317": collectors receive gRPC on port 4317; ${allowed}\n` +
-      '    -> set the port on which the collector receives OTLP over HTTP, which is usually 4318',
-    'tracing.sampleRate: is 2; allowed: a number from 0 to 1',
-  ]);
+  ['--model-repository=/models', ''],
+  ['--allow-http=false', ''],
+  ['--allow-vertex-ai=true', ''],
+  ['--model-store=/x', ''],
+  ['--help', ''],
+  ['--log-verbose 1', ''],
+  ['--http_port=9', ''],
+  ['verbose', ''],
+  // Triton accepts abbreviations.
+  ['--model-control=none', ': Triton takes it for --model-control-mode'],
+  ['--model-repo=/x', ': Triton takes it for --model-repository'],
+  ['--metrics-c=counter_latencies=false', ': Triton takes it for --metrics-config'],
+  ['--metrics-config=counter_latencies=false', COUNTERS],
+  ['--metrics-config=summary_latencies=false', PERCENTILES],
+  ['--metrics-config=summary_quantiles=0.5:0.05', PERCENTILES],
+])('readArguments rejects the argument %s%s', (argument, reason) => {
+  expect(
+    problems({ extraArguments: ['--log-verbose=1', '--metrics-config=summary_latencies=true', argument] }),
+  ).toEqual([expect.stringContaining(`extraArguments[2]: is "${argument}"${reason}; allowed: --NAME=VALUE, but not `)]);
 });
 
 test.each(['AWS_REGION', 'HOME', 'POD_NAME', 'A-B'])('readArguments rejects the variable %s', (name) => {

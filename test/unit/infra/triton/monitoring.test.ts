@@ -5,8 +5,6 @@ import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 import { ALERT_NAMES, firstCommands, RUNBOOK, section } from '../../../support/doc-commands';
 
-const PARTS = ['ServiceMonitor', 'PrometheusRule', 'ConfigMap'];
-
 const TEXT = readFileSync(RUNBOOK, 'utf8');
 
 /** Begins of the parts of a section about an alert. */
@@ -36,38 +34,40 @@ async function alerts(more: Parameters<typeof render>[0] = {}): Promise<Rule[]> 
 test('monitoring creates all objects', async () => {
   const parts = async (more?: Parameters<typeof render>[0]): Promise<string[]> =>
     (await render(more)).objects
-      .filter(({ name }) => name !== 'triton-agent')
-      .map(({ type }) => type.split(':').at(-1) ?? '')
-      .filter((kind) => PARTS.includes(kind))
+      .map(({ type, name }) => `${type.split(':').at(-1)} ${name}`)
+      .filter((object) => /Monitor|Rule|dashboard/.test(object))
       .sort();
   expect(await parts()).toEqual([]);
   // As in Pulumi.yaml, an empty mapping is a missing one.
   expect(await parts({ monitoring: {} })).toEqual([]);
-  expect(await parts(MONITORED)).toEqual(['ConfigMap', 'PrometheusRule', 'ServiceMonitor']);
+  expect(await parts(MONITORED)).toEqual([
+    'ConfigMap triton-dashboard',
+    'PodMonitor triton-agent-monitor',
+    'PrometheusRule triton-rules',
+    'ServiceMonitor triton-monitor',
+  ]);
 });
 
-test('Prometheus scrapes the metrics port of the Service, and the port of the agents in each pod', async () => {
-  const { only } = await render(MONITORED);
+test.each<[MonitoringArgs, object]>([
+  [{ namespace: 'monitoring' }, { release: 'kube-prometheus-stack' }],
+  [{ selectorLabels: { prometheus: 'serving' } }, { prometheus: 'serving' }],
+])('with %j, Prometheus of %j scrapes the Service and the agents in each pod', async (monitoring, selectorLabels) => {
+  const { only } = await render({ monitoring });
   const endpoint = { path: '/metrics', interval: '15s', scrapeTimeout: '10s' };
   const metricRelabelings = [{ sourceLabels: ['__name__'], regex: UNUSED_SUMMARIES, action: 'drop' }];
   const selector = { matchLabels: SELECTOR };
   expect(only('ServiceMonitor')).toMatchObject({
-    metadata: { name: 'triton', namespace: 'triton', labels: { ...LABELS, release: 'kube-prometheus-stack' } },
+    metadata: { name: 'triton', namespace: 'triton' },
     spec: { selector, endpoints: [{ port: 'metrics', ...endpoint, metricRelabelings }] },
   });
   expect(only('PodMonitor')).toMatchObject({
-    metadata: { name: 'triton-agent', namespace: 'triton', labels: { ...LABELS, release: 'kube-prometheus-stack' } },
+    metadata: { name: 'triton-agent', namespace: 'triton' },
     spec: { selector, podMetricsEndpoints: [{ port: 'agent', ...endpoint }] },
   });
-  expect(only('Service', 'triton')['metadata']).toMatchObject({ labels: SELECTOR });
-});
-
-test('selectorLabels are set on monitors and rules', async () => {
-  const { only } = await render({ monitoring: { selectorLabels: { prometheus: 'serving' } } });
-  for (const kind of ['ServiceMonitor', 'PrometheusRule']) {
-    expect(only(kind)['metadata']).toMatchObject({ labels: { ...LABELS, prometheus: 'serving' } });
-    expect(JSON.stringify(only(kind))).not.toContain('kube-prometheus-stack');
+  for (const kind of ['ServiceMonitor', 'PodMonitor', 'PrometheusRule']) {
+    expect(only(kind)).toHaveProperty('metadata.labels', { ...LABELS, ...selectorLabels });
   }
+  expect(only('Service', 'triton')['metadata']).toMatchObject({ labels: SELECTOR });
 });
 
 describe('alerts', () => {
