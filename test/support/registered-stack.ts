@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import zlib from 'node:zlib';
 import { load } from 'js-yaml';
 import * as pulumi from '@pulumi/pulumi';
 import type { RegisterResourceRequest, RegisterResourceResponse } from '@pulumi/pulumi/proto/resource_pb';
@@ -63,17 +62,6 @@ function mockedState(type: string, name: string, inputs: Properties): { id: stri
 // longer than the program itself. Tests do not need these traces.
 Object.assign(pulumi.Resource, { callsites: () => [] });
 Object.assign(debuggable, { debuggablePromise: <T>(promise: T): T => promise });
-
-// Compressing the program of the agent takes two seconds, and each TritonServer does so.
-const { brotliCompressSync } = zlib;
-const compressed = new Map<zlib.InputType, Buffer>();
-Object.assign(zlib, {
-  brotliCompressSync: (program: zlib.InputType) => {
-    const bytes = compressed.get(program) ?? brotliCompressSync(program);
-    compressed.set(program, bytes);
-    return bytes;
-  },
-});
 
 type Properties = Record<string, unknown>;
 
