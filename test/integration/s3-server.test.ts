@@ -85,6 +85,7 @@ test.each([
     /AWS_SECRET_ACCESS_KEY/,
   ],
   ['nothing listening', { endpointUrl: 'http://127.0.0.1:9' }, /ECONNREFUSED/, /--endpoint-url/],
+  ['an unknown host', { endpointUrl: 'http://host.invalid', attempts: 2 }, /ENOTFOUND|EAI_AGAIN/, /check/],
 ])('the S3 client reports operation and address, with a hint: %s', async (_, wrong, message, hint) => {
   const store = new S3Store({
     bucket: 'store-test',
@@ -98,5 +99,6 @@ test.each([
   expect((error as UserError).message).toMatch(message);
   expect((error as UserError).message).toContain('list s3://');
   expect((error as UserError).hint).toMatch(hint);
+  expect(`${(error as UserError).message}${(error as UserError).hint}`).not.toContain('local-only-no-secret');
   store.close();
 });

@@ -10,8 +10,6 @@ export const NUMERIC_TYPES = ['BOOL', 'UINT8', 'INT8', 'INT16', 'INT32', 'INT64'
 type NumericType = (typeof NUMERIC_TYPES)[number];
 
 const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
-/** How long a request for count_rows waits for others. */
-export const QUEUE_DELAY_MS = 1000;
 
 function tensorText(kind: 'input' | 'output', name: string, type: DataType, dims: string, more = ''): string {
   return `${kind} { name: "${name}" data_type: ${DATA_TYPES[type].configName} dims: [${dims}] ${more} }`;
@@ -43,16 +41,6 @@ export const REPOSITORY = {
     tensorText('output', 'difference', 'FP32', '-1, 2'),
     tensorText('output', 'quotient', 'FP32', '-1, 2'),
     'version_policy { specific { versions: [1, 2] } }',
-    CPU,
-  ].join('\n'),
-
-  'count_rows/config.pbtxt': [
-    'platform: "pytorch_libtorch"',
-    'max_batch_size: 8',
-    tensorText('input', 'input__0', 'FP32', '-1'),
-    tensorText('output', 'output__0', 'INT64', '1'),
-    tensorText('output', 'output__1', 'FP32', '1'),
-    `dynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: ${QUEUE_DELAY_MS * 1000} }`,
     CPU,
   ].join('\n'),
 

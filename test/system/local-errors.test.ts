@@ -65,14 +65,6 @@ describe('npm run local reports an error and starts nothing', () => {
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
-  test('for a model that does not exist', async () => {
-    const finished = await command.run(['--models', 'add']);
-    expect(finished).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string,
-    });
-  });
-
   test('for a requirements.txt that contradicts itself', async () => {
     const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
     const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
