@@ -1,12 +1,13 @@
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensurePython } from '../../src/install/python';
 import { LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
+import { listenOnLoopback } from '../support/loopback';
 import { modelYaml } from '../support/model-files';
-import { addingModel, answeringProgram, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, answeringProgram, writeRepository } from '../support/repository';
 import type { Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -19,14 +20,12 @@ afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
 describe('npm run local reports an error and starts nothing', () => {
-  let server: Server;
   let busy: number;
   beforeAll(async () => {
-    server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    busy = (server.address() as AddressInfo).port;
+    const { port, stop } = await listenOnLoopback(createServer());
+    scratch.defer(stop);
+    busy = port;
   });
-  afterAll(() => new Promise((resolve) => server.close(resolve)));
 
   test('for a port in use, with the flag for another port', async () => {
     const finished = await command.run(['--once', '--grpc-port', String(busy)]);
@@ -82,13 +81,6 @@ describe('npm run local reports an error and starts nothing', () => {
   });
 });
 
-const ensemble = (step: string): string => `platform: "ensemble"
-input { name: "x" data_type: TYPE_FP32 dims: -1 }
-output { name: "y" data_type: TYPE_FP32 dims: -1 }
-ensemble_scheduling { step { model_name: "${step}" model_version: -1
-  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
-`;
-
 /** Each model fails in its own way; its reason is in the line of the result. */
 const INVALID: { what: string; name: string; files: Record<string, string>; reason: string }[] = [
   {
@@ -109,16 +101,11 @@ const INVALID: { what: string; name: string; files: Record<string, string>; reas
     files: { 'raises/model.yaml': modelYaml(), 'raises/trace.py': 'raise ValueError("no weights here")\n' },
     reason: 'no weights here',
   },
-  {
-    what: 'a step that does not exist',
-    name: 'lonely',
-    files: { 'lonely/config.pbtxt': ensemble('absent'), 'lonely/1/.keep': '' },
-    reason: 'absent',
-  },
+  { what: 'a step that does not exist', name: 'lonely', files: addingEnsemble('lonely', 'absent'), reason: 'absent' },
   {
     what: 'a step that failed',
     name: 'needs',
-    files: { 'needs/config.pbtxt': ensemble('field'), 'needs/1/.keep': '' },
+    files: addingEnsemble('needs', 'field'),
     reason: 'needs field, which failed',
   },
 ];
