@@ -84,19 +84,6 @@ describe('configFromYaml', () => {
     expect(read(yaml).problems).toEqual(problems);
   });
 
-  it.each([
-    ['maxBatchSize', 'max_batch_size'],
-    ['max-batch-size', 'max_batch_size'],
-    ['inputs', 'input'],
-    ['instance_groups', 'instance_group'],
-    ['dynamic_batchin', 'dynamic_batching'],
-    ['version_polcy', 'version_policy'],
-  ])('suggests a field for %s', (wrong, right) => {
-    const [problem] = read(`${wrong}: 1`).problems;
-    expect(problem).toMatch(/^[^:]*: unknown field of ModelConfig; allowed: name, platform, backend, /);
-    expect(problem).toMatch(new RegExp(`-> did you mean "${right}"\\?$`));
-  });
-
   it('suggests no field for a name that resembles none', () => {
     expect(read('zebra: 1').problems[0]).toMatch(/^zebra: unknown field of ModelConfig; allowed: [^\n]*$/);
   });
