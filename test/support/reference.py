@@ -18,8 +18,6 @@ import numpy as np
 import onnxruntime
 import torch
 from numpy.typing import NDArray
-from PIL import Image as Picture
-from PIL.Image import Resampling
 from torch.nn import functional
 from torchvision.models import resnet50
 from transformers import BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
