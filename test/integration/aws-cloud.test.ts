@@ -1,9 +1,7 @@
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
-import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { checksumOfBytes, S3Store } from '../../src/s3/store';
-import { ACCOUNT_KEYS, startCloud, type Cloud, startConnectProxy } from '../support/aws-cloud';
+import { ACCOUNT_KEYS, awsEnvironments, KEYS, startCloud, type Cloud, startConnectProxy } from '../support/aws-cloud';
 import { listenOnLoopback } from '../support/loopback';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -34,8 +32,6 @@ beforeEach(() => {
   cloud.proxy.hosts.length = 0;
 });
 
-const KEYS = { AWS_ACCESS_KEY_ID: ACCOUNT_KEYS.accessKeyId, AWS_SECRET_ACCESS_KEY: ACCOUNT_KEYS.secretAccessKey };
-
 /** Runs a command that must succeed, and prints nothing but its result. */
 async function run(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Finished> {
   const finished = await runCommandLine(command, args, { ...cloud.env, ...env });
@@ -49,57 +45,8 @@ const publish = (bucket: string, env: NodeJS.ProcessEnv): Promise<Finished> =>
 const list = (bucket: string, env: NodeJS.ProcessEnv, ...flags: string[]): Promise<Finished> =>
   run('releases', ['--bucket', `s3://${bucket}/models`, ...flags], env);
 
-let files = 0;
-
-/** A configuration file of the AWS tools, and the profile in it. */
-function profile(text: string, name = 'work'): NodeJS.ProcessEnv {
-  const path = join(scratch.directory, `config-${(files += 1)}`);
-  writeFileSync(path, text);
-  return { AWS_CONFIG_FILE: path, AWS_PROFILE: name };
-}
-
-/** A profile with a role. */
-const role = (): NodeJS.ProcessEnv => profile(ROLE);
-
-const ROLE = `[profile work]
-role_arn = arn:aws:iam::123456789012:role/publisher
-source_profile = base
-region = eu-central-1
-[profile base]
-aws_access_key_id = ${ACCOUNT_KEYS.accessKeyId}
-aws_secret_access_key = ${ACCOUNT_KEYS.secretAccessKey}
-`;
-
-/** A profile of IAM Identity Center that is signed in. */
-function ssoProfile(): NodeJS.ProcessEnv {
-  const home = join(scratch.directory, 'sso-home');
-  const cache = join(home, '.aws', 'sso', 'cache');
-  mkdirSync(cache, { recursive: true });
-  const expiresAt = new Date(Date.now() + 3_600_000).toISOString();
-  const token = { accessToken: 'token', expiresAt, region: 'us-west-2', startUrl: 'https://company.awsapps.com/start' };
-  writeFileSync(join(cache, `${createHash('sha1').update('company').digest('hex')}.json`), JSON.stringify(token));
-  const text = `[profile work]
-sso_session = company
-sso_account_id = 123456789012
-sso_role_name = publisher
-region = eu-central-1
-[sso-session company]
-sso_region = us-west-2
-sso_start_url = https://company.awsapps.com/start
-sso_registration_scopes = sso:account:access
-`;
-  return { HOME: home, ...profile(text) };
-}
-
-function webIdentity(): NodeJS.ProcessEnv {
-  const file = join(scratch.directory, 'identity-token');
-  writeFileSync(file, 'token');
-  return {
-    AWS_WEB_IDENTITY_TOKEN_FILE: file,
-    AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/publisher',
-    AWS_REGION: 'eu-central-1',
-  };
-}
+const { file, profile, role, sso, webIdentity } = awsEnvironments(scratch);
+const IN_EUROPE = 'region = eu-central-1';
 
 /** The metadata of a container or a machine, which a proxy must not see. */
 async function metadata(): Promise<string> {
@@ -119,9 +66,13 @@ const S3_EU = 'models-eu.s3.eu-central-1.amazonaws.com in eu-central-1';
 
 test.each<[string, () => NodeJS.ProcessEnv | Promise<NodeJS.ProcessEnv>, string[]]>([
   ['access keys', () => ({ ...KEYS, AWS_REGION: 'eu-central-1' }), []],
-  ['a profile with a role', role, ['sts.eu-central-1.amazonaws.com in eu-central-1']],
-  ['IAM Identity Center', ssoProfile, ['portal.sso.us-west-2.amazonaws.com in none']],
-  ['a web identity', webIdentity, ['sts.eu-central-1.amazonaws.com in none']],
+  ['a profile with a role', () => role('publisher', IN_EUROPE), ['sts.eu-central-1.amazonaws.com in eu-central-1']],
+  ['IAM Identity Center', () => sso('publisher', 3_600_000), ['portal.sso.us-west-2.amazonaws.com in none']],
+  [
+    'a web identity',
+    () => ({ ...webIdentity('publisher', file('token')), AWS_REGION: 'eu-central-1' }),
+    ['sts.eu-central-1.amazonaws.com in none'],
+  ],
   [
     'a container',
     async () => ({ AWS_CONTAINER_CREDENTIALS_FULL_URI: await metadata(), AWS_REGION: 'eu-central-1' }),
@@ -144,7 +95,7 @@ test.each<[string, () => NodeJS.ProcessEnv | Promise<NodeJS.ProcessEnv>, string[
 });
 
 test('the region of --region counts for the sign-in too', async () => {
-  await list('models-eu', profile(ROLE.replace(/region = .*\n/, '')), '--region', 'eu-central-1');
+  await list('models-eu', role('publisher'), '--region', 'eu-central-1');
   expect([...cloud.sites].sort()).toEqual([S3_EU, 'sts.eu-central-1.amazonaws.com in eu-central-1']);
 });
 
@@ -178,19 +129,17 @@ test.each([
 });
 
 test('a session that S3 rejects as expired is renewed', async () => {
-  const program = join(scratch.directory, 'sign-in.sh');
   const keys = { Version: 1, AccessKeyId: 'ASIAEXPIRED', SecretAccessKey: 'old-secret-key', SessionToken: 'old' };
   const { accessKeyId: AccessKeyId, secretAccessKey: SecretAccessKey, sessionToken: SessionToken } = cloud.issued.sts;
   const renewed = { Version: 1, AccessKeyId, SecretAccessKey, SessionToken };
   const mark = join(scratch.directory, 'signed-in');
-  writeFileSync(
-    program,
+  const program = file(
     `#!/bin/sh\nif [ -e '${mark}' ]; then echo '${JSON.stringify(renewed)}'; exit; fi\ntouch '${mark}'\necho '${JSON.stringify(keys)}'\n`,
+    0o755,
   );
-  chmodSync(program, 0o755);
   const { AccessKeyId: accessKeyId, SecretAccessKey: secretAccessKey, SessionToken: sessionToken } = keys;
   cloud.identities.set(accessKeyId, { accessKeyId, secretAccessKey, sessionToken, expired: true });
-  await list('models-eu', profile(`[profile work]\nregion = eu-central-1\ncredential_process = ${program}\n`));
+  await list('models-eu', profile(`${IN_EUROPE}\ncredential_process = ${program}`));
 });
 
 test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in the address of the endpoint', async () => {
@@ -205,7 +154,7 @@ test('TLS without a proxy, with the authority in AWS_CA_BUNDLE and the region in
 test('a proxy that speaks TLS', async () => {
   const proxy = await startConnectProxy(cloud.port, 'user:password', undefined, cloud.authority.loopback);
   scratch.defer(() => proxy.stop());
-  const env = { ...role(), HTTPS_PROXY: `https://user:password@localhost:${proxy.port}` };
+  const env = { ...role('publisher', IN_EUROPE), HTTPS_PROXY: `https://user:password@localhost:${proxy.port}` };
   await list('models-eu', env);
   expect(new Set(proxy.hosts)).toEqual(
     new Set(['sts.eu-central-1.amazonaws.com', 'models-eu.s3.eu-central-1.amazonaws.com']),

@@ -49,23 +49,3 @@ test.each<[string, number, string, Record<string, string>, RegExp]>([
   expect(finished.stderr).not.toMatch(/\n\s+at /);
   expect(methods.filter((method) => method !== 'GET' && method !== 'HEAD')).toEqual([]);
 });
-
-test('sync-models without credentials reports how to obtain them', async () => {
-  const finished = await runCommandLine(
-    'sync-models',
-    ['--repo', repository, '--bucket', 's3://some-bucket/models', '--endpoint-url', 'http://127.0.0.1:9'],
-    {
-      AWS_ACCESS_KEY_ID: '',
-      AWS_SECRET_ACCESS_KEY: '',
-      AWS_PROFILE: '',
-      AWS_CONFIG_FILE: join(scratch.directory, 'none'),
-      AWS_SHARED_CREDENTIALS_FILE: join(scratch.directory, 'none'),
-      AWS_EC2_METADATA_DISABLED: 'true',
-    },
-  );
-  expect(finished.code).toBe(1);
-  expect(finished.stderr).toMatch(/cannot obtain the AWS credentials: Could not load credentials/);
-  expect(finished.stderr).toMatch(
-    /set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, .* for "npm run local" use --local/,
-  );
-});

@@ -139,6 +139,7 @@ test.concurrent('npm run local serves only the selected models, not those that a
   const local = own.start('--models', 'adds');
   const { child, ended } = local;
   await untilUp(local);
+  expect(local.said()).toMatch(/adds_too of an earlier run are removed from the local release; a rollback restores/);
   const { modelControlKey: key } = findLocalStack(own.repository);
   const index = await fetch(`${getAddress(local, 'Triton HTTP')}/v2/repository/index`, {
     method: 'POST',

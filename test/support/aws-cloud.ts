@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
 import * as http from 'node:http';
 import * as https from 'node:https';
 import { join } from 'node:path';
@@ -99,6 +100,12 @@ export interface Cloud {
 
 export const PROXY_LOGIN = { user: 'proxy-user', password: 'proxy#secret%' };
 export const ACCOUNT_KEYS: Identity = { accessKeyId: 'AKIAACCOUNT', secretAccessKey: 'account-secret-key' };
+/** Variables with the keys of the account. */
+export const KEYS = {
+  AWS_ACCESS_KEY_ID: ACCOUNT_KEYS.accessKeyId,
+  AWS_SECRET_ACCESS_KEY: ACCOUNT_KEYS.secretAccessKey,
+};
+export const NO_KEYS = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' };
 
 /**
  * Starts servers on loopback that answer as AWS does: S3 in regions, with the bucket in the host name and the objects
@@ -337,4 +344,47 @@ async function forward(
   });
   outgoing.on('error', () => reply.destroy());
   outgoing.end(request.body);
+}
+
+/** Makes variables with which the AWS tools find credentials. Their files are in `scratch`. */
+export function awsEnvironments(scratch: Scratch) {
+  let files = 0;
+  const file = (text: string, mode = 0o644): string => {
+    const path = join(scratch.directory, `file-${(files += 1)}`);
+    writeFileSync(path, text);
+    chmodSync(path, mode);
+    return path;
+  };
+  const profile = (lines: string, more = ''): NodeJS.ProcessEnv => ({
+    ...NO_KEYS,
+    AWS_CONFIG_FILE: file(`[profile work]\n${lines}\n${more}`),
+    AWS_PROFILE: 'work',
+  });
+  const arn = (role: string): string => `arn:aws:iam::123456789012:role/${role}`;
+  const keys = `aws_access_key_id = ${ACCOUNT_KEYS.accessKeyId}\naws_secret_access_key = ${ACCOUNT_KEYS.secretAccessKey}\n`;
+  /** A profile of IAM Identity Center whose sign-in ends after this time. */
+  const sso = (role: string, expiresInMs: number): NodeJS.ProcessEnv => {
+    const home = join(scratch.directory, `home-${role}`);
+    const cache = join(home, '.aws', 'sso', 'cache');
+    mkdirSync(cache, { recursive: true });
+    const startUrl = 'https://company.awsapps.com/start';
+    const expiresAt = new Date(Date.now() + expiresInMs).toISOString();
+    const token = { accessToken: 'bearer-secret', expiresAt, region: 'us-west-2', startUrl };
+    writeFileSync(join(cache, `${createHash('sha1').update('company').digest('hex')}.json`), JSON.stringify(token));
+    const session = `[sso-session company]\nsso_region = us-west-2\nsso_start_url = ${startUrl}\nsso_registration_scopes = sso:account:access\n`;
+    const lines = `sso_session = company\nsso_account_id = 123456789012\nsso_role_name = ${role}\nregion = eu-central-1`;
+    return { ...profile(lines, session), HOME: home };
+  };
+  return {
+    file,
+    profile,
+    sso,
+    role: (role: string, lines = ''): NodeJS.ProcessEnv =>
+      profile(`role_arn = ${arn(role)}\nsource_profile = base\n${lines}`, `[profile base]\n${keys}`),
+    webIdentity: (role: string, tokenFile: string): NodeJS.ProcessEnv => ({
+      ...NO_KEYS,
+      AWS_WEB_IDENTITY_TOKEN_FILE: tokenFile,
+      AWS_ROLE_ARN: arn(role),
+    }),
+  };
 }

@@ -34,15 +34,6 @@ class Divide(nn.Module):
         return dividend - divisor, quotient.floor() if self.whole else quotient
 
 
-class CountRows(nn.Module):
-    """FP32 [batch, n] -> number of rows in the batch, INT64 [batch, 1], and sum of each row, FP32 [batch, 1]."""
-
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        if bool((x < 0).any()):
-            raise ValueError("a value is negative")
-        return torch.full([x.size(0), 1], x.size(0), dtype=torch.int64), x.sum(dim=1, keepdim=True)
-
-
 def main(repository: Path) -> None:
     """Write the models. Those with branches on data are scripted; EveryType is traced, as TorchScript has no *args."""
     examples = tuple(torch.ones(1) for _ in range(NUMERIC_TYPES))
@@ -50,7 +41,6 @@ def main(repository: Path) -> None:
         "every_type/1": torch.jit.trace(EveryType(), examples),
         "divide/1": torch.jit.script(Divide(whole=False)),
         "divide/2": torch.jit.script(Divide(whole=True)),
-        "count_rows/1": torch.jit.script(CountRows()),
         "scores/1": torch.jit.script(nn.Identity()),
     }
     for path, model in models.items():

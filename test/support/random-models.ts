@@ -38,18 +38,9 @@ export const filled = (fields: Fields): Fields =>
 
 /** Fields for features that the test's server lacks: other backends, files, a GPU, and features of newer versions. */
 const NOT_HERE = new Set([
-  ...[
-    'name',
-    'platform',
-    'backend',
-    'runtime',
-    'model_repository_agents',
-    'default_model_filename',
-    'cc_model_filenames',
-    'model_operations',
-  ],
-  ...['model_warmup', 'model_metrics', 'max_inflight_requests', 'model_namespace', 'gpus'],
-  ...['label_filename', 'data_file'],
+  ...['name', 'platform', 'backend', 'runtime', 'model_repository_agents', 'default_model_filename'],
+  ...['cc_model_filenames', 'model_operations', 'model_warmup', 'model_metrics', 'max_inflight_requests'],
+  ...['model_namespace', 'gpus', 'label_filename', 'data_file'],
 ]);
 
 /** Sets, removes or repeats one field somewhere in a message. New values have the right type. */
@@ -253,61 +244,34 @@ export function randomWarmup(name: string, random: Random): RandomModel {
 
 /** Models for steps of ensembles: with and without batches, of several types and shapes, optional inputs, decoupled. */
 export const PARTS: readonly ModelConfig[] = [
-  part('float3', 8, [['x', 'TYPE_FP32', [3]]], [['y', 'TYPE_FP32', [3]]]),
-  part('any', 0, [['x', 'TYPE_FP32', [-1]]], [['y', 'TYPE_FP32', [-1]]]),
-  part('rows', 0, [['x', 'TYPE_FP32', [-1, 3]]], [['y', 'TYPE_FP32', [-1, 3]]]),
-  part('ints', 4, [['x', 'TYPE_INT32', [3]]], [['y', 'TYPE_FP32', [3]]]),
-  part(
-    'join',
-    2,
-    [
-      ['a', 'TYPE_FP32', [3]],
-      ['b', 'TYPE_FP32', [-1]],
-    ],
-    [
-      ['c', 'TYPE_FP32', [3]],
-      ['d', 'TYPE_INT32', [3]],
-    ],
-  ),
-  {
-    ...part(
-      'stream',
-      8,
-      [['x', 'TYPE_FP32', [3]]],
-      [
-        ['y', 'TYPE_FP32', [3]],
-        ['z', 'TYPE_INT32', [3]],
-      ],
-    ),
-    model_transaction_policy: { decoupled: true },
-  },
-  (() => {
-    const config = part(
-      'maybe',
-      8,
-      [
-        ['x', 'TYPE_FP32', [3]],
-        ['o', 'TYPE_FP32', [3]],
-      ],
-      [['y', 'TYPE_FP32', [3]]],
-    );
-    return {
-      ...config,
-      input: config.input?.map((one) => (one.name === 'o' ? { ...one, optional: true } : one)) ?? [],
-    };
-  })(),
-  (() => {
-    const config = part('shaped', 8, [['x', 'TYPE_FP32', [3]]], [['y', 'TYPE_FP32', [3]]]);
-    return { ...config, input: config.input?.map((one) => ({ ...one, reshape: { shape: [3, 1] } })) ?? [] };
-  })(),
+  part('float3', 8, 'x FP32 3', 'y FP32 3'),
+  part('any', 0, 'x FP32 -1', 'y FP32 -1'),
+  part('rows', 0, 'x FP32 -1 3', 'y FP32 -1 3'),
+  part('ints', 4, 'x INT32 3', 'y FP32 3'),
+  part('join', 2, 'a FP32 3, b FP32 -1', 'c FP32 3, d INT32 3'),
+  { ...part('stream', 8, 'x FP32 3', 'y FP32 3, z INT32 3'), model_transaction_policy: { decoupled: true } },
+  part('maybe', 8, 'x FP32 3, o FP32 3', 'y FP32 3', ({ name }) => (name === 'o' ? { optional: true } : {})),
+  part('shaped', 8, 'x FP32 3', 'y FP32 3', () => ({ reshape: { shape: [3, 1] } })),
 ];
 
-type Port = [name: string, type: string, dims: number[]];
-
-function part(name: string, max_batch_size: number, inputs: Port[], outputs: Port[]): ModelConfig {
-  const ports = (side: Port[]): TensorConfig[] =>
-    side.map(([port, data_type, dims]) => ({ name: port, data_type, dims }));
-  return { name, backend: 'empty', max_batch_size, input: ports(inputs), output: ports(outputs) };
+/**
+ * @param inputs name, data type and dims of each, such as `a FP32 3, b FP32 -1 3`; so are outputs
+ * @param more other fields of an input
+ */
+function part(
+  name: string,
+  max_batch_size: number,
+  inputs: string,
+  outputs: string,
+  more: (input: TensorConfig) => Fields = () => ({}),
+): ModelConfig {
+  const ports = (side: string): TensorConfig[] =>
+    side.split(', ').map((port) => {
+      const [tensor, type, ...dims] = port.split(' ');
+      return { name: tensor as string, data_type: `TYPE_${type}`, dims: dims.map(Number) };
+    });
+  const input = ports(inputs).map((one) => ({ ...one, ...more(one) }));
+  return { name, backend: 'empty', max_batch_size, input, output: ports(outputs) };
 }
 
 const fits = (a: Fields, b: Fields): boolean =>

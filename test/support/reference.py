@@ -18,8 +18,6 @@ import numpy as np
 import onnxruntime
 import torch
 from numpy.typing import NDArray
-from PIL import Image as Picture
-from PIL.Image import Resampling
 from torch.nn import functional
 from torchvision.models import resnet50
 from transformers import BertModel, Wav2Vec2Config, Wav2Vec2ForCTC
@@ -72,29 +70,6 @@ def restoration(artifacts: Artifacts) -> dict[str, Case]:
             }
             for name, picture in pictures.items()
         }
-
-
-def photographs() -> dict[str, Case]:
-    """Compute preprocessing and postprocessing with OpenCV, Pillow and numpy."""
-    noise = np.random.default_rng(0)
-    cases = {}
-    network = (256, 256)
-    for size in ("213x187", "301x407"):
-        image = read(f"astronaut-{size}.jpg")
-        rgb = cv2.cvtColor(image, cv2.COLOR_BGR2RGB).astype(np.float32) / 255
-        normalized = resize(np.transpose((rgb - np.float32(0.5)) / np.float32(0.5), (2, 0, 1)), *network)[None]
-        cases[f"pre {size}"] = {"input__0": image, "output__0": normalized}
-        # Some values are outside of [-1, 1], and most are between two grey levels.
-        restored = (normalized * 1.3 + noise.normal(0, 0.05, normalized.shape)).astype(np.float32)
-        levels = (np.transpose(resize(restored[0].clip(-1, 1), *image.shape[:2]), (1, 2, 0)) + 1) / 2 * 255
-        picture = cv2.cvtColor(levels.round().astype(np.uint8), cv2.COLOR_RGB2BGR)
-        cases[f"post {size}"] = {"input__0": restored, "input__1": image, "output__0": picture}
-    return cases
-
-
-def resize(image: Array, height: int, width: int) -> Array:
-    """Resize FP32 [channels, height, width] bilinearly with Pillow."""
-    return np.stack([Picture.fromarray(one).resize((width, height), Resampling.BILINEAR) for one in image])
 
 
 def bert() -> dict[str, Case]:
@@ -168,7 +143,7 @@ def main(repository: Path, out: Path) -> None:
     artifacts = Artifacts(repository)
     torch.manual_seed(1)
     with torch.inference_mode():
-        cases = restoration(artifacts) | photographs() | bert() | resnet(artifacts) | wav2vec(artifacts)
+        cases = restoration(artifacts) | bert() | resnet(artifacts) | wav2vec(artifacts)
     write(cases, out)
 
 

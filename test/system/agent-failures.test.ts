@@ -80,38 +80,6 @@ async function endTrial({ id }: { id: string }, { secret }: WrittenRelease): Pro
   await until('home', serves(first));
 }
 
-test('models that changed are asked from inside the pod, and the others are not', async () => {
-  const release = await releases.write({
-    a: model(1, { golden: [golden(1)] }),
-    b: model(2, { golden: [golden(2)] }),
-    c: model(3),
-  });
-  const trial = await agent.try(release, { ask: true });
-  await until('the trial', isTried);
-  expect(agent.events.filter(({ event }) => event === 'asked')).toEqual([
-    { event: 'asked', model: 'b', result: 'answered 1 golden request' },
-    { event: 'asked', model: 'c', result: 'answered zeros' },
-  ]);
-  expect(agent.state.models).toEqual([
-    { name: 'a', versions: [1], device: 'CPU', asked: null },
-    { name: 'b', versions: [2], device: 'CPU', asked: 'golden' },
-    { name: 'c', versions: [3], device: 'CPU', asked: 'zeros' },
-  ]);
-  await endTrial(trial, release);
-});
-
-test('a wrong answer ends the trial, with the message of a publisher', async () => {
-  const release = await releases.write({ a: model(1, { golden: [golden(7)] }) });
-  const { reason, hint } = await refusal(release);
-  expect(reason).toMatch(/^a version 1 gives a wrong answer to golden request zero: /);
-  expect(hint).toMatch(/^fix a and publish it again/);
-  expect(await agent.try(release, { ask: false })).toMatchObject({ status: 202 });
-  await until('the trial without questions', isTried);
-  await releases.commit(release);
-  await until('home', () => agent.state.home === release.id);
-  first = release;
-});
-
 test.each([
   ['golden requests', [golden(0)], 'did not answer golden request zero'],
   ['zeros', undefined, 'failed on the zero request'],

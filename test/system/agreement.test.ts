@@ -1,14 +1,14 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { formatProblem } from '../../src/core/errors';
-import { configText, readRepository, type ModelConfig } from '../../src/model';
+import { configText, readRepository } from '../../src/model';
 import { forEachLimited } from '../../src/core/concurrency';
 import { TritonError } from '../../src/triton/client';
 import type { TritonHttpClient } from '../../src/triton/http';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, type RandomModel, randoms } from '../support/random-models';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';
-import { IS_LONG, patience, repetitions, SOAK_SEED } from '../support/soak';
+import { patience, repetitions, SOAK_SEED } from '../support/soak';
 
 /** A server that does not answer within this time hangs. An empty model loads in a millisecond. */
 const LOAD_TIMEOUT_MS = 20_000;
@@ -211,44 +211,3 @@ test('validate and Triton accept the same random warm-ups of the python backend'
   expect(verdicts.bothTake).toBeGreaterThan(2);
   expect(verdicts.bothRefuse).toBeGreaterThan(2);
 });
-
-/** Problems in DEADLY, which really crash or block this server. */
-const deadly: [name: string, fields: Partial<ModelConfig>][] = [
-  ['no agents', { model_repository_agents: {} }],
-  [
-    'an initial state of another type',
-    {
-      sequence_batching: {
-        state: [
-          {
-            ...{ input_name: 'i', output_name: 'o', data_type: 'TYPE_FP32', dims: [2] },
-            initial_state: [{ name: 'z', data_type: 'TYPE_INT32', dims: [2], zero_data: true }],
-          },
-        ],
-      },
-    },
-  ],
-  [
-    'a warm-up of terabytes',
-    {
-      model_warmup: [
-        { name: 'w', batch_size: 1, inputs: { x: { data_type: 'TYPE_FP32', dims: [2 ** 40], zero_data: true } } },
-      ],
-    },
-  ],
-];
-
-if (IS_LONG)
-  test.each(deadly)('the server does not survive %s', async (name, fields) => {
-    const directory = join(scratch.directory, name.replaceAll(' ', '-'));
-    const tensors = [{ name: 'x', data_type: 'TYPE_FP32', dims: [-1] }];
-    const config: ModelConfig = { name: 'm', backend: 'empty', input: tensors, output: tensors, ...fields };
-    write(join(directory, 'm/config.pbtxt'), configText(config));
-    write(join(directory, 'm/1/x'), 'x');
-    expect((await readRepository(directory)).problems).toHaveLength(1);
-    const options = { load: [], name: `${name.replaceAll(' ', '-')}-triton`, hasEmptyBackend: true };
-    const server = await testTriton(scratch, directory, options);
-    await expect(server.client.loadModel('m', { timeoutMs: LOAD_TIMEOUT_MS })).rejects.toMatchObject({
-      status: 'unreachable',
-    });
-  });

@@ -214,17 +214,6 @@ test('sync-models publishes through the agent, and status names the release', as
   expect(status.stdout).toMatch(/adds +ok +answered zeros/);
 });
 
-test('a release with a bad model is refused, and the release before stays served', async () => {
-  writeRepository(repository, {
-    ...addingModel('adds', { 1: 10, 2: 20, 3: 30 }),
-    'adds/3/model.py': 'raise RuntimeError("no weights")\n',
-  });
-  const { code, stderr } = await sync();
-  expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('no weights') as string });
-  expect(await ask()).toBe(21);
-  expect(await getState()).toMatchObject({ release, ready: true, trial: null });
-});
-
 test('a Triton that hangs is reported by status and by a publish without changes', async () => {
   const [server = 0, ...others] = getProcesses(/^\s*\d+ \S*tritonserver /);
   expect(others).toEqual([]);

@@ -6,7 +6,6 @@ import { readNpy, writeNpy } from '../../src/media/npy';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/install/python';
 import { toTensor } from '../../src/triton/tensor-from-json';
-import type { DataType } from '../../src/triton/tensor';
 import type { TritonProcess } from '../../src/local/triton-server';
 import { addingModel, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -231,17 +230,6 @@ test('accepts arrays as arguments, JSON files and NumPy files, and a version of 
   expect(JSON.parse(readFileSync(path('answer.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
   expect(await data(path('both.json'))).toEqual([25]);
   expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
-});
-
-test.each<[DataType, number[]]>([
-  ['FP64', [1, 0.1]],
-  ['FP16', [1, 2]],
-  ['INT64', [1, 2]],
-  ['UINT8', [1, 2]],
-])('converts an array of %s for an FP32 input', async (datatype, values) => {
-  writeFileSync(path('numbers.npy'), writeNpy(toTensor('x', datatype, values)));
-  const { outputs } = await answer('adds', path('numbers.npy'), '--version', '1');
-  expect(outputs).toMatchObject([{ data: values.map((value) => Math.fround(Math.fround(value) + 10)) }]);
 });
 
 test('sends the next command to the same server', async () => {

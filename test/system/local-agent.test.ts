@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import { getAddress, LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
-import { addingModel, askOne, writeRepository } from '../support/repository';
+import { askOne } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -15,8 +15,6 @@ const { repository } = command;
 
 afterAll(() => command.expectNothingLeft());
 afterAll(() => scratch.clean());
-
-const BROKEN = 'raise RuntimeError("no weights")\n';
 
 let local: RunningLocal;
 
@@ -76,33 +74,6 @@ describe('the release agent of npm run local', () => {
   test('infer lists the models to name the one that was meant', async () => {
     expect((await withLocal('infer', 'add')).stderr).toMatch(/unknown model: 'add' .*\n {2}-> did you mean "adds"\?/);
     expect((await withLocal('infer', 'adds', '--version', '9')).stderr).toMatch(/-> ready versions of adds: 1\b/);
-  });
-
-  test('sync-models publishes a new version through the agent, and status shows its release', async () => {
-    writeRepository(repository, addingModel('adds', { 1: 10, 2: 20 }));
-    expect(await withLocal('sync-models')).toMatchObject({ code: 0 });
-    expect(await ask()).toBe(21);
-    const { release, asReleased, replicas } = await getStatus();
-    expect({ asReleased, served: replicas[0]?.agent.release }).toEqual({ asReleased: true, served: release });
-    const { stdout } = await withLocal('status', '--ask');
-    expect(stdout).toMatch(/as released, READY +adds 1 2 /);
-    expect(stdout).toMatch(/adds +ok +answered zeros/);
-  });
-
-  test('a release with a model that cannot be loaded is refused, and the former one stays served', async () => {
-    const { release } = await getStatus();
-    writeRepository(repository, { ...addingModel('adds', { 1: 10, 2: 20, 3: 30 }), 'adds/3/model.py': BROKEN });
-    const refused = await withLocal('sync-models');
-    expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('no weights') as string });
-    expect(await ask()).toBe(21);
-    expect(await getStatus()).toMatchObject({ release, asReleased: true });
-  });
-
-  test('rollback restores the former release through the agent', async () => {
-    expect(await withLocal('rollback')).toMatchObject({ code: 0 });
-    expect(await ask()).toBe(11);
-    expect(await getStatus()).toMatchObject({ asReleased: true });
-    expect((await withLocal('releases')).stdout).toMatch(/rollback to/);
   });
 
   test('a killed agent and a killed Triton start again and serve the same release', async () => {

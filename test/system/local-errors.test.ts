@@ -1,12 +1,13 @@
-import { createServer, type AddressInfo, type Server } from 'node:net';
+import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { ensurePython } from '../../src/install/python';
 import { LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
+import { listenOnLoopback } from '../support/loopback';
 import { modelYaml } from '../support/model-files';
-import { addingModel, answeringProgram, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, answeringProgram, writeRepository } from '../support/repository';
 import type { Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -19,14 +20,12 @@ afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
 describe('npm run local reports an error and starts nothing', () => {
-  let server: Server;
   let busy: number;
   beforeAll(async () => {
-    server = createServer();
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    busy = (server.address() as AddressInfo).port;
+    const { port, stop } = await listenOnLoopback(createServer());
+    scratch.defer(stop);
+    busy = port;
   });
-  afterAll(() => new Promise((resolve) => server.close(resolve)));
 
   test('for a port in use, with the flag for another port', async () => {
     const finished = await command.run(['--once', '--grpc-port', String(busy)]);
@@ -65,14 +64,6 @@ describe('npm run local reports an error and starts nothing', () => {
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
-  test('for a model that does not exist', async () => {
-    const finished = await command.run(['--models', 'add']);
-    expect(finished).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/has no model "add".*allowed: adds\s+-> did you mean adds\?/) as string,
-    });
-  });
-
   test('for a requirements.txt that contradicts itself', async () => {
     const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
     const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
@@ -89,13 +80,6 @@ describe('npm run local reports an error and starts nothing', () => {
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
   });
 });
-
-const ensemble = (step: string): string => `platform: "ensemble"
-input { name: "x" data_type: TYPE_FP32 dims: -1 }
-output { name: "y" data_type: TYPE_FP32 dims: -1 }
-ensemble_scheduling { step { model_name: "${step}" model_version: -1
-  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
-`;
 
 /** Each model fails in its own way; its reason is in the line of the result. */
 const INVALID: { what: string; name: string; files: Record<string, string>; reason: string }[] = [
@@ -117,16 +101,11 @@ const INVALID: { what: string; name: string; files: Record<string, string>; reas
     files: { 'raises/model.yaml': modelYaml(), 'raises/trace.py': 'raise ValueError("no weights here")\n' },
     reason: 'no weights here',
   },
-  {
-    what: 'a step that does not exist',
-    name: 'lonely',
-    files: { 'lonely/config.pbtxt': ensemble('absent'), 'lonely/1/.keep': '' },
-    reason: 'absent',
-  },
+  { what: 'a step that does not exist', name: 'lonely', files: addingEnsemble('lonely', 'absent'), reason: 'absent' },
   {
     what: 'a step that failed',
     name: 'needs',
-    files: { 'needs/config.pbtxt': ensemble('field'), 'needs/1/.keep': '' },
+    files: addingEnsemble('needs', 'field'),
     reason: 'needs field, which failed',
   },
 ];

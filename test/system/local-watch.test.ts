@@ -358,21 +358,3 @@ test('npm run local serves the previous version of a model that answers wrongly,
   for (const name of ['adds/golden', 'through', 'wrong', 'on_wrong'])
     rmSync(join(repository, name), { recursive: true });
 });
-
-test('npm run local with another selection of models removes the others from the release and keeps all releases', async () => {
-  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('breaks', { 1: 5 }) });
-  expect(await command.run(['--once', '--models', 'adds,breaks'])).toMatchObject({ code: 0 });
-  const local = command.start('--exclude', 'breaks', '--no-watch');
-  await untilUp(local);
-  const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
-  const found = JSON.parse(stdout) as { changes: string[] }[];
-  expect(found.length).toBeGreaterThan(2);
-  expect(found[0]?.changes.join()).toMatch(/breaks/);
-  expect(local.said()).toMatch(
-    /breaks.* of an earlier run are removed from the local release; a rollback restores them/,
-  );
-  writeRepository(repository, addingModel('adds', { 1: 30 }));
-  expect(await ask(local, 'adds')).toBe(11);
-  local.child.kill('SIGINT');
-  expect(await local.ended).toBe(0);
-});

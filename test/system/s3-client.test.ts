@@ -221,39 +221,6 @@ describeOnEachS3('with', (start, name) => {
     });
   });
 
-  test.each<[string, Partial<StoreOptions>, RegExp, RegExp]>([
-    [
-      'a bucket that is not there',
-      { bucket: 'missing' },
-      /list s3:\/\/missing\/m .*NoSuchBucket/,
-      /create the bucket \("pulumi up"/,
-    ],
-    [
-      'a wrong key',
-      { credentials: { accessKeyId: 'other', secretAccessKey: 'x' } },
-      /InvalidAccessKeyId|XAdminUserNotFound/,
-      /AWS_ACCESS_KEY_ID/,
-    ],
-    [
-      'a wrong secret',
-      { credentials: { accessKeyId: LOCAL_CREDENTIALS.accessKeyId, secretAccessKey: 'x' } },
-      /SignatureDoesNotMatch/,
-      /AWS_SECRET_ACCESS_KEY/,
-    ],
-    ['nothing listening', { endpointUrl: 'http://127.0.0.1:9' }, /ECONNREFUSED/, /--endpoint-url/],
-    ['an unknown host', { endpointUrl: 'http://host.invalid' }, /ENOTFOUND|EAI_AGAIN/, /check/],
-  ])('reports operation and address, with a hint: %s', async (_, wrong, message, hint) => {
-    const error: unknown = await open({ attempts: 2, ...wrong })
-      .list('m')
-      .catch((caught: unknown) => caught);
-    expect(error).toBeInstanceOf(UserError);
-    expect((error as UserError).message).toMatch(message);
-    expect((error as UserError).hint).toMatch(hint);
-    expect(JSON.stringify([(error as UserError).message, (error as UserError).hint])).not.toContain(
-      LOCAL_CREDENTIALS.secretAccessKey,
-    );
-  });
-
   test('distinguishes a missing bucket from a missing object', async () => {
     const missing = open({ bucket: 'missing' });
     await expect(missing.get('x')).rejects.toThrow(/NoSuchBucket/);

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import { cacheRoot } from '../../src/install/cache';
+import { listenOnLoopback } from '../support/loopback';
 import { modelYaml, torchScript } from '../support/model-files';
 import { writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
@@ -232,12 +232,13 @@ describe('with a weights.yaml', () => {
     JSON.parse(readFileSync(join(repository, 'scale', '1', 'model.pt.trace.json'), 'utf8')) as ReturnType<
       typeof record
     >;
-  let server: Server;
   let address: string;
   beforeAll(async () => {
-    server = createServer((request, response) => response.end(request.url === '/first.bin' ? first : artifact));
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { port, stop } = await listenOnLoopback(
+      createServer((request, response) => response.end(request.url === '/first.bin' ? first : artifact)),
+    );
+    scratch.defer(stop);
+    address = `http://127.0.0.1:${port}`;
     const weights = { url: `${address}/first.bin`, sha256: sha256(first) };
     const artifactFile = { url: `${address}/model.pt`, sha256: sha256(artifact), file: '1/model.pt' };
     writeRepository(repository, {
@@ -248,10 +249,7 @@ describe('with a weights.yaml', () => {
     });
     writeFileSync(join(scratch.directory, 'second.bin'), second ?? '');
   });
-  afterAll(() => {
-    server.close();
-    rmSync(join(cacheRoot(), 'weights', sha256(first)), { recursive: true, force: true });
-  });
+  afterAll(() => rmSync(join(cacheRoot(), 'weights', sha256(first)), { recursive: true, force: true }));
   test('trace uses the weights and downloads the files named there', async () => {
     const { code, stdout } = await trace(repository);
     expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('scale: ') as string });

@@ -1,28 +1,118 @@
 import { join } from 'node:path';
+import { exec } from '../../src/core/exec';
+import { Progress } from '../../src/cli/progress';
+import { ensurePython } from '../../src/install/python';
 import { toNumbers } from '../../src/local/sample-requests';
-import { freePorts } from '../../src/local/process/ports';
 import { TritonError } from '../../src/triton/client';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { TritonHttpClient } from '../../src/triton/http';
 import type { TritonProcess } from '../../src/local/triton-server';
-import type { Tensor } from '../../src/triton/tensor';
-import {
-  DIFFERENCE,
-  DIVIDEND,
-  DIVISOR,
-  everyType,
-  floats,
-  NUMERIC_TYPES,
-  QUOTIENT,
-  REPOSITORY,
-  strings,
-  VALUES,
-  writeClientModels,
-} from '../support/client-models';
+import { DATA_TYPES, type DataType, type Tensor, type TensorData } from '../../src/triton/tensor';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
 import { until } from '../support/wait-for';
+
+/** The types that NVIDIA's PyTorch backend converts, except BYTES. */
+const NUMERIC_TYPES = ['BOOL', 'UINT8', 'INT8', 'INT16', 'INT32', 'INT64', 'FP16', 'FP32', 'FP64'] as const;
+type NumericType = (typeof NUMERIC_TYPES)[number];
+
+const CPU = 'instance_group { count: 1 kind: KIND_CPU }';
+
+function tensorText(kind: 'input' | 'output', name: string, type: DataType, dims: string, more = ''): string {
+  return `${kind} { name: "${name}" data_type: ${DATA_TYPES[type].configName} dims: [${dims}] ${more} }`;
+}
+
+/** A model whose outputs are its inputs. */
+const ECHO = `class TritonPythonModel:
+    def execute(self, requests):
+        import triton_python_backend_utils as pb_utils
+        return [pb_utils.InferenceResponse(request.inputs()) for request in requests]
+`;
+
+/** test/support/client_models.py writes the model.pt files. */
+const REPOSITORY = {
+  'every_type/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // Not in the order of their numbers, because only the numbers map them to arguments and results.
+    ...NUMERIC_TYPES.map((type, i) => tensorText('input', `input__${i}`, type, '-1')).reverse(),
+    ...NUMERIC_TYPES.map((_, i) => tensorText('output', `output__${i + NUMERIC_TYPES.length}`, 'FP64', '-1')),
+    ...NUMERIC_TYPES.map((type, i) => tensorText('output', `output__${i}`, type, '-1')),
+    CPU,
+  ].join('\n'),
+
+  'divide/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    // The names of forward's arguments, in reverse order.
+    tensorText('input', 'divisor', 'FP32', '-1, 2'),
+    tensorText('input', 'dividend', 'FP32', '-1, 2'),
+    tensorText('output', 'difference', 'FP32', '-1, 2'),
+    tensorText('output', 'quotient', 'FP32', '-1, 2'),
+    'version_policy { specific { versions: [1, 2] } }',
+    CPU,
+  ].join('\n'),
+
+  'scores/config.pbtxt': [
+    'platform: "pytorch_libtorch"',
+    'max_batch_size: 8',
+    tensorText('input', 'input__0', 'FP32', '3'),
+    tensorText('output', 'output__0', 'FP32', '3', 'label_filename: "labels.txt"'),
+    CPU,
+  ].join('\n'),
+  'scores/labels.txt': 'cat\ndog\nzebra: striped\n',
+
+  // The queue rejects every request that waits, and each request waits for a moment (see the test).
+  'strings/config.pbtxt': [
+    'backend: "python"',
+    'max_batch_size: 8',
+    tensorText('input', 'text', 'BYTES', '-1'),
+    tensorText('output', 'text', 'BYTES', '-1'),
+    'dynamic_batching { max_queue_delay_microseconds: 100000 default_queue_policy { default_timeout_microseconds: 1 } }',
+    CPU,
+  ].join('\n'),
+  'strings/1/model.py': ECHO,
+};
+
+async function writeClientModels(folder: string): Promise<void> {
+  writeRepository(folder, REPOSITORY);
+  const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
+  await exec(python, [join(__dirname, '../support/client_models.py'), folder]);
+}
+
+function floats(name: string, shape: readonly number[], ...values: number[]): Tensor {
+  return { name, datatype: 'FP32', shape, data: Float32Array.from(values) };
+}
+
+function strings(name: string, ...values: (string | Buffer)[]): Tensor {
+  return { name, datatype: 'BYTES', shape: [values.length], data: values.map((value) => Buffer.from(value)) };
+}
+
+/** Inputs of divide. */
+const DIVIDEND = floats('dividend', [2, 2], 7, 8, -9, 10);
+const DIVISOR = floats('divisor', [2, 2], 2, 4, 2, 5);
+const DIFFERENCE = floats('difference', [2, 2], 5, 4, -11, 5);
+const QUOTIENT = floats('quotient', [2, 2], 3.5, 2, -4.5, 2);
+
+/** Characteristic values of each type: minimum, maximum, smallest step, infinity and NaN. */
+const VALUES: { [T in NumericType]: TensorData[T] } = {
+  BOOL: Uint8Array.of(0, 1, 1),
+  UINT8: Uint8Array.of(0, 1, 255),
+  INT8: Int8Array.of(-128, -1, 127),
+  INT16: Int16Array.of(-32_768, -258, 32_767),
+  INT32: Int32Array.of(-2_147_483_648, -16_909_060, 2_147_483_647),
+  INT64: BigInt64Array.of(-(2n ** 63n), -72_623_859_790_382_856n, 2n ** 63n - 1n),
+  FP16: Float32Array.of(-65_504, 2 ** -24, -0, 1 + 2 ** -10, Infinity, NaN),
+  FP32: Float32Array.of(-(2 ** 128 - 2 ** 104), 2 ** -149, -0, 1 + 2 ** -23, Infinity, NaN),
+  FP64: Float64Array.of(-Number.MAX_VALUE, Number.MIN_VALUE, -0, 1 + Number.EPSILON, Infinity, NaN),
+};
+
+/** The inputs of every_type; their lengths may differ. */
+function everyType(values: (type: NumericType) => TensorData[NumericType]): Tensor[] {
+  return NUMERIC_TYPES.map((type, i) => {
+    const data = values(type);
+    return { name: `input__${i}`, datatype: type, shape: [data.length], data } as Tensor;
+  });
+}
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -55,12 +145,6 @@ describe('the HTTP client', () => {
     return { status: failed, model, message };
   }
 
-  /** Sends one row to count_rows. @returns number of rows in the batch, and sum of the row */
-  async function countRows(...values: number[]): Promise<[rows: number, sum: number]> {
-    const { outputs } = await client.infer('count_rows', [floats('input__0', [1, values.length], ...values)]);
-    return [Number(outputs[0]?.data[0]), Number(outputs[1]?.data[0])];
-  }
-
   test('returns metadata of models', async () => {
     expect(await client.live()).toBe(true);
     expect(await client.modelMetadata('scores')).toEqual({
@@ -70,8 +154,8 @@ describe('the HTTP client', () => {
       inputs: [{ name: 'input__0', datatype: 'FP32', shape: [-1, 3] }],
       outputs: [{ name: 'output__0', datatype: 'FP32', shape: [-1, 3] }],
     });
-    expect(await client.modelConfig('count_rows')).toMatchObject({
-      name: 'count_rows',
+    expect(await client.modelConfig('scores')).toMatchObject({
+      name: 'scores',
       platform: 'pytorch_libtorch',
       max_batch_size: 8,
     });
@@ -214,35 +298,6 @@ describe('the HTTP client', () => {
     });
   });
 
-  describe('batching', () => {
-    test('parallel requests share a batch', async () => {
-      const answers = await Promise.all([countRows(1, 2), countRows(3, 4), countRows(5, 6), countRows(7, 8)]);
-      expect(answers.map(([, sum]) => sum)).toEqual([3, 7, 11, 15]);
-      // Usually all four. On a busy machine some may arrive later.
-      expect(Math.max(...answers.map(([rows]) => rows))).toBeGreaterThanOrEqual(2);
-    });
-  });
-
-  test('reports a request past its deadline', async () => {
-    // A single request waits in the queue much longer than the deadline before it is answered.
-    const late = client.infer('count_rows', [floats('input__0', [1, 1], 1)], { timeoutMs: 100 });
-    expect(await failure(late)).toEqual({
-      status: 'timeout',
-      model: 'count_rows',
-      message: expect.stringMatching(/did not answer .*within 0.1 s/) as string,
-    });
-  });
-
-  test('reports an unreachable server', async () => {
-    const [port = 0] = await freePorts(1);
-    const unreachable = new TritonHttpClient(`http://127.0.0.1:${port}`);
-    expect(await failure(unreachable.infer('divide', [DIVIDEND, DIVISOR]))).toMatchObject({
-      status: 'unreachable',
-      model: 'divide',
-    });
-    unreachable.close();
-  });
-
   describe('loading and unloading', () => {
     async function getState(model: string): Promise<string> {
       const entry = (await client.repositoryIndex()).find(({ name }) => name === model);
@@ -273,13 +328,6 @@ describe('the HTTP client', () => {
       });
     });
 
-    test('reports an unknown model', async () => {
-      expect(await failure(client.loadModel('nothing'))).toMatchObject({
-        model: 'nothing',
-        message: expect.stringContaining('nothing') as string,
-      });
-    });
-
     test('reports an invalid model.pt by name while other models keep answering', async () => {
       const config = REPOSITORY['scores/config.pbtxt'].replace('label_filename: "labels.txt"', '');
       writeRepository(repository, { 'corrupt/config.pbtxt': config, 'corrupt/1/model.pt': 'half of a file' });
@@ -300,15 +348,4 @@ describe('the HTTP client', () => {
       ]);
     });
   });
-});
-
-test('reports a server that ends between requests', async () => {
-  const client = new TritonHttpClient(server.httpUrl);
-  expect(await client.live()).toBe(true);
-  await server.stop();
-  await expect(client.infer('divide', [DIVIDEND, DIVISOR])).rejects.toMatchObject({
-    status: 'unreachable',
-    model: 'divide',
-  });
-  client.close();
 });

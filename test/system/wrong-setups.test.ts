@@ -1,5 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createHash } from 'node:crypto';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer as createHttpServer } from 'node:http';
 import { createServer, type Server } from 'node:net';
 import { join } from 'node:path';
@@ -7,6 +6,9 @@ import { forEachLimited } from '../../src/core/concurrency';
 import { paths } from '../../src/core/paths';
 import {
   ACCOUNT_KEYS,
+  awsEnvironments,
+  KEYS,
+  NO_KEYS,
   PROXY_LOGIN,
   startCloud,
   type AwsError,
@@ -45,8 +47,7 @@ interface Setup {
   roles?: Record<string, AwsError>;
 }
 
-const KEYS = { AWS_ACCESS_KEY_ID: ACCOUNT_KEYS.accessKeyId, AWS_SECRET_ACCESS_KEY: ACCOUNT_KEYS.secretAccessKey };
-const NO_KEYS = { AWS_ACCESS_KEY_ID: '', AWS_SECRET_ACCESS_KEY: '' };
+const { file, profile, role, sso, webIdentity } = awsEnvironments(scratch);
 const SECRETS = [
   PROXY_LOGIN.password,
   encodeURIComponent(PROXY_LOGIN.password),
@@ -62,47 +63,6 @@ const SECRETS = [
 
 const denied = (message: string): AwsError => ({ status: 403, code: 'AccessDenied', message });
 const USER = 'User: arn:aws:iam::123456789012:user/ci is not authorized to perform:';
-
-let files = 0;
-
-function file(text: string, mode = 0o644): string {
-  const path = join(scratch.directory, `file-${(files += 1)}`);
-  writeFileSync(path, text);
-  chmodSync(path, mode);
-  return path;
-}
-
-/** A profile of the AWS tools. */
-const profile = (lines: string, more = ''): NodeJS.ProcessEnv => ({
-  ...NO_KEYS,
-  AWS_CONFIG_FILE: file(`[profile work]\n${lines}\n${more}`),
-  AWS_PROFILE: 'work',
-});
-
-const role = (name: string, keys = KEYS): NodeJS.ProcessEnv =>
-  profile(
-    `role_arn = arn:aws:iam::123456789012:role/${name}\nsource_profile = base`,
-    `[profile base]\naws_access_key_id = ${keys.AWS_ACCESS_KEY_ID}\naws_secret_access_key = ${keys.AWS_SECRET_ACCESS_KEY}\n`,
-  );
-
-function sso(roleName: string, expiresInMs: number): NodeJS.ProcessEnv {
-  const home = join(scratch.directory, `home-${roleName}`);
-  const cache = join(home, '.aws', 'sso', 'cache');
-  mkdirSync(cache, { recursive: true });
-  const startUrl = 'https://company.awsapps.com/start';
-  const expiresAt = new Date(Date.now() + expiresInMs).toISOString();
-  const token = { accessToken: 'bearer-secret', expiresAt, region: 'us-west-2', startUrl };
-  writeFileSync(join(cache, `${createHash('sha1').update('company').digest('hex')}.json`), JSON.stringify(token));
-  const session = `[sso-session company]\nsso_region = us-west-2\nsso_start_url = ${startUrl}\n`;
-  const lines = `sso_session = company\nsso_account_id = 123456789012\nsso_role_name = ${roleName}`;
-  return { ...profile(lines, session), HOME: home };
-}
-
-const webIdentity = (roleName: string, tokenFile: string): NodeJS.ProcessEnv => ({
-  ...NO_KEYS,
-  AWS_WEB_IDENTITY_TOKEN_FILE: tokenFile,
-  AWS_ROLE_ARN: `arn:aws:iam::123456789012:role/${roleName}`,
-});
 
 async function portOf(server: Server): Promise<number> {
   const { port, stop } = await listenOnLoopback(server);

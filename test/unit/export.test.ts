@@ -240,13 +240,6 @@ describe('npm run export', () => {
     expect(printed.join('')).toContain('Exported 2 models (');
   });
 
-  test('exports some models, and deletes the others of the former export', async () => {
-    await main(['--repo', join(scratch, 'repo'), '--out', out]);
-    expect(await main(['--repo', join(scratch, 'repo'), '--out', out, '--exclude', 'b'])).toBe(0);
-    expect(Object.keys(tree(out)).sort()).toEqual(['.export.json', 'a/1/model.py', 'a/config.pbtxt']);
-    expect(printed).toContain('Removed: b\n');
-  });
-
   test('writes nothing when a model is not valid', async () => {
     rmSync(join(scratch, 'repo/b/1'), { recursive: true });
     expect(await main(['--repo', join(scratch, 'repo'), '--out', out])).toBe(1);

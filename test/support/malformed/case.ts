@@ -38,20 +38,20 @@ export function writeMalformed(directory: string, files: MalformedCase['files'])
 export type Fields = Record<string, unknown>;
 
 /** A configuration with one thing wrong in it. */
-export interface RuleCase {
-  name: string;
+export type RuleCase = readonly [
+  name: string,
   /** Replaced fields of a valid model; undefined removes a field. */
-  fields: Fields;
+  fields: Fields,
   /** The only problem or all problems as printed, without the name of the file. */
-  problems: string | readonly string[];
+  problems: string | readonly string[],
   /** The problems in config.pbtxt, if they differ there. None: the configuration is valid there. */
-  inText?: string | readonly string[];
-}
+  inText?: string | readonly string[],
+];
 
 /** The case as model.yaml and as config.pbtxt of the model m. */
 export function inBothLanguages(
   prefix: string,
-  { name, fields, problems, inText = problems }: RuleCase,
+  [name, fields, problems, inText = problems]: RuleCase,
   files: MalformedCase['files'],
 ): MalformedCase[] {
   const languages = [

@@ -1,7 +1,15 @@
 import protobuf from 'protobufjs/light';
 import { modelConfigType } from '../../../src/model/model-config';
-import { torchScript } from '../model-files';
-import { ARTIFACT, begins, input, output, sound, type Fields, type MalformedCase } from './case';
+import type { Fields } from './case';
+
+/** A configuration with one field that cannot be read. */
+export interface WrongField {
+  name: string;
+  language: 'model.yaml' | 'config.pbtxt';
+  text: string;
+  /** Beginning of the only problem, without the name of the file; or a pattern. */
+  problem: string | RegExp;
+}
 
 const WRONG_KINDS: Record<string, [what: string, value: unknown, says: string][]> = {
   string: [
@@ -61,8 +69,8 @@ interface Place {
   parent: string;
   field: protobuf.Field;
   type: protobuf.Type;
-  /** A configuration that is valid except for `value` in the field `name` of the same message. */
-  put: (name: string, value: unknown) => Fields;
+  /** model.yaml with `value` in the field `name` of the same message, and nothing else. */
+  yaml: (name: string, value: unknown) => string;
   /** Text format of a configuration with `inner` in the same message. */
   text: (inner: string) => string;
 }
@@ -74,10 +82,10 @@ function everyPlace(): Place[] {
   const walk = (type: protobuf.Type, parent: string, fill: (value: Fields) => Fields, text: Place['text']): void => {
     if (seen.has(type)) return;
     seen.add(type);
-    const put: Place['put'] = (name, value) => fill({ ...surroundings(type, name), [name]: value });
+    const yaml: Place['yaml'] = (name, value) => JSON.stringify(fill({ [name]: value }));
     for (const field of type.fieldsArray.map((one) => one.resolve())) {
       const { name, repeated, map, resolvedType: inner } = field;
-      places.push({ parent, field, type, put, text });
+      places.push({ parent, field, type, yaml, text });
       if (!(inner instanceof protobuf.Type)) continue;
       const [key, suffix] = !(field instanceof protobuf.MapField)
         ? ['', repeated ? '[0]' : '']
@@ -87,7 +95,7 @@ function everyPlace(): Place[] {
       walk(
         inner,
         `${parent}${name}${suffix}.`,
-        (value) => put(name, map ? { [key]: value } : repeated ? [value] : value),
+        (value) => fill({ [name]: map ? { [key]: value } : repeated ? [value] : value }),
         (within) => text(map ? `${name} { value { ${within} } }` : `${name} { ${within} }`),
       );
     }
@@ -101,102 +109,54 @@ function everyPlace(): Place[] {
   return places;
 }
 
-/** Other required fields of a message, so that only one thing is wrong. */
-function surroundings(type: protobuf.Type, name: string): Fields {
-  const alternatives = type.oneofsArray.find(({ oneof }) => oneof.includes(name))?.oneof ?? [];
-  const given = Object.entries(SURROUNDINGS[type.name] ?? {});
-  return Object.fromEntries(given.filter(([other]) => other === name || !alternatives.includes(other)));
-}
-
-const tensor = { data_type: 'TYPE_FP32', dims: [3] };
-const control = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
-const step = { model_name: 'a', model_version: -1, input_map: { input__0: 'x' }, output_map: { output__0: 'y' } };
-
-/** Message -> its fields besides the wrong one. */
-const SURROUNDINGS: Record<string, Fields> = {
-  ModelInput: input(),
-  ModelOutput: output(),
-  BatchInput: { kind: 'BATCH_ELEMENT_COUNT', data_type: 'TYPE_FP32', source_input: ['input__0'], target_name: ['b'] },
-  BatchOutput: { source_input: ['input__0'], target_name: ['output__0'] },
-  ControlInput: { name: 'c__1', control: [control] },
-  Control: control,
-  InitialState: { name: 'z', ...tensor, zero_data: true },
-  State: { input_name: 's__1', output_name: 't__1', ...tensor },
-  ModelEnsembling: { step: [step] },
-  Step: step,
-  ModelWarmup: { name: 'w', batch_size: 1, inputs: { input__0: { ...tensor, zero_data: true } } },
-  Input: { ...tensor, zero_data: true },
-  Agent: { name: 'checksum' },
-  ModelRepositoryAgents: { agents: [{ name: 'checksum' }] },
-  MetricControl: { metric_identifier: { family: 'f' }, histogram_options: { buckets: [1] } },
-  MetricIdentifier: { family: 'f' },
-  HistogramOptions: { buckets: [1] },
-  Latest: { num_versions: 1 },
-  Specific: { versions: [1] },
-  ModelTensorReshape: { shape: [3] },
-};
-
-/** Files of a repository with a configuration. For an ensemble, also the model of its step. */
-function getRepository(fields: Fields): MalformedCase['files'] {
-  if (fields['ensemble_scheduling'] === undefined)
-    return { ...ARTIFACT, 'm/model.yaml': JSON.stringify(sound(fields)) };
-  const ports = { input: [{ name: 'x', ...tensor }], output: [{ name: 'y', ...tensor, dims: [4] }] };
-  return {
-    'm/model.yaml': JSON.stringify({ platform: 'ensemble', max_batch_size: 8, ...ports, ...fields }),
-    'm/1/.keep': '.',
-    'a/model.yaml': JSON.stringify(sound()),
-    'a/1/model.pt': torchScript(),
-  };
-}
-
 /** Each field with one kind of wrong value, in rotation, so that every field and every kind of mistake occurs. */
-function wrongKinds(): MalformedCase[] {
+function wrongKinds(): WrongField[] {
   let turn = 0;
-  return everyPlace().flatMap(({ parent, field, put }) => {
+  return everyPlace().flatMap(({ parent, field, yaml }) => {
     const kind = field.map ? 'map' : field.repeated ? 'list' : getKind(field);
     const choices = WRONG_KINDS[kind] ?? [];
     const chosen = choices[turn++ % choices.length];
     const item = kind === 'list' ? WRONG_KINDS[getKind(field)]?.[0] : undefined;
     const path = `${parent}${field.name}`;
-    const cases: MalformedCase[] = [];
+    const cases: WrongField[] = [];
     for (const [at, wrong, inList] of [
       [path, chosen, false],
       [`${path}[0]`, item, true],
     ] as const) {
       if (wrong === undefined) continue;
       const [what, value, says] = wrong;
-      cases.push({
-        name: `model.yaml: ${at} is ${what}`,
-        files: getRepository(put(field.name, inList ? [value] : value)),
-        problems: [begins(`m/model.yaml: ${at}: ${says}`)],
-      });
+      const text = yaml(field.name, inList ? [value] : value);
+      cases.push({ name: `${at} is ${what}`, language: 'model.yaml', text, problem: `${at}: ${says}` });
     }
     return cases;
   });
 }
 
-/** For every message: an unknown field, a misspelt field, and a field without a value. */
-function unknownFields(): MalformedCase[] {
+/** For every message: an unknown field, and a field without a value. */
+function unknownFields(): WrongField[] {
   const first = new Map<protobuf.Type, Place>();
   for (const place of everyPlace()) if (!first.has(place.type)) first.set(place.type, place);
-  return [...first.values()].flatMap(({ parent, field, type, put, text }) => [
+  return [...first.values()].flatMap(({ parent, field, type, yaml, text }): WrongField[] => [
     {
-      name: `model.yaml: no field ${parent}no_such_field`,
-      files: getRepository(put('no_such_field', 0)),
-      problems: [begins(`m/model.yaml: ${parent}no_such_field: unknown field of ${type.name}; allowed: `)],
+      name: `no field ${parent}no_such_field`,
+      language: 'model.yaml',
+      text: yaml('no_such_field', 0),
+      problem: `${parent}no_such_field: unknown field of ${type.name}; allowed: `,
     },
     {
-      name: `model.yaml: ${parent}${field.name} has no value`,
-      files: getRepository(put(field.name, null)),
-      problems: [begins(`m/model.yaml: ${parent}${field.name}: has no value`)],
+      name: `${parent}${field.name} has no value`,
+      language: 'model.yaml',
+      text: yaml(field.name, null),
+      problem: `${parent}${field.name}: has no value`,
     },
     {
-      name: `config.pbtxt: no field ${parent}no_such_field`,
-      files: { ...ARTIFACT, 'm/config.pbtxt': `platform: "pytorch_libtorch"\n${text('no_such_field: 1')}\n` },
-      problems: [new RegExp(`^m/config\\.pbtxt: line 2: .*${type.name}: unknown field 'no_such_field'`)],
+      name: `no field ${parent}no_such_field`,
+      language: 'config.pbtxt',
+      text: `platform: "pytorch_libtorch"\n${text('no_such_field: 1')}\n`,
+      problem: new RegExp(`^line 2: .*${type.name}: unknown field 'no_such_field'`),
     },
   ]);
 }
 
 /** Every field of Triton's definition with an invalid value. */
-export const FIELDS: readonly MalformedCase[] = [...wrongKinds(), ...unknownFields()];
+export const WRONG_FIELDS: readonly WrongField[] = [...wrongKinds(), ...unknownFields()];

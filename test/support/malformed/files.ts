@@ -19,23 +19,13 @@ const file = (
 
 /** Files and folders that cannot be published. */
 export const FILES: readonly MalformedCase[] = [
-  file('another file', { 'm/1/model.onnx': 'x' }, 'm/1/model.pt: is missing'),
-  file('another name', { 'm/1/Model.pt': torchScript() }, 'm/1/model.pt: is missing'),
   file(
     'a pointer of Git LFS as artifact',
     { 'm/1/model.pt': 'version https://git-lfs.github.com/spec/v1\n' },
     'm/1/model.pt: is a Git LFS pointer, not the model',
   ),
-  file('two bytes as artifact', { 'm/1/model.pt': 'PK' }, 'm/1/model.pt: is not TorchScript'),
-  file('an archive without its end', { 'm/1/model.pt': torchScript().subarray(0, -10) }, 'm/1/model.pt: is truncated'),
   file('one broken version of two', { ...ARTIFACT, 'm/2/model.pt': 'x' }, 'm/2/model.pt: is not TorchScript'),
   file('version +1', { ...ARTIFACT, 'm/+1/model.pt': torchScript() }, 'm/+1: is not a version that Triton serves'),
-  file('version 1.0', { ...ARTIFACT, 'm/1.0/model.pt': torchScript() }, 'm/1.0: is not a version that Triton serves'),
-  file(
-    'a link to another model',
-    { ...ARTIFACT, 'm/1/x': { link: '../../README' }, README: 'x' },
-    'm/1/x: is a link to ',
-  ),
   file('a version that leads out', { ...ARTIFACT, 'm/2': { link: '/usr' } }, 'm/2: is a link to ', {
     problems: [begins('m/2: is a link to '), begins('m/2/model.pt: is missing')],
   }),
@@ -44,12 +34,6 @@ export const FILES: readonly MalformedCase[] = [
     'a control character',
     { ...ARTIFACT, 'm/1/a\u0007': 'x' },
     'm/1/a\u0007: has a name that S3 or Triton does not support',
-  ),
-  file(
-    'an artifact that may not be read',
-    { 'm/1/model.pt': { mode: 0, content: torchScript() } },
-    'm/1/model.pt: cannot be read: permission denied',
-    { notForRoot: true },
   ),
   file(
     'a configuration that may not be read',
@@ -101,30 +85,14 @@ export const FILES: readonly MalformedCase[] = [
     problems: [begins('m/model.yaml: cannot be read: it is a folder')],
   },
   {
-    name: 'files: a folder as config.pbtxt',
-    files: { ...ARTIFACT, 'm/config.pbtxt/': '' },
-    problems: [begins('m/config.pbtxt: cannot be read: it is a folder')],
-  },
-  {
     name: 'files: a pipe as model.yaml',
     files: { ...ARTIFACT, 'm/model.yaml': { pipe: true } },
     problems: [begins('m/model.yaml: is not a regular file')],
   },
   {
-    name: 'files: a pipe as config.pbtxt',
-    files: { ...ARTIFACT, 'm/config.pbtxt': { pipe: true } },
-    problems: [begins('m/config.pbtxt: is not a regular file')],
-  },
-  {
     name: 'files: a configuration that leads out',
     files: { ...ARTIFACT, 'm/model.yaml': { link: '/etc/hostname' } },
     problems: [begins('m/model.yaml: is a link to ')],
-  },
-  { name: 'files: nothing', files: { README: 'x' }, problems: [begins('.: contains no model')] },
-  {
-    name: 'files: a model that leads out',
-    files: { m: { link: '/usr' }, 'n/1/': '' },
-    problems: [begins('n: has neither')],
   },
 ];
 

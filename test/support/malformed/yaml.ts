@@ -131,7 +131,7 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     yaml(
       `${parent}${written} for ${meant}`,
       SOUND_YAML.replace(new RegExp(`\\b${meant}:`), `${written}:`),
-      `${/^\w+$/.test(written) ? `${parent}${written}` : `${parent.slice(0, -1)}["${written}"]`}: unknown field of `,
+      new RegExp(`: unknown field of .*-> did you mean "${meant}"\\?$`, 's'),
     ),
   ),
   yaml(

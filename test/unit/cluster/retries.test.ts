@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
-import { connect, type AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
+import { connect } from 'node:net';
 import { KubernetesReplicas } from '../../../src/cluster/kubernetes';
 import { PodForward } from '../../../src/cluster/pod-forward';
 import type { ReplicaSource } from '../../../src/cluster/source';
+import { listenOnLoopback } from '../../support/loopback';
 
 /** How the API server answers one request for the pods; `close`: not at all. */
 type Answer = number | 'close';
@@ -23,15 +24,15 @@ async function getReplicas(
   items: object[] = [],
 ): Promise<{ source: ReplicaSource; asked: () => number }> {
   let asked = 0;
-  const server: Server = createServer((request, response) => {
+  const server = createServer((request, response) => {
     if (request.url?.includes('/portforward') === true) return void response.writeHead(500).end();
     const answer = answers[asked++] ?? 200;
     if (answer === 'close') return request.socket.destroy();
     const body = answer === 200 ? { kind: 'PodList', apiVersion: 'v1', items } : { kind: 'Status', message: 'no' };
     response.writeHead(answer, { 'content-type': 'application/json' }).end(JSON.stringify(body));
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { port, stop } = await listenOnLoopback(server);
+  const url = `http://127.0.0.1:${port}`;
   const kubeconfig = JSON.stringify({
     'current-context': 'test',
     contexts: [{ name: 'test', context: { cluster: 'test', user: 'test' } }],
@@ -39,11 +40,7 @@ async function getReplicas(
     users: [{ name: 'test', user: { token: 'token' } }],
   });
   const source = new KubernetesReplicas({ kubeconfig, namespace: 'serving', selector: 'app=triton', retryMs: 10 });
-  closing.push(
-    () => server.closeAllConnections(),
-    () => server.close(),
-    () => source.close(),
-  );
+  closing.push(stop, () => source.close());
   return { source, asked: () => asked };
 }
 

@@ -77,33 +77,6 @@ test.each<[string, DataType, Record<string, Buffer>, unknown[]]>([
   expect(Array.from<unknown>(request?.inputs[0]?.data ?? [])).toEqual(wanted);
 });
 
-test.each<[string, DataType, Tensor, RegExp]>([
-  [
-    'a number that INT8 does not hold',
-    'INT8',
-    { name: '', datatype: 'INT64', shape: [1], data: BigInt64Array.of(128n) },
-    /128 does not fit into INT8/,
-  ],
-  [
-    'a number that FP16 does not hold',
-    'FP16',
-    { name: '', datatype: 'FP32', shape: [1], data: Float32Array.of(1e6) },
-    /1000000 does not fit into FP16/,
-  ],
-  [
-    'booleans for INT8',
-    'INT8',
-    { name: '', datatype: 'BOOL', shape: [1], data: Uint8Array.of(1) },
-    /BOOL cannot be converted to INT8/,
-  ],
-])('npy: %s is refused', async (_, type, tensor, message) => {
-  const content = { inputs: [{ name: type, file: 'x.npy' }], outputs: [{ name: 'INT8', data: [1] }] };
-  const config = { ...EVERY, input: (EVERY.input ?? []).filter(({ name }) => name === type) };
-  expect((await readOne(content, config, npy(tensor))).problems).toEqual([
-    expect.objectContaining({ field: 'inputs[0].file', message: expect.stringMatching(message) as string }),
-  ]);
-});
-
 test('a configuration without tensors: the request names the data types, or an array has them', async () => {
   const bare: ModelConfig = { name: 'm', backend: 'python' };
   const named = { inputs: [{ name: 'x', datatype: 'INT8', data: [1] }], outputs: [{ name: 'y', file: 'x.npy' }] };

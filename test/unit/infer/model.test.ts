@@ -22,24 +22,6 @@ function getProblems(values: Record<string, InputValue>): string[] {
   return [];
 }
 
-it.each<[string, InputValue]>([
-  [
-    'nested arrays',
-    [
-      [
-        [1, 2],
-        [3, 4],
-      ],
-    ],
-  ],
-  ['elements with their shape', { data: Float32Array.of(1, 2, 3, 4), shape: [1, 2, 2] }],
-])('inputsFor converts %s to tensors with the names and data types of the model', (_, image) => {
-  expect(inputsFor(MODEL, { label: [['a']], image })).toEqual([
-    { name: 'image', datatype: 'FP32', shape: [1, 2, 2], data: Float32Array.of(1, 2, 3, 4) },
-    { name: 'label', datatype: 'BYTES', shape: [1, 1], data: [Buffer.from('a')] },
-  ]);
-});
-
 it.each<[string, Record<string, InputValue>, ...string[]]>([
   [
     'all problems at once',

@@ -8,10 +8,10 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 /** A cache in which these stacks were announced, by repository and process. */
-function cacheWith(...stacks: [repository: string, pid: number][]): (() => void)[] {
+function cacheWith(stacks: Record<string, number>): (() => void)[] {
   const cache = join(scratch.directory, expect.getState().currentTestName ?? '');
   process.env['XDG_CACHE_HOME'] = cache;
-  return stacks.map(([repository, pid], index) => {
+  return Object.entries(stacks).map(([repository, pid], index) => {
     const directory = join(cache, 'triton-serving', 'local', String(index));
     mkdirSync(directory, { recursive: true });
     const endWith = announceStack(directory, { repository, pid } as LocalState);
@@ -29,7 +29,8 @@ const DEAD = 2 ** 22 + 1;
 
 interface Case {
   title: string;
-  stacks: [repository: string, pid: number][];
+  /** Repository -> process. */
+  stacks: Record<string, number>;
   /** The repository that the user named. */
   named?: string;
 }
@@ -37,67 +38,51 @@ interface Case {
 test.each<Case & { found: string }>([
   {
     title: 'the stack of this package',
-    stacks: [
-      [paths.modelRepository, ALIVE],
-      ['/one', ALIVE],
-    ],
+    stacks: { [paths.modelRepository]: ALIVE, '/one': ALIVE },
     found: paths.modelRepository,
   },
-  { title: 'the only stack', stacks: [['/one', ALIVE]], found: '/one' },
-  {
-    title: 'the only running stack',
-    stacks: [
-      ['/one', ALIVE],
-      ['/two', DEAD],
-    ],
-    found: '/one',
-  },
+  { title: 'the only stack', stacks: { '/one': ALIVE }, found: '/one' },
+  { title: 'the only running stack', stacks: { '/one': ALIVE, '/two': DEAD }, found: '/one' },
   {
     title: 'the stack of the named repository',
-    stacks: [
-      ['/one', ALIVE],
-      ['/two', ALIVE],
-    ],
+    stacks: { '/one': ALIVE, '/two': ALIVE },
     named: '/two',
     found: '/two',
   },
 ])('findLocalStack returns $title', ({ stacks, named, found }) => {
-  cacheWith(...stacks);
+  cacheWith(stacks);
   expect(findLocalStack(named).repository).toBe(found);
 });
 
 test.each<Case & { message: RegExp; hint: RegExp }>([
   {
     title: 'no stack runs',
-    stacks: [],
+    stacks: {},
     message: /"npm run local" is not running/,
     hint: /^start it in another terminal: npm run local$/,
   },
   {
     title: 'the stack was killed',
-    stacks: [['/one', DEAD]],
+    stacks: { '/one': DEAD },
     named: '/one',
     message: /"npm run local" is not running/,
     hint: /npm run local -- --repo \/one$/,
   },
   {
     title: 'several stacks run and none is named',
-    stacks: [
-      ['/one', ALIVE],
-      ['/two', ALIVE],
-    ],
+    stacks: { '/one': ALIVE, '/two': ALIVE },
     message: /serves 2 repositories: \/one, \/two/,
     hint: /--repo DIR/,
   },
   {
     title: 'another stack runs',
-    stacks: [['/one', ALIVE]],
+    stacks: { '/one': ALIVE },
     named: '/two',
     message: /does not serve \/two; it serves \/one$/,
     hint: /npm run local -- --repo \/two$/,
   },
 ])('findLocalStack throws if $title', ({ stacks, named, message, hint }) => {
-  cacheWith(...stacks);
+  cacheWith(stacks);
   expect(() => findLocalStack(named)).toThrow(
     expect.objectContaining({
       message: expect.stringMatching(message) as string,
@@ -107,6 +92,6 @@ test.each<Case & { message: RegExp; hint: RegExp }>([
 });
 
 test('findLocalStack ignores a stack that has ended', () => {
-  for (const end of cacheWith(['/one', ALIVE])) end();
+  for (const end of cacheWith({ '/one': ALIVE })) end();
   expect(() => findLocalStack()).toThrow(/"npm run local" is not running/);
 });

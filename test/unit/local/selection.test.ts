@@ -3,25 +3,19 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { selectModels, type LocalSelection } from '../../../src/local/selection';
 import { readValidModels } from '../../../src/local/valid-models';
-import { addingModel, writeRepository } from '../../support/repository';
+import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 
 const repository = mkdtempSync(join(tmpdir(), 'selection-test-'));
 afterAll(() => rmSync(repository, { recursive: true, force: true }));
 
-const ensemble = (step: string): string => `platform: "ensemble"
-input { name: "x" data_type: TYPE_FP32 dims: -1 }
-output { name: "y" data_type: TYPE_FP32 dims: -1 }
-ensemble_scheduling { step { model_name: "${step}" model_version: -1
-  input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }
-`;
 const tensors = (type: string): string =>
   `input { name: "x" data_type: ${type} dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n`;
 
 writeRepository(repository, {
   ...addingModel('adds', { 1: 10 }),
-  'on_adds/config.pbtxt': ensemble('adds'),
-  'on_on_plan/config.pbtxt': ensemble('on_plan'),
-  'on_plan/config.pbtxt': ensemble('plan'),
+  ...addingEnsemble('on_adds', 'adds'),
+  ...addingEnsemble('on_on_plan', 'on_plan'),
+  ...addingEnsemble('on_plan', 'plan'),
   'plan/config.pbtxt': `platform: "tensorrt_plan"\n${tensors('TYPE_FP32')}`,
   'bare/config.pbtxt': 'platform: "onnxruntime_onnx"',
   'ragged/config.pbtxt': `platform: "onnxruntime_onnx" max_batch_size: 4

@@ -104,20 +104,6 @@ describe('readRepository', () => {
     ]);
   });
 
-  it('reports referenced files that are missing or outside of the model folder', async () => {
-    const root = folder({
-      'm/model.yaml': modelYaml({
-        output: [{ name: 'output__0', data_type: 'TYPE_FP32', dims: [4], label_filename: 'labels.txt' }],
-        parameters: { a: { string_value: '$$TRITON_MODEL_DIRECTORY/../../secret' } },
-      }),
-      'm/1/model.pt': torchScript(),
-    });
-    expect((await read(root)).texts).toEqual([
-      'm/model.yaml: output[0].label_filename: names a file that is not in the model folder: "labels.txt"\n    -> put it at m/labels.txt',
-      'm/model.yaml: parameters.a.string_value: points outside the model folder, got "../../secret"\n    -> copy the file into the model folder',
-    ]);
-  });
-
   it('publishes a repository of a user unchanged', async () => {
     const root = folder({
       'm/config.pbtxt': '# mine\nbackend: "python" max_batch_size: 4\ninput { name: "logits" data_type: 11 dims: 3 }',
@@ -256,15 +242,6 @@ describe('versions and artifacts', () => {
     const inFolder = Object.fromEntries(Object.entries(files).map(([key, content]) => [`m/${key}`, content]));
     const { texts } = await read(folder({ ...inFolder, 'm/model.yaml': modelYaml() }));
     expect(texts.sort()).toEqual(problems);
-  });
-
-  it('requires the versions that the policy names', async () => {
-    const yaml = modelYaml({ version_policy: { specific: { versions: [1, 3] } } });
-    const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt': torchScript(), 'm/2/model.pt': torchScript() });
-    expect((await read(root)).texts).toEqual([
-      'm/model.yaml: version_policy.specific.versions[1]: has no version folder, got 3; allowed: 1, 2\n' +
-        '    -> put its files into m/3/, or run "npm run trace -- --models m --repo ." if the model has a trace.py',
-    ]);
   });
 
   it.each<[title: string, yaml: string, files: Record<string, string>, ...problems: string[]]>([

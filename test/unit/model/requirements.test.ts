@@ -71,15 +71,6 @@ test.each([
   expect(requiresNumpy2(text)).toBe(expected);
 });
 
-test('explainLoadFailure names the module that is missing, and the file for its package', () => {
-  expect(
-    explainLoadFailure('m', "No module named 'x'\nModuleNotFoundError: No module named 'slugify.a'"),
-  ).toMatchObject({
-    message: expect.stringMatching(/^no module slugify /) as string,
-    hint: expect.stringContaining('add the package of slugify (its name may differ) to m/requirements.txt') as string,
-  });
-});
-
 const FRAME =
   '\n\nAt:\n  <frozen importlib._bootstrap>(1027): _find_and_load\n  /t/folderAb3dE9/1/model.py(4): execute\n';
 test.each([

@@ -85,38 +85,6 @@ describe('the rules for ensembles', () => {
   };
 
   it.each<{ name: string; configs: Record<string, string> }>([
-    { name: 'two steps', configs: {} },
-    { name: 'steps in any order', configs: { m: ensemble([second, first]) } },
-    { name: 'a smaller batch than its steps', configs: { m: ensemble([first, second], { max_batch_size: 4 }) } },
-    {
-      name: 'a step that takes the batch axis as its own',
-      configs: {
-        a: modelYaml({
-          max_batch_size: 0,
-          input: [input({ dims: [-1, 3] })],
-          output: [output({ data_type: 'TYPE_UINT8', dims: [-1, 4] })],
-        }),
-      },
-    },
-    {
-      name: 'an unused output',
-      configs: {
-        b: modelYaml({
-          input: [input({ data_type: 'TYPE_UINT8', dims: [4] })],
-          output: [output({ data_type: 'TYPE_INT64', dims: [5] }), output({ name: 'output__1' })],
-        }),
-      },
-    },
-    {
-      name: 'an optional input without mapping',
-      configs: {
-        b: modelYaml({
-          ...{ platform: undefined, backend: 'python' },
-          input: [input({ data_type: 'TYPE_UINT8', dims: [4] }), input({ name: 'input__1', optional: true })],
-          output: [output({ data_type: 'TYPE_INT64', dims: [5] })],
-        }),
-      },
-    },
     {
       name: 'a reshape of its own input',
       configs: {

@@ -6,7 +6,7 @@ import { configFromYaml } from '../../../src/model/from-yaml';
 import { modelConfigType } from '../../../src/model/model-config';
 import { ProblemList } from '../../../src/core/problems';
 import { parseYaml } from '../../../src/model/yaml-text';
-import { MALFORMED } from '../../support/malformed';
+import { MALFORMED, WRONG_FIELDS } from '../../support/malformed';
 import { PARTS, randomEnsemble, randomModel, randomWarmup, randoms } from '../../support/random-models';
 import { MODELS, MODEL_REPO, modelYaml } from '../../support/model-files';
 import { SOAK_SEED } from '../../support/soak';
@@ -79,11 +79,14 @@ test('the schema refuses a platform that Triton does not have', () => {
 const ENDLESS = ['model.yaml: aliases of aliases', 'model.yaml: an alias in itself'];
 
 describe('the schema and our reader agree', () => {
-  const texts = MALFORMED.flatMap(({ name, files }) =>
-    Object.entries(files)
-      .filter(([path, content]) => path.endsWith('/model.yaml') && typeof content === 'string')
-      .map(([, content]): [name: string, text: string] => [name, content as string]),
-  );
+  const texts = [
+    ...WRONG_FIELDS.filter(({ language }) => language === 'model.yaml'),
+    ...MALFORMED.flatMap(({ name, files }) =>
+      Object.entries(files).flatMap(([path, text]) =>
+        path.endsWith('/model.yaml') && typeof text === 'string' ? [{ name, text }] : [],
+      ),
+    ),
+  ];
 
   test('on texts that are no configuration', () => {
     const isYaml = (text: string): boolean => {
@@ -91,9 +94,11 @@ describe('the schema and our reader agree', () => {
       parseYaml(text, list);
       return list.problems.length === 0;
     };
-    const looked = texts.filter(([name, text]) => !ENDLESS.includes(name) && isYaml(text) && problems(text).length > 0);
+    const looked = texts.filter(
+      ({ name, text }) => !ENDLESS.includes(name) && isYaml(text) && problems(text).length > 0,
+    );
     expect(looked.length).toBeGreaterThan(80);
-    const missed = looked.filter(([, text]) => refusals(text).length === 0).map(([name]) => name);
+    const missed = looked.filter(({ text }) => refusals(text).length === 0).map(({ name }) => name);
     // No schema looks into the characters of a text.
     expect(missed).toEqual(['model.yaml: half of a surrogate pair']);
   });

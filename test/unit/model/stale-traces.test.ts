@@ -1,4 +1,4 @@
-import { mkdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
 import { requireThoroughChecks, staleTraces } from '../../../src/model';
@@ -125,14 +125,6 @@ describe('an artifact that replaces the traced one', () => {
     expect((await read(root)).texts).toHaveLength(1);
     rmSync(join(root, 'm', '1', 'model.pt.trace.json'));
     expect((await read(root)).texts).toEqual([]);
-  });
-
-  test('is found although its time of modification is old', async () => {
-    const root = traced();
-    const file = join(root, 'm', '1', 'model.pt');
-    writeFileSync(file, other());
-    utimesSync(file, 1, 1);
-    expect((await read(root)).texts).toHaveLength(1);
   });
 
   test('is not reported beside another problem of the file', async () => {

@@ -1,6 +1,5 @@
 import { mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { UserError, formatProblem } from '../../../src/core/errors';
 import { makeRelease } from '../../../src/publish/make-release';
 import type { ReleaseResult } from '../../../src/publish/options';
 import { promote } from '../../../src/publish/promote';
@@ -12,7 +11,7 @@ import { publisher, TWO_MODELS } from '../../support/publish';
 import { addingEnsemble, addingModel, writeRepository } from '../../support/repository';
 import { Scratch } from '../../support/temp-dir';
 import { MemoryBucket, MemoryStore } from '../../support/memory-store';
-import { recorded, tracedModel } from '../../support/model-files';
+import { recorded } from '../../support/model-files';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -163,14 +162,6 @@ test('an ensemble with an empty version folder is published once, and its step c
   await expect(removal).rejects.toThrow('cannot remove step, because ensemble whole contains it');
 });
 
-test('all problems of an invalid model are listed, and nothing is uploaded', async () => {
-  const at = start({ ...TWO_MODELS, 'b/config.pbtxt': `${ALL}colour: "red"\n`, 'c/config.pbtxt': ALL });
-  const error = await at.publish().catch((caught: unknown) => caught as UserError);
-  expect((error as UserError).problems.map(formatProblem).join('\n')).toMatch(/b\/config.pbtxt.*colour[^]*\bc\b/);
-  expect((error as UserError).hint).toContain('--exclude A,B');
-  expect([...at.bucket.objects.keys()]).toEqual([]);
-});
-
 test.each<{ options: Partial<PublishOptions>; remove: string[]; stage?: string; warning?: string }>([
   { options: {}, remove: [], warning: 'no longer has these models, which stay served: b' },
   { options: { prune: true }, remove: ['b'] },
@@ -192,19 +183,6 @@ test.each<{ options: Partial<PublishOptions>; remove: string[]; stage?: string; 
     said: stage === undefined ? [] : [stage],
     warned: warning === undefined ? [] : [warning],
   });
-});
-
-test('a stale trace is a warning, also in a dry run, unless its model is excluded', async () => {
-  const at = start({ ...TWO_MODELS, ...tracedModel('m') });
-  const warned: string[] = [];
-  const onWarning: PublishOptions['onWarning'] = ({ message }) => warned.push(message);
-  await at.publish({ onWarning });
-  at.write({ 'm/net.py': '' });
-  await at.publish({ onWarning, exclude: ['m'] });
-  expect(warned).toEqual([]);
-  await at.publish({ onWarning, dryRun: true });
-  await at.publish({ onWarning, models: ['m'] });
-  expect(warned).toEqual(Array(2).fill('is stale; since the trace: net.py changed'));
 });
 
 describe('rollback', () => {

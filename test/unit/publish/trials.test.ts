@@ -1,13 +1,13 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AgentClient, type AgentAddress } from '../../../src/publish/agent-client';
 import { Trials, type TrialOptions } from '../../../src/publish/trials';
+import { listenOnLoopback } from '../../support/loopback';
 
 /** How an agent answers. */
 type Answer = (method: string, body: Record<string, unknown>) => { status?: number; text: string };
 
-const servers: Server[] = [];
+const stops: (() => Promise<void>)[] = [];
 let answer: Answer;
 let address: AgentAddress;
 
@@ -25,16 +25,15 @@ async function startAgent(uid: string, getAnswer: Answer): Promise<AgentAddress>
       response.writeHead(status).end(text);
     });
   });
-  servers.push(server);
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as AddressInfo;
+  const { port, stop } = await listenOnLoopback(server);
+  stops.push(stop);
   return { name: `pod-${uid}`, uid, url: `http://127.0.0.1:${port}` };
 }
 
 beforeAll(async () => {
   address = await startAgent('a', (method, body) => answer(method, body));
 });
-afterAll(() => Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve)))));
+afterAll(() => Promise.all(stops.map((stop) => stop())));
 
 function makeTrials(addresses: AgentAddress[] = [address], options: Partial<TrialOptions> = {}): Trials {
   return new Trials(

@@ -1,14 +1,14 @@
 import { createServer, type ServerResponse } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import type { GoldenRequest } from '../../../src/model/golden';
 import { askModel, WrongAnswerError, type Answered, type AskOptions } from '../../../src/release/ask';
 import { TritonError, type InferResult } from '../../../src/triton/client';
 import { TritonHttpClient } from '../../../src/triton/http';
 import type { Tensor } from '../../../src/triton/tensor';
+import { listenOnLoopback } from '../../support/loopback';
 
-const undo: (() => void)[] = [];
-afterEach(() => {
-  for (const step of undo.splice(0)) step();
+const undo: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const step of undo.splice(0)) await step();
 });
 
 const CONFIG = {
@@ -58,13 +58,9 @@ async function ask(
       else infer(response, path, Buffer.concat(chunks).toString('latin1'));
     });
   });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const client = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
-  undo.push(() => {
-    client.close();
-    server.closeAllConnections();
-    server.close();
-  });
+  const { port, stop } = await listenOnLoopback(server);
+  const client = new TritonHttpClient(`http://127.0.0.1:${port}`);
+  undo.push(() => client.close(), stop);
   const model = { name: 'm', served };
   return askModel(client, model, golden, { replica: 'pod-0', zerosWereAnswered: false, ...options });
 }
@@ -151,11 +147,7 @@ test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message:
     'PyTorch execute failure: output must be of type Tensor, List[str] or Tuple containing one of these two types.',
     'Python model m/1/model.py does not implement `execute` method.',
   ].map((reason) => ({ title: `that no input can change: ${reason}`, infer: refuses(reason), message: /m version 1/ })),
-  {
-    title: 'from a process that ended',
-    infer: refuses("Stub process 'm_0' is not healthy."),
-    message: /not healthy/,
-  },
+  { title: 'from a process that ended', infer: refuses("Stub process 'm_0' is not healthy."), message: /not healthy/ },
   { title: 'over a lost connection', infer: lost, message: /cannot be reached/ },
   { title: 'that does not come in time', infer: silent, options: TIMEOUT, message: /did not answer within 0.2 s/ },
 ])('askModel refuses an answer to zeros $title', async ({ infer, options, message }) => {

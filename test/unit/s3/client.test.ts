@@ -609,41 +609,4 @@ describe('the proxy', () => {
   ])('is not used for %j: %s', (env, expected) => {
     expect(isExcluded({ host: 'b.s3.eu-west-1.amazonaws.com', port: 443 }, env)).toBe(expected);
   });
-
-  test.each([
-    [
-      'rejects the tunnel',
-      's3.test:9443',
-      'HTTP/1.1 403 No\r\n\r\n',
-      /the proxy 127\.0\.0\.1:\d+ \(HTTPS_PROXY\) answered 403 to CONNECT s3\.test:9443/,
-    ],
-    ['opens a tunnel', 's3.test:443', 'HTTP/1.1 200 OK\r\n\r\n', /EPROTO|SSL|ECONNRESET/],
-  ])('%s to %s', async (_, address, reply, message) => {
-    const received: Buffer[] = [];
-    const server = net.createServer((socket) => {
-      socket.on('error', () => undefined);
-      socket.on('data', (chunk) => {
-        received.push(chunk);
-        socket.write(received.length === 1 ? reply : 'this is no TLS\r\n');
-      });
-    });
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-    const { env } = process;
-    process.env = {
-      ...env,
-      HTTPS_PROXY: `http://me:word@127.0.0.1:${(server.address() as AddressInfo).port}`,
-      NO_PROXY: '',
-    };
-    const store = new S3Store({ bucket: 'b', endpointUrl: `https://${address}`, credentials: KEYS, attempts: 1 });
-    process.env = env;
-    defer(() => {
-      store.close();
-      server.close();
-    });
-    expect((await getError(store.list(''))).message).toMatch(message);
-    expect(received[0]?.toString().split('\r\n')[0]).toBe(`CONNECT ${address} HTTP/1.1`);
-    expect(received[0]?.toString().toLowerCase()).toContain('proxy-authorization: basic bwu6d29yza==');
-    // The first byte of a TLS handshake.
-    if (reply.includes('200')) expect(received[1]?.[0]).toBe(0x16);
-  });
 });

@@ -14,19 +14,6 @@ afterAll(() => scratch.clean());
 const MIB = 1024 ** 2;
 
 describe('splitIntoParts', () => {
-  test.each([
-    [0, [0]],
-    [1, [1]],
-    [PART_BYTES, [PART_BYTES]],
-    [PART_BYTES + 1, [PART_BYTES, 1]],
-    [3 * PART_BYTES, [PART_BYTES, PART_BYTES, PART_BYTES]],
-  ])('splits %d bytes', (bytes, sizes) => {
-    const parts = splitIntoParts(bytes);
-    expect(parts.map((part) => part.bytes)).toEqual(sizes);
-    expect(parts.map(({ number }) => number)).toEqual(sizes.map((_, i) => i + 1));
-    expect(parts.map(({ start }) => start)).toEqual(sizes.map((_, i) => i * PART_BYTES));
-  });
-
   test('uses larger parts only for objects of more than 10,000 parts', () => {
     expect(partBytesFor(10_000 * PART_BYTES)).toBe(PART_BYTES);
     expect(partBytesFor(10_000 * PART_BYTES + 1)).toBe(PART_BYTES + MIB);

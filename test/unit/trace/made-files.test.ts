@@ -29,16 +29,6 @@ function ignored(folder: string): string[] | undefined {
 
 const artifact = { path: '1/model.pt', bytes: 3 };
 
-test('ignoreMadeFiles lists the files of a record, also in subfolders', () => {
-  const extra = { path: '1/tables/words.txt', bytes: 1 };
-  const record = { artifact, data_files: [], extra_files: [extra], golden: [] };
-  const folder = model(record, { 'm/1/tables/words.txt': 'a', 'm/1/mine.txt': 'a' });
-  ignoreMadeFiles(folder);
-  expect(ignored(join(folder, '1'))).toEqual(['/.gitignore', '/model.pt', '/model.pt.trace.json']);
-  expect(ignored(join(folder, '1', 'tables'))).toEqual(['/.gitignore', '/words.txt']);
-  expect(ignored(folder)).toBeUndefined();
-});
-
 test.each<{ damage: string; record: unknown; listed: string[] }>([
   { damage: 'is cut short', record: '{"artifact": {', listed: [] },
   { damage: 'is no object', record: 'null', listed: [] },

@@ -64,11 +64,7 @@ const OVER_GRPC = ['gRPC ServerLive the-key', 'gRPC RepositoryModelLoad the-key'
 test.each<{ name: string; grpc: () => Promise<number | undefined>; expected: string[] }>([
   { name: 'over gRPC', grpc: () => grpcPort('0'), expected: OVER_GRPC },
   { name: 'over HTTP if no gRPC address is known', grpc: () => Promise.resolve(undefined), expected: [OVER_HTTP] },
-  {
-    name: 'over HTTP if nothing listens at the gRPC address',
-    grpc: () => Promise.resolve(1),
-    expected: [OVER_HTTP],
-  },
+  { name: 'over HTTP if nothing listens at the gRPC address', grpc: () => Promise.resolve(1), expected: [OVER_HTTP] },
   { name: 'over HTTP if a server without gRPC listens there', grpc: httpPort, expected: [OVER_HTTP] },
 ])('loadModel loads $name', async ({ grpc, expected }) => {
   await (await controlClient(await grpc())).loadModel('m');

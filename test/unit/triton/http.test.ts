@@ -1,33 +1,29 @@
-import { createServer, type IncomingHttpHeaders, type Server, type ServerResponse } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http';
 import { TritonHttpClient } from '../../../src/triton/http';
 import type { Tensor } from '../../../src/triton/tensor';
+import { listenOnLoopback, type LoopbackServer } from '../../support/loopback';
 
 /** Answers the next request; requests are recorded in `seen`. */
 let answer: (response: ServerResponse) => void;
 let seen: { method: string | undefined; url: string | undefined; headers: IncomingHttpHeaders }[];
-let sockets: Set<Socket>;
-let server: Server;
+let server: LoopbackServer;
 let client: TritonHttpClient;
 
 beforeEach(async () => {
   seen = [];
-  sockets = new Set();
-  server = createServer((request, response) => {
+  const answering = createServer((request, response) => {
     request.resume().on('end', () => {
       seen.push({ method: request.method, url: request.url, headers: request.headers });
       answer(response);
     });
   });
-  server.on('connection', (socket) => sockets.add(socket));
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  client = new TritonHttpClient(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
+  server = await listenOnLoopback(answering);
+  client = new TritonHttpClient(`http://127.0.0.1:${server.port}/`);
 });
 
 afterEach(async () => {
   client.close();
-  for (const socket of sockets) socket.destroy();
-  await new Promise((resolve) => server.close(resolve));
+  await server.stop();
 });
 
 const json =
@@ -123,7 +119,7 @@ it('close ends the calls in flight', async () => {
 
 it('paths begin with the path of the URL', async () => {
   answer = json(200, []);
-  const proxied = new TritonHttpClient(`127.0.0.1:${(server.address() as AddressInfo).port}/triton/`);
+  const proxied = new TritonHttpClient(`127.0.0.1:${server.port}/triton/`);
   await proxied.live();
   expect(seen[0]?.url).toBe('/triton/v2/health/live');
 });

@@ -1,5 +1,5 @@
 import { torchScript } from '../../model-files';
-import { ARTIFACT, inBothLanguages, sound, type MalformedCase } from '../case';
+import { ARTIFACT, inBothLanguages, sound, type MalformedCase, type RuleCase } from '../case';
 import { BACKENDS } from './backends';
 import { IDENTITY } from './identity';
 import { SCHEDULING } from './scheduling';
@@ -7,10 +7,10 @@ import { SEQUENCE } from './sequence';
 import { TENSORS } from './tensors';
 import { WARMUP } from './warmup';
 
-const CASES = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...BACKENDS, ...WARMUP];
+const CASES: readonly RuleCase[] = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...BACKENDS, ...WARMUP];
 const FILES = { ...ARTIFACT, 'm/1/model.py': 'x', 'm/1/x': torchScript() };
 
 /** Readable configurations that Triton rejects, as model.yaml and as config.pbtxt. */
-export const RULE_CASES: readonly MalformedCase[] = CASES.flatMap((one) =>
-  inBothLanguages('', { ...one, fields: sound(one.fields) }, FILES),
+export const RULE_CASES: readonly MalformedCase[] = CASES.flatMap(([name, fields, ...problems]) =>
+  inBothLanguages('', [name, sound(fields), ...problems], FILES),
 );
