@@ -41,7 +41,7 @@ const OTHER_LISTS = [
 /** Lists of mutants that are unit tests, and their titles. */
 const UNIT_LISTS = [
   ['malformed repositories', /^readRepository with malformed repositories reports exactly/],
-  ['changes of stacks that a policy reports', /^\S+ finds in \w+: /],
+  ['changes of stacks that a policy reports', /^\S+ \w+ \S+ \S+ with another /],
 ];
 
 async function main() {

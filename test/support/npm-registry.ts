@@ -39,9 +39,9 @@ export class NpmRegistry {
     return new NpmRegistry(directory, `http://127.0.0.1:${port}/`);
   }
 
-  /** Settings of npm for this registry, with an empty cache. */
+  /** Settings of npm for this registry, with an empty cache. Pulumi's settings are those of the test. */
   get env(): NodeJS.ProcessEnv {
-    const own = Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name));
+    const own = Object.entries(process.env).filter(([name]) => !/^(npm|pulumi)_/i.test(name));
     return {
       ...Object.fromEntries(own),
       npm_config_registry: this.url,
