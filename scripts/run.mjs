@@ -69,10 +69,15 @@ async function install() {
     stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',
   });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => npm.kill(signal));
-  const [code] = await once(npm, 'close').catch(({ message }) =>
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  const pass = (signal) => npm.kill(signal);
+  for (const signal of signals) process.on(signal, pass);
+  const [code, killedBy] = await once(npm, 'close').catch(({ message }) =>
     fail(`npm, which comes with Node, failed: ${message}`),
   );
+  // Signals are for the command now.
+  for (const signal of signals) process.off(signal, pass);
+  if (killedBy !== null) fail(`npm ci was ended by ${killedBy}`);
   if (code !== 0) fail('npm ci failed (see above). Check the network, and the registry and proxy settings of npm');
   held.release();
 }

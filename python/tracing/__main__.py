@@ -190,7 +190,7 @@ def _is_up_to_date(model: Model, record: Record, options: Options) -> bool:
     if given is None and record.given_weights is not None and not same_sources:
         # Without --weights the artifact is kept: the user's own weights are never replaced with others.
         raise TraceError(
-            f"it was traced with --weights {model.name}={record.given_weights.name}, and its sources have changed",
+            f"it was traced with --weights {model.name}={record.given_weights.name}, and has to be made again",
             "Give --weights again, or name them in weights.yaml. --force uses the model's own weights instead.",
         )
     return same_sources and given in (None, record.given_weights)

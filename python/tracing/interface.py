@@ -244,6 +244,12 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
             f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
             f"Set data_type of '{slot.name}' to {data_type}, or change the type in trace.py.",
         )
+    if kind == "output" and tensor.ndim == 0:
+        yield TraceError(
+            f"output '{slot.name}' is a scalar, which Triton cannot serve",
+            f"Return a tensor with one axis, x.reshape(1), and set dims of '{slot.name}' to [1].",
+        )
+        return
     shape = list(tensor.shape)
     batch = 1 if max_batch_size > 0 else 0
     dims = slot.network_dims

@@ -31,6 +31,7 @@ from tracing.interface import (
     argument_names,
     compare_with_config,
     is_comparable,
+    network_dims,
     require_variety,
 )
 from tracing.record import Check, File, Record, read_record, record_path
@@ -126,6 +127,8 @@ def make(
                 checked="thorough" if thorough else "quick",
                 check=checked.comparison,
                 activation_bytes=checked.activation_bytes,
+                max_batch_size=context.max_batch_size,
+                input_dims=[list(map(int, network_dims(tensor))) for tensor in context.config.get("input") or []],
                 packages=package_versions(sorted({*PACKAGES, *imported_packages(model, sources)})),
                 sources=sources,
             )
@@ -319,11 +322,12 @@ def _require_free(export: Export, context: TraceContext, artifact: Path) -> None
     """Raise TraceError if extra files would replace sources, the artifact or its record, or files of other versions."""
     for path in export.extra_files:
         first, *others = PurePosixPath(path).parts or ("",)
+        plain = PurePosixPath(path).as_posix() == path
         in_version = (
             first == str(context.version) and len(others) > 0 and not path.startswith(f"{first}/{artifact.name}")
         )
         in_folder = not first.isdecimal() and first not in {*_CONFIGURATION, "golden", "/", ""}
-        if ".." in others or first == ".." or path.endswith(".py") or not (in_version or in_folder):
+        if not plain or ".." in (first, *others) or path.endswith(".py") or not (in_version or in_folder):
             raise TraceError(
                 f"extra_files cannot have {path!r}: it must be inside the model's folder, of versions only in "
                 f"{context.version}, and must not replace a source of the model, its artifact or a golden request",

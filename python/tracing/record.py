@@ -61,8 +61,9 @@ class Record:
     data_files: files that an ONNX export wrote beside the artifact; golden: golden requests and the files of their
     tensors; given_weights: None without --weights; checked: whether only golden requests were compared (quick), or
     also all fresh inputs, repeated calls and other rows of a batch (thorough); activation_bytes: peak memory of the
-    tensors during one call of the check, without the weights; sources: path -> SHA-256 of the files from which the
-    version was made; packages: name -> version.
+    tensors during one call of the check, without the weights; max_batch_size, input_dims: those of model.yaml when the
+    artifact was checked, the latter as the network sees them (`reshape`); sources: path -> SHA-256 of the files from
+    which the version was made; packages: name -> version.
     """
 
     model: str
@@ -77,6 +78,8 @@ class Record:
     checked: Literal["quick", "thorough"]
     check: Check
     activation_bytes: int
+    max_batch_size: int
+    input_dims: list[list[int]]
     packages: dict[str, str]
     sources: dict[str, str]
 

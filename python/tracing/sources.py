@@ -67,7 +67,8 @@ def forget_bytecode(model: Model, names: Iterable[str]) -> None:
     for name in names:
         if name.endswith(".py") and not name.startswith(_OURS):
             for folder in (model.folder.absolute(), model.folder.resolve()):
-                Path(cache_from_source(os.path.normpath(folder / name))).unlink(missing_ok=True)
+                with suppress(OSError):  # missing, or of a folder that this user cannot write
+                    Path(cache_from_source(os.path.normpath(folder / name))).unlink()
 
 
 def imported_files(model: Model, before: Collection[str]) -> list[str]:

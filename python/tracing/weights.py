@@ -86,5 +86,7 @@ def read_state(checkpoint: Path) -> Mapping[str, Tensor]:
             f"cannot read {checkpoint}: {type(error).__name__}: {error}",
             "Give --weights the path of a file such as GFPGANv1.4.pth.",
         ) from None
+    if not isinstance(content, dict):
+        return {}
     content = next((content[entry] for entry in _ENTRIES if entry in content), content)
     return content if isinstance(content, dict) else {}

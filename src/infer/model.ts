@@ -99,9 +99,10 @@ function inputFor({ name, datatype, shape }: TensorMetadata, value: InputValue):
     throw new UserError(`its data type ${datatype} is unknown; known: ${Object.keys(DATA_TYPES).join(', ')}`);
   }
   const tensor =
-    typeof value === 'object' && 'data' in value
+    // A user's JSON may also be an object with such a member.
+    typeof value === 'object' && 'data' in value && ArrayBuffer.isView(value.data)
       ? ({ name, datatype, ...value } as Tensor)
-      : toTensor(name, datatype, value);
+      : toTensor(name, datatype, value as Nested);
   const isFitting =
     tensor.shape.length === shape.length && shape.every((length, i) => length === -1 || length === tensor.shape[i]);
   if (!isFitting) throw new UserError(`got shape [${tensor.shape.join(', ')}]`);

@@ -2,6 +2,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import protobuf from 'protobufjs/light';
 import type { ModelConfig, TensorConfig } from './model-config';
+import { staysInside } from './paths';
 import type { ArtifactFault } from './torch-script';
 
 /** Files beyond this size are not read. Large models have their weights in files beside the graph. */
@@ -73,7 +74,9 @@ export function onnxFaults(file: string, config: ModelConfig): ArtifactFault[] {
     const hint = 'save it with torch.onnx.export(model, inputs, path), or copy it again';
     return [{ message: 'is not an ONNX file, or is truncated', hint }];
   }
-  const missing = getExternal(graph).filter((name) => !fs.existsSync(path.join(path.dirname(file), name)));
+  const missing = getExternal(graph).filter(
+    (name) => !staysInside(name) || !fs.existsSync(path.join(path.dirname(file), name)),
+  );
   const tensors = (['input', 'output'] as const).flatMap((kind) => {
     const all = graph[kind] ?? [];
     return all.length === 0 ? [] : (config[kind] ?? []).flatMap((tensor) => tensorFaults(kind, tensor, all, config));
@@ -84,7 +87,20 @@ export function onnxFaults(file: string, config: ModelConfig): ArtifactFault[] {
       hint: `copy ${name} beside the file`,
     })),
     ...tensors,
+    ...unnamedInputs(graph, config).map((name) => ({
+      message: `has an input "${name}", which the configuration lacks`,
+      hint: 'add it to the inputs of the configuration',
+    })),
   ];
+}
+
+/** Inputs that no request would have. The controls of a sequence are inputs too, which Triton adds. */
+function unnamedInputs({ input = [], initializer = [] }: OnnxGraph, config: ModelConfig): string[] {
+  const names = (config.input ?? []).map(({ name }) => name);
+  const hasOthers = names.some((name) => !input.some((one) => one.name === name));
+  if (names.length === 0 || hasOthers || config.sequence_batching !== undefined) return [];
+  const known = new Set([...names, ...initializer.map(({ name }) => name)]);
+  return input.flatMap(({ name = '' }) => (known.has(name) ? [] : [name]));
 }
 
 function tensorFaults(

@@ -53,7 +53,8 @@ export async function checkTracedFiles(
 }
 
 /**
- * Returns a warning for each model whose sources have changed since the trace. Compares only the version that a trace
+ * Returns a warning for each model of which sources, or files that the trace wrote beside the artifact, have changed since
+ * the trace. Compares only the version that a trace
  * would make now, because older versions were made from other files. Sources outside of the model folder that do not
  * exist on this machine are not compared. `npm run trace` also compares packages, the seed, python/tracing, and
  * model.yaml, which is often changed without a new trace.
@@ -77,21 +78,19 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
 }
 
 /**
- * Refuses artifacts of a trace that were not checked thoroughly. `npm run local` checks a model quickly before it serves it
- * on this machine.
+ * Refuses artifacts of a trace that were not checked thoroughly for what the configuration allows. `npm run local` checks a
+ * model quickly before it serves it on this machine.
  * @throws UserError that names each of them
  */
 export async function requireThoroughChecks(models: readonly RepositoryModel[]): Promise<void> {
   const problems: Problem[] = [];
-  for (const { directory, versions } of models) {
+  for (const { directory, versions, config } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
       const record = (await findRecord(directory, version))?.record;
-      if (record === undefined ? !isTraced : !record.isQuick) continue;
-      const message =
-        record === undefined
-          ? 'has a file without its trace record, so it may never have been compared with PyTorch'
-          : 'was checked only quickly, which is enough for this machine alone';
+      if (record === undefined && !isTraced) continue;
+      const message = uncheckedBecause(record, config);
+      if (message === undefined) continue;
       problems.push({
         file: displayPath(path.join(directory, record?.artifact.path ?? String(version.version))),
         message,
@@ -100,6 +99,23 @@ export async function requireThoroughChecks(models: readonly RepositoryModel[]):
     }
   }
   if (problems.length > 0) throw new UserError('artifacts need a thorough check', { problems });
+}
+
+function uncheckedBecause(record: TraceRecord | undefined, config: ModelConfig): string | undefined {
+  if (record === undefined)
+    return 'has a file without its trace record, so it may never have been compared with PyTorch';
+  if (record.isQuick) return 'was checked only quickly, which is enough for this machine alone';
+  const { maxBatchSize, inputDims } = record;
+  const { max_batch_size: batch = 0, input = [] } = config;
+  if (!(batch <= maxBatchSize) || (batch === 0) !== (maxBatchSize === 0))
+    return `was checked with max_batch_size ${maxBatchSize}, and ${YAML_FILE} now has ${batch}`;
+  const allowed = input.map(({ dims = [], reshape }) => (reshape === undefined ? dims : (reshape.shape ?? [])));
+  const isChecked = (dims: number[], index: number): boolean => {
+    const checked = inputDims[index] ?? [];
+    return dims.length === checked.length && dims.every((size, axis) => [-1, size].includes(checked[axis] ?? 0));
+  };
+  if (allowed.length === inputDims.length && allowed.every(isChecked)) return undefined;
+  return `was checked with inputs of dims ${JSON.stringify(inputDims)}, and ${YAML_FILE} now allows ${JSON.stringify(allowed)}`;
 }
 
 /** The version that `npm run trace` makes: the newest that version_policy names, or 1. */
@@ -118,9 +134,10 @@ async function findRecord(root: string, { files }: ModelVersion): Promise<Placed
   return undefined;
 }
 
-async function changesSince(root: string, { sources }: TraceRecord): Promise<string[]> {
+async function changesSince(root: string, { sources, otherFiles }: TraceRecord): Promise<string[]> {
   const changes: string[] = [];
-  for (const [name, sha256] of Object.entries(sources).sort()) {
+  const written = otherFiles.map((file) => [file.path, file.sha256] as const);
+  for (const [name, sha256] of [...Object.entries(sources), ...written].sort()) {
     if (name.startsWith(TRACING) || name === YAML_FILE) continue;
     const file = path.join(root, name);
     if (await exists(file)) {

@@ -19,6 +19,9 @@ export interface TraceRecord {
   otherFiles: RecordedFile[];
   /** Whether the file was compared with PyTorch only for the golden requests. Such a file is served on this machine only. */
   isQuick: boolean;
+  /** `max_batch_size` of model.yaml, and the dims of each input (those of `reshape`), when the file was checked. */
+  maxBatchSize: number;
+  inputDims: number[][];
   /** Path -> SHA-256 in hex. Paths are relative to the model folder, except those of `python/tracing/`. */
   sources: Record<string, string>;
 }
@@ -27,13 +30,24 @@ export interface TraceRecord {
 export function readTraceRecord(file: string): TraceRecord | undefined {
   try {
     const record = JSON.parse(readFileSync(file, 'utf8')) as Record<string, unknown>;
-    const { artifact, data_files: data, extra_files: extra, golden, sources, checked } = record;
+    const {
+      artifact,
+      data_files: data,
+      extra_files: extra,
+      golden,
+      sources,
+      checked,
+      max_batch_size: batch,
+      input_dims: dims,
+    } = record;
     const [found] = [artifact].filter(isRecordedFile);
     return {
       artifact: found,
       dataFiles: [data].flat().filter(isRecordedFile),
       otherFiles: [extra, golden].flat().filter(isRecordedFile),
       isQuick: checked === 'quick',
+      maxBatchSize: Number(batch),
+      inputDims: [dims].flat().map((one) => [one].flat().map(Number)),
       sources: Object.fromEntries(
         Object.entries(sources ?? {}).filter(([path, hash]) => !path.includes('\0') && typeof hash === 'string'),
       ),

@@ -8,6 +8,7 @@ import {
   type ManifestModel,
   type ReleasedFile,
 } from '../release/manifest';
+import type { S3Store } from '../s3/store';
 import type { DesiredFile, DesiredModel } from './desired';
 import type { DesiredState } from './options';
 import type { Releases } from './releases';
@@ -64,7 +65,7 @@ export function makePlan(
   const planFile = (name: string, file: DesiredFile): PlannedFile => {
     const same = known.contents.get(file.checksum);
     // A rollback has no other source of the bytes.
-    const isThere = same !== undefined && (stored.has(same.key) || isAt(file, same.key));
+    const isThere = same !== undefined && (stored.has(same.key) || isAt(file, same.key, releases.bucket.store));
     const released = isThere ? same : undefined;
     const before = getVersion(file.path) === undefined ? undefined : known.versions.get(`${name}/${file.path}`);
     const isConflict = before !== undefined && !before.has(file.checksum) && !replacePublished;
@@ -85,7 +86,8 @@ export function makePlan(
   };
 }
 
-const isAt = ({ source }: DesiredFile, key: string): boolean => 'stored' in source && source.stored.key === key;
+const isAt = ({ source }: DesiredFile, key: string, store: S3Store): boolean =>
+  'stored' in source && source.stored.key === key && source.stored.store === store;
 
 /** Whether the plan would change a published version of the model. */
 export const isConflict = ({ files, missing }: PlannedModel): boolean =>

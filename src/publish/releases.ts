@@ -18,7 +18,7 @@ export class Releases {
     readonly base: Base,
     readonly current: Manifest | undefined,
     private readonly head: HeadFile,
-    private readonly bucket: Bucket,
+    readonly bucket: Bucket,
   ) {}
 
   /** @throws UserError if head.json, or the manifest of the current release, is lost */

@@ -67,7 +67,8 @@ export async function repairHead(
       hint: `restore the objects of ${releasesPrefix(location)}/ from their versions, or name another release: ${next}; newest manifests: ${await newestIds({ store, location })}`,
     });
   }
-  if (base.head !== undefined && release === base.head.release) return base.head;
+  const isNewest = base.generation >= (seen?.generation ?? 0);
+  if (base.head !== undefined && release === base.head.release && isNewest) return base.head;
   const listed = (await store.list(filesPrefix(location))).map(({ key }) => key);
   const now = Math.floor(Date.now() / 1000);
   // Generations and sweeps grow by one, so the time in seconds is larger than each that an agent or a prune may have.

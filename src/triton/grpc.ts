@@ -122,8 +122,12 @@ export class TritonGrpcClient {
           .on('error', fail)
           .on('close', () => {
             if (status === undefined) return fail(new Error('the connection was closed'));
-            if (status['grpc-status'] === '0') resolve(readable(call.model, () => readFrame(Buffer.concat(chunks))));
-            else reject(this.refused(call, status));
+            if (status['grpc-status'] !== '0') return reject(this.refused(call, status));
+            try {
+              resolve(readable(call.model, () => readFrame(Buffer.concat(chunks))));
+            } catch (error) {
+              reject(error as Error);
+            }
           });
         stream.end(writeFrame(call.message));
       });

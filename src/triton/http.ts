@@ -127,7 +127,7 @@ export class TritonHttpClient {
   }
 
   private get isTls(): boolean {
-    return this.url.startsWith('https:');
+    return new URL(this.url).protocol === 'https:';
   }
 
   private async isOk(path: string, { timeoutMs = DEFAULT_TIMEOUT_MS }: CallOptions): Promise<boolean> {

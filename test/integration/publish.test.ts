@@ -442,14 +442,19 @@ test('promote copies small and large files to a bucket of another server', async
   write({ 'a/1': 'A' }, { 'a/labels.txt': 'l' });
   writeRepository(repository, { 'a/1/large.bin': large });
   await publish({ ...options, repository });
-  const copy = (to: S3Store) => promote({ ...options, store: to, location, from: { store, location: source } });
+  const copy = (to: S3Store) => promote({ ...options, store: to, from: { store, location: source } });
   expect((await copy(second)).isNew).toBe(true);
-  expect((await second.get('models/a/1/large.bin'))?.body.equals(large)).toBe(true);
+  expect((await second.get('large/a/1/large.bin'))?.body.equals(large)).toBe(true);
   const keys = async (at: S3Store, prefix: string): Promise<string[]> =>
     (await at.list(`${prefix}/`)).map(({ key }) => key.slice(prefix.length));
-  expect(await keys(second, 'models')).toEqual(await keys(store, 'large'));
+  expect(await keys(second, 'large')).toEqual(await keys(store, 'large'));
+  // The key of a file is the same in both buckets.
+  const files = await second.list('large.releases/files/');
+  await second.delete(files.slice(0, 1));
+  await copy(second);
+  expect(await second.list('large.releases/files/')).toEqual(files);
   // The folder has the same content.
-  expect(await publish({ ...options, store: second, location, repository })).toMatchObject({ isNew: false });
+  expect(await publish({ ...options, store: second, repository })).toMatchObject({ isNew: false });
 });
 
 test('releases --prune retains the newest releases, and deletes what only the others name', async () => {

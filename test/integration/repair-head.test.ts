@@ -114,6 +114,19 @@ test('--repair asks every replica that is named, and accepts the release that th
   await until('the agent follows', () => at.pod.state.head?.generation === generation);
 });
 
+test('--repair with the id of the release that an older head.json names writes a newer one', async () => {
+  const at = await start('older');
+  const first = await at.publish(1);
+  const before = await at.read();
+  await at.publish(2);
+  await until('the agent has read it', () => at.pod.state.head?.generation === 2);
+  await at.put(before);
+  const { generation } = await at.repair({ id: first });
+  expect(generation).toBeGreaterThan(2);
+  await until('the agent follows', () => at.pod.state.release === first);
+  await at.publish(3);
+});
+
 test('several first publishers wait for each other', async () => {
   const at = await start('together');
   await Promise.all([1, 2, 3].map((version) => at.publish(version)));

@@ -179,6 +179,12 @@ test.each([
   expect(await waits.run(['wait'], (kill) => kill())).toMatchObject(expected);
 });
 
+test('after an installation, Ctrl-C ends the command', async () => {
+  const { hello, env } = createWithNpm('installed');
+  hello.write('wait.ts', `export async function main() { setInterval(() => {}, 1e9); console.log('waits'); }`);
+  expect(await hello.run(['wait'], (kill) => kill(), env)).toMatchObject({ code: null, signal: 'SIGINT' });
+});
+
 test('run.mjs refuses an unknown command', async () => {
   const stderr = 'error: no such command: helo; "npm run" lists them\n';
   expect(await Package.create('unknown', HELLO).run(['helo'])).toMatchObject({ code: 1, stdout: '', stderr });

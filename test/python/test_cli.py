@@ -68,6 +68,7 @@ def test_makes_an_artifact_and_its_record(add_model: AddModel, run: Run) -> None
     assert record["artifact"] == {"path": "1/model.pt", "bytes": done["bytes"], "sha256": done["sha256"]}
     assert record["extra_files"] == [{"path": "labels.txt", "bytes": 8, "sha256": sha256(folder / "labels.txt")}]
     assert record["check"] == done["check"]
+    assert (record["max_batch_size"], record["input_dims"]) == (0, [[-1, 4]])
     assert record["weights"] == done["weights"]
     assert record["packages"]["torch"] == torch.__version__.split("+")[0]
     assert sorted(path.name for path in (folder / "1").iterdir()) == ["model.pt", "model.pt.trace.json"]

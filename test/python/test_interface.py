@@ -172,6 +172,7 @@ def test_all_differences_are_reported_together() -> None:
             for path in (
                 *("../labels.txt", "/labels.txt", "", "a/../trace.py", "./trace.py", "trace.py", "model.yaml"),
                 *("golden/1/a.json", "2/vocab.txt", "1", "1/model.pt", "1/model.pt.trace.json", "./model.yaml"),
+                *("1//model.pt", "1/./model.pt", "./labels.txt", "lib/a.py/"),
             )
         ),
         ({"extra_files": {"1/vocab.txt": b"", "labels.txt": b""}}, None),
@@ -258,8 +259,9 @@ def test_names_of_onnx_are_those_of_the_file() -> None:
     assert [slot.name for slot in (*interface.inputs, *interface.outputs)] == ["x", "y"]
 
 
-def test_a_scalar_output_of_torchscript_is_refused() -> None:
-    config = {side: [{"name": "t__0", "dims": [1]}] for side in ("input", "output")}
+@pytest.mark.parametrize("dims", [[1], []])
+def test_a_scalar_output_is_refused(dims: list[int]) -> None:
+    config = {"input": [{"name": "t__0", "dims": [1]}], "output": [{"name": "t__0", "dims": dims}]}
     inputs, outputs = [(torch.zeros(1),)], [(torch.zeros(()),)]
-    with pytest.raises(TraceError, match=r"output 't__0' has dims \[1\], but the network gives shape \[\]"):
+    with pytest.raises(TraceError, match="output 't__0' is a scalar"):
         compare_with_config(config, Signature(["x"], None), "model.pt", inputs, outputs)

@@ -40,6 +40,8 @@ export function tracedModel(
     extra_files: [recorded('labels.txt', labels)],
     golden: [],
     checked,
+    max_batch_size: 8,
+    input_dims: [[3]],
     sources: {
       ...Object.fromEntries(Object.entries(sources).map(([path, content]) => [path, sha256(content)])),
       '../../elsewhere/absent.py': sha256('absent'),

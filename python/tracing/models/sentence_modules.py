@@ -51,7 +51,7 @@ def _pooling(source: str, folder: str) -> Pooling:
         return "mean"
     # A string or list, or in older files flags.
     flags = [key for key, value in config.items() if key.startswith("pooling_mode_") and value is True]
-    given = config.get("pooling_mode", [_FLAGS.get(flag, flag) for flag in flags])
+    given = config.get("pooling_mode") or [_FLAGS.get(flag, flag) for flag in flags]
     modes = [given] if isinstance(given, str) else given
     match modes:
         case ["cls" | "mean" as mode]:

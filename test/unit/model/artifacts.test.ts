@@ -80,11 +80,17 @@ test.each<[what: string, file: string, fields: object, says: string[]]>([
     ],
   ],
   [
+    'an input that is left out',
+    'batched',
+    { ...BATCHED, input: [tensor('x', [4])] },
+    ['has an input "flag", which the configuration lacks\n    -> add it to the inputs of the configuration'],
+  ],
+  [
     'tensors of another type',
     'batched',
     {
       ...BATCHED,
-      input: [tensor('x', [4], { data_type: 'TYPE_FP64' })],
+      input: [tensor('x', [4], { data_type: 'TYPE_FP64' }), tensor('flag', [1])],
       output: [tensor('y', [2, 2], { data_type: 'TYPE_INT64' })],
     },
     [
@@ -95,7 +101,7 @@ test.each<[what: string, file: string, fields: object, says: string[]]>([
   [
     'dims that are open where the file fixes them, and another number of dims',
     'batched',
-    { ...BATCHED, input: [tensor('flag', [-1])], output: [tensor('y', [4])] },
+    { ...BATCHED, input: [tensor('x', [4]), tensor('flag', [-1])], output: [tensor('y', [4])] },
     [
       `has TYPE_FP32 [-1, 1] for the input "flag", but the configuration has TYPE_FP32 [-1, -1]\n    -> ${BATCH}`,
       `has TYPE_FP32 [-1, 2, 2] for the output "y", but the configuration has TYPE_FP32 [-1, 4]\n    -> ${BATCH}`,
@@ -118,7 +124,7 @@ test.each<[what: string, file: string, fields: object, says: string[]]>([
   [
     'a scalar that is more than one number',
     'scalars',
-    { ...SCALARS, input: [tensor('count', [2])] },
+    { ...SCALARS, input: [tensor('x', [-1, 2]), tensor('count', [2])] },
     [`has TYPE_FP32 [] for the input "count", but the configuration has TYPE_FP32 [2]\n    -> ${AS_IN_FILE}`],
   ],
 ])('onnxFaults reports %s', (_, name, fields, says) => {

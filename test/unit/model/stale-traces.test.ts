@@ -42,6 +42,7 @@ test.each<{ what: string; changes: Record<string, string | undefined>; reason?: 
   { what: 'the same bytes written again', changes: { 'net.py': 'LAYERS = 3\n', 'labels.txt': 'cat\ndog\n' } },
   { what: 'a changed trace.py', changes: { 'trace.py': 'import other\n' }, reason: 'trace.py changed' },
   { what: 'changed weights', changes: { 'weights.pth': 'WEIGHTS' }, reason: 'weights.pth changed' },
+  { what: 'changed labels that the trace wrote', changes: { 'labels.txt': 'cat\n' }, reason: 'labels.txt changed' },
   { what: 'a removed module', changes: { 'net.py': undefined }, reason: 'net.py was removed' },
   { what: 'a changed module outside of the folder', changes: { '../shared.py': '' }, reason: '../shared.py changed' },
   { what: 'a removed module outside of the folder', changes: { '../shared.py': undefined } },
@@ -82,9 +83,30 @@ test.each([
 );
 
 const RECORD = '1/model.pt.trace.json';
+const FP32 = { name: 'input__0', data_type: 'TYPE_FP32' };
 
 test.each<{ what: string; changes: Record<string, string | undefined>; message?: string }>([
   { what: 'as it was checked', changes: {} },
+  { what: 'of a smaller batch', changes: { 'model.yaml': modelYaml({ max_batch_size: 2 }) } },
+  {
+    what: 'of a larger batch',
+    changes: { 'model.yaml': modelYaml({ max_batch_size: 16 }) },
+    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 16',
+  },
+  {
+    what: 'without a batch',
+    changes: { 'model.yaml': modelYaml({ max_batch_size: 0, input: [{ ...FP32, dims: [-1, 3] }] }) },
+    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 0',
+  },
+  {
+    what: 'of any size',
+    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [-1] }] }) },
+    message: 'm/1/model.pt: was checked with inputs of dims [[3]], and model.yaml now allows [[-1]]',
+  },
+  {
+    what: 'of the checked size, reshaped',
+    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [3, 1], reshape: { shape: [3] } }] }) },
+  },
   {
     what: 'of which only the record is missing',
     changes: { [RECORD]: undefined },

@@ -96,7 +96,7 @@ describe('a plan compares files by content', () => {
 /** The record of a trace; nothing for a model without trace.py. */
 function record(isTraced: boolean, version: number, content: string): Files {
   const artifact = recorded(`${version}/weights.bin`, content);
-  const text = JSON.stringify({ artifact, checked: 'thorough' });
+  const text = JSON.stringify({ artifact, checked: 'thorough', max_batch_size: 0, input_dims: [] });
   return isTraced ? { 'a/trace.py': '', [`a/${artifact.path}.trace.json`]: text } : {};
 }
 

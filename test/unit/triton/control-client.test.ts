@@ -34,12 +34,16 @@ function answer(stream: ServerHttp2Stream, message: Buffer, status: string): voi
   stream.end(message);
 }
 
-/** @param onLoad the status of its answer to a load; no answer if undefined, and no answer to anything if silent */
+/**
+ * @param onLoad the status of its answer to a load; no answer if undefined, no answer to anything if silent, and answers that
+ * have no message if empty
+ */
 async function grpcPort(onLoad: string | undefined): Promise<number> {
   const server = createServer().on('stream', (stream, headers) => {
     const method = String(headers[':path']).split('/').at(-1);
     received.push(`gRPC ${method} ${String(headers['triton-grpc-protocol-triton-model-control-key'])}`);
-    if (method === 'ServerLive' && onLoad !== 'silent') answer(stream, LIVE, '0');
+    if (onLoad === 'empty') answer(stream, Buffer.alloc(0), '0');
+    else if (method === 'ServerLive' && onLoad !== 'silent') answer(stream, LIVE, '0');
     else if (method !== 'ServerLive' && onLoad !== undefined) answer(stream, NOTHING, onLoad);
   });
   const { port, stop } = await listenOnLoopback(server);
@@ -65,6 +69,11 @@ test.each<{ name: string; grpc: () => Promise<number | undefined>; expected: str
   { name: 'over gRPC', grpc: () => grpcPort('0'), expected: OVER_GRPC },
   { name: 'over HTTP if no gRPC address is known', grpc: () => Promise.resolve(undefined), expected: [OVER_HTTP] },
   { name: 'over HTTP if nothing listens at the gRPC address', grpc: () => Promise.resolve(1), expected: [OVER_HTTP] },
+  {
+    name: 'over HTTP if an answer over gRPC has no message',
+    grpc: () => grpcPort('empty'),
+    expected: ['gRPC ServerLive the-key', OVER_HTTP],
+  },
   { name: 'over HTTP if a server without gRPC listens there', grpc: httpPort, expected: [OVER_HTTP] },
 ])('loadModel loads $name', async ({ grpc, expected }) => {
   await (await controlClient(await grpc())).loadModel('m');
