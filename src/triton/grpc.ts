@@ -123,11 +123,8 @@ export class TritonGrpcClient {
           .on('close', () => {
             if (status === undefined) return fail(new Error('the connection was closed'));
             if (status['grpc-status'] !== '0') return reject(this.refused(call, status));
-            try {
-              resolve(readable(call.model, () => readFrame(Buffer.concat(chunks))));
-            } catch (error) {
-              reject(error as Error);
-            }
+            // A throw in a listener would end the process.
+            resolve(Promise.resolve().then(() => readable(call.model, () => readFrame(Buffer.concat(chunks)))));
           });
         stream.end(writeFrame(call.message));
       });
