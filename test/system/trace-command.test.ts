@@ -140,7 +140,8 @@ test('validate reports what changed since the trace', async () => {
   expect(await validate()).toEqual({ code: 0, found: [] });
   writeRepository(repository, { 'scale/net.py': 'a = 1', 'scale/words.txt': 'a', 'scale/labels.txt': 'x' });
   rmSync(join(repository, 'scale', 'golden', '1', 'traced-0.json'));
-  expect(await validate()).toEqual({ code: 0, found: ['is stale; since the trace: net.py changed'] });
+  const changes = 'golden/1/traced-0.json was removed, labels.txt changed, net.py changed';
+  expect(await validate()).toEqual({ code: 0, found: [`is stale; since the trace: ${changes}`] });
   expect(await trace(repository)).toMatchObject({ code: 0 });
   expect(await validate()).toEqual({ code: 0, found: [] });
   writeFileSync(join(repository, 'scale', '1', 'model.pt'), torchScript());
