@@ -89,15 +89,21 @@ function readBytes(file: string): Buffer {
 }
 
 function parseJson(file: string, text: string): Nested | Record<string, Nested> {
+  const hint = 'write valid JSON: [[1, 2]], or {"NAME": [[1, 2]]} for several inputs';
+  let value: Nested | Record<string, Nested>;
   try {
-    return parseExactJson(text) as Nested | Record<string, Nested>;
+    value = parseExactJson(text) as typeof value;
   } catch (cause) {
-    throw new UserError(`${file}: ${(cause as Error).message}`, {
-      hint: 'write valid JSON: [[1, 2]], or {"NAME": [[1, 2]]} for several inputs',
-      cause,
-    });
+    throw new UserError(`${file}: ${(cause as Error).message}`, { hint, cause });
   }
+  const [name] = Object.entries(isRecord(value) ? value : {}).find(([, one]) => isRecord(one)) ?? [];
+  if (name !== undefined) throw new UserError(`${file}: the value of "${name}" is an object`, { hint });
+  return value;
 }
+
+/** Whether a value is an object, not an array or an element. */
+export const isRecord = (value: Nested | Record<string, Nested>): value is Record<string, Nested> =>
+  Object(value) === value && !Array.isArray(value) && !Buffer.isBuffer(value);
 
 function isJson(text: string, beginning = /^/): boolean {
   if (!beginning.test(text)) return false;

@@ -99,10 +99,9 @@ function inputFor({ name, datatype, shape }: TensorMetadata, value: InputValue):
     throw new UserError(`its data type ${datatype} is unknown; known: ${Object.keys(DATA_TYPES).join(', ')}`);
   }
   const tensor =
-    // A user's JSON may also be an object with such a member.
-    typeof value === 'object' && 'data' in value && ArrayBuffer.isView(value.data)
+    typeof value === 'object' && 'data' in value
       ? ({ name, datatype, ...value } as Tensor)
-      : toTensor(name, datatype, value as Nested);
+      : toTensor(name, datatype, value);
   const isFitting =
     tensor.shape.length === shape.length && shape.every((length, i) => length === -1 || length === tensor.shape[i]);
   if (!isFitting) throw new UserError(`got shape [${tensor.shape.join(', ')}]`);

@@ -11,7 +11,7 @@ import { describe, type InputValue, type ServedModel } from './model';
 import { isDataType, type TensorData, type DataType } from '../triton/tensor';
 import { convertArray } from '../media/npy';
 import { encodePictures, pictureLayout, PIXELS, usualPixels, type PixelKind } from '../media/pictures';
-import { PICTURES, type InputFile } from './input-files';
+import { isRecord, PICTURES, type InputFile } from './input-files';
 
 export interface RequestOptions {
   /** Default: the usual form for the input's data type or for a classifier. */
@@ -150,10 +150,6 @@ function isOneRow(model: ServedModel, { shape }: TensorMetadata, axes: number): 
 
 function getDepth(value: Nested): number {
   return Array.isArray(value) ? 1 + getDepth((value as Nested[])[0] ?? 0) : 0;
-}
-
-function isRecord(value: Nested | Record<string, Nested>): value is Record<string, Nested> {
-  return typeof value === 'object' && !Array.isArray(value) && !Buffer.isBuffer(value);
 }
 
 async function pictureValue(

@@ -137,4 +137,9 @@ describe('readSource', () => {
   ])('rejects a file %s', (_, name, message) => {
     expect(() => readSource(path(name), [])).toThrow(message);
   });
+
+  it('rejects an object in place of the numbers of an input', () => {
+    const says = 'the input: the value of "x" is an object';
+    expect(() => readSource('{"x": {"data": [1, 2], "shape": [2]}}', [])).toThrow(says);
+  });
 });
