@@ -40,7 +40,7 @@ export function readSource(argument: string, inputs: readonly string[]): InputFi
   const name = inputs.find((input) => input === before);
   if (name === undefined) {
     refuseOtherName(before, value, inputs);
-    if (isJson(argument, /^\s*[[{]/)) return jsonSource(parseExactJson(argument) as Nested);
+    if (isJson(argument, /^\s*[[{]/)) return jsonSource(parseJson('the input', argument));
     if (/^\s*(\{|\[\s*[[{])/.test(argument)) parseJson('the input', argument);
     return readValue(argument) ?? textSource('the input', argument);
   }
