@@ -280,7 +280,7 @@ describe('several replicas', () => {
     const trials = makeTrials(await startAll(['stays', 'served']), {
       ttlSeconds: 0.3,
       leftMs: 0,
-      timeoutMs: 500,
+      timeoutMs: 2000,
     });
     await trials.run();
     events = [];
