@@ -22,7 +22,7 @@ import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import { repairView } from '../../src/publish/view';
 import { FORMAT } from '../../src/release/format';
 import { parseHead, type Head } from '../../src/release/head';
-import { filesPrefix, headKey, releaseKey, viewKey } from '../../src/release/location';
+import { filesPrefix, headKey, releaseKey, viewKey, type RepositoryLocation } from '../../src/release/location';
 import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../src/release/manifest';
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { startScriptedProxy } from '../support/scripted-proxy';
@@ -219,17 +219,20 @@ test('the next run completes what an interrupted one has written for other serve
   expect(await text('models/b/config.pbtxt')).toContain('specific');
 });
 
+/** Publishes the folder to a place without replicas. */
+const untriedAt = (at: RepositoryLocation) => ({
+  store,
+  location: at,
+  untried: true,
+  repository,
+  loadTimeoutMs: 20_000,
+  waitMs: 0,
+});
+
 test('a publisher whose requests are late does not leave the repository of an earlier release', async () => {
   const at = { bucket: location.bucket, prefix: 'late' };
   const late = Object.create(store) as S3Store;
-  const given = {
-    store,
-    location: at,
-    untried: true,
-    repository,
-    loadTimeoutMs: 20_000,
-    waitMs: 0,
-  };
+  const given = untriedAt(at);
   write({ 'a/1': 'A1' }, { 'a/labels.txt': 'first' });
   const first = (await publish(given)).release?.id as string;
   write({ 'a/1': 'A1', 'b/1': 'B' }, { 'a/labels.txt': 'second' });
@@ -252,14 +255,7 @@ test('a publisher whose requests are late does not leave the repository of an ea
 
 test('a view.json that is lost or damaged is written again, and nothing of former releases stays', async () => {
   const at = { bucket: location.bucket, prefix: 'damaged' };
-  const given = {
-    store,
-    location: at,
-    untried: true,
-    repository,
-    loadTimeoutMs: 20_000,
-    waitMs: 0,
-  };
+  const given = untriedAt(at);
   for (const lose of [
     () => store.putBytes(viewKey(at), Buffer.from('{')),
     () => store.delete([{ key: viewKey(at) }]),
