@@ -2,17 +2,13 @@
 
 /** Layers of src, the lowest first: a folder may import only folders of the rows before its own. */
 const LAYERS = [
-  ['core', 'launch'],
+  ['core'],
   ['cli', 's3', 'triton'],
-  ['media'],
   ['model'],
   ['release'],
-  ['cluster'],
   ['publish', 'agent'],
-  ['install'],
-  ['trace'],
   ['local'],
-  ['commands', 'infer', 'init'],
+  ['commands'],
 ];
 
 const layer = (folders) => `^src/(${folders.join('|')})/`;

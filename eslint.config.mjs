@@ -2,7 +2,7 @@ import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['node_modules/**', 'build/**', 'dist/**', 'examples/**', 'src/init/project/**'] },
+  { ignores: ['node_modules/**', 'build/**', 'dist/**', 'examples/**', 'src/commands/init/project/**'] },
   js.configs.recommended,
   {
     files: ['**/*.ts'],

@@ -2,7 +2,7 @@ import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { Namespace } from '@pulumi/kubernetes/core/v1/namespace';
 import * as pulumi from '@pulumi/pulumi';
 import { formatLocation, parseLocation } from '../src/release/location';
-import type { STACK_OUTPUTS } from '../src/cluster/stack-outputs';
+import type { STACK_OUTPUTS } from '../src/publish/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
@@ -24,7 +24,7 @@ import { PUBLISHER_GROUP } from './triton/settings';
 import { allDrainSeconds } from './triton/timeouts';
 import { isExampleSubject } from './trust-subject';
 
-/** Outputs that publishing reads (src/cluster/stack-outputs.ts), and outputs for people. */
+/** Outputs that publishing reads (src/publish/cluster/stack-outputs.ts), and outputs for people. */
 export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<string> } & {
   clusterName?: pulumi.Input<string>;
   serviceUrl: pulumi.Output<string>;

@@ -1,6 +1,6 @@
 // The components for Pulumi programs that installed this package; those with its sources import components.ts.
 const { join } = require('node:path');
-const { loadTypeScript } = require('../src/launch/typescript.cjs');
+const { loadTypeScript } = require('../src/cli/typescript.cjs');
 
 module.exports = loadTypeScript(join(__dirname, 'components.ts'));
 

@@ -1,5 +1,5 @@
 // Entry point for Pulumi (`main` in Pulumi.yaml), and of this package for other Pulumi projects.
 const { join } = require('node:path');
-const { loadTypeScript } = require('../src/launch/typescript.cjs');
+const { loadTypeScript } = require('../src/cli/typescript.cjs');
 
 module.exports = loadTypeScript(join(__dirname, 'index.ts'));

@@ -67,7 +67,7 @@ running: set[subprocess.Popen[str]] = set()
 
 
 def main(flags: list[str]) -> None:
-    """Create what is missing, and print the facts that src/install/python.ts needs."""
+    """Create what is missing, and print the facts that src/local/install/python.ts needs."""
     base = find_python(embeddable="--embeddable" in flags)
     uv = find_uv(base["path"])
     development = "--development" in flags

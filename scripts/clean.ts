@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { EXIT } from '../src/cli/cli';
 import { command } from '../src/cli/command';
 import { formatBytes, formatTable } from '../src/core/format';
-import { cacheRoot } from '../src/install/cache';
-import { diskUsage } from '../src/install/disk-usage';
+import { cacheRoot } from '../src/local/install/cache';
+import { diskUsage } from '../src/local/install/disk-usage';
 import { isAlive } from '../src/core/lock.cjs';
 
 const FLAGS = {

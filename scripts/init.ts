@@ -5,8 +5,8 @@ import { UsageError } from '../src/core/errors';
 import { nextCommand, repoFlag } from '../src/core/next-command';
 import { paths } from '../src/core/paths';
 import { displayPath } from '../src/model/paths';
-import { createProject } from '../src/init/create-project';
-import { createModelFromFile } from '../src/init/model-from-file';
+import { createProject } from '../src/commands/init/create-project';
+import { createModelFromFile } from '../src/commands/init/model-from-file';
 import { main as validate } from './validate';
 
 const FLAGS = {

@@ -24,7 +24,7 @@ import { localDirectory, startStack, untilServerEnds } from '../src/local/stack'
 import { fingerprints, watchModels } from '../src/local/watch';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
-import { requireTritonPlatform } from '../src/install/triton';
+import { requireTritonPlatform } from '../src/local/install/triton';
 import { Cleanup } from '../src/core/cleanup';
 
 const FLAGS = {

@@ -27,7 +27,7 @@ if (!isInstalled({ development })) await install();
 enterShellFolder();
 process.setSourceMapsEnabled(true); // Stack traces name the TypeScript files.
 module.enableCompileCache?.(); // Since Node 22.1.
-const { loadTypeScript } = createRequire(import.meta.url)('../src/launch/typescript.cjs');
+const { loadTypeScript } = createRequire(import.meta.url)('../src/cli/typescript.cjs');
 const { main } = loadTypeScript(join(root, folder, `${command}.ts`));
 // Sets exitCode instead of calling process.exit, so that pending output to a pipe is written.
 process.exitCode = await main(args);

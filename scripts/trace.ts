@@ -8,8 +8,8 @@ import { readValidRepository } from '../src/model';
 import { displayPath, getReason, TRACE_FILE } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
-import { ensurePython } from '../src/install/python';
-import { describeTrace, traceModels, type TraceEvent } from '../src/trace/trace';
+import { ensurePython } from '../src/local/install/python';
+import { describeTrace, traceModels, type TraceEvent } from '../src/local/trace/trace';
 
 const FLAGS = {
   repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository' },

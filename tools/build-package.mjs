@@ -60,7 +60,7 @@ await build({
   legalComments: 'linked',
   plugins: [namesNpx],
 });
-cpSync(join(root, 'src', 'launch', 'program.mjs'), join(out, 'triton-serving.mjs'));
+cpSync(join(root, 'src', 'cli', 'program.mjs'), join(out, 'triton-serving.mjs'));
 
 writeTypes('infra/components.d.ts');
 await checkAgentProgram();

@@ -12,8 +12,8 @@ import { formatDuration } from '../src/core/format';
 import { paths } from '../src/core/paths';
 import { Progress } from '../src/cli/progress';
 import { ownModels } from './shipped-models';
-import { cacheRoot, makeDirectory } from '../src/install/cache';
-import { ensurePython } from '../src/install/python';
+import { cacheRoot, makeDirectory } from '../src/local/install/cache';
+import { ensurePython } from '../src/local/install/python';
 
 /** Checks that run at the same time: tsc and eslint need a core and up to 2.4 GB each. */
 const AT_ONCE = 2;

@@ -95,7 +95,8 @@ async function findMutants(copy) {
     .trim()
     .split('\n')
     .filter(
-      (name) => name !== 'infra/triton/args.ts' && !name.endsWith('.d.ts') && !name.startsWith('src/init/project/'),
+      (name) =>
+        name !== 'infra/triton/args.ts' && !name.endsWith('.d.ts') && !name.startsWith('src/commands/init/project/'),
     );
   const sources = new Map(names.map((name) => [name, readFileSync(join(copy, name), 'utf8')]));
   const logger = { debug() {}, info() {}, warn() {}, isDebugEnabled: () => false };

@@ -13,9 +13,9 @@ import { ensureChromium } from './toolchain/chromium';
 import { ensureEngines } from './toolchain/engines';
 import { whyNoGo } from './toolchain/go';
 import { ensureVersitygw } from './toolchain/versitygw';
-import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/install/python';
-import { ensureSeaweedfs } from '../src/install/seaweedfs';
-import { ensureTriton } from '../src/install/triton';
+import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/local/install/python';
+import { ensureSeaweedfs } from '../src/local/install/seaweedfs';
+import { ensureTriton } from '../src/local/install/triton';
 import { CPU_VARIABLES } from '../src/triton/serving';
 
 /** Factor by which --long multiplies the repetitions of the soak tests. */

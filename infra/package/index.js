@@ -1,5 +1,5 @@
 // Entry point of the package for Pulumi (PulumiPlugin.yaml).
 const { join } = require('node:path');
-const { loadTypeScript } = require('../../src/launch/typescript.cjs');
+const { loadTypeScript } = require('../../src/cli/typescript.cjs');
 
 module.exports = loadTypeScript(join(__dirname, 'provider.ts'));

@@ -24,7 +24,7 @@ class SetupError(Exception):
 
 
 def cache_root() -> Path:
-    """Return the cache folder; the same as in src/install/cache.ts."""
+    """Return the cache folder; the same as in src/local/install/cache.ts."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "triton-serving")
 
 

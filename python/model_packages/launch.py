@@ -1,8 +1,8 @@
 """Starts Triton's stub, the process of one model.py, with the Python environment that the model needs.
 
-`launch.py SETTINGS ARGUMENT...`: SETTINGS is a file that src/install/triton.ts writes; the arguments are those that
-Triton's python backend passes to the stub. To report an error, the stub gets a model that raises the error: the load
-fails, and the server reports the reason to its client.
+`launch.py SETTINGS ARGUMENT...`: SETTINGS is a file that src/local/install/triton.ts writes; the arguments are those
+that Triton's python backend passes to the stub. To report an error, the stub gets a model that raises it: the
+load fails, and the server reports the reason to its client.
 """
 
 from __future__ import annotations

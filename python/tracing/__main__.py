@@ -116,7 +116,7 @@ def _make_in_processes(models: Sequence[Model], options: Options, emit: Report) 
 
 
 def _parse(arguments: Sequence[str]) -> Options:
-    """Parse the flags of `npm run trace` and `npm run local`; src/trace/trace.ts is the only caller."""
+    """Parse the flags of `npm run trace` and `npm run local`; src/local/trace/trace.ts is the only caller."""
     parser = argparse.ArgumentParser(prog="python -m tracing", description=__doc__)
     parser.add_argument("--repo", type=Path, default=Path(__file__).parents[2] / "model-repo")
     parser.add_argument("--version", type=_positive)

@@ -37,7 +37,7 @@ def _packages(requirements: Path) -> list[Path]:
     if not requirements.exists():
         return []
     try:
-        # Set by src/trace/trace.ts.
+        # Set by src/local/trace/trace.ts.
         return [tracing_packages(requirements, sys.executable, Uv(os.environ.get("TRITON_SERVING_UV", "uv")))]
     except InstallError as error:
         raise TraceError(str(error), f"Correct {requirements}.") from None

@@ -1,4 +1,4 @@
-"""The output of the command: one JSON object per line, which src/trace/trace.ts reads."""
+"""The output of the command: one JSON object per line, which src/local/trace/trace.ts reads."""
 
 from __future__ import annotations
 

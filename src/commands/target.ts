@@ -6,7 +6,7 @@ import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
-import { fixedReplicas, type ReplicaSource } from '../cluster/source';
+import { fixedReplicas, type ReplicaSource } from '../publish/cluster/source';
 import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
 const DEFAULT_NAMESPACE = 'default';
@@ -126,7 +126,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
   requireOneWay(given);
   if (flags.stack !== undefined) {
     // Loaded on demand, because most runs in CI name the bucket.
-    const { readStackOutputs } = await import('../cluster/stack-outputs');
+    const { readStackOutputs } = await import('../publish/cluster/stack-outputs');
     const outputs = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.project);
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
@@ -227,7 +227,7 @@ async function openReplicas(flags: TargetFlags): Promise<ReplicaSource | undefin
     return fixedReplicas(triton.map((url, i) => ({ url: parse('agent', agent[i]), tritonUrl: parse('triton', url) })));
   }
   if (flags.selector === undefined) return undefined;
-  const { KubernetesReplicas } = await import('../cluster/kubernetes');
+  const { KubernetesReplicas } = await import('../publish/cluster/kubernetes');
   const { selector, namespace = DEFAULT_NAMESPACE, kubeconfig, context } = flags;
   return new KubernetesReplicas({ selector, namespace, kubeconfig, context });
 }

@@ -3,7 +3,7 @@ const process = require('node:process');
 
 /*
  * Lock files that hold the id of the process that owns them. This file is CommonJS without dependencies, because the
- * launcher needs a lock before node_modules exist, and src/install and the unit tests use the same one.
+ * launcher needs a lock before node_modules exist, and src/local/install and the unit tests use the same one.
  */
 
 let attempts = 0;

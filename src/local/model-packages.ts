@@ -5,8 +5,8 @@ import { CommandError, exec } from '../core/exec';
 import { REQUIREMENTS_FILE } from '../model/requirements';
 import { paths } from '../core/paths';
 import type { Progress } from '../cli/progress';
-import { getUv } from '../install/python';
-import type { TritonInstallation } from '../install/triton';
+import { getUv } from './install/python';
+import type { TritonInstallation } from './install/triton';
 
 /**
  * Creates the Python environments of models with a requirements.txt. The server would create them when it loads the

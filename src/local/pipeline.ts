@@ -8,7 +8,7 @@ import { WEIGHTS_FILE } from '../model/weights-file';
 import type { Progress } from '../cli/progress';
 import { desiredModels } from '../publish/desired';
 import type { ManifestModel } from '../release/manifest';
-import { describeTrace, traceModels, type TraceOptions } from '../trace/trace';
+import { describeTrace, traceModels, type TraceOptions } from './trace/trace';
 import { installModelPackages } from './model-packages';
 import { ANSWER, publishBatch, readReleased, refusedModel, untilReady, type BatchOptions } from './publish-batch';
 import { selectModels } from './selection';

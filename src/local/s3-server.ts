@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatBytes } from '../core/format';
-import { diskUsage } from '../install/disk-usage';
+import { diskUsage } from './install/disk-usage';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';

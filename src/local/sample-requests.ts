@@ -2,9 +2,9 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { paths } from '../core/paths';
-import { centreCrop, pixelTensor, readImage, type BgrImage } from '../media/image';
-import { networkTensor } from '../media/pictures';
-import { tokenize } from '../media/tokenizer';
+import { centreCrop, pixelTensor, readImage, type BgrImage } from '../model/media/image';
+import { networkTensor } from '../model/media/pictures';
+import { tokenize } from '../model/media/tokenizer';
 import type { RepositoryModel } from '../model';
 import {
   compareAnswer,

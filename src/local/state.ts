@@ -4,8 +4,8 @@ import { UserError } from '../core/errors';
 import { nextCommand, repoFlag } from '../core/next-command';
 import { isAlive } from '../core/lock.cjs';
 import { paths } from '../core/paths';
-import { fixedReplicas, type ReplicaSource } from '../cluster/source';
-import { cacheRoot } from '../install/cache';
+import { fixedReplicas, type ReplicaSource } from '../publish/cluster/source';
+import { cacheRoot } from './install/cache';
 
 /** Address and keys of a running `npm run local`, for other commands. Only its user can read the file with the keys. */
 export interface LocalState {

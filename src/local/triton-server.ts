@@ -6,8 +6,8 @@ import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-
 import { ManagedProcess } from './process/managed-process';
 import { getParent, processIds, readProcess } from './process/proc';
 import { freePorts } from './process/ports';
-import type { PythonEnvironment } from '../install/python';
-import { assembleBackends, type TritonInstallation } from '../install/triton';
+import type { PythonEnvironment } from './install/python';
+import { assembleBackends, type TritonInstallation } from './install/triton';
 import type { ControlAddress } from '../triton/control-client';
 import { generateControlKey, guardFlags } from '../triton/control-key';
 import { CPU_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../triton/serving';

@@ -1,4 +1,4 @@
-import type { Replica, ReplicaSource } from '../cluster/source';
+import type { Replica, ReplicaSource } from './cluster/source';
 import { UserError } from '../core/errors';
 import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-api';
 

@@ -1,4 +1,4 @@
-import type { Replica, ReplicaSource } from '../cluster/source';
+import type { Replica, ReplicaSource } from './cluster/source';
 import { measureAnswer, type Difference, type GoldenRequest, type Mismatch } from '../model/golden';
 import type { AgentState } from '../release/agent-api';
 import { askModel, readGoldenRequests, WrongAnswerError } from '../release/ask';

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { parseStackOutputs } from '../../src/cluster/stack-outputs';
+import { parseStackOutputs } from '../../src/publish/cluster/stack-outputs';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';

@@ -2,7 +2,7 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { whyNoGo } from '../../tools/toolchain/go';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { ensureCheckov, ensureKubeScore, type Checkov } from '../../tools/toolchain/scanners';
 import { describeUnless } from '../support/describe-unless';
 import type { Statement } from '../support/iam';

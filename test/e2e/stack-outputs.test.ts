@@ -1,6 +1,6 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
-import { readStackOutputs } from '../../src/cluster/stack-outputs';
+import { readStackOutputs } from '../../src/publish/cluster/stack-outputs';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { testPulumi, type TestPulumi } from '../support/pulumi';

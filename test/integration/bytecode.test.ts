@@ -2,7 +2,7 @@ import { existsSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();

@@ -1,6 +1,6 @@
 import { mkdirSync, readdirSync, utimesSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { acquireLock } from '../../src/install/cache';
+import { acquireLock } from '../../src/local/install/cache';
 import { emptyLargeBucket } from '../../src/local/s3-server';
 import { runCommandLine, type Finished } from '../support/run';
 import { Scratch } from '../support/temp-dir';

@@ -5,7 +5,7 @@ import { describeStatus } from '../../scripts/status';
 import { pruneReleases } from '../../src/commands/prune-command';
 import { PUBLISH_FLAGS, runPublishCommand, type PublishFlags } from '../../src/commands/publish-command';
 import type { CommandTarget } from '../../src/commands/target';
-import type { ReplicaSource } from '../../src/cluster/source';
+import type { ReplicaSource } from '../../src/publish/cluster/source';
 import { forEachLimited } from '../../src/core/concurrency';
 import { PartialFailureError, UsageError } from '../../src/core/errors';
 import { AgentClient } from '../../src/publish/agent-client';

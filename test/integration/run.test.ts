@@ -16,7 +16,7 @@ class Package {
 
   static create(name: string, sources: Record<string, string>): Package {
     const created = new Package(join(scratch.directory, name));
-    for (const part of ['scripts/run.mjs', 'src/launch', 'src/core/lock.cjs']) {
+    for (const part of ['scripts/run.mjs', 'src/cli', 'src/core/lock.cjs']) {
       cpSync(join(paths.root, part), created.path(part), { recursive: true });
     }
     mkdirSync(created.path('node_modules'));

@@ -4,7 +4,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
-import { fetchFile } from '../../src/trace/fetch-weights';
+import { fetchFile } from '../../src/local/trace/fetch-weights';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 

@@ -38,7 +38,7 @@ IMPORTING = """
 
 @pytest.fixture(autouse=True)
 def _uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment that src/trace/trace.ts passes."""
+    """The environment that src/local/trace/trace.ts passes."""
     cached = sorted(cache_root().glob("uv-*/bin/uv"))
     monkeypatch.setenv("TRITON_SERVING_UV", shutil.which("uv") or str(cached[-1]))
 

@@ -7,7 +7,7 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import type { Scratch } from './temp-dir';
 
 const START_TIMEOUT_MS = 300_000;

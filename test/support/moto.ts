@@ -5,7 +5,7 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
-import { ensureLockedPackages, ensurePython } from '../../src/install/python';
+import { ensureLockedPackages, ensurePython } from '../../src/local/install/python';
 import type { Access } from './api-server';
 import type { Scratch } from './temp-dir';
 

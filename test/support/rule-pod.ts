@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Agent } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
-import type { ReplicaSource } from '../../src/cluster/source';
+import type { ReplicaSource } from '../../src/publish/cluster/source';
 import type { AgentState } from '../../src/release/agent-api';
 import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';

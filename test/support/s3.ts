@@ -5,8 +5,8 @@ import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server, type S3Server } from '.
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { S3Store, type StoreOptions } from '../../src/s3/store';
-import { ensurePython } from '../../src/install/python';
-import { ensureSeaweedfs } from '../../src/install/seaweedfs';
+import { ensurePython } from '../../src/local/install/python';
+import { ensureSeaweedfs } from '../../src/local/install/seaweedfs';
 import type { Scratch } from './temp-dir';
 
 /** Credentials of the test servers, as environment of a command. */

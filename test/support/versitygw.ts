@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { S3Server } from '../../src/local/s3-server';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { ensureVersitygw, startVersitygw, type VersitygwOptions } from '../../tools/toolchain/versitygw';
 import type { Scratch } from './temp-dir';
 import { whyNoGo } from '../../tools/toolchain/go';

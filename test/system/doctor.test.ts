@@ -15,7 +15,7 @@ import { CreateClusterCommand, EKSClient } from '@aws-sdk/client-eks';
 import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sdk/client-service-quotas';
 import { Progress } from '../../src/cli/progress';
 import { paths } from '../../src/core/paths';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { buildCrane } from '../../tools/toolchain/crane';
 import { whyNoGo } from '../../tools/toolchain/go';
 import type { ReportLine } from '../../infra/doctor/doctor';

@@ -1,6 +1,6 @@
 import { dirname, delimiter, join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { buildCrane } from '../../tools/toolchain/crane';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { runBlock } from '../support/doc-commands';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { LocalCommand, untilUp, type RunningLocal } from '../support/local-command';
 import { listenOnLoopback } from '../support/loopback';
 import { modelYaml } from '../support/model-files';

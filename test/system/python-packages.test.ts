@@ -1,8 +1,8 @@
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython, getUv } from '../../src/install/python';
-import { ensureTriton } from '../../src/install/triton';
+import { ensurePython, getUv } from '../../src/local/install/python';
+import { ensureTriton } from '../../src/local/install/triton';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton, type TestTriton } from '../support/triton';

@@ -4,7 +4,7 @@ import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'n
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { paths } from '../../src/core/paths';
-import { cacheRoot } from '../../src/install/cache';
+import { cacheRoot } from '../../src/local/install/cache';
 import { listenOnLoopback } from '../support/loopback';
 import { modelYaml, torchScript } from '../support/model-files';
 import { writeRepository } from '../support/repository';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { exec } from '../../src/core/exec';
 import { Progress } from '../../src/cli/progress';
-import { ensurePython } from '../../src/install/python';
+import { ensurePython } from '../../src/local/install/python';
 import { toNumbers } from '../../src/local/sample-requests';
 import { TritonError } from '../../src/triton/client';
 import { CONTROL_HEADER } from '../../src/triton/control-key';

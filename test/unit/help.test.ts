@@ -41,7 +41,7 @@ describe.each(COMMANDS)('the help of %s', (name) => {
 
 describe('the program of the npm package', () => {
   const run = (...args: string[]): string =>
-    execFileSync(process.execPath, [join(paths.source, 'launch', 'program.mjs'), ...args], {
+    execFileSync(process.execPath, [join(paths.source, 'cli', 'program.mjs'), ...args], {
       encoding: 'utf8',
       stdio: 'pipe',
     });

@@ -6,7 +6,7 @@ import { UserError } from '../../src/core/errors';
 import { CommandError, exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import type { Step } from '../../src/cli/progress';
-import { cached, makeDirectory, requireFreeSpace } from '../../src/install/cache';
+import { cached, makeDirectory, requireFreeSpace } from '../../src/local/install/cache';
 
 /** Contains a folder for each set of programs that share go.mod and go.sum. */
 const PINS = join(paths.tools, 'toolchain', 'go');

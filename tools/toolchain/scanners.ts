@@ -1,6 +1,6 @@
 import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram } from './go';
-import { ensureLockedPackages, type PythonEnvironment } from '../../src/install/python';
+import { ensureLockedPackages, type PythonEnvironment } from '../../src/local/install/python';
 
 /** kube-score checks manifests against best practices. Needs Go, unless the pinned version is on PATH. */
 export function ensureKubeScore(step?: Step): Promise<string> {

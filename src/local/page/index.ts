@@ -3,7 +3,7 @@ import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { formatDuration } from '../../core/format';
 import { paths } from '../../core/paths';
-import { encodePng } from '../../media/image';
+import { encodePng } from '../../model/media/image';
 import { displayPath } from '../../model/paths';
 import type { Exhibit } from '../sample-requests';
 import { nextCommands } from '../hints';

@@ -1,5 +1,5 @@
 import { UserError } from '../../core/errors';
-import { convertArray } from '../../media/npy';
+import { convertArray } from '../media/npy';
 import { didYouMean } from '../../core/nearest';
 import { describe, fieldPath, formatList, type ProblemList } from '../../core/problems';
 import type { ModelConfig, TensorConfig } from '../model-config';

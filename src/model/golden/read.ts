@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import { UserError, type Problem } from '../../core/errors';
-import { readNpy } from '../../media/npy';
+import { readNpy } from '../media/npy';
 import type { ModelConfig } from '../model-config';
 import { displayPath, getReason } from '../paths';
 import { parseExactJson } from '../../core/exact-json';

@@ -1,4 +1,4 @@
-import { writeNpy } from '../../../src/media/npy';
+import { writeNpy } from '../../../src/model/media/npy';
 import { ARTIFACT, begins, output, sound, type Malformed, type MalformedCase } from './case';
 
 /** A model with input [n, 3] and output [n, 4]; n is at most 8. */

@@ -327,7 +327,7 @@ class World {
         timeoutMs: 10_000,
       });
     } catch (error) {
-      // As src/cluster does.
+      // As src/publish/cluster does.
       throw error instanceof NoResponseError ? new UserError(error.message) : error;
     }
   }

@@ -1,4 +1,4 @@
-import { STACK_OUTPUTS } from '../../../src/cluster/stack-outputs';
+import { STACK_OUTPUTS } from '../../../src/publish/cluster/stack-outputs';
 import { ACCOUNT, registeredStack, type RegisteredStack } from '../../support/registered-stack';
 import { PUBLISHER } from '../../support/setting-values';
 
