@@ -84,7 +84,7 @@ def describe(context: TraceContext, source: str | None) -> Weights:
 
 def check_width(context: TraceContext, hidden_size: int) -> None:
     """Raise TraceError if the embedding width of the weights differs from the dims in model.yaml."""
-    declared = context.output_dims("output__1")
+    declared = context.output_dims(1)
     if declared != [hidden_size]:
         raise TraceError(
             f"the weights give embeddings of {hidden_size} numbers, but output__1 in model.yaml has dims {declared}",

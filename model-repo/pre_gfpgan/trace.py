@@ -12,7 +12,7 @@ def export(context: TraceContext) -> TorchScriptExport:
     The sizes are smaller than, equal to and larger than that of the network, or smaller on one axis and larger on the
     other.
     """
-    *_, size = context.output_dims("output__0")
+    *_, size = context.output_dims(0)
     sizes = ((1, 1), (187, 213), (size, size), (3, 640), (407, 301))
     return TorchScriptExport(
         eager=Preprocess(size),

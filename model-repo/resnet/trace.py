@@ -13,13 +13,13 @@ from tracing import TorchScriptExport, TraceContext, TraceError, Weights
 
 def export(context: TraceContext) -> TorchScriptExport:
     """Export the classifier and the names of its classes in the order of the logits."""
-    dims = context.input_dims("input__0")
+    dims = context.input_dims(0)
     model = resnet50().eval()
     weights = load(model, context.weights) if context.weights is not None else Weights.random(context.seed)
     labels = ResNet50_Weights.IMAGENET1K_V2.meta["categories"]
     return TorchScriptExport(
         eager=model,
-        example_inputs=(torch.randn(1, *dims),),
+        example_inputs=(torch.randn(2, *dims),),
         fresh_inputs=[(torch.randn(batch, *dims),) for batch in (1, 3, 8)],
         # Random weights give logits of about 100, so this is a relative tolerance of about 1e-5.
         tolerance=1e-3,

@@ -8,20 +8,20 @@ Each model that this package makes has a `trace.py` in its folder, which defines
 torch's generators with `context.seed`. `export` builds the eager module and specifies how to check it; it writes no
 files. The runner then has these steps:
 
-    trace   write a scratch file with torch.jit.trace or torch.jit.script (model.pt), or with `save` (model.onnx);
+    trace   write a scratch file with torch.export (model.pt2), torch.jit (model.pt) or `save` (model.onnx);
     check   load that file again and compare it with the eager module on `fresh_inputs`;
-    save    rename it to <model>/<version>/model.pt|model.onnx and write <artifact>.trace.json beside it.
+    save    rename it to <model>/<version>/model.pt2|model.pt|model.onnx and write <artifact>.trace.json beside it.
 
-A `trace.py` for TorchScript:
+A `trace.py` for PyTorch, for platform torch_aoti (model.pt2) and pytorch_libtorch (model.pt):
 
-    from tracing import TorchScriptExport, TraceContext, Weights
+    from tracing import ProgramExport, TraceContext, Weights
 
-    def export(context: TraceContext) -> TorchScriptExport:
-        dims = context.input_dims("input__0")            # as in model.yaml, e.g. [3, 224, 224]
+    def export(context: TraceContext) -> ProgramExport:
+        dims = context.input_dims(0)                     # as in model.yaml, e.g. [3, 224, 224]
         model = build().eval()                           # context.weights is --weights MODEL=VALUE, or None
-        return TorchScriptExport(
+        return ProgramExport(
             eager=model,
-            example_inputs=(torch.rand(1, *dims),),      # None: script the whole module instead of tracing it
+            example_inputs=(torch.rand(2, *dims),),      # sizes of 2 or more where model.yaml leaves them free
             fresh_inputs=[(torch.rand(n, *dims),) for n in (1, 8)],  # the smallest and the largest batch, other lengths
             tolerance=1e-4,                              # largest absolute difference allowed, over all outputs
             weights=Weights.random(context.seed),        # or Weights("pretrained", "ResNet-50", source=...)
@@ -40,6 +40,6 @@ problems that the user has to fix. Code that several models share belongs in thi
 trace, so that an up-to-date repository is recognised quickly.
 """
 
-from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.contract import Export, OnnxExport, ProgramExport, TorchScriptExport, TraceContext, TraceError, Weights
 
-__all__ = ["Export", "OnnxExport", "TorchScriptExport", "TraceContext", "TraceError", "Weights"]
+__all__ = ["Export", "OnnxExport", "ProgramExport", "TorchScriptExport", "TraceContext", "TraceError", "Weights"]

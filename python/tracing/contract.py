@@ -84,27 +84,27 @@ class TraceContext:
     seed: int
     weights: str | None = None
 
-    def input_dims(self, name: str) -> list[int]:
-        """Return `dims` of the input `name` in model.yaml, which have no batch axis if max_batch_size > 0."""
-        return self._dims("input", name)
+    def input_dims(self, which: str | int) -> list[int]:
+        """Return `dims` of an input in model.yaml, by name or place, without the batch axis if max_batch_size > 0."""
+        return self._dims("input", which)
 
-    def output_dims(self, name: str) -> list[int]:
-        """Return `dims` of the output `name` in model.yaml, which have no batch axis if max_batch_size > 0."""
-        return self._dims("output", name)
+    def output_dims(self, which: str | int) -> list[int]:
+        """Return `dims` of an output in model.yaml, by name or place, without the batch axis if max_batch_size > 0."""
+        return self._dims("output", which)
 
     @property
     def max_batch_size(self) -> int:
         """`max_batch_size` of model.yaml. 0, Triton's default, means that Triton adds no batch axis."""
         return int(self.config.get("max_batch_size") or 0)
 
-    def _dims(self, kind: Literal["input", "output"], name: str) -> list[int]:
+    def _dims(self, kind: Literal["input", "output"], which: str | int) -> list[int]:
         tensors = self.config.get(kind, [])
-        for tensor in tensors:
-            if tensor.get("name") == name:
+        for place, tensor in enumerate(tensors):
+            if which in {place, tensor.get("name")}:
                 return [int(dim) for dim in tensor["dims"]]
         names = ", ".join(str(tensor.get("name")) for tensor in tensors) or "none"
         raise TraceError(
-            f"{self.folder / 'model.yaml'} has no {kind} called '{name}'; allowed: {names}",
+            f"{self.folder / 'model.yaml'} has no {kind} {which!r}; allowed: {names}",
             f"trace.py of {self.model} uses this name; use the same name in both files.",
         )
 
@@ -142,14 +142,26 @@ class _Export:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TorchScriptExport(_Export):
-    """An export to model.pt.
+class ProgramExport(_Export):
+    """An export of a PyTorch module. `platform` in model.yaml decides what becomes of it.
 
-    example_inputs: inputs for tracing. None scripts the whole module instead, which keeps data-dependent branches.
-    freeze: fold weights into the graph, such as a batch norm into the convolution before it.
+    torch_aoti: model.pt2, a program of torch.export. pytorch_libtorch: model.pt, TorchScript that is traced.
+    example_inputs: inputs with which the module is exported or traced. Axes that model.yaml leaves free (the batch, and
+        dims of -1) need a size of at least 2.
     """
 
     example_inputs: tuple[Tensor, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TorchScriptExport(ProgramExport):
+    """A ProgramExport whose model.pt is made in another way.
+
+    example_inputs: None scripts the whole module, which keeps data-dependent branches. A program then takes the
+        largest of the fresh inputs as its example.
+    freeze: fold weights into the graph, such as a batch norm into the convolution before it.
+    """
+
     freeze: bool = False
 
 
@@ -160,4 +172,4 @@ class OnnxExport(_Export):
     save: Callable[[Path], None]
 
 
-Export: TypeAlias = TorchScriptExport | OnnxExport
+Export: TypeAlias = ProgramExport | OnnxExport

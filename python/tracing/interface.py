@@ -85,6 +85,12 @@ def is_comparable(config: Mapping[str, Any]) -> bool:
     return all(config.get(field) is None for field in ("sequence_batching", "batch_input", "batch_output"))
 
 
+def program_signature(inputs: Sequence[object], returned: object) -> Signature:
+    """Return Triton's names for a program: of its arguments, and of what it returns, one tensor or a tuple."""
+    outputs = [f"RESULT[{position}]" for position in range(len(returned))] if isinstance(returned, tuple) else None
+    return Signature([f"ARGS[{position}]" for position in range(len(inputs))], outputs or ["RESULT"])
+
+
 def argument_names(module: nn.Module) -> list[str]:
     """Return the names of forward's arguments, as TorchScript stores them."""
     schema = getattr(module.forward, "schema", None)  # of a scripted module
@@ -187,14 +193,19 @@ def _paired(
     """Return each declared tensor with its position, matched like in the backend: by name, by number, or by order."""
     mine = [str(tensor.get("name")) for tensor in declared]
     numbers = [_NUMBERED.fullmatch(name) for name in mine]
-    if names is not None and (artifact.endswith(".onnx") or set(mine) <= set(names)):
+    known = {name: position for position, name in enumerate(names or [])}
+    if artifact.endswith(".pt2"):
+        known |= {f"{kind.upper()}__{position}": position for position in range(len(known))}
+    if known.keys() >= set(mine) or artifact.endswith((".onnx", ".pt2")):
         for name in mine:
-            if name not in names:
+            if name not in known:
                 raise TraceError(
-                    f"model.yaml: {kind} '{name}' is not in {artifact}, which has {', '.join(names)}",
-                    "Use the same names in model.yaml and in trace.py.",
+                    f"model.yaml: {kind} '{name}' is not in {artifact}, which has {', '.join(known)}",
+                    "Use the same names in model.yaml and in trace.py."
+                    if artifact.endswith(".onnx")
+                    else f"Triton numbers the tensors of a {artifact} from {kind.upper()}__0.",
                 )
-        positions = [names.index(name) for name in mine]
+        positions = [known[name] for name in mine]
     elif all(numbers):
         positions = [int(number.group(1)) for number in numbers if number is not None]
     elif kind == "output" or any(numbers):

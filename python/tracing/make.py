@@ -23,7 +23,7 @@ from model_packages.install import REQUIREMENTS
 from tracing import golden
 from tracing.activations import measured
 from tracing.check import Tensors, answers, compare, require_content, require_repeatable
-from tracing.contract import Export, OnnxExport, TorchScriptExport, TraceContext, TraceError, Weights
+from tracing.contract import Export, OnnxExport, ProgramExport, TorchScriptExport, TraceContext, TraceError, Weights
 from tracing.files import replace_file, replace_matching, scratch, sha256_of
 from tracing.interface import (
     Interface,
@@ -32,6 +32,7 @@ from tracing.interface import (
     compare_with_config,
     is_comparable,
     network_dims,
+    program_signature,
     require_variety,
 )
 from tracing.record import Check, File, Record, read_record, record_path
@@ -88,22 +89,27 @@ def make(
         warnings.filterwarnings("ignore", message=r"`torch\.jit\.\w+` is deprecated", category=DeprecationWarning)
         _report_tracer_warnings(model, warn)
         export = load_export(model, context)
-        _validate(export, context, model.kind(), artifact)
+        kind = model.kind()
+        _validate(export, context, kind, artifact)
         for parameter in export.eager.eval().parameters():  # Module.requires_grad_ does not work on a scripted module
             parameter.requires_grad_(False)
-        if isinstance(export, TorchScriptExport):
+        interface = None
+        if kind != "model.onnx":
             # Before the trace, which may take minutes. Only one input, so that quick and thorough checks trace a module
             # in the same state. The names in an ONNX file are known only after the export.
             smallest = min(map(tuple, export.fresh_inputs), key=lambda case: sum(tensor.numel() for tensor in case))
-            names = Signature(argument_names(export.eager), None)
-            match(context, export, names, [smallest], answers(export.eager, [smallest]))
+            outputs = answers(export.eager, [smallest])
+            interface = match(context, export, _names(export, kind, smallest), [smallest], outputs, kind=kind)
         with scratch(model.version_folder) as folder:
             made = folder / "version" / artifact.name
             made.parent.mkdir()
             progress("trace")
-            _write(export, made, folder, check_trace=thorough)
+            if kind == "model.pt2":
+                _write_program(export, context, interface, made, warn)
+            else:
+                _write(export, made, folder, check_trace=thorough)
             progress("check")
-            checked = _check(export, context, made, folder, thorough=thorough, warn=warn)
+            checked = _check(export, context, kind, made, folder, thorough=thorough, warn=warn)
             progress("save")
             # The artifact is written after its data files, so that an incomplete version has no artifact.
             written = sorted(path for path in made.parent.rglob("*") if path.is_file() and path != made)
@@ -168,7 +174,13 @@ def _expect(export: Export, *, thorough: bool) -> _Expected:
 
 
 def match(
-    context: TraceContext, export: Export, signature: Signature, inputs: Sequence[Tensors], outputs: Sequence[Tensors]
+    context: TraceContext,
+    export: Export,
+    signature: Signature,
+    inputs: Sequence[Tensors],
+    outputs: Sequence[Tensors],
+    *,
+    kind: str,
 ) -> Interface | None:
     """Match the tensors of model.yaml with those of the network; None if they cannot be compared.
 
@@ -177,9 +189,7 @@ def match(
     if not is_comparable(context.config):
         return None
     fresh = [tuple(case) for case in export.fresh_inputs]
-    kind, example = "model.onnx", None
-    if isinstance(export, TorchScriptExport):
-        kind, example = "model.pt", export.example_inputs
+    example = export.example_inputs if isinstance(export, ProgramExport) else None
     given = [*inputs, *fresh, *([] if example is None else [example])]
     interface = compare_with_config(context.config, signature, kind, given, outputs)
     require_variety(interface, fresh, example, context.max_batch_size)
@@ -194,7 +204,14 @@ class _Checked:
 
 
 def _check(
-    export: Export, context: TraceContext, made: Path, folder: Path, *, thorough: bool, warn: Callable[[str], None]
+    export: Export,
+    context: TraceContext,
+    kind: str,
+    made: Path,
+    folder: Path,
+    *,
+    thorough: bool,
+    warn: Callable[[str], None],
 ) -> _Checked:
     """Compare the artifact `made` with the eager module and model.yaml, and write golden requests to `folder`.
 
@@ -207,14 +224,13 @@ def _check(
         require_repeatable(export.eager, inputs, outputs, export.tolerance)
         if context.max_batch_size > 0 and is_comparable(context.config):
             probes = make_probes(inputs)
-    kind = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
     served = ask(made, kind, inputs, [probe.inputs for probe in probes], folder, repeat=thorough)
     for text in require_stateless(served, made.name, inputs, export.tolerance):
         warn(text)
     comparison = compare(inputs, outputs, served.outputs, export.tolerance)
     for text in require_content(outputs, export.allowed_served) if thorough else []:
         warn(text)
-    interface = match(context, export, served.signature, inputs, outputs)
+    interface = match(context, export, served.signature, inputs, outputs, kind=kind)
     requests = []
     if interface is not None:
         served_outputs = {slot.position for slot in interface.outputs}
@@ -271,7 +287,7 @@ def load_export(model: Model, context: TraceContext) -> Export:
     except AttributeError:
         raise TraceError(f"{model.trace_file} does not define export(context)") from None
     result = export(context)
-    if not isinstance(result, TorchScriptExport | OnnxExport):
+    if not isinstance(result, ProgramExport | OnnxExport):
         raise TraceError(f"export in {model.trace_file} returned {type(result).__name__}, not an Export")
     return result
 
@@ -289,8 +305,8 @@ def _import(model: Model) -> ModuleType:
 
 
 def _validate(export: Export, context: TraceContext, kind: str, artifact: Path) -> None:
-    made = "model.pt" if isinstance(export, TorchScriptExport) else "model.onnx"
-    if made != kind:
+    made = "model.onnx" if isinstance(export, OnnxExport) else "model.pt"
+    if kind not in (made, "model.pt2"):  # a program needs only the module and its inputs
         raise TraceError(
             f"trace.py exports a {made}, but platform in model.yaml requires a {kind}",
             "Change platform in model.yaml, or the kind of export in trace.py.",
@@ -335,6 +351,33 @@ def _require_free(export: Export, context: TraceContext, artifact: Path) -> None
             )
 
 
+def _names(export: Export, kind: str, example: Tensors) -> Signature:
+    """Return the names that the artifact will have."""
+    if kind == "model.pt":
+        return Signature(argument_names(export.eager), None)
+    return program_signature(example, export.eager(*(tensor.clone() for tensor in example)))
+
+
+def _write_program(
+    export: Export,
+    context: TraceContext,
+    interface: Interface | None,
+    path: Path,
+    warn: Callable[[str], None],
+) -> None:
+    """Write an exported program to `path`."""
+    from tracing.program import export_program, save_program  # noqa: PLC0415 - imports sympy
+
+    if interface is None:
+        raise TraceError(
+            "Triton serves no sequences and ragged batches with platform torch_aoti",
+            "Use platform: pytorch_libtorch in model.yaml.",
+        )
+    given = export.example_inputs if isinstance(export, ProgramExport) else None
+    example = given or max(export.fresh_inputs, key=lambda case: sum(tensor.numel() for tensor in case))
+    save_program(export_program(export.eager, tuple(example), interface, context.max_batch_size, warn), path)
+
+
 def _write(export: Export, path: Path, folder: Path, *, check_trace: bool) -> None:
     """Write the artifact to `path`; an ONNX export may write other files beside it. folder: for temporary files."""
     if isinstance(export, OnnxExport):
@@ -357,7 +400,7 @@ def _write(export: Export, path: Path, folder: Path, *, check_trace: bool) -> No
     _without_debug_files(raw / path.name, path)
 
 
-def torchscript(export: TorchScriptExport, *, check_trace: bool = True) -> torch.jit.ScriptModule:
+def torchscript(export: ProgramExport, *, check_trace: bool = True) -> torch.jit.ScriptModule:
     """Return the TorchScript module to save."""
     if export.example_inputs is None:
         module: torch.jit.ScriptModule = torch.jit.script(export.eager)
@@ -365,7 +408,7 @@ def torchscript(export: TorchScriptExport, *, check_trace: bool = True) -> torch
         module = torch.jit.trace(  # type: ignore[no-untyped-call]
             export.eager, export.example_inputs, strict=False, check_trace=check_trace
         )
-    return torch.jit.freeze(module.eval()) if export.freeze else module
+    return torch.jit.freeze(module.eval()) if isinstance(export, TorchScriptExport) and export.freeze else module
 
 
 def _without_debug_files(source: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ from tracing.contract import TraceError
 ARTIFACTS = {
     "pytorch_libtorch": "model.pt",
     "pytorch": "model.pt",
+    "torch_aoti": "model.pt2",
     "onnxruntime_onnx": "model.onnx",
     "onnxruntime": "model.onnx",
 }
@@ -73,7 +74,7 @@ class Model:
         return self.version_folder / (self.config().get("default_model_filename") or kind)
 
     def kind(self) -> str:
-        """Return model.pt or model.onnx, according to `platform` (or `backend`) in model.yaml."""
+        """Return model.pt, model.pt2 or model.onnx, according to `platform` (or `backend`) in model.yaml."""
         config = self.config()
         backend = config.get("platform") or config.get("backend")
         if backend not in ARTIFACTS:

@@ -29,7 +29,7 @@ def export_restoration(
     Raises TraceError, for example if the checkpoint is for another size than model.yaml.
     """
     # The comparison with model.yaml reports other dims than those of a square RGB image.
-    size = (context.input_dims("input__0") or [0])[-1]
+    size = (context.input_dims(0) or [0])[-1]
     model: FaceRestorer
     if context.weights is None:
         model, weights = random_model(size), Weights.random(context.seed)

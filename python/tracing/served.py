@@ -30,6 +30,11 @@ Run: TypeAlias = Callable[[Tensors], Tensors]
 # Digests of the attributes that calls have changed, by their path in the module.
 State: TypeAlias = Callable[[], dict[str, str]]
 
+GUARDS = (
+    "torch.export kept the branch that the example took, and the program refuses sizes that would take another one. "
+    "Compute both cases with the same operations (torch.where, torch.sym_min), or serve the module as TorchScript."
+)
+
 # Begins the name of a tensor that became a constant of the trace. Attributes have no space in their names.
 CONSTANT = "constant "
 
@@ -62,8 +67,8 @@ def ask(
 ) -> Served:
     """Run the artifact on the inputs, on some of these again if `repeat` is set, and on the probes.
 
-    kind: model.pt or model.onnx, because a configuration may name the file otherwise. folder: for the files that the
-    two processes exchange.
+    kind: model.pt, model.pt2 or model.onnx, because a configuration may name the file otherwise. folder: for the files
+    that the two processes exchange.
 
     Raises TraceError with the artifact's error if it cannot be loaded, or run on the inputs.
     """
@@ -80,7 +85,8 @@ def ask(
     answer: dict[str, Any] = torch.load(answers_file)
     answers_file.unlink()
     if "error" in answer:
-        raise TraceError(f"the saved {artifact.name} fails in a process of its own: {answer['error']}")
+        text = f"the saved {artifact.name} fails in a process of its own: {answer['error']}"
+        raise TraceError(text, GUARDS if "Guard failed" in text else None)
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
 
 
@@ -117,7 +123,7 @@ def require_stateless(served: Served, artifact: str, inputs: Sequence[Tensors], 
 def _main(kind: str, artifact: Path, inputs_file: Path, answers_file: Path) -> None:
     answer: dict[str, Any]
     try:
-        load = _torchscript if kind == "model.pt" else _onnx
+        load = {"model.pt": _torchscript, "model.pt2": _program}.get(kind, _onnx)
         run, signature, state = load(artifact)
         inputs, probes, repeat = torch.load(inputs_file)
         # Copies, because `forward` may change its inputs. Made before the call, whose memory is measured.
@@ -129,7 +135,7 @@ def _main(kind: str, artifact: Path, inputs_file: Path, answers_file: Path) -> N
             "input_names": signature.inputs,
             "output_names": signature.outputs,
             "outputs": outputs,
-            "activation_bytes": peak if load is _torchscript else None,
+            "activation_bytes": None if load is _onnx else peak,
             "random": not torch.equal(generator, torch.get_rng_state()),
             **vars(repeated),
         }
@@ -260,6 +266,19 @@ def _digest(value: object) -> str:
     data = io.BytesIO()
     torch.save(value, data)
     return hashlib.sha256(data.getvalue()).hexdigest()
+
+
+def _program(path: Path) -> tuple[Run, Signature, State]:
+    from tracing.program import load_program  # noqa: PLC0415 - imports sympy
+
+    module, signature = load_program(path)
+
+    def state() -> dict[str, str]:
+        # PyTorch counts the writes to a tensor in _version.
+        named = [*module.named_parameters(), *module.named_buffers(), *vars(module).items()]
+        return {name: _digest(value) for name, value in named if isinstance(value, Tensor) and value._version > 0}
+
+    return lambda case: _copied(as_tuple(module(*case))), signature, state
 
 
 def _onnx(path: Path) -> tuple[Run, Signature, State]:

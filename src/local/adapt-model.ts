@@ -2,12 +2,12 @@ import { isDeepStrictEqual } from 'node:util';
 import { configText, withServedVersions, type RepositoryModel } from '../model';
 
 /** Platforms of python/backends, which run each instance in a process of its own. */
-const OWN_PROCESSES = ['pytorch_libtorch', 'onnxruntime_onnx'];
+const OWN_PROCESSES = ['pytorch_libtorch', 'torch_aoti', 'onnxruntime_onnx'];
 
 /**
  * Returns the model with one warm-up request per shape, instead of several for each batch size. Warm-up of each size
  * is for GPUs, where the first calls of a shape take seconds. On a CPU, 72 faces for `gfpgan` take about half a minute.
- * A TorchScript or ONNX model gets one instance, because each would import PyTorch or ONNX Runtime again.
+ * A model of PyTorch or ONNX gets one instance, because each would import PyTorch or ONNX Runtime again.
  */
 export function adaptToThisMachine(model: RepositoryModel): RepositoryModel {
   const { model_warmup: samples = [], instance_group: groups = [] } = model.config;
@@ -17,11 +17,14 @@ export function adaptToThisMachine(model: RepositoryModel): RepositoryModel {
   const single = OWN_PROCESSES.includes(model.platform)
     ? groups.map((group) => ((group.count ?? 1) > 1 ? { ...group, count: 1 } : group))
     : groups;
-  if (isDeepStrictEqual([kept, single], [samples, groups])) return model;
+  // Triton 2.51 does not know the platform, which is a backend of its own here (python/backends).
+  const named = model.platform === 'torch_aoti' && (model.config.backend ?? '') === '';
+  if (isDeepStrictEqual([kept, single], [samples, groups]) && !named) return model;
   const config = {
     ...model.config,
     ...(samples.length === 0 ? {} : { model_warmup: kept }),
     ...(groups.length === 0 ? {} : { instance_group: single }),
+    ...(named ? { backend: 'torch_aoti' } : {}),
   };
   const numbers = model.versions.map(({ version }) => version);
   return { ...model, config, configText: configText(withServedVersions(config, numbers)) };

@@ -16,7 +16,7 @@ export interface LocalSelection {
 }
 
 /** Available backends: Triton's own python backend, and ours that are based on it (python/backends). */
-const LOCAL_PLATFORMS = ['pytorch_libtorch', 'onnxruntime_onnx', 'ensemble', 'python'];
+const LOCAL_PLATFORMS = ['pytorch_libtorch', 'torch_aoti', 'onnxruntime_onnx', 'ensemble', 'python'];
 
 /** Reasons for platforms that need a GPU or a container. */
 const REASONS: Record<string, string> = {

@@ -48,7 +48,7 @@ def refusals(config: str, kind: str = "model.pt", weights: str | None = None, **
     try:
         _validate(export, context, kind, Path("repo/m/1") / kind)
         signature = Signature(argument_names(export.eager), None)
-        match(context, export, signature, export.fresh_inputs, answers(export.eager, export.fresh_inputs))
+        match(context, export, signature, export.fresh_inputs, answers(export.eager, export.fresh_inputs), kind=kind)
     except TraceError as error:
         return [(one.message.removeprefix("model.yaml: "), one.hint or "") for one in (error, *error.others)]
     return []

@@ -34,9 +34,9 @@ class SpeechRecognizer(nn.Module):
         return logits
 
 
-def shortest_sound(network: Wav2Vec2ForCTC) -> int:
-    """Return the number of samples for one frame: the receptive field of the convolutions (400 in published models)."""
-    samples = 1
+def shortest_sound(network: Wav2Vec2ForCTC, frames: int = 1) -> int:
+    """Return the number of samples for `frames`: for one, the receptive field of the convolutions, usually 400."""
+    samples = frames
     for kernel, stride in reversed(list(zip(network.config.conv_kernel, network.config.conv_stride, strict=True))):
         samples = (samples - 1) * stride + kernel
     return samples
