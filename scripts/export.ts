@@ -8,7 +8,7 @@ import { withTarget, STORE_FLAGS, type TargetFlags } from '../src/commands/targe
 import { formatProblem, UsageError } from '../src/core/errors';
 import { exportModels } from '../src/model/export';
 import { formatBytes, formatCount } from '../src/core/format';
-import { readValidRepository, requireThoroughChecks, staleTraces } from '../src/model';
+import { readValidRepository, requirePublishable, staleTraces } from '../src/model';
 import { displayPath } from '../src/model/paths';
 import { paths } from '../src/core/paths';
 
@@ -67,7 +67,7 @@ export const main = command(LINE, async (flags) => {
   }
   const purpose = 'exported; nothing was written';
   const { models, added } = await readValidRepository(flags.repo, parseSelection(flags), purpose);
-  await requireThoroughChecks(models);
+  await requirePublishable(models);
   for (const warning of await staleTraces(models)) process.stderr.write(`warning: ${formatProblem(warning)}\n`);
   const { bytes, removed } = await exportModels(models, out);
   if (added.length > 0) process.stdout.write(`Added, because an ensemble uses them: ${added.join(', ')}\n`);

@@ -18,7 +18,7 @@ export function adaptToThisMachine(model: RepositoryModel): RepositoryModel {
     ? groups.map((group) => ((group.count ?? 1) > 1 ? { ...group, count: 1 } : group))
     : groups;
   // Triton 2.51 does not know the platform, which is a backend of its own here (python/backends).
-  const named = model.platform === 'torch_aoti' && (model.config.backend ?? '') === '';
+  const named = model.platform === 'torch_aoti';
   if (isDeepStrictEqual([kept, single], [samples, groups]) && !named) return model;
   const config = {
     ...model.config,

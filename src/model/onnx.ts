@@ -3,7 +3,7 @@ import path from 'node:path';
 import protobuf from 'protobufjs/light';
 import type { ModelConfig, TensorConfig } from './model-config';
 import { staysInside } from './paths';
-import type { ArtifactFault } from './torch-script';
+import type { ArtifactFault } from './torch-files';
 
 /** Files beyond this size are not read. Large models have their weights in files beside the graph. */
 const MOST_BYTES = 2 ** 29;

@@ -17,6 +17,7 @@ import { ProblemList, describe, formatList } from '../core/problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
 import { backendRules } from './rules/backends';
+import { programRules } from './rules/programs';
 import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
@@ -81,6 +82,7 @@ const MODEL_RULES = [
   ...schedulingRules,
   ...sequenceRules,
   ...backendRules,
+  ...programRules,
   ...versionRules,
   ...warmupRules,
 ];

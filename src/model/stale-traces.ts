@@ -9,6 +9,7 @@ import { YAML_FILE } from './load-config';
 import type { ModelConfig } from './model-config';
 import { displayPath, exists, isTraceRecord, TRACE_FILE } from './paths';
 import type { RepositoryModel } from './repository';
+import { isCompiled } from './torch-files';
 import { readTraceRecord, type RecordedFile, type TraceRecord } from './trace-record';
 import type { ModelVersion } from './versions';
 
@@ -78,15 +79,23 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
 }
 
 /**
- * Refuses artifacts of a trace that were not checked thoroughly for what the configuration allows. `npm run local` checks a
- * model quickly before it serves it on this machine.
+ * Refuses artifacts of a trace that were not checked thoroughly for what the configuration allows, because `npm run local`
+ * checks a model quickly before it serves it on this machine; and programs that only this machine serves.
  * @throws UserError that names each of them
  */
-export async function requireThoroughChecks(models: readonly RepositoryModel[]): Promise<void> {
+export async function requirePublishable(models: readonly RepositoryModel[]): Promise<void> {
   const problems: Problem[] = [];
-  for (const { directory, versions, config } of models) {
+  for (const { directory, versions, config, platform } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
+      const program = version.files.find(({ key }) => platform === 'torch_aoti' && key.endsWith('.pt2'));
+      if (program !== undefined && !isCompiled(program.path)) {
+        problems.push({
+          file: displayPath(program.path),
+          message: 'is an exported program, which only npm run local serves: Triton needs it compiled for its GPU',
+          hint: 'compile it with torch._inductor.aoti_compile_and_package in the PyTorch image of that release, on such a GPU',
+        });
+      }
       const record = (await findRecord(directory, version))?.record;
       if (record === undefined && !isTraced) continue;
       const message = uncheckedBecause(record, config);
@@ -98,7 +107,7 @@ export async function requireThoroughChecks(models: readonly RepositoryModel[]):
       });
     }
   }
-  if (problems.length > 0) throw new UserError('artifacts need a thorough check', { problems });
+  if (problems.length > 0) throw new UserError('artifacts are not ready for a stack', { problems });
 }
 
 function uncheckedBecause(record: TraceRecord | undefined, config: ModelConfig): string | undefined {

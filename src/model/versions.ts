@@ -7,7 +7,7 @@ import { displayPath, exists, getReason, staysInside, TRACE_FILE } from './paths
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from '../core/problems';
 import { readFiles, type SourceFile } from './source-files';
-import { torchScriptFaults } from './torch-script';
+import { programFaults, torchScriptFaults } from './torch-files';
 import { WEIGHTS_FILE } from './weights-file';
 
 /** One version folder. The folder of an ensemble is empty or has a `.keep`. */
@@ -140,6 +140,7 @@ async function checkArtifact(
 const CONTENT_CHECKS: Readonly<Record<string, typeof onnxFaults>> = {
   onnxruntime_onnx: onnxFaults,
   pytorch_libtorch: torchScriptFaults,
+  torch_aoti: programFaults,
 };
 
 /** Returns a hint if the only file of that type in the version folder has another name. */

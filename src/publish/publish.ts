@@ -1,13 +1,7 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { traceCommand } from '../core/next-command';
-import {
-  readValidRepository,
-  requireThoroughChecks,
-  staleTraces,
-  type RepositoryModel,
-  type Selection,
-} from '../model';
+import { readValidRepository, requirePublishable, staleTraces, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
 import { desiredModels, type DesiredModel } from './desired';
 import { makeRelease } from './make-release';
@@ -41,7 +35,7 @@ export interface Published extends ReleaseResult {
 export async function publish(options: PublishOptions): Promise<Published> {
   const { repository, prune = false, onWarning, adaptToThisMachine } = options;
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
-  if (adaptToThisMachine === undefined) await requireThoroughChecks(read.models);
+  if (adaptToThisMachine === undefined) await requirePublishable(read.models);
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
   const models = await desiredModels(

@@ -107,7 +107,8 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     ].join('\n'),
     { mode: 0o755 },
   );
-  for (const name of ['pytorch', 'torch_aoti', 'onnxruntime']) symlinkSync(join(paths.backends, name), join(directory, name));
+  for (const name of ['pytorch', 'torch_aoti', 'onnxruntime'])
+    symlinkSync(join(paths.backends, name), join(directory, name));
 }
 
 /** Version of glibc; empty for another C library. */

@@ -2,7 +2,7 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TensorConfig } from '../../../src/model';
 import { externalFiles, onnxFaults } from '../../../src/model/onnx';
-import { torchScriptFaults } from '../../../src/model/torch-script';
+import { torchScriptFaults } from '../../../src/model/torch-files';
 import { folder, read, removeFolders, torchScript, zip } from '../../support/model-files';
 
 const DATA = join(__dirname, '..', '..', 'data', 'onnx');

@@ -1,7 +1,7 @@
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { UserError } from '../../../src/core/errors';
-import { requireThoroughChecks, staleTraces } from '../../../src/model';
+import { requirePublishable, staleTraces } from '../../../src/model';
 import {
   folder,
   modelYaml,
@@ -113,10 +113,10 @@ test.each<{ what: string; changes: Record<string, string | undefined>; message?:
     message: 'm/1: has a file without its trace record, so it may never have been compared with PyTorch',
   },
   { what: 'of the user', changes: { [RECORD]: undefined, 'trace.py': undefined } },
-])('requireThoroughChecks of a model $what', async ({ changes, message }) => {
+])('requirePublishable of a model $what', async ({ changes, message }) => {
   const root = traced(changes);
   const { models } = await read(root);
-  const found = await requireThoroughChecks(models).catch((error: unknown) => error);
+  const found = await requirePublishable(models).catch((error: unknown) => error);
   const [problem = '', hint] = texts(found instanceof UserError ? found.problems : [], root)[0]?.split('\n') ?? [];
   expect(problem).toBe(message ?? '');
   if (message !== undefined) expect(hint).toMatch(/-> run "npm run trace -- --models m --repo \. --version 1"/);
