@@ -15,10 +15,6 @@ MODELS = sorted(path.parent.name for path in (ROOT / "model-repo").glob("*/model
 TEXTS = ROOT / "test" / "data" / "config"
 
 
-def test_every_model_has_a_text() -> None:
-    assert sorted(path.stem for path in TEXTS.iterdir()) == MODELS
-
-
 @pytest.mark.parametrize("name", MODELS)
 def test_triton_reads_the_text_as_model_yaml_means_it(name: str) -> None:
     read: Any = text_format.Parse((TEXTS / f"{name}.pbtxt").read_text(), model_config_pb2.ModelConfig())

@@ -138,10 +138,13 @@ FOUND_TENSORS = """
 """
 
 
-def test_answers_with_elements_are_preferred(add_model: AddModel, run: Run) -> None:
+def test_answers_with_elements_are_preferred_by_both_checks(add_model: AddModel, run: Run) -> None:
     folder = add_model("found", FOUND, config=FOUND_TENSORS)
+    assert run("--quick")[0] == 0
+    quick = {path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()}
     status, events = run()
     assert status == 0
+    assert {path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()} == quick
     assert [event["text"] for event in events if event["event"] == "warning"] == [
         "output 2 has no elements for any of the fresh_inputs, so a wrong answer may not be noticed. Add inputs to "
         "fresh_inputs in trace.py for which the module finds something, such as boxes in a real picture."
@@ -218,32 +221,3 @@ def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
     assert list(module.parameters()) == []
     request = json.loads((folder / "golden/1/traced-0.json").read_text(encoding="utf-8"))
     assert request["outputs"][0]["tolerance"]["absolute"] == served
-
-
-def test_a_quick_check_of_a_detector_uses_inputs_in_which_it_finds_something(add_model: AddModel, run: Run) -> None:
-    finds = """
-        import torch
-        from torch import nn
-        from tracing import TorchScriptExport, Weights
-
-        class Find(nn.Module):
-            def forward(self, x):
-                return torch.nonzero(x > 0).to(torch.float32)
-
-        def export(context):
-            inputs = [(torch.zeros(2),), (torch.zeros(3),), (torch.ones(9),)]
-            return TorchScriptExport(
-                eager=Find(), example_inputs=(torch.ones(4),), fresh_inputs=inputs, tolerance=0, weights=Weights.none()
-            )
-    """
-    tensors = """
-        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1] }]
-        output: [{ name: output__0, data_type: TYPE_FP32, dims: [-1, 1] }]
-    """
-    folder = add_model("m", finds, config=tensors)
-    golden = []
-    for arguments in (["--quick"], []):
-        status, events = run(*arguments)
-        assert (status, events[-1]["event"], events[-1]["check"]["elements"]) == (0, "done", 9), events
-        golden.append({path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()})
-    assert golden[0] == golden[1]

@@ -60,15 +60,6 @@ def test_modules_beside_it_whose_names_clash(add_model: AddModel, run: Run) -> N
         assert factor_of(folder) == factor
 
 
-def test_a_module_that_changes_makes_a_new_trace(add_model: AddModel, run: Run) -> None:
-    folder = add_model("two", IMPORTING.format(imports="from mymodel import FACTOR", factor="FACTOR"))
-    (folder / "mymodel.py").write_text("FACTOR = 2\n", encoding="utf-8")
-    assert run()[1][-1]["event"] == "done"
-    assert run()[1][-1]["event"] == "up-to-date"
-    (folder / "mymodel.py").write_text("FACTOR = 4\n", encoding="utf-8")
-    assert run()[1][-1]["event"] == "done"
-
-
 def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test of this process may have imported it.
     for name in [name for name in sys.modules if name.split(".")[0] == "idna"]:

@@ -322,11 +322,4 @@ describe('npm run init -- --from', () => {
     const place = await runCommandLine('init', ['--from', file, 'x', '--input', 'FP32:3', '--repo', file]);
     expect(place.stderr).toMatch(/error: cannot write .*model\.pt\/x: /);
   });
-
-  test('reports the inputs of a TorchScript file that were not given', async () => {
-    const { code, stderr } = await run('init', '--from', join(repository, 'scale', '1', 'model.pt'), 'other');
-    expect(code).toBe(1);
-    expect(stderr).toContain('model.pt takes x: Tensor: 1 --input needed, 0 given');
-    expect(existsSync(join(repository, 'other'))).toBe(false);
-  });
 });
