@@ -287,22 +287,10 @@ describe('rejected requests', () => {
     ],
     ['a picture for numbers', ['adds', path('warm.png')], 1, /adds takes no picture/],
     [
-      'an input missing',
-      ['words', 'x=[1]'],
-      1,
-      /fit words\n {2}mask: this input is missing; allowed: INT64 \[-1, -1\]/,
-    ],
-    [
       'fractions for whole numbers',
       ['negative', `x=${path('f.npy')}`],
       1,
       /f\.npy is float32, but x is UINT8: FP32 cannot be converted to UINT8\n {2}-> save it with \.astype\(numpy\.uint8\)/,
-    ],
-    [
-      'a whole number that would change',
-      ['adds', path('large.npy')],
-      1,
-      /large\.npy is int64, but x is FP32: 16777217 /,
     ],
     [
       'a number that becomes infinite',
@@ -310,7 +298,6 @@ describe('rejected requests', () => {
       1,
       /1e39\.npy is float64, but x is FP32: 1e\+39 .*\n {2}-> save the file with values that FP32 can represent/,
     ],
-    ['JSON that names no input', ['words', '{"inputs": "two words"}'], 1, /inputs: .*no such input; allowed: x, mask/],
     ['JSON that is cut short', ['adds', '{"x": ['], 1, /the input: .*\n {2}-> write valid JSON: /],
     ['an output that is not there', ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output; allowed: y\n/],
     [
@@ -323,7 +310,6 @@ describe('rejected requests', () => {
 
   beforeAll(() => {
     writeFileSync(path('f.npy'), writeNpy(toTensor('x', 'FP32', [1])));
-    writeFileSync(path('large.npy'), writeNpy(toTensor('x', 'INT64', [2 ** 24 + 1])));
     writeFileSync(path('1e39.npy'), writeNpy(toTensor('x', 'FP64', [1e39])));
     for (const name of ['none.jpg', 'none.npy']) writeFileSync(path(name), 'of another kind');
     mkdirSync(path('folder.npy'));

@@ -64,17 +64,6 @@ describe('npm run local reports an error and starts nothing', () => {
     expect(finished.stderr).toContain('HTTPS_PROXY');
   });
 
-  test('for a requirements.txt that contradicts itself', async () => {
-    const files = { ...addingModel('needs', { 1: 1 }), 'needs/requirements.txt': 'idna==3.10\nidna==3.9\n' };
-    const contradicting = writeRepository(join(scratch.directory, 'contradicting'), files);
-    command.getDirectory(contradicting);
-    const finished = await command.run(['--repo', contradicting, '--once']);
-    expect(finished).toMatchObject({
-      code: 1,
-      stderr: expect.stringMatching(/cannot install the packages of needs\/requirements\.txt: .*idna==3\.9/) as string,
-    });
-  });
-
   test('for a repository without models that this machine can serve', async () => {
     const finished = await command.run(['--repo', paths.modelRepository, '--models', 'wav2vec_general_v1', '--once']);
     expect(finished).toMatchObject({ code: 1, stderr: expect.stringContaining('TensorRT plan') as string });
