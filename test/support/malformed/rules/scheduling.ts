@@ -65,10 +65,6 @@ export const SCHEDULING: readonly RuleCase[] = [
     'instance_group[0].gpus: cannot be combined with KIND_CPU\n    -> set kind: KIND_GPU, or remove gpus',
   ],
   [
-    { instance_group: [{ kind: 'KIND_MODEL', gpus: [0] }] },
-    'instance_group[0].gpus: cannot be combined with KIND_MODEL\n    -> set kind: KIND_GPU, or remove gpus',
-  ],
-  [
     { instance_group: [{ kind: 'KIND_GPU', gpus: [0, -1] }] },
     'instance_group[0].gpus[1]: is not a GPU number, got -1; allowed: 0, 1, ...',
   ],

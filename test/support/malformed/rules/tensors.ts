@@ -12,10 +12,6 @@ export const TENSORS: readonly RuleCase[] = [
     { backend: 'python', platform: undefined, input: [input(), input()] },
     'input[1].name: is also the name of input[0], got "input__0"',
   ],
-  [
-    { backend: 'python', platform: undefined, output: [output(), output()] },
-    'output[1].name: is also the name of output[0], got "output__0"',
-  ],
   [{ input: [input({ data_type: undefined })] }, `input[0].data_type: is missing; allowed: ${TYPES}`],
   [
     { output: [output({ data_type: 'TYPE_INVALID' })] },
@@ -52,10 +48,6 @@ export const TENSORS: readonly RuleCase[] = [
     'input[0].dims: must have 3 sizes for FORMAT_NCHW (without the batch axis), got 2',
   ],
   [
-    { input: [input({ dims: [1, 3, 4, 4], format: 'FORMAT_NHWC' })] },
-    'input[0].dims: must have 3 sizes for FORMAT_NHWC (without the batch axis), got 4',
-  ],
-  [
     {
       platform: 'tensorrt_plan',
       default_model_filename: 'x',
@@ -66,10 +58,6 @@ export const TENSORS: readonly RuleCase[] = [
   [
     { input: [input({ is_shape_tensor: true })] },
     'input[0].is_shape_tensor: is supported by platform tensorrt_plan only',
-  ],
-  [
-    { output: [output({ is_non_linear_format_io: true })] },
-    'output[0].is_non_linear_format_io: is supported by platform tensorrt_plan only',
   ],
   [
     { input: [input({ data_type: 'TYPE_UINT16' })] },
@@ -102,10 +90,6 @@ export const TENSORS: readonly RuleCase[] = [
   [
     { batch_input: [{ data_type: 'TYPE_FP32', source_input: ['input__9'] }] },
     'batch_input[0].source_input[0]: is not an input of the model, got "input__9"; allowed: input__0\n    -> did you mean "input__0"?',
-  ],
-  [
-    { batch_output: [{ source_input: ['x'], target_name: ['output__0'] }] },
-    'batch_output[0].source_input[0]: is not an input of the model, got "x"; allowed: input__0',
   ],
   [
     { batch_output: [{ source_input: ['input__0'], target_name: ['x'] }] },
