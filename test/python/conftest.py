@@ -50,6 +50,11 @@ def in_process(repository: Path, *arguments: str, python_path: str = "") -> tupl
     return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
 
 
+def forward(code: str, arguments: str = "x") -> Any:
+    """Return TorchScript that gives the value of an expression; arguments without a type are tensors."""
+    return torch.jit.CompilationUnit(f"def forward({arguments}):\n    return {code}\n").forward
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests that start other processes as slow, because each of these imports PyTorch."""
     for item in items:
