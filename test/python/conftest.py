@@ -55,13 +55,6 @@ def forward(code: str, arguments: str = "x") -> Any:
     return torch.jit.CompilationUnit(f"def forward({arguments}):\n    return {code}\n").forward
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that start other processes as slow, because each of these imports PyTorch."""
-    for item in items:
-        if "run_alone" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.slow)
-
-
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
     torch.manual_seed(0)
@@ -110,9 +103,3 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], served_here: None) ->
         return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     return run
-
-
-@pytest.fixture
-def run_alone(tmp_path: Path) -> Run:
-    """Runs `python -m tracing` on tmp_path/repo in a process of its own, on which the bytes of a model.pt depend."""
-    return lambda *arguments: in_process(tmp_path / "repo", *arguments)

@@ -205,33 +205,6 @@ test('scales a picture for a model with a fixed size, but not for an ensemble wi
   expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [height, width, 3] }] });
 });
 
-test('tokenizes texts with the tokenizer of the model', async () => {
-  expect(await answer('words', 'one two', 'three two one', 'four')).toMatchObject({
-    outputs: [
-      {
-        data: [
-          [3, 2],
-          [6, 3],
-          [0, 1],
-        ],
-      },
-    ],
-  });
-});
-
-test('accepts arrays as arguments, JSON files and NumPy files, and a version of the model', async () => {
-  writeFileSync(path('x.json'), '[1, 2]');
-  writeFileSync(path('both.json'), '{ "x": [5] }');
-  writeFileSync(path('x.npy'), writeNpy(toTensor('x', 'FP32', [3, 4])));
-  const data = async (...args: string[]): Promise<unknown> => (await answer('adds', ...args)).outputs[0]?.data;
-  expect(await data('x=[1, 2]', '--version', '1')).toEqual([11, 12]);
-  expect(await data('x=[1, 2]')).toEqual([21, 22]);
-  expect(await data(path('x.json'), '-o', path('answer.json'))).toEqual([21, 22]);
-  expect(JSON.parse(readFileSync(path('answer.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
-  expect(await data(path('both.json'))).toEqual([25]);
-  expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
-});
-
 test('sends the next command to the same server', async () => {
   const { stdout } = await infer('adds', '--version', '1', '--header', 'X-Team: mine');
   const [next = ''] = /npm run infer -- adds .*/.exec(stdout) ?? [];
@@ -240,20 +213,42 @@ test('sends the next command to the same server', async () => {
   );
 });
 
-test('accepts JSON without an input name', async () => {
-  expect(await answer('adds', '[1, 2]')).toMatchObject({ outputs: [{ data: [21, 22] }] });
-  expect(await answer('words', '{"x": [[1, 2]], "mask": [[1, 1]]}')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
+describe('accepts inputs', () => {
+  beforeAll(() => {
+    writeFileSync(path('x.json'), '[1, 2]');
+    writeFileSync(path('both.json'), '{ "x": [5] }');
+    writeFileSync(path('x.npy'), writeNpy(toTensor('x', 'FP32', [3, 4])));
+  });
+
+  test.each<[how: string, args: string[], data: unknown]>([
+    ['by name, for a version', ['adds', 'x=[1, 2]', '--version', '1'], [11, 12]],
+    ['by name', ['adds', 'x=[1, 2]'], [21, 22]],
+    ['without a name', ['adds', '[1, 2]'], [21, 22]],
+    ['from a JSON file', ['adds', path('x.json')], [21, 22]],
+    ['with their names from a JSON file', ['adds', path('both.json')], [25]],
+    ['from a NumPy file', ['adds', `x=${path('x.npy')}`], [23, 24]],
+    ['without a batch axis, as a batch of one', ['words', 'x=[1, 2]', 'mask=[1, 1]'], [[3, 2]]],
+    ['as one JSON object', ['words', '{"x": [[1, 2]], "mask": [[1, 1]]}'], [[3, 2]]],
+    [
+      'as texts, for the tokenizer of the model',
+      ['words', 'one two', 'three'],
+      [
+        [3, 2],
+        [3, 1],
+      ],
+    ],
+  ])('%s', async (_, args, data) => {
+    expect(await answer(...args)).toMatchObject({ outputs: [{ data }] });
+  });
 });
 
-test('treats an array without a batch axis as a batch of one', async () => {
-  expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
-});
-
-test('writes files that NumPy can read, and reads files that NumPy wrote', async () => {
+test('writes JSON files and files that NumPy can read, and reads files that NumPy wrote', async () => {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   await exec(python, ['-c', `import numpy; numpy.save(${JSON.stringify(path('in.npy'))}, numpy.float32([1, 2]))`]);
   const { code } = await infer('adds', path('in.npy'), '-o', path('out.npy'));
   expect(code).toBe(0);
+  expect(await infer('adds', path('in.npy'), '-o', path('out.json'))).toMatchObject({ code: 0 });
+  expect(JSON.parse(readFileSync(path('out.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
   expect(readNpy('out', readFileSync(path('out.npy')))).toMatchObject({ shape: [2], data: Float32Array.of(21, 22) });
   const { stdout } = await exec(python, ['-c', `import numpy; print(numpy.load(${JSON.stringify(path('out.npy'))}))`]);
   expect(stdout.trim()).toBe('[21. 22.]');
