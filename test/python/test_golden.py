@@ -184,33 +184,12 @@ def test_sequences_have_none(add_model: AddModel, run: Run) -> None:
     assert not list(folder.glob("golden/1/*"))
 
 
-LINEAR = """
-    import torch
-    from torch import nn
-    from tracing import TorchScriptExport, Weights
-
-    def export(context):
-        return TorchScriptExport(
-            eager=nn.Linear(3, 2),
-            example_inputs=(torch.rand(2, 3),),
-            fresh_inputs=[(torch.rand(1, 3),), (torch.rand(4, 3),)],
-            weights=Weights.random(context.seed),
-            {options}
-        )
-"""
-LINEAR_CONFIG = """
-    max_batch_size: 4
-    input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
-    output: [{ name: output__0, data_type: TYPE_FP32, dims: [2] }]
-"""
-
-
 @pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.1", 0.1)])
 def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
     add_model: AddModel, run: Run, serving: str, served: float
 ) -> None:
-    options = f"freeze=True, tolerance=1e-6, serving_tolerance={serving}"
-    folder = add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    tolerances = f"freeze=True, tolerance=1e-6, serving_tolerance={serving},"
+    folder = add_model("m", SCALE.replace("tolerance=0,", tolerances))
     status, events = run()
     assert status == 0, events
     module = torch.jit.load(folder / "1" / "model.pt")  # type: ignore[no-untyped-call]
