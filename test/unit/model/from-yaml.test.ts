@@ -90,11 +90,6 @@ describe('configFromYaml', () => {
       'ensemble_scheduling: cannot be combined with dynamic_batching; allowed: one of dynamic_batching, sequence_batching, ensemble_scheduling',
     ],
     [
-      'two version policies',
-      'version_policy: {all: {}, latest: {num_versions: 1}}',
-      'version_policy.all: cannot be combined with latest; allowed: one of latest, all, specific',
-    ],
-    [
       'a value of another enum',
       'instance_group: [{kind: GPU}]',
       'instance_group[0].kind: is not one of the values of Kind, got "GPU"; allowed: KIND_AUTO, KIND_GPU, KIND_CPU, KIND_MODEL\n    -> did you mean "KIND_GPU"?',

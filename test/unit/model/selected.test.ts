@@ -78,17 +78,6 @@ describe('selection', () => {
     ]);
   });
 
-  it('requires the version that a step names', async () => {
-    const fixed = JSON.parse(repository['ens/model.yaml']) as {
-      ensemble_scheduling: { step: { model_version: number }[] };
-    };
-    fixed.ensemble_scheduling.step.forEach((step, index) => (step.model_version = [2, 1, -1, -1][index] ?? 0));
-    const root = folder({ ...repository, 'ens/model.yaml': JSON.stringify(fixed) });
-    expect((await read(root, { models: ['ens'] })).texts).toEqual([
-      'ens/model.yaml: ensemble_scheduling.step[0].model_version: is not a version of a, got 2; allowed: -1 for the newest, 1',
-    ]);
-  });
-
   it('reports an empty repository', async () => {
     const empty = folder({ 'docs/a.md': '' });
     expect((await read(empty)).texts).toEqual([
