@@ -2,8 +2,8 @@ import { readdirSync } from 'node:fs';
 import { paths } from '../src/core/paths';
 
 /**
- * The models that this package ships. `npm run check` requires the package's own style and expected configuration texts
- * for them. Any other model in model-repo/ belongs to its user, and only `npm run validate` checks it.
+ * The models that this package ships, whose style `npm run check` checks. Any other model in model-repo/ belongs to its
+ * user, and only `npm run validate` checks it.
  */
 export const SHIPPED_MODELS: readonly string[] = [
   'bert',

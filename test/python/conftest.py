@@ -50,11 +50,9 @@ def in_process(repository: Path, *arguments: str, python_path: str = "") -> tupl
     return result.returncode, [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests that start other processes as slow, because each of these imports PyTorch."""
-    for item in items:
-        if "run_alone" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.slow)
+def forward(code: str, arguments: str = "x") -> Any:
+    """Return TorchScript that gives the value of an expression; arguments without a type are tensors."""
+    return torch.jit.CompilationUnit(f"def forward({arguments}):\n    return {code}\n").forward
 
 
 @pytest.fixture(autouse=True)
@@ -105,9 +103,3 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], served_here: None) ->
         return status, [json.loads(line) for line in capfd.readouterr().out.splitlines()]
 
     return run
-
-
-@pytest.fixture
-def run_alone(tmp_path: Path) -> Run:
-    """Runs `python -m tracing` on tmp_path/repo in a process of its own, on which the bytes of a model.pt depend."""
-    return lambda *arguments: in_process(tmp_path / "repo", *arguments)

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use
+from backend_common.dlpack import DLPackExport, _in_use
 from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
+from conftest import forward
 from fake_triton import FakeRequest, LoadBackend, arguments, tensor
 from tracing.interface import DATA_TYPES
 
@@ -26,14 +27,6 @@ class TestDLPackExport:
     def _nothing_is_left_in_use(self) -> Iterator[None]:
         yield
         assert _in_use == {}
-
-    @pytest.mark.parametrize("data_type", TYPE_CODES)
-    def test_shape_type_and_values_survive(self, data_type: str) -> None:
-        for shape in [(2, 3), (), (2, 0), (0, 4), (1, 1)]:
-            value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
-            back = from_dlpack(DLPackExport(value.numpy(), data_type))
-            assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
-            del back
 
     def test_the_memory_lives_as_long_as_the_consumer(self) -> None:
         value = torch.arange(6).reshape(2, 3)
@@ -51,31 +44,6 @@ class One(nn.Module):
         return x * 2
 
 
-class Two(nn.Module):
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        return x - y
-
-
-class WithBool(nn.Module):
-    def forward(self, x: Tensor, flag: bool = True) -> Tensor:
-        return x if flag else -x
-
-
-class Negative(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.imag(torch.complex(x, x).conj())
-
-
-class ToList(nn.Module):
-    def forward(self, x: Tensor) -> list[Tensor]:
-        return [x, x]
-
-
-class ToFloat(nn.Module):
-    def forward(self, x: Tensor) -> tuple[Tensor, float]:
-        return x, 2.0
-
-
 class Pair(NamedTuple):
     doubled: Tensor
     negative: Tensor
@@ -86,25 +54,18 @@ class ToNamedTuple(nn.Module):
         return Pair(x * 2, -x)
 
 
-class ToDouble(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.double()
-
-
-class ToScalar(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.sum()
-
-
-class Transposed(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.reshape(-1, 2).t()
-
-
 class Training(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return x if self.training else -x
 
+
+TWO = forward("x - y", "x, y")
+WITH_BOOL = forward("x if flag else -x", "x, flag: bool")
+TRANSPOSED = forward("x.reshape(-1, 2).t()")
+NEGATIVE = forward("torch.imag(torch.complex(x, x).conj())")
+TO_LIST, TO_FLOAT = forward("[x, x]"), forward("(x, 2.0)")
+TO_DOUBLE, TO_SCALAR = forward("x.double()"), forward("x.sum()")
+ONE, PAIR, TRAINING = One(), ToNamedTuple(), Training()
 
 X, Y, OUT = tensor("input__0"), tensor("input__1"), tensor("output__0")
 
@@ -116,7 +77,7 @@ def controls(*names: str) -> dict[str, Any]:
 class TestTorchScript:
     @pytest.fixture
     def load(self, load_backend: LoadBackend, tmp_path: Path) -> Callable[..., Any]:
-        def load(module: nn.Module, **config: Any) -> Any:
+        def load(module: Any, **config: Any) -> Any:
             (tmp_path / "1").mkdir()
             torch.jit.script(module).save(str(tmp_path / "1" / "model.pt"))
             model = load_backend("torchscript").TorchScriptBackend()
@@ -128,21 +89,19 @@ class TestTorchScript:
     @pytest.mark.parametrize(
         ("module", "config", "refusal"),
         [
-            (Two, {}, "forward() takes x: Tensor, y: Tensor, but the configuration has 1 inputs, all of them tensors"),
-            (One, {"input": [X, Y]}, "forward() takes x: Tensor, but the configuration has 2 inputs"),
-            (One, controls("START__1"), "forward() takes x: Tensor, but the configuration has 2 inputs"),
-            (WithBool, {"input": [X, Y]}, "forward() takes x: Tensor, flag: bool, but the configuration has 2 inputs"),
-            (Two, {"input": [X, tensor("input__2")]}, "the numbers in the input names must be 0 to 1, each used once"),
-            (Two, controls("START"), "the numbers in the input names must be 0 to 1, each used once"),
-            (One, {"input": [tensor("x", "TYPE_STRING")]}, "this backend does not support TYPE_STRING of 'x'; allowed"),
-            (One, {"default_model_filename": "x.pt"}, "the file does not exist; the version folder contains model.pt"),
+            (TWO, {}, "forward() takes x: Tensor, y: Tensor, but the configuration has 1 inputs, all of them tensors"),
+            (ONE, {"input": [X, Y]}, "forward() takes x: Tensor, but the configuration has 2 inputs"),
+            (ONE, controls("START__1"), "forward() takes x: Tensor, but the configuration has 2 inputs"),
+            (WITH_BOOL, {"input": [X, Y]}, "forward() takes x: Tensor, flag: bool, but the configuration has 2 inputs"),
+            (TWO, {"input": [X, tensor("input__2")]}, "the numbers in the input names must be 0 to 1, each used once"),
+            (TWO, controls("START"), "the numbers in the input names must be 0 to 1, each used once"),
+            (ONE, {"input": [tensor("x", "TYPE_STRING")]}, "this backend does not support TYPE_STRING of 'x'; allowed"),
+            (ONE, {"default_model_filename": "x.pt"}, "the file does not exist; the version folder contains model.pt"),
         ],
     )
-    def test_refuses(
-        self, load: Callable[..., Any], module: type[nn.Module], config: dict[str, Any], refusal: str
-    ) -> None:
+    def test_refuses(self, load: Callable[..., Any], module: Any, config: dict[str, Any], refusal: str) -> None:
         with pytest.raises(Exception, match=rf"^model 'm' version 1: cannot load \S+: {re.escape(refusal)}"):
-            load(module(), **config)
+            load(module, **config)
 
     def test_a_damaged_file_is_refused(self, load_backend: LoadBackend, tmp_path: Path) -> None:
         (tmp_path / "1").mkdir()
@@ -154,24 +113,24 @@ class TestTorchScript:
     @pytest.mark.parametrize(
         ("module", "config", "sent", "answer"),
         [
-            (Two, {"input": [tensor("y"), tensor("x")]}, [[1.0], [5.0]], [4.0]),
-            (Two, {"input": [tensor("b__1"), tensor("a__0")]}, [[1.0], [5.0]], [4.0]),
-            (Two, {"input": [tensor("b__1"), tensor("x")]}, [[1.0], [5.0]], [-4.0]),
+            (TWO, {"input": [tensor("y"), tensor("x")]}, [[1.0], [5.0]], [4.0]),
+            (TWO, {"input": [tensor("b__1"), tensor("a__0")]}, [[1.0], [5.0]], [4.0]),
+            (TWO, {"input": [tensor("b__1"), tensor("x")]}, [[1.0], [5.0]], [-4.0]),
             # The index follows the first "__", not the last.
-            (Two, {"input": [tensor("b__x__1"), tensor("a__x__0")]}, [[1.0], [5.0]], [-4.0]),
-            (Two, {"input": [X], **controls("START__1")}, [[5.0], [1.0]], [4.0]),
-            (Two, {"input": [Y], **controls("START__0")}, [[1.0], [5.0]], [4.0]),
-            (ToNamedTuple, {}, [[2.0]], [4.0]),
-            (ToNamedTuple, {"output": [tensor("output__1"), OUT]}, [[2.0]], [4.0]),
-            (ToNamedTuple, {"output": [OUT, tensor("y")]}, [[2.0]], [4.0]),
-            (ToNamedTuple, {"output": [tensor("y"), OUT]}, [[2.0]], [-2.0]),
-            (Training, {}, [[1.0]], [1.0]),
-            (One, {"parameters": {"DISABLE_OPTIMIZED_EXECUTION": {"string_value": "ON"}}}, [[1.0]], [2.0]),
-            (One, {}, [[]], []),
-            (One, {"input": [tensor("input__0", dims=[1], reshape={"shape": [-1]})]}, [[1.0]], [2.0]),
+            (TWO, {"input": [tensor("b__x__1"), tensor("a__x__0")]}, [[1.0], [5.0]], [-4.0]),
+            (TWO, {"input": [X], **controls("START__1")}, [[5.0], [1.0]], [4.0]),
+            (TWO, {"input": [Y], **controls("START__0")}, [[1.0], [5.0]], [4.0]),
+            (PAIR, {}, [[2.0]], [4.0]),
+            (PAIR, {"output": [tensor("output__1"), OUT]}, [[2.0]], [4.0]),
+            (PAIR, {"output": [OUT, tensor("y")]}, [[2.0]], [4.0]),
+            (PAIR, {"output": [tensor("y"), OUT]}, [[2.0]], [-2.0]),
+            (TRAINING, {}, [[1.0]], [1.0]),
+            (ONE, {"parameters": {"DISABLE_OPTIMIZED_EXECUTION": {"string_value": "ON"}}}, [[1.0]], [2.0]),
+            (ONE, {}, [[]], []),
+            (ONE, {"input": [tensor("input__0", dims=[1], reshape={"shape": [-1]})]}, [[1.0]], [2.0]),
             # Triton gets memory in C order.
             (
-                Transposed,
+                TRANSPOSED,
                 {"output": [tensor("output__0", dims=[2, 2])]},
                 [[1.0, 2.0, 3.0, 4.0]],
                 [[1.0, 3.0], [2.0, 4.0]],
@@ -181,12 +140,12 @@ class TestTorchScript:
     def test_answers(
         self,
         load: Callable[..., Any],
-        module: type[nn.Module],
+        module: Any,
         config: dict[str, Any],
         sent: list[list[float]],
         answer: list[float],
     ) -> None:
-        model = load(module(), **config)
+        model = load(module, **config)
         batching = config.get("sequence_batching", {}).get("control_input", [])
         names = [entry["name"] for entry in (*config.get("input", [X]), *batching)]
         inputs = {name: torch.tensor(value) for name, value in zip(names, sent, strict=True)}
@@ -197,28 +156,32 @@ class TestTorchScript:
     @pytest.mark.parametrize(
         ("module", "config", "error"),
         [
-            (One, {}, "PyTorch execute failure: The following operation failed in the TorchScript"),
-            (ToList, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
-            (ToFloat, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
-            (Negative, {}, "RuntimeError: Can't call numpy() on Tensor that has negative bit set."),
-            (ToScalar, {}, "PyTorch execute failure: an output is a scalar, which the libtorch backend does not"),
-            (ToNamedTuple, {"output": [tensor("y__2")]}, "output 'y__2' is element 2, but forward returned 2 tensors"),
-            (ToDouble, {}, "configuration expects datatype TYPE_FP32 for output 'output__0', model provides TYPE_FP64"),
+            (ONE, {}, "PyTorch execute failure: The following operation failed in the TorchScript"),
+            (TO_LIST, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
+            (TO_FLOAT, {}, "PyTorch execute failure: output must be of type Tensor or a tuple of tensors, but forward"),
+            (NEGATIVE, {}, "RuntimeError: Can't call numpy() on Tensor that has negative bit set."),
+            (TO_SCALAR, {}, "PyTorch execute failure: an output is a scalar, which the libtorch backend does not"),
+            (PAIR, {"output": [tensor("y__2")]}, "output 'y__2' is element 2, but forward returned 2 tensors"),
             (
-                Training,
+                TO_DOUBLE,
+                {},
+                "configuration expects datatype TYPE_FP32 for output 'output__0', model provides TYPE_FP64",
+            ),
+            (
+                TRAINING,
                 {"output": [tensor("output__0", dims=[3])]},
                 "output 'output__0' has shape [1], expected [3] (dims [3] in the configuration)",
             ),
         ],
     )
-    def test_fails(self, load: Callable[..., Any], module: type[nn.Module], config: dict[str, Any], error: str) -> None:
-        model = load(module(), **config)
+    def test_fails(self, load: Callable[..., Any], module: Any, config: dict[str, Any], error: str) -> None:
+        model = load(module, **config)
         (response,) = model.execute([FakeRequest({"input__0": torch.tensor([-1.0])}, {OUT["name"]})])
         assert response.outputs == {}
         assert response.error.startswith(error)
 
     def test_requests_of_a_batch_share_a_call_and_its_error(self, load: Callable[..., Any]) -> None:
-        model = load(One(), max_batch_size=8)
+        model = load(ONE, max_batch_size=8)
         calls: list[torch.Size] = []
         module, model._module = model._module, lambda x: calls.append(x.shape) or module(x)
         requests = [
@@ -236,12 +199,12 @@ class TestTorchScript:
 
     def test_without_a_batch_axis_every_request_runs_alone(self, load: Callable[..., Any]) -> None:
         requests = [FakeRequest({"input__0": torch.tensor([value])}, {"output__0"}) for value in (-1.0, 1.0)]
-        bad, good = load(One()).execute(requests)
+        bad, good = load(ONE).execute(requests)
         assert bad.error is not None
         assert good.outputs["output__0"].tolist() == [2.0]
 
     def test_fewer_rows_than_the_batch_are_refused(self, load: Callable[..., Any]) -> None:
-        model = load(Transposed(), max_batch_size=8, output=[tensor("output__0", dims=[3])])
+        model = load(TRANSPOSED, max_batch_size=8, output=[tensor("output__0", dims=[3])])
         (response,) = model.execute([FakeRequest({"input__0": torch.ones(3, 2)}, {"output__0"})])
         assert response.error == (
             "output 'output__0' has shape [2, 3], expected [3, 3] (batch of 3 and dims [3] in the configuration)"

@@ -282,12 +282,6 @@ def test_unknown_models_are_usage_errors(
     assert message in capfd.readouterr().err
 
 
-def test_a_model_without_trace_py_has_nothing_to_trace(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "repo" / "ranker" / "1").mkdir(parents=True)
-    assert run("--models", "ranker") == (0, [{"event": "nothing", "model": "ranker"}])
-    assert run() == (0, [])
-
-
 @pytest.mark.parametrize("arguments", [["--weights", "scale"], ["--version", "0"], ["--version", "x"], ["--nonsense"]])
 def test_malformed_arguments_are_usage_errors(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as raised:

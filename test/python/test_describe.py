@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 import torch
 from onnx import TensorProto, helper, save
-from torch import Tensor, nn
+from torch import nn
 
+from conftest import forward
 from tracing.describe import main
 
 
@@ -70,63 +71,20 @@ def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFix
     assert "must lie beside it" in described(capsys, path)["hint"]
 
 
-class Two(nn.Module):
-    def forward(self, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-        return a.float() + b, a.sum(dim=-1)
+TWO = forward("a.float() + b, a.sum(dim=-1)", "a, b")
+MEAN = forward("x.mean()")
 
 
-class Mean(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.mean()
-
-
-class Rows(nn.Module):
-    """Softmax over the batch, so rows change each other's answers."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return x.softmax(0)
-
-
-class Gram(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x @ x.t()
-
-
-class Where(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return x.nonzero()
-
-
-class Parts(nn.Module):
-    def forward(self, x: Tensor) -> list[Tensor]:
-        return [x, x]
-
-
-class Rotation(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.complex(x, x)
-
-
-class Rate(nn.Module):
-    def forward(self, x: Tensor, rate: int) -> Tensor:
-        return x * rate
-
-
-class Named(nn.Module):
-    def forward(self, x: Tensor) -> dict[str, Tensor]:
-        return {"x": x}
-
-
-def torch_script(folder: Path, module: nn.Module) -> Path:
+def torch_script(folder: Path, module: Any) -> Path:
     path = folder / "model.pt"
-    torch.jit.script(module).save(path)
+    torch.jit.script(module).save(str(path))
     return path
 
 
 def test_torchscript_is_run_to_find_outputs_and_their_free_axes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    found = described(capsys, torch_script(tmp_path, Two()), "INT64:2,-1", "2,1")
+    found = described(capsys, torch_script(tmp_path, TWO), "INT64:2,-1", "2,1")
     assert tensors(found["input"]) == [("input__0", "TYPE_INT64", [2, -1]), ("input__1", "TYPE_FP32", [2, 1])]
     assert tensors(found["output"]) == [("output__0", "TYPE_FP32", [2, -1]), ("output__1", "TYPE_INT64", [2])]
     assert found["max_batch_size"] == 8
@@ -135,13 +93,13 @@ def test_torchscript_is_run_to_find_outputs_and_their_free_axes(
 @pytest.mark.parametrize(
     ("module", "given", "dims", "reason"),
     [
-        (Rows(), "FP32:4", [-1, 4], "rows of one request change the answers of others"),
-        (Gram(), "FP32:4", [-1, -1], "rows of one request change the answers of others"),
-        (Where(), "FP32:4", [-1, 1], "the outputs have no batch axis"),
+        (forward("x.softmax(0)"), "FP32:4", [-1, 4], "rows of one request change the answers of others"),
+        (forward("x @ x.t()"), "FP32:4", [-1, -1], "rows of one request change the answers of others"),
+        (forward("x.nonzero()"), "FP32:4", [-1, 1], "the outputs have no batch axis"),
     ],
 )
 def test_torchscript_whose_rows_are_not_independent_is_not_batched(  # noqa: PLR0917 - a table
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: nn.Module, given: str, dims: list[int], reason: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: Any, given: str, dims: list[int], reason: str
 ) -> None:
     found = described(capsys, torch_script(tmp_path, module), given)
     assert (found["max_batch_size"], found["reason"]) == (0, reason)
@@ -158,19 +116,23 @@ def test_torchscript_with_one_number_per_row_is_reshaped(capsys: pytest.CaptureF
 @pytest.mark.parametrize(
     ("module", "given", "message"),
     [
-        (Two(), [], "takes a: Tensor, b: Tensor: 2 --input needed, 0 given"),
-        (Mean(), ["FP31:3"], "--input FP31:3: is not TYPE:DIMS"),
-        (Mean(), ["FP32:3,0"], "--input FP32:3,0: is not TYPE:DIMS"),
+        (TWO, [], "takes a: Tensor, b: Tensor: 2 --input needed, 0 given"),
+        (MEAN, ["FP31:3"], "--input FP31:3: is not TYPE:DIMS"),
+        (MEAN, ["FP32:3,0"], "--input FP32:3,0: is not TYPE:DIMS"),
         (nn.Linear(3, 1), ["4"], "refuses inputs of 4: RuntimeError: addmm: mat1 and mat2 shapes cannot be multiplied"),
-        (Rate(), ["3", "1"], "takes x: Tensor, rate: int, but Triton passes only tensors"),
-        (Named(), ["3"], "forward() returns a dict"),
-        (Parts(), ["3"], "forward() returns a list"),
-        (Rotation(), ["3"], "output 0 of the model is torch.complex64, which Triton does not support"),
-        (Mean(), ["-1,3"], "has a tensor without axes"),
+        (forward("x * rate", "x, rate: int"), ["3", "1"], "takes x: Tensor, rate: int, but Triton passes only tensors"),
+        (forward("{'x': x}"), ["3"], "forward() returns a dict"),
+        (forward("[x, x]"), ["3"], "forward() returns a list"),
+        (
+            forward("torch.complex(x, x)"),
+            ["3"],
+            "output 0 of the model is torch.complex64, which Triton does not support",
+        ),
+        (MEAN, ["-1,3"], "has a tensor without axes"),
     ],
 )
 def test_torchscript_that_cannot_be_described_is_refused(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: nn.Module, given: list[str], message: str
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, module: Any, given: list[str], message: str
 ) -> None:
     assert message in described(capsys, torch_script(tmp_path, module), *given)["error"]
 

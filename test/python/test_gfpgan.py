@@ -11,7 +11,6 @@ import importlib
 import json
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -25,9 +24,8 @@ from torch import Tensor, nn
 from tracing.contract import TraceContext, TraceError
 from tracing.gfpgan import SIZES, GFPGANv1
 from tracing.gfpgan_clean import GFPGANv1Clean
-from tracing.make import torchscript
 from tracing.restoration import export_restoration
-from tracing.weights import random_model, read_checkpoint
+from tracing.weights import read_checkpoint
 
 STATE_DICT_512 = Path(__file__).parents[1] / "data" / "gfpganv1-state-dict.json"
 REFERENCE = os.environ.get("GFPGAN_REFERENCE")
@@ -145,64 +143,6 @@ def test_sizes() -> None:
     assert SIZES == (8, 16, 32, 64, 128, 256, 512, 1024)
     with pytest.raises(ValueError, match=r"size is 300; GFPGAN exists for 8, 16, 32, 64, 128, 256, 512, 1024 pixels"):
         GFPGANv1(300)
-
-
-def test_one_image_in_one_image_out_and_the_same_each_time() -> None:
-    model = random_model(32).eval()
-    images = torch.rand(3, 3, 32, 32) * 2 - 1
-    with torch.no_grad():
-        first, second = model(images), model(images)
-        alone = model(images[1:2])
-    assert isinstance(first, Tensor)
-    assert first.shape == images.shape
-    assert torch.equal(first, second)
-    assert (first[1:2] - alone).abs().max() < 1e-4
-
-
-def test_stored_noise_is_added() -> None:
-    model = random_model(16).eval()
-    images = torch.zeros(1, 3, 16, 16)
-    with torch.no_grad():
-        before = model(images)
-        model.stylegan_decoder.style_conv1.weight.fill_(1)
-        assert not torch.equal(model(images), before)
-        for noise in model.stylegan_decoder.noises.buffers():
-            noise.zero_()
-        assert torch.equal(model(images), before)
-
-
-def test_training_outputs_and_mapping_network_never_run() -> None:
-    model = random_model(16).eval()
-    images = torch.rand(1, 3, 16, 16)
-    with torch.no_grad():
-        before = model(images)
-        for unused in (model.toRGB, model.stylegan_decoder.style_mlp):
-            for parameter in unused.parameters():
-                parameter.fill_(float("nan"))
-        assert torch.equal(model(images), before)
-
-
-def test_random_weights_give_the_image_of_the_seed() -> None:
-    torch.manual_seed(5)
-    model = random_model(64).eval()
-    with torch.no_grad():
-        image, other = (model(torch.rand(1, 3, 64, 64) * 2 - 1) for _ in range(2))
-    assert 0.05 < image.std() < 1
-    assert (image.abs() > 1).float().mean() < 0.3
-    assert not torch.allclose(image, other, atol=0.01)
-    torch.manual_seed(5)
-    state = random_model(64).state_dict()
-    assert all(torch.equal(tensor, state[name]) for name, tensor in model.state_dict().items())
-
-
-def test_trace_serves_other_batch_sizes_and_warns_of_nothing() -> None:
-    export = export_restoration(context([3, 32, 32], 8), traced_batch=2, checked_batches=(1, 3))
-    assert [tuple(x.shape) for (x,) in export.fresh_inputs] == [(1, 3, 32, 32), (3, 3, 32, 32)]
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("error", torch.jit.TracerWarning)
-        traced = torchscript(export)
-        for inputs in (*export.fresh_inputs, (torch.rand(8, 3, 32, 32),)):
-            assert (traced(*inputs) - export.eager(*inputs)).abs().max() < 1e-5
 
 
 # --- checkpoints

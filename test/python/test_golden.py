@@ -13,6 +13,7 @@ import torch
 
 from conftest import AddModel, Run
 from trace_sources import SCALE
+from tracing.golden import choose
 
 SUM = """
     import torch
@@ -48,9 +49,6 @@ SUM_TENSORS = """
       - { name: output__1, data_type: TYPE_INT64, dims: [2] }
       - { name: output__0, data_type: TYPE_FP32, dims: [1], reshape: { shape: [] } }
 """
-
-
-LARGE = SUM_TENSORS.replace("max_batch_size: 8", "max_batch_size: 2").replace("dims: [-1]", "dims: [2_500_000]")
 
 
 def read(folder: Path, name: str) -> dict[str, Any]:
@@ -102,11 +100,9 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_a_large_request_is_kept_where_there_is_no_other(add_model: AddModel, run: Run) -> None:
-    large = SUM.replace("[inputs(*shape) for shape in shapes]", "[inputs(1, 2_500_000), inputs(2, 2_500_000)]")
-    folder = add_model("sum", large.replace("inputs(2, 4)", "inputs(2, 2_500_000)"), config=LARGE)
-    assert run()[0] == 0
-    assert [path.name for path in (folder / "golden" / "1").glob("*.json")] == ["traced-0.json"]
+def test_a_large_request_is_kept_where_there_is_no_other() -> None:
+    cases = [(torch.zeros(rows, 2_500_000),) for rows in (1, 2)]
+    assert choose(cases, cases) == [0]
 
 
 FOUND = """
@@ -138,10 +134,13 @@ FOUND_TENSORS = """
 """
 
 
-def test_answers_with_elements_are_preferred(add_model: AddModel, run: Run) -> None:
+def test_answers_with_elements_are_preferred_by_both_checks(add_model: AddModel, run: Run) -> None:
     folder = add_model("found", FOUND, config=FOUND_TENSORS)
+    assert run("--quick")[0] == 0
+    quick = {path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()}
     status, events = run()
     assert status == 0
+    assert {path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()} == quick
     assert [event["text"] for event in events if event["event"] == "warning"] == [
         "output 2 has no elements for any of the fresh_inputs, so a wrong answer may not be noticed. Add inputs to "
         "fresh_inputs in trace.py for which the module finds something, such as boxes in a real picture."
@@ -185,65 +184,15 @@ def test_sequences_have_none(add_model: AddModel, run: Run) -> None:
     assert not list(folder.glob("golden/1/*"))
 
 
-LINEAR = """
-    import torch
-    from torch import nn
-    from tracing import TorchScriptExport, Weights
-
-    def export(context):
-        return TorchScriptExport(
-            eager=nn.Linear(3, 2),
-            example_inputs=(torch.rand(2, 3),),
-            fresh_inputs=[(torch.rand(1, 3),), (torch.rand(4, 3),)],
-            weights=Weights.random(context.seed),
-            {options}
-        )
-"""
-LINEAR_CONFIG = """
-    max_batch_size: 4
-    input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
-    output: [{ name: output__0, data_type: TYPE_FP32, dims: [2] }]
-"""
-
-
 @pytest.mark.parametrize(("serving", "served"), [("1e-9", 1e-6), ("0.1", 0.1)])
 def test_a_frozen_module_has_no_parameters_and_a_server_may_differ_more(
     add_model: AddModel, run: Run, serving: str, served: float
 ) -> None:
-    options = f"freeze=True, tolerance=1e-6, serving_tolerance={serving}"
-    folder = add_model("m", LINEAR.replace("{options}", options), config=LINEAR_CONFIG)
+    tolerances = f"freeze=True, tolerance=1e-6, serving_tolerance={serving},"
+    folder = add_model("m", SCALE.replace("tolerance=0,", tolerances))
     status, events = run()
     assert status == 0, events
     module = torch.jit.load(folder / "1" / "model.pt")  # type: ignore[no-untyped-call]
     assert list(module.parameters()) == []
     request = json.loads((folder / "golden/1/traced-0.json").read_text(encoding="utf-8"))
     assert request["outputs"][0]["tolerance"]["absolute"] == served
-
-
-def test_a_quick_check_of_a_detector_uses_inputs_in_which_it_finds_something(add_model: AddModel, run: Run) -> None:
-    finds = """
-        import torch
-        from torch import nn
-        from tracing import TorchScriptExport, Weights
-
-        class Find(nn.Module):
-            def forward(self, x):
-                return torch.nonzero(x > 0).to(torch.float32)
-
-        def export(context):
-            inputs = [(torch.zeros(2),), (torch.zeros(3),), (torch.ones(9),)]
-            return TorchScriptExport(
-                eager=Find(), example_inputs=(torch.ones(4),), fresh_inputs=inputs, tolerance=0, weights=Weights.none()
-            )
-    """
-    tensors = """
-        input: [{ name: input__0, data_type: TYPE_FP32, dims: [-1] }]
-        output: [{ name: output__0, data_type: TYPE_FP32, dims: [-1, 1] }]
-    """
-    folder = add_model("m", finds, config=tensors)
-    golden = []
-    for arguments in (["--quick"], []):
-        status, events = run(*arguments)
-        assert (status, events[-1]["event"], events[-1]["check"]["elements"]) == (0, "done", 9), events
-        golden.append({path.name: path.read_bytes() for path in (folder / "golden" / "1").iterdir()})
-    assert golden[0] == golden[1]

@@ -14,26 +14,12 @@ import torch
 from conftest import AddModel, Run
 from model_packages.cache import cache_root
 from model_packages.install import Uv, tracing_packages
+from trace_sources import SCALE
 
-IMPORTING = """
-    import torch
-    from torch import nn
-    from tracing import TorchScriptExport, Weights
-    {imports}
 
-    class Scale(nn.Module):
-        def forward(self, x):
-            return x * {factor}
-
-    def export(context):
-        return TorchScriptExport(
-            eager=Scale(),
-            example_inputs=(torch.rand(1, 4),),
-            fresh_inputs=[(torch.rand(3, 4),), (torch.rand(1, 4),)],
-            tolerance=0,
-            weights=Weights.none(),
-        )
-"""
+def importing(imports: str, factor: object) -> str:
+    """A trace.py with these imports, whose model multiplies by an expression."""
+    return SCALE.replace("import torch\n", f"import torch\n    {imports}\n", 1).replace("self.factor\n", f"{factor}\n")
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +36,7 @@ def factor_of(folder: Path) -> float:
 
 def test_modules_beside_it_whose_names_clash(add_model: AddModel, run: Run) -> None:
     for name, factor in (("two", 2), ("three", 3)):
-        folder = add_model(name, IMPORTING.format(imports="from mymodel import FACTOR", factor="FACTOR"))
+        folder = add_model(name, importing("from mymodel import FACTOR", "FACTOR"))
         (folder / "mymodel.py").write_text(f"FACTOR = {factor}\n", encoding="utf-8")
         before = sys.path.copy()
         status, events = run("--models", name)
@@ -60,15 +46,6 @@ def test_modules_beside_it_whose_names_clash(add_model: AddModel, run: Run) -> N
         assert factor_of(folder) == factor
 
 
-def test_a_module_that_changes_makes_a_new_trace(add_model: AddModel, run: Run) -> None:
-    folder = add_model("two", IMPORTING.format(imports="from mymodel import FACTOR", factor="FACTOR"))
-    (folder / "mymodel.py").write_text("FACTOR = 2\n", encoding="utf-8")
-    assert run()[1][-1]["event"] == "done"
-    assert run()[1][-1]["event"] == "up-to-date"
-    (folder / "mymodel.py").write_text("FACTOR = 4\n", encoding="utf-8")
-    assert run()[1][-1]["event"] == "done"
-
-
 def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     # Another test of this process may have imported it.
     for name in [name for name in sys.modules if name.split(".")[0] == "idna"]:
@@ -76,7 +53,7 @@ def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch
     installed = importlib.metadata.version("idna")
     assert installed != "3.10"
     factor = 'int(idna.__version__.split(".")[1])'
-    folder = add_model("packaged", IMPORTING.format(imports="import idna", factor=factor))
+    folder = add_model("packaged", importing("import idna", factor))
     (folder / "requirements.txt").write_text("idna==3.10\nnumpy\n", encoding="utf-8")
     status, events = run()
     assert (status, events[-1]["event"]) == (0, "done"), events
@@ -99,7 +76,7 @@ def test_packages_of_its_requirements(add_model: AddModel, run: Run, monkeypatch
 def test_missing_modules_are_reported_with_the_file(
     add_model: AddModel, run: Run, imports: str, requirements: str | None, error: str
 ) -> None:
-    folder = add_model("wrong", IMPORTING.format(imports=imports, factor=1))
+    folder = add_model("wrong", importing(imports, 1))
     if requirements is not None:
         (folder / "requirements.txt").write_text(requirements, encoding="utf-8")
     status, events = run()

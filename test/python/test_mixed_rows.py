@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from conftest import AddModel, Run
+from trace_sources import SCALE
 from tracing.check import Tensors
 from tracing.contract import TraceError
 from tracing.interface import Interface, Slot
@@ -255,33 +256,15 @@ def test_a_batch_that_fails_with_other_rows() -> None:
         check(in_order, [(torch.arange(8.0).reshape(8, 1),)])
 
 
-TRACE = """
-    import torch
-    from torch import nn
-    from tracing import TorchScriptExport, Weights
-
-    class Rows(nn.Module):
-        def forward(self, x):
-            return x.softmax(dim=0)
-
-    def export(context):
-        return TorchScriptExport(
-            eager=torch.jit.script(Rows()),
-            example_inputs=None,
-            fresh_inputs=[(torch.randn(1, 4),), (torch.randn(3, 4),)],
-            tolerance=1e-5,
-            weights=Weights.none(),
-        )
-"""
 CONFIG = """
-    max_batch_size: 3
+    max_batch_size: 4
     input: [{ name: input__0, data_type: TYPE_FP32, dims: [4] }]
     output: [{ name: output__0, data_type: TYPE_FP32, dims: [4] }]
 """
 
 
 def test_only_a_thorough_check_finds_mixed_rows(add_model: AddModel, run: Run) -> None:
-    folder = add_model("rows", TRACE, config=CONFIG)
+    folder = add_model("rows", SCALE.replace("x * self.factor", "x.softmax(0)"), config=CONFIG)
     assert run("--quick")[1][-1]["checked"] == "quick"
     assert run("--quick")[1][-1]["event"] == "up-to-date"
     status, events = run()

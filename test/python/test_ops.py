@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.signal import convolve2d
 
-from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, UpFirDn2d, upfirdn2d
+from tracing.ops import FusedLeakyReLU, ScaledLeakyReLU, upfirdn2d
 
 Image = NDArray[np.float64]
 Pair = tuple[int, int]
@@ -58,28 +58,6 @@ def test_upfirdn2d_equals_scipy(pad: Pad) -> None:
         result = upfirdn2d(torch.from_numpy(images), torch.from_numpy(kernel), up, down, pad).numpy()
         expected = [[with_scipy(channel, kernel, up, down, pad) for channel in image] for image in images]
         np.testing.assert_allclose(result, np.array(expected), rtol=0, atol=1e-12, err_msg=f"{kernel_size} {up} {down}")
-
-
-def test_upfirdn2d_by_hand() -> None:
-    # One sample spread to [1, 0], padded to [0, 1, 0]; the flipped kernel [3, 2] slides over it.
-    result = upfirdn2d(torch.ones(1, 1, 1, 1), torch.tensor([[2.0, 3.0]]), up=(2, 1), pad=(1, 0, 0, 0))
-    assert result.tolist() == [[[[2.0, 3.0]]]]
-
-
-def test_upfirdn2d_works_at_shapes_that_it_was_not_traced_at() -> None:
-    module = UpFirDn2d((1, 3, 3, 1), up=(2, 2), down=(1, 2), pad=(2, 1, 2, -1), gain=4)
-    traced = torch.jit.trace(module, (torch.randn(2, 3, 8, 8),), strict=False, check_trace=False)
-    for shape in ((1, 3, 8, 8), (5, 3, 9, 13), (3, 3, 4, 6)):
-        x = torch.randn(shape)
-        assert torch.equal(traced(x), module(x))
-
-
-def test_the_kernel_is_normalised_and_no_part_of_the_state() -> None:
-    module = UpFirDn2d((1, 3, 3, 1), gain=4)
-    assert module.kernel.sum().item() == 4
-    assert torch.equal(module.kernel[0] * 16, torch.tensor([1.0, 3, 3, 1]))
-    assert module.state_dict() == {}
-    assert module.double().kernel.dtype == torch.float64
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (2, 5, 3), (2, 5, 3, 4)], ids=str)

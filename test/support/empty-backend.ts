@@ -1,7 +1,7 @@
 /**
  * The smallest shared library that Triton accepts as a backend. Its only function, which every backend must have, does
- * nothing. Models of this backend load in a millisecond and without a separate process, so thousands of configurations
- * can be tried on a real server. The backend answers no requests, so a model with a warm-up would wait forever.
+ * nothing. Models of this backend load in a millisecond and without a separate process. The backend answers no requests,
+ * so a model with a warm-up would wait forever.
  *
  * An ELF file for x86-64, like the server (System V ABI, "Object Files").
  */

@@ -227,19 +227,12 @@ test.each<{ what: string; answer: string; message: string; outputs?: number[][] 
     answer: 'x[:1]',
     message: `${CONTRADICTS} shape \\[1\\], but the configuration has \\[2\\]`,
   },
-  { what: 'has another data type', answer: 'x.astype(np.float64)', message: `${CONTRADICTS} data type FP64` },
   { what: 'ends its process', answer: '__import__("os")._exit(1)', message: FAILED },
   {
     what: 'has a softmax over the batch',
     answer: 'np.exp(x) / np.exp(x).sum()',
     message: `${MIXES}: y\\[0, 0\\] is`,
     outputs: [[0.26894143, 0.7310586]],
-  },
-  {
-    what: 'adds a row number',
-    answer: 'x + np.arange(len(x), dtype=np.float32)[:, None]',
-    message: `${MIXES}: y\\[0, 0\\] is 2, expected 1`,
-    outputs: [[1, 2]],
   },
 ])('publish rejects a model that $what before it reaches the second replica', async ({ answer, message, outputs }) => {
   const files = zeroModel(3, answer);
@@ -251,13 +244,4 @@ test.each<{ what: string; answer: string; message: string; outputs?: number[][] 
   await expectRefused(new RegExp(message));
   const x = { name: 'x', datatype: 'FP32', shape: [2], data: Float32Array.of(1, 2) } as const;
   expect((await one.client.infer('z', [x])).outputs[0]?.data).toEqual(Float32Array.of(1, 2));
-});
-
-test('publish notes that a program answers otherwise when it is asked again', async () => {
-  write(zeroModel(4, 'x + np.random.rand(2).astype(np.float32)'));
-  expect(await publish()).toEqual([
-    expect.stringMatching(
-      /^z answered zeros, but gives another answer when it is asked again: y\[0\] is 0\.\d+, expected/,
-    ),
-  ]);
 });

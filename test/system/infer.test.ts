@@ -205,33 +205,6 @@ test('scales a picture for a model with a fixed size, but not for an ensemble wi
   expect(await answer('whole', path('warm.png'))).toMatchObject({ outputs: [{ shape: [height, width, 3] }] });
 });
 
-test('tokenizes texts with the tokenizer of the model', async () => {
-  expect(await answer('words', 'one two', 'three two one', 'four')).toMatchObject({
-    outputs: [
-      {
-        data: [
-          [3, 2],
-          [6, 3],
-          [0, 1],
-        ],
-      },
-    ],
-  });
-});
-
-test('accepts arrays as arguments, JSON files and NumPy files, and a version of the model', async () => {
-  writeFileSync(path('x.json'), '[1, 2]');
-  writeFileSync(path('both.json'), '{ "x": [5] }');
-  writeFileSync(path('x.npy'), writeNpy(toTensor('x', 'FP32', [3, 4])));
-  const data = async (...args: string[]): Promise<unknown> => (await answer('adds', ...args)).outputs[0]?.data;
-  expect(await data('x=[1, 2]', '--version', '1')).toEqual([11, 12]);
-  expect(await data('x=[1, 2]')).toEqual([21, 22]);
-  expect(await data(path('x.json'), '-o', path('answer.json'))).toEqual([21, 22]);
-  expect(JSON.parse(readFileSync(path('answer.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
-  expect(await data(path('both.json'))).toEqual([25]);
-  expect(await data(`x=${path('x.npy')}`)).toEqual([23, 24]);
-});
-
 test('sends the next command to the same server', async () => {
   const { stdout } = await infer('adds', '--version', '1', '--header', 'X-Team: mine');
   const [next = ''] = /npm run infer -- adds .*/.exec(stdout) ?? [];
@@ -240,20 +213,42 @@ test('sends the next command to the same server', async () => {
   );
 });
 
-test('accepts JSON without an input name', async () => {
-  expect(await answer('adds', '[1, 2]')).toMatchObject({ outputs: [{ data: [21, 22] }] });
-  expect(await answer('words', '{"x": [[1, 2]], "mask": [[1, 1]]}')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
+describe('accepts inputs', () => {
+  beforeAll(() => {
+    writeFileSync(path('x.json'), '[1, 2]');
+    writeFileSync(path('both.json'), '{ "x": [5] }');
+    writeFileSync(path('x.npy'), writeNpy(toTensor('x', 'FP32', [3, 4])));
+  });
+
+  test.each<[how: string, args: string[], data: unknown]>([
+    ['by name, for a version', ['adds', 'x=[1, 2]', '--version', '1'], [11, 12]],
+    ['by name', ['adds', 'x=[1, 2]'], [21, 22]],
+    ['without a name', ['adds', '[1, 2]'], [21, 22]],
+    ['from a JSON file', ['adds', path('x.json')], [21, 22]],
+    ['with their names from a JSON file', ['adds', path('both.json')], [25]],
+    ['from a NumPy file', ['adds', `x=${path('x.npy')}`], [23, 24]],
+    ['without a batch axis, as a batch of one', ['words', 'x=[1, 2]', 'mask=[1, 1]'], [[3, 2]]],
+    ['as one JSON object', ['words', '{"x": [[1, 2]], "mask": [[1, 1]]}'], [[3, 2]]],
+    [
+      'as texts, for the tokenizer of the model',
+      ['words', 'one two', 'three'],
+      [
+        [3, 2],
+        [3, 1],
+      ],
+    ],
+  ])('%s', async (_, args, data) => {
+    expect(await answer(...args)).toMatchObject({ outputs: [{ data }] });
+  });
 });
 
-test('treats an array without a batch axis as a batch of one', async () => {
-  expect(await answer('words', 'x=[1, 2]', 'mask=[1, 1]')).toMatchObject({ outputs: [{ data: [[3, 2]] }] });
-});
-
-test('writes files that NumPy can read, and reads files that NumPy wrote', async () => {
+test('writes JSON files and files that NumPy can read, and reads files that NumPy wrote', async () => {
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   await exec(python, ['-c', `import numpy; numpy.save(${JSON.stringify(path('in.npy'))}, numpy.float32([1, 2]))`]);
   const { code } = await infer('adds', path('in.npy'), '-o', path('out.npy'));
   expect(code).toBe(0);
+  expect(await infer('adds', path('in.npy'), '-o', path('out.json'))).toMatchObject({ code: 0 });
+  expect(JSON.parse(readFileSync(path('out.json'), 'utf8'))).toMatchObject({ outputs: [{ data: [21, 22] }] });
   expect(readNpy('out', readFileSync(path('out.npy')))).toMatchObject({ shape: [2], data: Float32Array.of(21, 22) });
   const { stdout } = await exec(python, ['-c', `import numpy; print(numpy.load(${JSON.stringify(path('out.npy'))}))`]);
   expect(stdout.trim()).toBe('[21. 22.]');
@@ -287,22 +282,10 @@ describe('rejected requests', () => {
     ],
     ['a picture for numbers', ['adds', path('warm.png')], 1, /adds takes no picture/],
     [
-      'an input missing',
-      ['words', 'x=[1]'],
-      1,
-      /fit words\n {2}mask: this input is missing; allowed: INT64 \[-1, -1\]/,
-    ],
-    [
       'fractions for whole numbers',
       ['negative', `x=${path('f.npy')}`],
       1,
       /f\.npy is float32, but x is UINT8: FP32 cannot be converted to UINT8\n {2}-> save it with \.astype\(numpy\.uint8\)/,
-    ],
-    [
-      'a whole number that would change',
-      ['adds', path('large.npy')],
-      1,
-      /large\.npy is int64, but x is FP32: 16777217 /,
     ],
     [
       'a number that becomes infinite',
@@ -310,7 +293,6 @@ describe('rejected requests', () => {
       1,
       /1e39\.npy is float64, but x is FP32: 1e\+39 .*\n {2}-> save the file with values that FP32 can represent/,
     ],
-    ['JSON that names no input', ['words', '{"inputs": "two words"}'], 1, /inputs: .*no such input; allowed: x, mask/],
     ['JSON that is cut short', ['adds', '{"x": ['], 1, /the input: .*\n {2}-> write valid JSON: /],
     ['an output that is not there', ['adds', 'x=[1]', '--outputs', 'z'], 1, /adds has no such output; allowed: y\n/],
     [
@@ -323,7 +305,6 @@ describe('rejected requests', () => {
 
   beforeAll(() => {
     writeFileSync(path('f.npy'), writeNpy(toTensor('x', 'FP32', [1])));
-    writeFileSync(path('large.npy'), writeNpy(toTensor('x', 'INT64', [2 ** 24 + 1])));
     writeFileSync(path('1e39.npy'), writeNpy(toTensor('x', 'FP64', [1e39])));
     for (const name of ['none.jpg', 'none.npy']) writeFileSync(path(name), 'of another kind');
     mkdirSync(path('folder.npy'));

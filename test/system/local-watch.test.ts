@@ -48,6 +48,10 @@ class TritonPythonModel:
 `,
 });
 
+/** Whether changed files of a model were served, at least this number of times. */
+const isServed = ({ said }: RunningLocal, model: string, times = 1): boolean =>
+  said().split(`${model} is served with the changed files`).length > times;
+
 const getPage = (): string => readFileSync(join(command.directory, 'page.html'), 'utf8');
 
 /** The log of tritonserver until now. */
@@ -191,12 +195,12 @@ test('watch keeps serving other models when some fail, and serves these once the
 
   // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, { ...addingModel('never_loads', { 1: 7 }), ...addingModel('never_answers', { 1: 7 }) });
-  await untilLocal(local, () => /on_never is served with the changed files/.test(said()));
+  await untilLocal(local, () => isServed(local, 'on_never'));
   expect(await ask(local, 'on_never')).toBe(8);
   writeRepository(repository, addingModel('breaks', { 1: 5 }));
   writeRepository(repository, addingModel('invalid', { 1: 6 }));
-  await untilLocal(local, () => /on_invalid is served with the changed files/.test(said()));
-  await untilLocal(local, () => /breaks is served with the changed files/.test(said()));
+  await untilLocal(local, () => isServed(local, 'on_invalid'));
+  await untilLocal(local, () => isServed(local, 'breaks'));
   expect(await ask(local, 'breaks')).toBe(6);
   expect(await ask(local, 'on_invalid')).toBe(7);
   await untilLocal(
@@ -212,7 +216,7 @@ test('watch keeps serving other models when some fail, and serves these once the
 
   // Change the files of a version, add a model, then break a model.
   writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
-  await untilLocal(local, () => /fresh is served with the changed files/.test(said()));
+  await untilLocal(local, () => isServed(local, 'fresh'));
   expect(await ask(local, 'adds')).toBe(21);
   expect(await ask(local, 'fresh')).toBe(4);
   writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
@@ -238,38 +242,32 @@ test('watch reloads other models while one hangs in its load or inference', asyn
   const { child, said, ended } = local;
   await untilUp(local);
 
-  writeRepository(repository, hanging('never_answers', 'execute(self, requests)'));
-  await untilLocal(local, () => /never_answers: files changed/.test(said()));
-  writeRepository(repository, addingModel('other', { 1: 6 }));
-  await untilLocal(local, () => /other is served with the changed files/.test(said()));
-  expect(said()).toMatch(
-    /FAIL never_answers: the model is not served\n *never_answers took too long and was stopped after 30 s, because other models/,
-  );
-  expect(await ask(local, 'other')).toBe(7);
-  writeRepository(repository, addingModel('never_answers', { 1: 8 }));
-  await untilLocal(local, () => /never_answers is served with the changed files/.test(said()));
-  expect(await ask(local, 'never_answers')).toBe(9);
+  for (const [name, method, amount] of [
+    ['never_answers', 'execute(self, requests)', 6],
+    ['never_loads', 'initialize(self, args)', 7],
+  ] as const) {
+    writeRepository(repository, hanging(name, method));
+    await untilLocal(local, () => said().includes(`${name}: files changed`));
+    writeRepository(repository, addingModel('other', { 1: amount }));
+    await untilLocal(local, () => isServed(local, 'other', amount - 5));
+    expect(said()).toMatch(
+      new RegExp(
+        `FAIL ${name}: the model is not served\\n *${name} took too long and was stopped after 30 s, because other`,
+      ),
+    );
+    expect(await ask(local, 'other')).toBe(amount + 1);
+    writeRepository(repository, addingModel(name, { 1: 8 }));
+    await untilLocal(local, () => isServed(local, name));
+    expect(await ask(local, name)).toBe(9);
+  }
 
   // The folder is deleted while its model is asked.
   writeRepository(repository, hanging('gone', 'execute(self, requests)'));
   await untilLocal(local, () => /serve: gone/.test(said()));
   rmSync(join(repository, 'gone'), { recursive: true });
-  writeRepository(repository, addingModel('other', { 1: 6.5 }));
-  await untilLocal(local, () => said().split('other is served with the changed files').length === 3);
+  writeRepository(repository, addingModel('other', { 1: 8 }));
+  await untilLocal(local, () => isServed(local, 'other', 3));
 
-  writeRepository(repository, hanging('never_loads', 'initialize(self, args)'));
-  await untilLocal(local, () => /never_loads: files changed/.test(said()));
-  writeRepository(repository, addingModel('adds', { 1: 20 }));
-  await untilLocal(local, () => /adds is served with the changed files/.test(said()));
-  expect(said()).toMatch(
-    /FAIL never_loads: the model is not served\n *never_loads took too long and was stopped after 30 s, because other models/,
-  );
-  expect(await ask(local, 'adds')).toBe(21);
-  expect(await ask(local, 'other')).toBe(7.5);
-
-  writeRepository(repository, addingModel('never_loads', { 1: 7 }));
-  await untilLocal(local, () => /never_loads is served with the changed files/.test(said()));
-  expect(await ask(local, 'never_loads')).toBe(8);
   child.kill('SIGINT');
   expect(await ended).toBe(0);
   expect(said()).not.toMatch(/\n\s+at /);
@@ -330,7 +328,7 @@ test('npm run local serves the previous version of a model that answers wrongly,
 
   // A correct model, edited wrongly while it is served.
   writeRepository(repository, answeringWrongly('wrong', 10));
-  await untilLocal(local, () => /on_wrong is served with the changed files/.test(said()));
+  await untilLocal(local, () => isServed(local, 'on_wrong'));
   writeRepository(repository, answeringWrongly('wrong', 4));
   await untilLocal(local, () => /FAIL wrong: the previous version is served/.test(said()));
   expect(said()).toMatch(/wrong version 1 gives a wrong answer to golden request one: y\[0\] is 5, expected 11/);

@@ -39,7 +39,6 @@ export type Fields = Record<string, unknown>;
 
 /** A configuration with one thing wrong in it. */
 export type RuleCase = readonly [
-  name: string,
   /** Replaced fields of a valid model; undefined removes a field. */
   fields: Fields,
   /** The only problem or all problems as printed, without the name of the file. */
@@ -51,7 +50,7 @@ export type RuleCase = readonly [
 /** The case as model.yaml and as config.pbtxt of the model m. */
 export function inBothLanguages(
   prefix: string,
-  [name, fields, problems, inText = problems]: RuleCase,
+  [fields, problems, inText = problems]: RuleCase,
   files: MalformedCase['files'],
 ): MalformedCase[] {
   const languages = [
@@ -61,7 +60,7 @@ export function inBothLanguages(
   return languages
     .filter(([, , expected]) => expected.length > 0)
     .map(([file, content, expected]) => ({
-      name: `${prefix}${file.slice(2)}: ${name}`,
+      name: `${prefix}${file.slice(2)}: ${[expected].flat()[0]?.split(/[;\n]/)[0]}`,
       files: { ...files, [file]: content },
       problems: [expected].flat().map((problem) => `${file}: ${problem}`),
     }));

@@ -6,7 +6,6 @@ import { TEXT_TRAPS } from './pbtxt';
 import { RULE_CASES } from './rules';
 import { YAML_TRAPS } from './yaml';
 
-export { WRONG_FIELDS } from './fields';
 export { writeMalformed, type Malformed, type MalformedCase } from './case';
 
 /** Model repositories that cannot be published, with the problem of each. */

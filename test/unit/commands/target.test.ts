@@ -74,40 +74,36 @@ test('withTarget pairs each --triton with its --agent, and keeps the flags for m
   expect(targetCommand('status', target)).toBe(targetCommand('status', BUCKET));
 });
 
-test.each([
-  { problem: 'no target', flags: {}, message: /^none of --stack, --bucket and --local is given$/ },
-  { problem: '--repo alone', flags: { repo: 'r' }, message: /^--repo is given without --local$/ },
-  { problem: '--local with --stack', flags: { local: true, stack: 's' }, message: /^--local and --stack cannot/ },
-  {
-    problem: 'two ways to select replicas',
-    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'], selector: 'a=b' },
-    message: /^--triton and --selector cannot be combined/,
-  },
-  {
-    problem: 'an agent without its server',
-    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'], agent: ['http://h:2', 'http://h:3'] },
-    message: /^--agent is given 2 times and --triton 1 times$/,
-  },
-  {
-    problem: 'a server without its agent',
-    flags: { bucket: 's3://my-bucket/models', triton: ['http://h:1'] },
-    message: /^--agent is given 0 times and --triton 1 times$/,
-  },
-  {
-    problem: 'a server that is named twice',
-    flags: { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:1'], agent: ['http://h:3', 'http://h:4'] },
-    message: /^--triton http:\/\/h:1 is given twice$/,
-  },
-  {
-    problem: 'an agent that is named twice',
-    flags: { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:2'], agent: ['http://h:3', 'http://h:3'] },
-    message: /^--agent http:\/\/h:3 is given twice$/,
-  },
-  {
-    problem: 'a context alone',
-    flags: { bucket: 's3://my-bucket/models', context: 'c' },
-    message: /^--context is given without/,
-  },
-])('withTarget rejects $problem', async ({ flags, message }) => {
+test.each<[problem: string, flags: Parameters<typeof withTarget>[0], message: RegExp]>([
+  ['no target', {}, /^none of --stack, --bucket and --local is given$/],
+  ['--repo alone', { repo: 'r' }, /^--repo is given without --local$/],
+  ['--local with --stack', { local: true, stack: 's' }, /^--local and --stack cannot/],
+  [
+    'two ways to select replicas',
+    { bucket: 's3://my-bucket/models', triton: ['http://h:1'], selector: 'a=b' },
+    /^--triton and --selector cannot be combined/,
+  ],
+  [
+    'an agent without its server',
+    { bucket: 's3://my-bucket/models', triton: ['http://h:1'], agent: ['http://h:2', 'http://h:3'] },
+    /^--agent is given 2 times and --triton 1 times$/,
+  ],
+  [
+    'a server without its agent',
+    { bucket: 's3://my-bucket/models', triton: ['http://h:1'] },
+    /^--agent is given 0 times and --triton 1 times$/,
+  ],
+  [
+    'a server that is named twice',
+    { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:1'], agent: ['http://h:3', 'http://h:4'] },
+    /^--triton http:\/\/h:1 is given twice$/,
+  ],
+  [
+    'an agent that is named twice',
+    { bucket: 's3://b-1/m', triton: ['http://h:1', 'http://h:2'], agent: ['http://h:3', 'http://h:3'] },
+    /^--agent http:\/\/h:3 is given twice$/,
+  ],
+  ['a context alone', { bucket: 's3://my-bucket/models', context: 'c' }, /^--context is given without/],
+])('withTarget rejects %s', async (_, flags, message) => {
   await expect(withTarget(flags, () => Promise.resolve())).rejects.toThrow(message);
 });

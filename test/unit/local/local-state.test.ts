@@ -7,8 +7,11 @@ import { Scratch } from '../../support/temp-dir';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** A cache in which these stacks were announced, by repository and process. */
-function cacheWith(stacks: Record<string, number>): (() => void)[] {
+/** Repository -> process. */
+type Stacks = Record<string, number>;
+
+/** A cache in which these stacks were announced. */
+function cacheWith(stacks: Stacks): (() => void)[] {
   const cache = join(scratch.directory, expect.getState().currentTestName ?? '');
   process.env['XDG_CACHE_HOME'] = cache;
   return Object.entries(stacks).map(([repository, pid], index) => {
@@ -27,71 +30,44 @@ const ALIVE = process.pid;
 /** Greater than any process id of Linux. */
 const DEAD = 2 ** 22 + 1;
 
-interface Case {
-  title: string;
-  /** Repository -> process. */
-  stacks: Record<string, number>;
-  /** The repository that the user named. */
-  named?: string;
-}
-
-test.each<Case & { found: string }>([
-  {
-    title: 'the stack of this package',
-    stacks: { [paths.modelRepository]: ALIVE, '/one': ALIVE },
-    found: paths.modelRepository,
-  },
-  { title: 'the only stack', stacks: { '/one': ALIVE }, found: '/one' },
-  { title: 'the only running stack', stacks: { '/one': ALIVE, '/two': DEAD }, found: '/one' },
-  {
-    title: 'the stack of the named repository',
-    stacks: { '/one': ALIVE, '/two': ALIVE },
-    named: '/two',
-    found: '/two',
-  },
-])('findLocalStack returns $title', ({ stacks, named, found }) => {
+test.each<[what: string, stacks: Stacks, named: string | undefined, found: string]>([
+  ['the stack of this package', { [paths.modelRepository]: ALIVE, '/one': ALIVE }, undefined, paths.modelRepository],
+  ['the only stack', { '/one': ALIVE }, undefined, '/one'],
+  ['the only running stack', { '/one': ALIVE, '/two': DEAD }, undefined, '/one'],
+  ['the stack of the named repository', { '/one': ALIVE, '/two': ALIVE }, '/two', '/two'],
+])('findLocalStack returns %s', (_, stacks, named, found) => {
   cacheWith(stacks);
   expect(findLocalStack(named).repository).toBe(found);
 });
 
-test.each<Case & { message: RegExp; hint: RegExp }>([
-  {
-    title: 'no stack runs',
-    stacks: {},
-    message: /"npm run local" is not running/,
-    hint: /^start it in another terminal: npm run local$/,
-  },
-  {
-    title: 'the stack was killed',
-    stacks: { '/one': DEAD },
-    named: '/one',
-    message: /"npm run local" is not running/,
-    hint: /npm run local -- --repo \/one$/,
-  },
-  {
-    title: 'several stacks run and none is named',
-    stacks: { '/one': ALIVE, '/two': ALIVE },
-    message: /serves 2 repositories: \/one, \/two/,
-    hint: /--repo DIR/,
-  },
-  {
-    title: 'another stack runs',
-    stacks: { '/one': ALIVE },
-    named: '/two',
-    message: /does not serve \/two; it serves \/one$/,
-    hint: /npm run local -- --repo \/two$/,
-  },
-])('findLocalStack throws if $title', ({ stacks, named, message, hint }) => {
+const NONE = /"npm run local" is not running/;
+test.each<[when: string, stacks: Stacks, named: string | undefined, message: RegExp, hint: RegExp]>([
+  ['no stack runs', {}, undefined, NONE, /^start it in another terminal: npm run local$/],
+  ['the stack was killed', { '/one': DEAD }, '/one', NONE, /npm run local -- --repo \/one$/],
+  [
+    'several stacks run and none is named',
+    { '/one': ALIVE, '/two': ALIVE },
+    undefined,
+    /serves 2 repositories: \/one, \/two/,
+    /--repo DIR/,
+  ],
+  [
+    'another stack runs',
+    { '/one': ALIVE },
+    '/two',
+    /does not serve \/two; it serves \/one$/,
+    /npm run local -- --repo \/two$/,
+  ],
+])('findLocalStack throws if %s', (_, stacks, named, message, hint) => {
   cacheWith(stacks);
-  expect(() => findLocalStack(named)).toThrow(
-    expect.objectContaining({
-      message: expect.stringMatching(message) as string,
-      hint: expect.stringMatching(hint) as string,
-    }) as Error,
-  );
+  const error: unknown = expect.objectContaining({
+    message: expect.stringMatching(message) as string,
+    hint: expect.stringMatching(hint) as string,
+  });
+  expect(() => findLocalStack(named)).toThrow(error as Error);
 });
 
 test('findLocalStack ignores a stack that has ended', () => {
   for (const end of cacheWith({ '/one': ALIVE })) end();
-  expect(() => findLocalStack()).toThrow(/"npm run local" is not running/);
+  expect(() => findLocalStack()).toThrow(NONE);
 });

@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { paths } from '../../../src/core/paths';
 import { topClasses, toPicture } from '../../../src/local/sample-requests';
 import { hasRandomWeights, renderPage, type LocalPage } from '../../../src/local/page';
-import { html } from '../../../src/local/page/html';
 import type { LocalResult, ModelRow } from '../../../src/local/report';
 import type { SmokeTestResult } from '../../../src/local/smoke-test';
 
@@ -44,13 +43,6 @@ const read = async (...page: Parameters<typeof render>): Promise<string> =>
     .replaceAll(/<[^>]*>/g, ' ')
     .replaceAll(/\s+/g, ' ')
     .replaceAll('&quot;', '"');
-
-test('html escapes values, inserts templates and lists, and nothing for undefined', () => {
-  const text = `<script> " onload='x' &amp;`;
-  const escaped = '&lt;script&gt; &quot; onload=&#39;x&#39; &amp;amp;';
-  expect(html`<b title="${text}">${text}</b>`.text).toBe(`<b title="${escaped}">${escaped}</b>`);
-  expect(html`${['<', 1].map((x) => html`<i>${x}</i>`)}${undefined}`.text).toBe('<i>&lt;</i><i>1</i>');
-});
 
 test('renderPage escapes every text of models and users, and loads nothing from outside', async () => {
   const hostile = (place: string): string => `</td><i id="${place}">'`;

@@ -1,41 +1,30 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { formatProblem } from '../../../src/core/errors';
-import { readRepository } from '../../../src/model';
 import { requiresNumpy2 } from '../../../src/model/requirements';
 import { explainLoadFailure, explainRequestFailure } from '../../../src/triton/load-failure';
-import { addingModel, writeRepository } from '../../support/repository';
+import { folder, read, removeFolders } from '../../support/model-files';
+import { addingModel } from '../../support/repository';
 
-const root = mkdtempSync(join(tmpdir(), 'requirements-test-'));
-afterAll(() => rmSync(root, { recursive: true, force: true }));
-
-async function problemsWith(files: Record<string, string>): Promise<string[]> {
-  const repository = writeRepository(mkdtempSync(join(root, 'repository-')), {
-    ...addingModel('adds', { 1: 1 }),
-    ...files,
-  });
-  const { problems } = await readRepository(repository);
-  return problems.map((problem) => formatProblem(problem).replaceAll(/\S*\/repository-\w+\//g, ''));
-}
+afterAll(removeFolders);
 
 describe('requirements.txt', () => {
   test('in a version folder it is not read', async () => {
-    expect(await problemsWith({ 'adds/1/requirements.txt': 'pandas' })).toEqual([
+    const { texts } = await read(folder({ ...addingModel('adds', { 1: 1 }), 'adds/1/requirements.txt': 'pandas' }));
+    expect(texts).toEqual([
       'adds/1/requirements.txt: is not read; one file applies to all versions\n    -> move it to adds/requirements.txt',
     ]);
   });
 
   test('beside EXECUTION_ENV_PATH Triton would not use it', async () => {
-    const config = addingModel('adds', { 1: 1 })['adds/config.pbtxt'] ?? '';
+    const files = addingModel('adds', { 1: 1 });
     const parameter =
       'parameters { key: "EXECUTION_ENV_PATH" value { string_value: "$$TRITON_MODEL_DIRECTORY/env.tar.gz" } }\n';
-    const files = {
-      'adds/config.pbtxt': config + parameter,
+    const root = folder({
+      ...files,
+      'adds/config.pbtxt': (files['adds/config.pbtxt'] ?? '') + parameter,
       'adds/env.tar.gz': 'x',
       'adds/requirements.txt': 'pandas',
-    };
-    expect(await problemsWith(files)).toEqual([
+    });
+    const { texts } = await read(root);
+    expect(texts).toEqual([
       expect.stringContaining('parameters.EXECUTION_ENV_PATH: is set, so Triton ignores requirements.txt'),
     ]);
   });
@@ -43,7 +32,7 @@ describe('requirements.txt', () => {
   test('is published with a model.py that has a model.yaml, and not with a trace.py', async () => {
     const tensors =
       'input: [{ name: x, data_type: TYPE_FP32, dims: [1] }]\noutput: [{ name: y, data_type: TYPE_FP32, dims: [1] }]\n';
-    const repository = writeRepository(mkdtempSync(join(root, 'repository-')), {
+    const repository = folder({
       'served/model.yaml': `backend: python\n${tensors}`,
       'served/1/model.py': 'x',
       'served/requirements.txt': 'idna',
@@ -51,7 +40,7 @@ describe('requirements.txt', () => {
       'traced/requirements.txt': 'idna',
       'traced/trace.py': '',
     });
-    const { models } = await readRepository(repository);
+    const { models } = await read(repository);
     expect(models.map(({ name, extraFiles }) => [name, extraFiles.map(({ key }) => key)])).toEqual([
       ['served', ['requirements.txt']],
       ['traced', []],

@@ -7,49 +7,34 @@ import { modelYaml, getProblems, removeFolders } from '../../support/model-files
 afterAll(removeFolders);
 
 describe('the rules for one model accept', () => {
-  it.each<{ name: string; fields: Fields }>([
-    { name: 'the model as it is', fields: {} },
-    { name: 'its own name', fields: { name: 'm' } },
-    { name: 'the backend of the platform', fields: { backend: 'pytorch' } },
-    { name: 'a backend alone', fields: { platform: undefined, backend: 'pytorch' } },
-    {
-      name: 'a custom backend, with any platform',
-      fields: { platform: 'foo', backend: 'bar', input: undefined, output: undefined },
-    },
-    {
-      name: 'an ONNX model without tensors',
-      fields: { platform: 'onnxruntime_onnx', input: undefined, output: undefined },
-    },
-    {
-      name: 'inputs with the names of arguments',
-      fields: { input: [input({ name: 'ids' }), input({ name: 'mask' })] },
-    },
-    { name: 'positions in any order', fields: { input: [input({ name: 'a__1' }), input({ name: 'b__0' })] } },
-    { name: 'any names for ONNX', fields: { platform: 'onnxruntime_onnx', output: [output({ name: 'logits' })] } },
-    {
-      name: 'a reshape that keeps the number of elements',
-      fields: { input: [input({ dims: [2, 4, -1, 6], reshape: { shape: [8, -1, 1, 6] } })] },
-    },
-    { name: 'a reshape to a scalar', fields: { input: [input({ dims: [1], reshape: { shape: [] } })] } },
-    {
-      name: 'a list of texts',
-      fields: { max_batch_size: 0, input: [input({ data_type: 'TYPE_STRING', dims: [-1] })] },
-    },
-    {
-      name: 'queue settings without a batch axis',
-      fields: { max_batch_size: 0, dynamic_batching: { default_queue_policy: { max_queue_size: 5 } } },
-    },
-    {
-      name: 'sequences without a batch axis',
-      fields: { max_batch_size: 0, sequence_batching: { oldest: { max_candidate_sequences: 4 } } },
-    },
-    { name: 'a control of a sequence', fields: { sequence_batching: { control_input: [{ name: 'START__1' }] } } },
-    { name: 'a warm-up', fields: warmup() },
-    {
-      name: 'a shape tensor of TensorRT',
-      fields: { platform: 'tensorrt_plan', input: [input({ is_shape_tensor: true })] },
-    },
-  ])('$name', async ({ fields }) => {
+  it.each<[what: string, fields: Fields]>([
+    ['the model as it is', {}],
+    ['its own name', { name: 'm' }],
+    ['the backend of the platform', { backend: 'pytorch' }],
+    ['a backend alone', { platform: undefined, backend: 'pytorch' }],
+    ['a custom backend, with any platform', { platform: 'foo', backend: 'bar', input: undefined, output: undefined }],
+    ['an ONNX model without tensors', { platform: 'onnxruntime_onnx', input: undefined, output: undefined }],
+    ['inputs with the names of arguments', { input: [input({ name: 'ids' }), input({ name: 'mask' })] }],
+    ['positions in any order', { input: [input({ name: 'a__1' }), input({ name: 'b__0' })] }],
+    ['any names for ONNX', { platform: 'onnxruntime_onnx', output: [output({ name: 'logits' })] }],
+    [
+      'a reshape that keeps the number of elements',
+      { input: [input({ dims: [2, 4, -1, 6], reshape: { shape: [8, -1, 1, 6] } })] },
+    ],
+    ['a reshape to a scalar', { input: [input({ dims: [1], reshape: { shape: [] } })] }],
+    ['a list of texts', { max_batch_size: 0, input: [input({ data_type: 'TYPE_STRING', dims: [-1] })] }],
+    [
+      'queue settings without a batch axis',
+      { max_batch_size: 0, dynamic_batching: { default_queue_policy: { max_queue_size: 5 } } },
+    ],
+    [
+      'sequences without a batch axis',
+      { max_batch_size: 0, sequence_batching: { oldest: { max_candidate_sequences: 4 } } },
+    ],
+    ['a control of a sequence', { sequence_batching: { control_input: [{ name: 'START__1' }] } }],
+    ['a warm-up', warmup()],
+    ['a shape tensor of TensorRT', { platform: 'tensorrt_plan', input: [input({ is_shape_tensor: true })] }],
+  ])('%s', async (_, fields) => {
     expect(await getProblems({ m: modelYaml(fields) })).toEqual([]);
   });
 });
@@ -84,33 +69,30 @@ describe('the rules for ensembles', () => {
     m: ensemble([first, second]),
   };
 
-  it.each<{ name: string; configs: Record<string, string> }>([
-    {
-      name: 'a reshape of its own input',
-      configs: {
+  it.each<[what: string, configs: Record<string, string>]>([
+    [
+      'a reshape of its own input',
+      {
         m: ensemble([first, second], { input: [{ ...tensor('x', 'TYPE_FP32', [1, 3]), reshape: { shape: [3] } }] }),
       },
-    },
-    {
-      name: 'a step whose tensors only the backend knows',
-      configs: {
+    ],
+    [
+      'a step whose tensors only the backend knows',
+      {
         m: ensemble([step('a', { any: 'x' }, { thing: 'between' }), second]),
         a: 'platform: onnxruntime_onnx\nmax_batch_size: 8',
       },
-    },
-    {
-      name: 'a model of another namespace',
-      configs: {
+    ],
+    [
+      'a model of another namespace',
+      {
         m: ensemble([first, second, step('far', { x: 'x' }, { y: 'z' }, { model_namespace: 'there' })], {
           output: [tensor('y', 'TYPE_INT64', [5]), tensor('z')],
         }),
       },
-    },
-    {
-      name: 'any fixed version if only configurations are read',
-      configs: { m: ensemble([{ ...first, model_version: 3 }, second]) },
-    },
-  ])('accept $name', async ({ configs }) => {
+    ],
+    ['any fixed version if only configurations are read', { m: ensemble([{ ...first, model_version: 3 }, second]) }],
+  ])('accept %s', async (_, configs) => {
     expect(await getProblems({ ...models, ...configs })).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-import fs, { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { stepModels, type Repository } from '../../../src/model';
 import { folder, modelYaml, read, removeFolders, torchScript } from '../../support/model-files';
@@ -36,13 +36,6 @@ describe('selection', () => {
     const result = await read(folder(repository));
     expect(names(result)).toEqual(['a', 'b', 'ens']);
     expect(result.texts).toEqual([expect.stringMatching(/^broken\/model\.yaml: not valid YAML: line 1, column 2: /)]);
-  });
-
-  it('reads only the selected models', async () => {
-    const result = await read(folder(repository), { models: ['a'] });
-    expect(names(result)).toEqual(['a']);
-    expect(result.texts).toEqual([]);
-    expect(result.added).toEqual([]);
   });
 
   it('adds the models of an ensemble, and reports them', async () => {
@@ -85,17 +78,6 @@ describe('selection', () => {
     ]);
   });
 
-  it('requires the version that a step names', async () => {
-    const fixed = JSON.parse(repository['ens/model.yaml']) as {
-      ensemble_scheduling: { step: { model_version: number }[] };
-    };
-    fixed.ensemble_scheduling.step.forEach((step, index) => (step.model_version = [2, 1, -1, -1][index] ?? 0));
-    const root = folder({ ...repository, 'ens/model.yaml': JSON.stringify(fixed) });
-    expect((await read(root, { models: ['ens'] })).texts).toEqual([
-      'ens/model.yaml: ensemble_scheduling.step[0].model_version: is not a version of a, got 2; allowed: -1 for the newest, 1',
-    ]);
-  });
-
   it('reports an empty repository', async () => {
     const empty = folder({ 'docs/a.md': '' });
     expect((await read(empty)).texts).toEqual([
@@ -105,17 +87,5 @@ describe('selection', () => {
     expect((await read(gone)).texts).toEqual([`.: cannot be read: no such file or folder`]);
     writeFileSync(path.join(empty, 'file'), '');
     expect((await read(path.join(empty, 'file'))).texts).toEqual(['.: cannot be read: it is not a folder']);
-  });
-
-  it('ignores a folder that is deleted while it reads', async () => {
-    const root = folder(repository);
-    const readFile = jest.spyOn(fs.promises, 'readFile').mockImplementationOnce(() => {
-      for (const name of readdirSync(root)) rmSync(path.join(root, name), { recursive: true });
-      return Promise.reject(Object.assign(new Error('gone'), { code: 'ENOENT' }));
-    });
-    const { models, problems } = await read(root);
-    readFile.mockRestore();
-    expect(models).toEqual([]);
-    expect(problems).toHaveLength(4);
   });
 });

@@ -37,29 +37,30 @@ async function warnings(root: string): Promise<string[]> {
 
 const specific = (...versions: number[]): string => modelYaml({ version_policy: { specific: { versions } } });
 
-test.each<{ what: string; changes: Record<string, string | undefined>; reason?: string }>([
-  { what: 'no changed file', changes: {} },
-  { what: 'the same bytes written again', changes: { 'net.py': 'LAYERS = 3\n', 'labels.txt': 'cat\ndog\n' } },
-  { what: 'a changed trace.py', changes: { 'trace.py': 'import other\n' }, reason: 'trace.py changed' },
-  { what: 'changed weights', changes: { 'weights.pth': 'WEIGHTS' }, reason: 'weights.pth changed' },
-  { what: 'changed labels that the trace wrote', changes: { 'labels.txt': 'cat\n' }, reason: 'labels.txt changed' },
-  { what: 'a removed module', changes: { 'net.py': undefined }, reason: 'net.py was removed' },
-  { what: 'a changed module outside of the folder', changes: { '../shared.py': '' }, reason: '../shared.py changed' },
-  { what: 'a removed module outside of the folder', changes: { '../shared.py': undefined } },
-  {
-    what: 'several changes',
-    changes: { 'weights.pth': 'w', 'trace.py': '', 'net.py': undefined },
-    reason: 'net.py was removed, trace.py changed, weights.pth changed',
-  },
-  {
-    what: 'files that no trace reads',
-    changes: { '.cache/x': 'x', '__pycache__/x.pyc': 'x', '1/notes.txt': 'x', 'golden/notes.txt': 'x' },
-  },
-  { what: 'a changed model.yaml', changes: { 'model.yaml': modelYaml({ instance_group: [{ count: 2 }] }) } },
-  { what: 'no trace.py', changes: { 'trace.py': undefined } },
-  { what: 'no record', changes: { '1/model.pt.trace.json': undefined, 'net.py': '' } },
-  { what: 'a damaged record', changes: { '1/model.pt.trace.json': '{"artifact": 3', 'net.py': '' } },
-])('staleTraces after $what: $reason', async ({ changes, reason }) => {
+test.each<[what: string, changes: Record<string, string | undefined>, reason: string | undefined]>([
+  ['no changed file', {}, undefined],
+  ['the same bytes written again', { 'net.py': 'LAYERS = 3\n', 'labels.txt': 'cat\ndog\n' }, undefined],
+  ['a changed trace.py', { 'trace.py': 'import other\n' }, 'trace.py changed'],
+  ['changed weights', { 'weights.pth': 'WEIGHTS' }, 'weights.pth changed'],
+  ['changed labels that the trace wrote', { 'labels.txt': 'cat\n' }, 'labels.txt changed'],
+  ['a removed module', { 'net.py': undefined }, 'net.py was removed'],
+  ['a changed module outside of the folder', { '../shared.py': '' }, '../shared.py changed'],
+  ['a removed module outside of the folder', { '../shared.py': undefined }, undefined],
+  [
+    'several changes',
+    { 'weights.pth': 'w', 'trace.py': '', 'net.py': undefined },
+    'net.py was removed, trace.py changed, weights.pth changed',
+  ],
+  [
+    'files that no trace reads',
+    { '.cache/x': 'x', '__pycache__/x.pyc': 'x', '1/notes.txt': 'x', 'golden/notes.txt': 'x' },
+    undefined,
+  ],
+  ['a changed model.yaml', { 'model.yaml': modelYaml({ instance_group: [{ count: 2 }] }) }, undefined],
+  ['no trace.py', { 'trace.py': undefined }, undefined],
+  ['no record', { '1/model.pt.trace.json': undefined, 'net.py': '' }, undefined],
+  ['a damaged record', { '1/model.pt.trace.json': '{"artifact": 3', 'net.py': '' }, undefined],
+])('staleTraces after %s', async (_, changes, reason) => {
   const root = traced(changes);
   const expected = `m/1/model.pt: is stale; since the trace: ${reason}\n    -> run "npm run trace -- --models m --repo .`;
   expect(await warnings(root)).toEqual(reason === undefined ? [] : [`${expected}" to include these changes`]);
@@ -85,35 +86,36 @@ test.each([
 const RECORD = '1/model.pt.trace.json';
 const FP32 = { name: 'input__0', data_type: 'TYPE_FP32' };
 
-test.each<{ what: string; changes: Record<string, string | undefined>; message?: string }>([
-  { what: 'as it was checked', changes: {} },
-  { what: 'of a smaller batch', changes: { 'model.yaml': modelYaml({ max_batch_size: 2 }) } },
-  {
-    what: 'of a larger batch',
-    changes: { 'model.yaml': modelYaml({ max_batch_size: 16 }) },
-    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 16',
-  },
-  {
-    what: 'without a batch',
-    changes: { 'model.yaml': modelYaml({ max_batch_size: 0, input: [{ ...FP32, dims: [-1, 3] }] }) },
-    message: 'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 0',
-  },
-  {
-    what: 'of any size',
-    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [-1] }] }) },
-    message: 'm/1/model.pt: was checked with inputs of dims [[3]], and model.yaml now allows [[-1]]',
-  },
-  {
-    what: 'of the checked size, reshaped',
-    changes: { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [3, 1], reshape: { shape: [3] } }] }) },
-  },
-  {
-    what: 'of which only the record is missing',
-    changes: { [RECORD]: undefined },
-    message: 'm/1: has a file without its trace record, so it may never have been compared with PyTorch',
-  },
-  { what: 'of the user', changes: { [RECORD]: undefined, 'trace.py': undefined } },
-])('requirePublishable of a model $what', async ({ changes, message }) => {
+test.each<[what: string, changes: Record<string, string | undefined>, message: string | undefined]>([
+  ['as it was checked', {}, undefined],
+  ['of a smaller batch', { 'model.yaml': modelYaml({ max_batch_size: 2 }) }, undefined],
+  [
+    'of a larger batch',
+    { 'model.yaml': modelYaml({ max_batch_size: 16 }) },
+    'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 16',
+  ],
+  [
+    'without a batch',
+    { 'model.yaml': modelYaml({ max_batch_size: 0, input: [{ ...FP32, dims: [-1, 3] }] }) },
+    'm/1/model.pt: was checked with max_batch_size 8, and model.yaml now has 0',
+  ],
+  [
+    'of any size',
+    { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [-1] }] }) },
+    'm/1/model.pt: was checked with inputs of dims [[3]], and model.yaml now allows [[-1]]',
+  ],
+  [
+    'of the checked size, reshaped',
+    { 'model.yaml': modelYaml({ input: [{ ...FP32, dims: [3, 1], reshape: { shape: [3] } }] }) },
+    undefined,
+  ],
+  [
+    'of which only the record is missing',
+    { [RECORD]: undefined },
+    'm/1: has a file without its trace record, so it may never have been compared with PyTorch',
+  ],
+  ['of the user', { [RECORD]: undefined, 'trace.py': undefined }, undefined],
+])('requirePublishable of a model %s', async (_, changes, message) => {
   const root = traced(changes);
   const { models } = await read(root);
   const found = await requirePublishable(models).catch((error: unknown) => error);

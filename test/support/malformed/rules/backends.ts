@@ -16,17 +16,14 @@ const state = (input_name: string, output_name: string): Fields =>
 /** Configurations that Triton's libtorch and ONNX Runtime backends reject when they load a model. */
 export const BACKENDS: readonly RuleCase[] = [
   [
-    'an optional input of libtorch',
     { input: [input({ optional: true })] },
     "input[0].optional: is not supported by Triton's libtorch backend\n    -> require the input in every request, for example as an empty tensor",
   ],
   [
-    'an optional input of ONNX with batches',
     { ...ONNX, input: [input({ optional: true })] },
     'input[0].optional: needs max_batch_size: 0 with ONNX Runtime\n    -> set max_batch_size: 0, or require the input in every request',
   ],
   [
-    'an optional input of ONNX that is ragged',
     {
       ...ONNX,
       max_batch_size: 0,
@@ -36,38 +33,31 @@ export const BACKENDS: readonly RuleCase[] = [
     'input[0].optional: cannot be combined with allow_ragged_batch in ONNX Runtime',
   ],
   [
-    'a control without a position',
     { input: [input({ name: 'x' })], ...named('START') },
     `sequence_batching.control_input[0].name: does not end in a position, got "START"; allowed: a name such as x__1${SEQUENCE_HINT}`,
   ],
   [
-    'a state without a position',
     state('input__1', 'later'),
     `sequence_batching.state[0].output_name: does not end in a position, got "later"; allowed: a name such as x__1${SEQUENCE_HINT}`,
   ],
   [
-    'an input without a position beside a state',
     { input: [input({ name: 'x' })], ...state('input__1', 'output__1') },
     `input[0].name: does not end in a position, got "x"; allowed: input__0 to input__1${positionHint('input')}`,
     [`input[0].name: does not end in a position, got "x"; allowed: a name such as x__1${SEQUENCE_HINT}`],
   ],
   [
-    'a flag of libtorch that is none',
     parameter('INFERENCE_MODE', 'yes'),
     'parameters.INFERENCE_MODE: cannot be parsed by the backend, got "yes"; allowed: true, false',
   ],
   [
-    'a number of threads in words',
     parameter('INTRA_OP_THREAD_COUNT', 'two'),
     'parameters.INTRA_OP_THREAD_COUNT: cannot be parsed by the backend, got "two"; allowed: a whole number',
   ],
   [
-    'a number of threads of ONNX Runtime in words',
     { ...ONNX, ...parameter('inter_op_thread_count', '') },
     'parameters.inter_op_thread_count: cannot be parsed by the backend, got ""; allowed: a whole number',
   ],
   [
-    'an execution mode that there is not',
     { ...ONNX, ...parameter('execution_mode', '2') },
     'parameters.execution_mode: cannot be parsed by the backend, got "2"; allowed: 0, 1',
   ],

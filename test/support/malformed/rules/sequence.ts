@@ -19,122 +19,92 @@ const CORRELATION_TYPES = 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYP
 /** Sequences: their controls and their state between requests. */
 export const SEQUENCE: readonly RuleCase[] = [
   [
-    'a preferred size of sequences',
     sequence({ direct: undefined, oldest: { preferred_batch_size: [9] } }),
     'sequence_batching.oldest.preferred_batch_size[0]: does not fit max_batch_size 8, got 9; allowed: 1 to 8',
   ],
   [
-    'a use of slots above 1',
     sequence({ direct: { minimum_slot_utilization: 1.5 } }),
     'sequence_batching.direct.minimum_slot_utilization: is not a fraction, got 1.5; allowed: 0 to 1',
   ],
   [
-    'a use of slots below 0',
     sequence({ direct: { minimum_slot_utilization: -0.5 } }),
     'sequence_batching.direct.minimum_slot_utilization: is not a fraction, got -0.5; allowed: 0 to 1',
   ],
+  [sequence({ control_input: [{ control: [start] }] }), 'sequence_batching.control_input[0].name: is missing'],
   [
-    'a control without a name',
-    sequence({ control_input: [{ control: [start] }] }),
-    'sequence_batching.control_input[0].name: is missing',
-  ],
-  [
-    'a control twice',
     control(start, start),
     'sequence_batching.control_input[0].control[1].kind: is already given by sequence_batching.control_input[0].control[0], got CONTROL_SEQUENCE_START',
   ],
   [
-    'a control without values',
     control({ kind: 'CONTROL_SEQUENCE_END' }),
     'sequence_batching.control_input[0].control[0]: has no values for false and true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
   ],
   [
-    'a control with one value',
     control({ kind: 'CONTROL_SEQUENCE_READY', fp32_false_true: [0] }),
     'sequence_batching.control_input[0].control[0].fp32_false_true: must have one value for false and one for true, got 1; allowed: 2 values',
   ],
   [
-    'a control of two types',
     control({ ...start, bool_false_true: [false, true] }),
     'sequence_batching.control_input[0].control[0].bool_false_true: cannot be combined with int32_false_true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
   ],
   [
-    'a correlation id that is a fraction',
     control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_FP32' }),
     `sequence_batching.control_input[0].control[0].data_type: is not a data type of correlation IDs, got TYPE_FP32; allowed: ${CORRELATION_TYPES}`,
   ],
   [
-    'a correlation id with values',
     control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_UINT64', int32_false_true: [0, 1] }),
     'sequence_batching.control_input[0].control[0].int32_false_true: cannot be set for a correlation ID',
   ],
+  [state({}, { name: undefined }), 'sequence_batching.state[0].initial_state[0].name: is missing'],
   [
-    'an initial state without a name',
-    state({}, { name: undefined }),
-    'sequence_batching.state[0].initial_state[0].name: is missing',
-  ],
-  [
-    'an initial state of another type',
     state({}, { data_type: 'TYPE_INT32' }),
     'sequence_batching.state[0].initial_state[0].data_type: differs from the data type of the state, got TYPE_INT32; allowed: TYPE_FP32',
   ],
   [
-    'an initial state of another shape',
     state({}, { dims: [3] }),
     'sequence_batching.state[0].initial_state[0].dims: does not match the shape of the state, got [3]; allowed: [2]',
   ],
   [
-    'an initial state of any size',
     state({}, { dims: [-1] }),
     'sequence_batching.state[0].initial_state[0].dims: must contain sizes only, got [-1]; allowed: 1 or more each',
   ],
   [
-    'an initial state of a terabyte',
     state({ dims: [-1] }, { dims: [2 ** 40] }),
     'sequence_batching.state[0].initial_state[0].dims: is too large for the memory of a server, got [1099511627776]; allowed: at most 268435456 elements',
   ],
   [
-    'an initial state without values',
     state({}, { zero_data: undefined }),
     'sequence_batching.state[0].initial_state[0]: has no values; allowed: one of zero_data: true, data_file',
   ],
   [
-    'an initial state that is not there',
     state({}, { zero_data: undefined, data_file: 'zeros' }),
     'sequence_batching.state[0].initial_state[0].data_file: names a file that is not in the model folder: "initial_state/zeros"\n    -> put it at m/initial_state/zeros',
   ],
   [
-    'two initial states',
     state({ initial_state: Array(2).fill({ name: 'z', data_type: 'TYPE_FP32', dims: [2], zero_data: true }) }),
     'sequence_batching.state[0].initial_state: must have one entry, got 2',
   ],
   [
-    'too many sequences',
     sequence({ direct: undefined, oldest: { max_candidate_sequences: 1_000_000 } }),
     'sequence_batching.oldest.max_candidate_sequences: allows too many concurrent sequences, got 1000000; allowed: at most 100000 with sequence_batching',
   ],
   [
-    'too many slots',
     { max_batch_size: 1_000_000, ...sequence({}) },
     'max_batch_size: allows too many concurrent sequences, got 1000000; allowed: at most 100000 with sequence_batching',
   ],
   [
-    'a batching library beside sequences',
     { ...sequence({}), parameters: { TRITON_BATCH_STRATEGY_PATH: { string_value: '/x.so' } } },
     'parameters.TRITON_BATCH_STRATEGY_PATH: cannot be combined with sequence_batching',
   ],
   [
-    'cached answers of sequences',
     { ...sequence({}), response_cache: { enable: true } },
     'response_cache.enable: cannot be combined with sequence_batching\n    -> remove response_cache',
   ],
   [
-    'a preferred size without a batch axis',
     { max_batch_size: 0, sequence_batching: { oldest: { preferred_batch_size: [1] } } },
     'sequence_batching.oldest.preferred_batch_size[0]: does not fit max_batch_size 0, got 1; allowed: none without a batch axis',
   ],
   [
-    'a control that leaves a position out',
     { sequence_batching: { control_input: [{ name: 'START__2' }] } },
     `sequence_batching.control_input[0].name: skips a position, got "START__2"; allowed: input__0 to input__1${positionHint('input')}`,
   ],

@@ -96,23 +96,14 @@ test('requireFreeSpace reports the required and the free space', () => {
 
 const NEEDS = 'it needs glibc 2.35 or newer; this system has';
 test.each([
-  { platform: 'linux', architecture: 'x64', glibc: '2.36', reason: undefined },
-  { platform: 'linux', architecture: 'x64', glibc: '2.35', reason: undefined },
-  { platform: 'linux', architecture: 'x64', glibc: '3', reason: undefined },
+  ['linux', 'x64', '2.36', undefined],
+  ['linux', 'x64', '2.35', undefined],
+  ['linux', 'x64', '3', undefined],
   // A number is compared, not a text.
-  { platform: 'linux', architecture: 'x64', glibc: '2.9', reason: `${NEEDS} 2.9` },
-  { platform: 'linux', architecture: 'x64', glibc: '', reason: `${NEEDS} another C library` },
-  {
-    platform: 'linux',
-    architecture: 'arm64',
-    glibc: '2.39',
-    reason: 'its PyPI build needs x86-64; this processor is arm64',
-  },
-  { platform: 'darwin', architecture: 'arm64', glibc: '', reason: 'it runs only on Linux; this system is darwin' },
-  { platform: 'win32', architecture: 'x64', glibc: '', reason: 'it runs only on Linux; this system is win32' },
-])(
-  'whyTritonCannotRun checks system, processor and C library ($platform, $architecture, glibc "$glibc")',
-  ({ platform, architecture, glibc, reason }) => {
-    expect(whyTritonCannotRun(platform, architecture, glibc)).toBe(reason);
-  },
-);
+  ['linux', 'x64', '2.9', `${NEEDS} 2.9`],
+  ['linux', 'x64', '', `${NEEDS} another C library`],
+  ['linux', 'arm64', '2.39', 'its PyPI build needs x86-64; this processor is arm64'],
+  ['darwin', 'arm64', '', 'it runs only on Linux; this system is darwin'],
+])('whyTritonCannotRun checks system, processor and C library (%s, %s, glibc "%s")', (system, cpu, glibc, reason) => {
+  expect(whyTritonCannotRun(system, cpu, glibc)).toBe(reason);
+});

@@ -1,7 +1,6 @@
-"""Multiplies by a parameter of its configuration; notes its beginning and its end in a file."""
+"""Multiplies by a parameter of its configuration."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import triton_python_backend_utils as pb_utils
@@ -12,16 +11,7 @@ class TritonPythonModel:
         config = json.loads(args["model_config"])
         self.factor = np.float32(config["parameters"]["factor"]["string_value"])
         self.type = pb_utils.triton_string_to_numpy(pb_utils.get_output_config_by_name(config, "y")["data_type"])
-        self.notes = Path(args["model_repository"], "notes")
-        self.note(f"initialize {args['model_name']} {args['model_version']}")
 
     def execute(self, requests):
         inputs = [pb_utils.get_input_tensor_by_name(request, "x").as_numpy() for request in requests]
         return [pb_utils.InferenceResponse([pb_utils.Tensor("y", (x * self.factor).astype(self.type))]) for x in inputs]
-
-    def finalize(self):
-        self.note("finalize")
-
-    def note(self, line):
-        with self.notes.open("a") as file:
-            file.write(f"{line}\n")
