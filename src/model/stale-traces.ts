@@ -88,8 +88,9 @@ export async function requirePublishable(models: readonly RepositoryModel[]): Pr
   for (const { directory, versions, config, platform } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
-      const program = version.files.find(({ key }) => platform === 'torch_aoti' && key.endsWith('.pt2'));
-      if (program !== undefined && !isCompiled(program.path)) {
+      const name = config.default_model_filename || 'model.pt2';
+      const program = version.files.find(({ key }) => key === `${version.version}/${name}`);
+      if (platform === 'torch_aoti' && program !== undefined && !isCompiled(program.path)) {
         problems.push({
           file: displayPath(program.path),
           message: 'is an exported program, which only npm run local serves: Triton needs it compiled for its GPU',

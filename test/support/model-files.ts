@@ -144,6 +144,10 @@ export function zip(names: readonly string[], contents: Readonly<Record<string, 
   return Buffer.concat([...locals, directory, end]);
 }
 
+/** An archive with the names that torch.export.save, or AOTInductor, writes. */
+export const program = (kind: 'exported' | 'compiled'): Buffer =>
+  zip([kind === 'exported' ? 'model/models/model.json' : 'model/data/aotinductor/model/m.so', 'model/archive_format']);
+
 /** An archive with the names that torch.jit.save writes. */
 export const torchScript = (): Buffer =>
   zip(['model/data.pkl', 'model/code/__torch__/m.py', 'model/constants.pkl', 'model/version']);

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { configText, type ModelConfig } from '../../../src/model';
-import { torchScript } from '../model-files';
+import { program, torchScript } from '../model-files';
 
 /** The content of a file, or a special file. */
 export type Malformed =
@@ -79,6 +79,7 @@ export const positionHint = (side: string): string =>
 /** Files of the model `sound`, for either backend. */
 export const ARTIFACT = {
   'm/1/model.pt': torchScript(),
+  'm/1/model.pt2': program('exported'),
   'm/1/model.onnx': readFileSync(join(__dirname, '../../data/onnx/sound.onnx')),
 };
 export const input = (fields: Fields = {}): Fields => ({

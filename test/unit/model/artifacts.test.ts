@@ -2,8 +2,8 @@ import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TensorConfig } from '../../../src/model';
 import { externalFiles, onnxFaults } from '../../../src/model/onnx';
-import { torchScriptFaults } from '../../../src/model/torch-files';
-import { folder, read, removeFolders, torchScript, zip } from '../../support/model-files';
+import { programFaults, torchScriptFaults } from '../../../src/model/torch-files';
+import { folder, program, read, removeFolders, torchScript, zip } from '../../support/model-files';
 
 const DATA = join(__dirname, '..', '..', 'data', 'onnx');
 const file = join(folder({}), 'model');
@@ -163,4 +163,20 @@ test('a repository is read with the tensors of its ONNX file compared, also unde
   });
   copyFileSync(join(DATA, 'single.onnx'), join(root, 'm/1/net.onnx'));
   expect((await read(root)).texts).toEqual([expect.stringMatching(/^m\/1\/net\.onnx: has no input "z"; it has x/)]);
+});
+
+test.each<[what: string, check: typeof torchScriptFaults, content: Buffer, message: string]>([
+  ['an exported program', programFaults, program('exported'), ''],
+  ['a compiled program', programFaults, program('compiled'), ''],
+  ['TorchScript as a program', programFaults, torchScript(), 'is TorchScript, not a program'],
+  ['weights as a program', programFaults, zip(['a/data.pkl']), 'is a zip archive without a program'],
+  ['text as a program', programFaults, Buffer.from('text'), 'is not a program of torch.export, which is a zip archive'],
+  ['a program as TorchScript', torchScriptFaults, program('compiled'), 'is a program of torch.export, not TorchScript'],
+])('%s', (_, check, content, message) => {
+  writeFileSync(file, content);
+  expect(
+    check(file)
+      .map((fault) => fault.message)
+      .join('\n'),
+  ).toMatch(message === '' ? /^$/ : new RegExp(`^${message}`));
 });

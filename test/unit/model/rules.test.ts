@@ -6,6 +6,8 @@ import { modelYaml, getProblems, removeFolders } from '../../support/model-files
 
 afterAll(removeFolders);
 
+const program = (takes: Fields[], gives: Fields[]): Fields => ({ platform: 'torch_aoti', input: takes, output: gives });
+
 describe('the rules for one model accept', () => {
   it.each<[what: string, fields: Fields]>([
     ['the model as it is', {}],
@@ -33,6 +35,36 @@ describe('the rules for one model accept', () => {
     ],
     ['a control of a sequence', { sequence_batching: { control_input: [{ name: 'START__1' }] } }],
     ['a warm-up', warmup()],
+    // The kinds of configurations that NVIDIA's qa/common/gen_qa_models.py makes for torch_aoti.
+    ...[
+      [
+        ['INPUT__0', 'INPUT__1'],
+        ['OUTPUT__0', 'OUTPUT__1'],
+      ],
+      [['ARGS[0]', 'ARGS[1]'], ['RESULT']],
+      [
+        ['ARGS[0]', 'ARGS[1][option1]', 'KWARGS[mask]'],
+        ['RESULT[AAA]', 'RESULT[BBB][0]', 'RESULT[BBB][1]'],
+      ],
+    ].map(([takes = [], gives = []]): [string, Fields] => [
+      `a program with ${takes.join(', ')}`,
+      program(
+        takes.map((name) => input({ name, data_type: 'TYPE_INT8', dims: [1, 16] })),
+        gives.map((name) => output({ name })),
+      ),
+    ]),
+    ...'BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64'.split(' ').map((type): [string, Fields] => {
+      const of = { data_type: `TYPE_${type}`, dims: [-1] };
+      return [
+        `a program of ${type}, in batches, with two instances`,
+        {
+          ...program([input({ name: 'ARGS[0]', ...of })], [output({ name: 'RESULT', ...of })]),
+          backend: 'pytorch',
+          instance_group: [{ count: 2, kind: 'KIND_GPU' }],
+          dynamic_batching: { preferred_batch_size: [4, 8], max_queue_delay_microseconds: 1000 },
+        },
+      ];
+    }),
     ['a shape tensor of TensorRT', { platform: 'tensorrt_plan', input: [input({ is_shape_tensor: true })] }],
   ])('%s', async (_, fields) => {
     expect(await getProblems({ m: modelYaml(fields) })).toEqual([]);

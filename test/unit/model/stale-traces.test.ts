@@ -5,6 +5,7 @@ import { requirePublishable, staleTraces } from '../../../src/model';
 import {
   folder,
   modelYaml,
+  program,
   read,
   removeFolders,
   texts,
@@ -122,6 +123,20 @@ test.each<[what: string, changes: Record<string, string | undefined>, message: s
   const [problem = '', hint] = texts(found instanceof UserError ? found.problems : [], root)[0]?.split('\n') ?? [];
   expect(problem).toBe(message ?? '');
   if (message !== undefined) expect(hint).toMatch(/-> run "npm run trace -- --models m --repo \. --version 1"/);
+});
+
+test.each(['exported', 'compiled'] as const)('requirePublishable of an %s program', async (kind) => {
+  const yaml = modelYaml({
+    platform: 'torch_aoti',
+    input: [{ ...FP32, name: 'INPUT__0' }],
+    output: [{ ...FP32, name: 'OUTPUT__0' }],
+  });
+  const root = folder({ 'm/model.yaml': yaml, 'm/1/model.pt2': program(kind) });
+  const { models } = await read(root);
+  const found = await requirePublishable(models).catch((error: unknown) => error);
+  expect(texts(found instanceof UserError ? found.problems : [], root).map((text) => text.split(',')[0])).toEqual(
+    kind === 'exported' ? ['m/1/model.pt2: is an exported program'] : [],
+  );
 });
 
 describe('an artifact that replaces the traced one', () => {
