@@ -88,7 +88,8 @@ export async function requirePublishable(models: readonly RepositoryModel[]): Pr
   for (const { directory, versions, config, platform } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
-      const name = config.default_model_filename || 'model.pt2';
+      const { default_model_filename: given = '' } = config;
+      const name = given === '' ? 'model.pt2' : given;
       const program = version.files.find(({ key }) => key === `${version.version}/${name}`);
       if (platform === 'torch_aoti' && program !== undefined && !isCompiled(program.path)) {
         problems.push({
