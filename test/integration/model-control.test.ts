@@ -7,6 +7,7 @@ import { processIds, readProcess } from '../../src/local/process/proc';
 import { findLocalStack, type LocalState } from '../../src/local/state';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { LocalCommand, untilUp } from '../support/local-command';
+import { runCommandLine } from '../support/run';
 import { openBucket } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 
@@ -122,7 +123,13 @@ test('model code gets no environment variables that may be secret', () => {
   const environments = getProcesses(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
   // The server and at least one model process.
   expect(environments.length).toBeGreaterThan(1);
-  for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
+  for (const environment of environments) expect(environment).not.toMatch(/of-the-user|AWS_SECRET_ACCESS_KEY/);
+});
+
+test('infer --local uses the key to list the models, and names the one that was meant', async () => {
+  const infer = (...words: string[]) => runCommandLine('infer', ['--local', '--repo', command.repository, ...words]);
+  expect((await infer('add')).stderr).toMatch(/unknown model: 'add' .*\n {2}-> did you mean "adds"\?/);
+  expect((await infer('adds', '--version', '9')).stderr).toMatch(/-> ready versions of adds: 1\b/);
 });
 
 /** Process ids of Triton's processes with this folder in their command line. */

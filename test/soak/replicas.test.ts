@@ -2,7 +2,6 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Manifest } from '../../src/release/manifest';
-import { headKey } from '../../src/release/location';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
 import { sourceOf, TestPod, Traffic } from '../support/pods';
@@ -240,21 +239,3 @@ test(
   },
   patience(IS_LONG ? 8 : 3, 300_000),
 );
-
-test('replicas serve on while head.json is lost, and rollback --repair writes it again', async () => {
-  const before = (await place.head()) as Manifest;
-  await store.delete([{ key: headKey(place.location) }]);
-  newest += 1;
-  write(release(newest));
-  for (const args of [['status'], ['sync-models', '--repo', folder]]) {
-    const { code, stderr } = await run(...(args as [string, ...string[]]));
-    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('rollback -- ') as string });
-    expect(stderr).toMatch(/head\.json is missing[\s\S]*--repair/);
-  }
-  expect(await run('rollback', '--repair')).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining(`is at release ${before.id}, `) as string,
-  });
-  expect((await place.head())?.id).toBe(before.id);
-  await towards(newest, () => publish());
-});

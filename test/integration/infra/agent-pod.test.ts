@@ -225,6 +225,21 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     await until('the program runs again', async () => (await getState().catch(() => undefined))?.release === id);
     expect(getProgram()).not.toBe(killed);
     expect(await isReady()).toBe(true);
+    const metrics = await (await fetch(`http://127.0.0.1:${ports.read}/metrics`, { headers: CLOSED })).text();
+    expect(metrics.split('\n')).toEqual(
+      expect.arrayContaining([
+        'triton_agent_serves_head 1',
+        'triton_agent_head_generation 1',
+        'triton_agent_trial_active 0',
+        'triton_agent_disk_bytes 1',
+        // The files are still there, and Triton still serves them.
+        'triton_agent_download_bytes_total 0',
+        'triton_agent_loads_total{result="ok"} 0',
+        `triton_agent_release_info{release="${id}",home="${id}"} 1`,
+        expect.stringMatching(/^triton_agent_start_seconds\{phase="total"\} /),
+        expect.stringMatching(/^triton_agent_last_head_read_timestamp_seconds \d/),
+      ]),
+    );
 
     first.killGroup();
     await first.ended;
