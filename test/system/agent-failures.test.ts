@@ -2,8 +2,6 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { RESTART_FILE } from '../../src/agent/pod-files';
-import { CLIENT_OPTIONS } from '../../src/agent/agent';
-import { ControlClient } from '../../src/triton/control-client';
 import type { GoldenRequest } from '../../src/model/golden';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
@@ -81,25 +79,6 @@ async function endTrial({ id }: { id: string }, { secret }: WrittenRelease): Pro
 }
 
 test.each([
-  ['golden requests', [golden(0)], 'did not answer golden request zero'],
-  ['zeros', undefined, 'failed on the zero request'],
-])('a model that answers %s with more than the agent reads is refused', async (_, requests, reason) => {
-  await agent.stop();
-  await agent.start(store, { triton: new ControlClient(agent.triton.control, CLIENT_OPTIONS) });
-  await until('ready', serves(first));
-  const answer = 'np.zeros(20_000_000, dtype=np.float32)';
-  const release = await releases.write({
-    big: model(1, { golden: requests, files: { '1/model.py': answeringProgram('x', 'y', answer) } }),
-  });
-  expect(await refusal(release)).toEqual(
-    expect.objectContaining({
-      reason: expect.stringContaining(`big version 1 ${reason}: the answer is larger than 64`) as string,
-      hint: expect.stringContaining('--no-ask') as string,
-    }),
-  );
-});
-
-test.each([
   [
     'other bytes',
     { checksum: `${'A'.repeat(43)}=` },
@@ -127,20 +106,6 @@ test('a model on the CPU that should be on a GPU is refused', async () => {
   await agent.stop();
   await agent.start(store);
   await until('ready', serves(first));
-});
-
-test('a server that dies during a load ends the trial, and home is loaded when it is back', async () => {
-  const release = await releases.write({ a: model(1), b: model(2, {}, 'import time\ntime.sleep(3)\n') });
-  agent.events = [];
-  await agent.try(release);
-  await until('b is being loaded', () =>
-    agent.events.some(({ event, model: name }) => event === 'load' && name === 'b'),
-  );
-  await agent.restartTriton();
-  await until('refused', () => agent.state.lastTrial?.release === release.id);
-  expect(agent.state.lastTrial?.reason).toMatch(/^Triton ended while it loaded b, or does not answer: /);
-  await until('home', () => serves(first)() && agent.state.ready);
-  expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
 });
 
 test('a model whose process was killed is loaded again', async () => {
@@ -172,23 +137,6 @@ test('a model whose process was killed is loaded again', async () => {
   await agent.stop();
   await agent.start(store);
   await until('ready', serves(first));
-});
-
-test('an agent that restarts during a trial serves home, and the publisher has to ask again', async () => {
-  const release = await releases.write({ a: model(4) });
-  const { id } = await agent.try(release);
-  await until('the trial', isTried);
-  await agent.stop();
-  await agent.start(store);
-  await until('home', serves(first));
-  expect(agent.state).toMatchObject({ trial: null, lastTrial: null, ready: true });
-  expect(await agent.triton.client.modelReady('a', 4)).toBe(false);
-  expect(await agent.send('PUT', `/v1/trials/${id}`, { secret: release.secret, ttlSeconds: 60 })).toMatchObject({
-    status: 404,
-  });
-  const again = await agent.try(release);
-  await until('the trial', isTried);
-  await endTrial(again, release);
 });
 
 describe('a model that does not fit into memory twice', () => {

@@ -263,15 +263,6 @@ test('no request and no health check fails while the agent is killed, hangs and 
   expect(await ask()).toBe(31);
 });
 
-test('a Triton that Docker restarts serves the release again', async () => {
-  const { pid } = triton;
-  triton.killGroup();
-  await until('another Triton runs', () => triton.pid !== pid);
-  await until('it answers', async () => (await ask().catch(() => undefined)) !== undefined);
-  await until('it serves again', isReady);
-  expect(await ask()).toBe(31);
-});
-
 test('containers that start again without S3 serve the release of their volume', async () => {
   await agent.stop(20_000);
   expect(await agent.ended).toMatch(/exit code 0/);

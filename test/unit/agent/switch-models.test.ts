@@ -1,11 +1,4 @@
-import {
-  getLoads,
-  hasClash,
-  inLoadOrder,
-  LoadRefusedError,
-  ModelSwitcher,
-  type SwitchFrom,
-} from '../../../src/agent/switch-models';
+import { getLoads, hasClash, LoadRefusedError, ModelSwitcher, type SwitchFrom } from '../../../src/agent/switch-models';
 import type { LoadNote } from '../../../src/agent/notes';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 import { TritonError } from '../../../src/triton/client';
@@ -81,11 +74,6 @@ test.each<[string, boolean, Record<string, ManifestModel>]>([
   ['a reused version number of another model', false, { ...old.models, alone: released({ 1: 'B' }) }],
 ])('clash: %s', (_, clash, models) => {
   expect(hasClash(release(models), old)).toBe(clash);
-});
-
-test('the load order follows steps of steps, and ends in a circle too', () => {
-  const models = { a: released({}, ['b']), b: released({}, ['c']), c: released({}, ['a']) };
-  expect(inLoadOrder(models)).toEqual(['c', 'b', 'a']);
 });
 
 test('a model that is being unloaded is not lost, however long its requests take', async () => {

@@ -269,13 +269,6 @@ describe('several replicas', () => {
     expect(asked()).toHaveLength(4);
   });
 
-  test('no other replica is asked after the first has refused', async () => {
-    const trials = makeTrials(await startAll(['failed', ...Array<'served'>(11).fill('served')]));
-    await expect(trials.run()).rejects.toMatchObject({ message: 'pod-p0 does not serve the release: no memory' });
-    await trials.end();
-    expect(asked()).toEqual(['asked p0 outside']);
-  });
-
   test('a trial whose end does not reach the replica is not renewed, so that it ends by itself', async () => {
     const trials = makeTrials(await startAll(['stays', 'served']), {
       ttlSeconds: 0.3,
