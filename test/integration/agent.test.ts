@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import type { ReleasedFile } from '../../src/release/manifest';
-import { TritonHttpClient } from '../../src/triton/http';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -12,14 +11,12 @@ const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
 let store: S3Store;
-let unreachable: S3Store;
 let agent: TestAgent;
 let releases: ReleaseWriter;
 
 beforeAll(async () => {
   const { endpoint } = await testS3(scratch);
   store = await openBucket(scratch, endpoint, 'agent');
-  unreachable = await openBucket(scratch, 'http://127.0.0.1:9', 'agent', { create: false, attempts: 1 });
   agent = await TestAgent.create(scratch, 'pod');
   releases = new ReleaseWriter(store);
 }, 300_000);
@@ -182,23 +179,6 @@ test('a pod that cannot serve head tries another release, and serves nothing aft
   await until('the first pod follows', serves(first));
 });
 
-test('a release that Triton refuses leaves everything as it was', async () => {
-  const before = await agent.triton.client.repositoryIndex();
-  const release = await releases.write({
-    a: model({ 1: 'other' }),
-    b: model({ 1: 'B' }, { config: 'backend: "nothing"\n' }),
-  });
-  await agent.try(release);
-  await until('refused', () => agent.state.lastTrial?.release === release.id);
-  await until('home', serves(first));
-  expect(agent.state.lastTrial?.outcome).toBe('refused');
-  expect(agent.state.lastTrial?.reason).toMatch(/^Triton cannot load b: /);
-  expect(onDisk('a/1/weights')).toBe('A');
-  expect((await agent.triton.client.repositoryIndex()).filter(({ state }) => state === 'READY')).toEqual(
-    before.filter(({ state }) => state === 'READY'),
-  );
-});
-
 test('a trial expires unless it is renewed', async () => {
   const release = await releases.write({ a: model({ 1: 'A', 3: 'A3' }) });
   const { id } = await agent.try(release, { ttlSeconds: 2 });
@@ -290,34 +270,8 @@ describe('bytes that are not those of the manifest', () => {
   });
 });
 
-test('an agent that restarts without S3 serves home, and loads nothing again', async () => {
-  await agent.stop();
-  agent.events = [];
-  await agent.start(unreachable);
-  await until('home', serves(first));
-  expect(agent.loads()).toEqual([]);
-});
-
-test('models come back after Triton has restarted', async () => {
-  await agent.restartTriton();
-  await until('the models are loaded again', () => agent.triton.client.modelReady('a', 2));
-  await until('ready', () => agent.state.ready);
-});
-
-test('files arrive while Triton does not answer yet', async () => {
-  await agent.stop();
-  agent.events = [];
-  const release = await releases.write({ a: model({ 3: 'A3' }) });
-  await releases.commit(release);
-  const triton = new TritonHttpClient('http://127.0.0.1:9');
-  await agent.start(store, { triton });
-  await until('the download', () => agent.events.some(({ event }) => event === 'downloaded'));
-  expect(agent.state.release).toBeNull();
-  await agent.stop();
-  triton.close();
-});
-
 test('an agent reads head.json at once when its publisher has committed', async () => {
+  await agent.stop();
   await agent.start(store, { pollMs: 3_600_000 });
   await until('it serves a release', () => agent.state.release !== null);
   const release = await releases.write({ a: model({ 4: 'A4' }) });
