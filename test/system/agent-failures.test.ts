@@ -1,12 +1,13 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { RESTART_FILE } from '../../src/agent/pod-files';
+import { TritonHttpClient } from '../../src/triton/http';
 import type { GoldenRequest } from '../../src/model/golden';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
 import { answeringProgram } from '../support/repository';
+import { EnsembleRequests, holdUntil } from '../support/ensemble-requests';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -139,6 +140,32 @@ test('a model whose process was killed is loaded again', async () => {
   await until('ready', serves(first));
 });
 
+test('no HTTP request waits while the agent loads another model', async () => {
+  // Triton's HTTP server has eight threads, and each connection stays with one of them.
+  const clients = Array.from({ length: 24 }, () => new TritonHttpClient(agent.triton.httpUrl));
+  scratch.defer(() => clients.forEach((client) => client.close()));
+  const ask = async (): Promise<unknown[]> => {
+    const answers = clients.map((client) => client.infer('a', [tensor('x', 0)], { timeoutMs: 20_000 }));
+    return (await Promise.all(answers)).map(({ outputs }) => outputs[0]?.data[0]);
+  };
+  const right = clients.map(() => 1);
+  expect(await ask()).toEqual(right);
+
+  // The load waits for a file, which is written after the answers.
+  const gate = join(scratch.directory, 'slow may load');
+  const release = await releases.write({ a: model(1), slow: model(1, {}, holdUntil(gate)) });
+  const trial = await agent.try(release);
+  const isLoading = async (): Promise<boolean> =>
+    (await agent.triton.client.repositoryIndex()).some(({ name, state }) => name === 'slow' && state === 'LOADING');
+  await until('slow is LOADING', isLoading);
+  expect(await ask()).toEqual(right);
+  expect(await agent.triton.client.modelReady('slow')).toBe(false);
+  writeFileSync(gate, '');
+  await until('the trial', isTried);
+  expect(await agent.triton.client.modelReady('slow')).toBe(true);
+  await endTrial(trial, release);
+});
+
 describe('a model that does not fit into memory twice', () => {
   let lock: string;
   /** Its process holds a lock on a file: the memory that exists once. */
@@ -169,22 +196,7 @@ describe('a model that does not fit into memory twice', () => {
     ['is served as before if the publisher dies while the pod leaves the Service', 1, false],
   ])('%s, and no request fails that goes to Ready pods only', async (_, ttlSeconds, isServed) => {
     const release = await releases.write({ a: model(1), large: large(2) }, undefined, { unloadFirst: true });
-    const stop = new AbortController();
-    const failed: unknown[] = [];
-    let answers = 0;
-    const load = Promise.all(
-      Array.from({ length: 3 }, async () => {
-        while (!stop.signal.aborted) {
-          if (agent.state.ready) {
-            await agent.triton.client.infer('large', [tensor('x', 0)]).then(
-              () => (answers += 1),
-              (error: unknown) => failed.push(error),
-            );
-          }
-          await sleep(10);
-        }
-      }),
-    );
+    const requests = new EnsembleRequests(agent.triton.client, 'large', () => agent.state.ready);
     const { id } = await agent.try(release, { ttlSeconds });
     await until('the pod is not Ready', () => !agent.state.ready);
     if (isServed) {
@@ -192,10 +204,7 @@ describe('a model that does not fit into memory twice', () => {
       await endTrial({ id }, release); // Back to home, for which the pod leaves too.
     }
     await until('home', () => serves(first)() && agent.state.ready);
-    stop.abort();
-    await load;
-    expect(failed).toEqual([]);
-    expect(answers).toBeGreaterThan(0);
+    expect((await requests.end(1)).filter((answer) => typeof answer === 'string')).toEqual([]);
     expect(agent.state.trial).toBeNull();
     expect(await agent.triton.client.modelReady('large', 1)).toBe(true);
   });
