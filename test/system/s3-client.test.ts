@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { appendFileSync, writeFileSync } from 'node:fs';
+import { connect, createServer, type Socket } from 'node:net';
 import { UserError } from '../../src/core/errors';
 import { LOCAL_CREDENTIALS, LOCAL_REGION } from '../../src/local/s3-server';
 import {
@@ -11,7 +12,8 @@ import {
   S3Store,
   type StoreOptions,
 } from '../../src/s3/store';
-import { Authority, startFront } from '../support/authority';
+import { Authority, startFront, startTlsFront } from '../support/authority';
+import { listenOnLoopback } from '../support/loopback';
 import { getFile, sorted, unfinishedUploads } from '../support/s3';
 import { FAULTS, startFaultProxy, type FaultOptions } from '../support/scripted-proxy';
 import { SeededRandom, SOAK_SEED } from '../support/soak';
@@ -24,6 +26,9 @@ afterAll(() => scratch.clean());
 const authority = new Authority(scratch);
 process.env['AWS_CA_BUNDLE'] = authority.caFile;
 const random = new SeededRandom(SOAK_SEED);
+
+/** Bytes of a connection, in one direction, before the damage. The handshake has fewer. */
+const INTACT_BYTES = 200_000;
 
 /** Size of two full parts and a small third one. */
 const BIG = 2 * PART_BYTES + 7;
@@ -215,6 +220,40 @@ describeOnEachS3('with', (start, name) => {
     await expect(missing.putBytes('x', Buffer.from('x'), { ifAbsent: true })).rejects.toThrow(/NoSuchBucket/);
   });
 
+  /** A store behind TLS, and a network that flips a byte of a TLS record on the first connections that carry so many. */
+  async function storeBehind(
+    direction: 'up' | 'down',
+    connections: number,
+  ): Promise<{ store: S3Store; flips: () => number }> {
+    const front = await startTlsFront(endpoint, authority);
+    scratch.defer(() => front.stop());
+    let flips = 0;
+    const forward = (from: Socket, to: Socket, isDamaged: boolean): void => {
+      let bytes = 0;
+      from.on('data', (chunk: Buffer) => {
+        const before = bytes;
+        bytes += chunk.byteLength;
+        if (isDamaged && flips < connections && before < INTACT_BYTES && bytes >= INTACT_BYTES) {
+          flips += 1;
+          const middle = chunk.byteLength >> 1;
+          chunk[middle] = (chunk[middle] as number) ^ 1;
+        }
+        to.write(chunk);
+      });
+      from.on('error', () => undefined);
+      from.on('close', () => to.destroy());
+      from.on('end', () => to.end());
+    };
+    const server = createServer({ allowHalfOpen: true }, (client) => {
+      const behind = connect({ port: Number(new URL(front.endpoint).port), host: '127.0.0.1', allowHalfOpen: true });
+      forward(client, behind, direction === 'up');
+      forward(behind, client, direction === 'down');
+    });
+    const { port, stop } = await listenOnLoopback(server);
+    scratch.defer(stop);
+    return { store: open({ endpointUrl: `https://127.0.0.1:${port}`, attempts: 3 }), flips: () => flips };
+  }
+
   describe('through a bad network', () => {
     /** The same bucket behind a proxy that disturbs every request. */
     const proxied = async (options: Partial<FaultOptions>, through: Partial<StoreOptions> = {}) => {
@@ -296,6 +335,30 @@ describeOnEachS3('with', (start, name) => {
         expect(await store.list(key)).toMatchObject([{ key, bytes: body.byteLength, etag: written.etag }]);
         expect(await unfinishedUploads(store, key)).toEqual([]);
       }
+    });
+
+    describe('that changes a byte of a TLS record', () => {
+      const content = randomBytes(1_000_000);
+
+      test.each(['up', 'down'] as const)('once (%s), the request is sent again', async (direction) => {
+        const { store: shaky, flips } = await storeBehind(direction, 1);
+        const [writer, reader] = direction === 'up' ? [shaky, store] : [store, shaky];
+        await writer.putBytes(`tls/${direction}`, content, { ifAbsent: true });
+        expect((await reader.get(`tls/${direction}`))?.body.equals(content)).toBe(true);
+        expect(flips()).toBe(1);
+      });
+
+      test.each(['up', 'down'] as const)('in each try (%s), one error is reported', async (direction) => {
+        await store.putBytes('each-down', content);
+        const { store: shaky, flips } = await storeBehind(direction, Infinity);
+        const work = direction === 'up' ? shaky.putBytes('each-up', content) : shaky.get('each-down');
+        const error = await work.catch((reason: unknown) => reason);
+        expect(error).toBeInstanceOf(UserError);
+        expect((error as UserError).message).toMatch(/^cannot (read|write) s3:\/\/client\/each-\w+ at https:[^\n]*$/);
+        expect((error as UserError).hint).toContain('check');
+        expect(flips()).toBe(3);
+        expect(await store.get('each-up')).toBeUndefined();
+      });
     });
   });
 });
