@@ -33,7 +33,8 @@ import { encodeManifest, parseManifest, sha256Hex, type Manifest } from '../../s
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { startScriptedProxy } from '../support/scripted-proxy';
 import { writeRepository } from '../support/repository';
-import { podSource, RulePod } from '../support/rule-pod';
+import { sourceOf } from '../support/publish';
+import { RulePod } from '../support/rule-pod';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -55,7 +56,7 @@ beforeAll(async () => {
   store = await openBucket(scratch, endpoint, location.bucket);
   bucket = { store, location };
   pods = await Promise.all(['pod-a', 'pod-b'].map((name) => RulePod.start(scratch, name, store, location)));
-  replicas = podSource(() => pods);
+  replicas = sourceOf(pods);
 }, 120_000);
 
 const CONFIG = 'backend: "anything"\ninstance_group [{ kind: KIND_CPU }]\nversion_policy { all {} }\n';
@@ -272,7 +273,7 @@ test('objects of other tools under the prefix survive a publish', async () => {
 
 test('a release that no replica can try needs --untried', async () => {
   write({ 'a/3': 'A3', 'b/1': 'B' });
-  const none = podSource(() => []);
+  const none = sourceOf([]);
   await expect(sync({}, {}, none)).rejects.toThrow('no replica is running that could try the release');
   await expect(run((options) => publish({ ...options, repository }), {}, null)).rejects.toThrow(
     'no replicas were given, so no replica would try the release',
@@ -503,7 +504,7 @@ test('a publish costs as many requests after 1,000 releases as after the first, 
   expect(retained).toHaveLength(20);
   await until('the pod follows', () => pod.served['a/2'] === 'H2');
   const before = tap.requests.length;
-  const only = podSource(() => [pod]);
+  const only = sourceOf([pod]);
   expect(isAsReleased(await repositoryStatus({ store: tapped, location: at }, only))).toBe(true);
   const reads = tap.requests.slice(before).filter(({ method, path }) => method === 'GET' && /[.]json/.test(path));
   expect(reads.length).toBeLessThanOrEqual(3);

@@ -8,7 +8,8 @@ import { FORMAT } from '../../src/release/format';
 import { headKey, releaseKey } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { writeRepository } from '../support/repository';
-import { podSource, RulePod } from '../support/rule-pod';
+import { sourceOf } from '../support/publish';
+import { RulePod } from '../support/rule-pod';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -27,7 +28,7 @@ beforeAll(async () => {
 async function start(prefix: string) {
   const location = { bucket: 'bucket', prefix };
   const pod = await RulePod.start(scratch, prefix, store, location);
-  const agents = podSource(() => [pod]);
+  const agents = sourceOf([pod]);
   const head = headKey(location);
   const put = (text: string | Buffer) => store.putBytes(head, Buffer.from(text));
   return {

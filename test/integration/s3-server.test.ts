@@ -1,4 +1,4 @@
-import { Client, credentials, status } from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
 import { existsSync, statSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -6,6 +6,7 @@ import { connect } from 'node:tls';
 import { selfSignedCertificate } from '../../src/local/certificate';
 import type { S3Server } from '../../src/local/s3-server';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
+import { callGrpc } from '../support/grpc';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 
@@ -127,18 +128,6 @@ const CALLS: [path: string, message: Buffer][] = [
   ['/volume_server_pb.VolumeServer/VolumeDelete', Buffer.from([0x08, 1])],
 ];
 
-/** @returns the status of a call */
-function call(address: string, path: string, message: Buffer): Promise<status> {
-  const client = new Client(address, credentials.createInsecure());
-  const bytes = (given: Buffer): Buffer => given;
-  return new Promise((resolve) => {
-    client.makeUnaryRequest(path, bytes, bytes, message, { deadline: Date.now() + 60_000 }, (error) => {
-      client.close();
-      resolve(error === null ? status.OK : error.code);
-    });
-  });
-}
-
 test('the S3 server listens only on 127.0.0.1, and its Unix sockets belong to its user', () => {
   expect(listening.ports.length).toBeGreaterThanOrEqual(8);
   expect(listening.ports).toContain(s3Port());
@@ -166,7 +155,10 @@ test('no gRPC call without TLS is answered', async () => {
     ...listening.unix.filter((path) => path.includes('-grpc-')).map((path) => `unix:${path}`),
   ];
   const calls = addresses.flatMap((address) =>
-    CALLS.map(async ([path, message]) => ({ address, path, code: status[await call(address, path, message)] })),
+    CALLS.map(async ([path, message]) => {
+      const error = await callGrpc(address, path, message);
+      return { address, path, code: status[error?.code ?? status.OK] };
+    }),
   );
   // A server that gets a call answers it, or returns UNIMPLEMENTED for an unknown method.
   expect((await Promise.all(calls)).filter(({ code }) => code !== 'UNAVAILABLE')).toEqual([]);

@@ -3,9 +3,9 @@ import { join } from 'node:path';
 import { RESTART_FILE } from '../../src/agent/pod-files';
 import { TritonHttpClient } from '../../src/triton/http';
 import type { GoldenRequest } from '../../src/model/golden';
-import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { findProcesses } from '../support/processes';
 import { answeringProgram } from '../support/repository';
 import { EnsembleRequests, holdUntil } from '../support/ensemble-requests';
 import { openBucket, testS3 } from '../support/s3';
@@ -36,6 +36,8 @@ beforeAll(async () => {
 const CONFIG =
   'backend: "python" max_batch_size: 0\n' +
   'input { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n';
+/** The program of a model's process. */
+const STUB = /triton_python_backend_stub$/;
 const ON_CPU = 'instance_group { kind: KIND_CPU count: 1 }\n';
 
 /** Answers x + version. */
@@ -110,11 +112,7 @@ test('a model on the CPU that should be on a GPU is refused', async () => {
 });
 
 test('a model whose process was killed is loaded again', async () => {
-  const processesOf = (name: string): number[] =>
-    processIds().filter((pid) => {
-      const words = readProcess(pid, 'cmdline') ?? '';
-      return words.includes('triton_python_backend_stub') && words.includes(`${agent.directory}/models/${name}/`);
-    });
+  const processesOf = (name: string): number[] => findProcesses(STUB, `${agent.directory}/models/${name}/`);
   const { client } = agent.triton;
   // Triton asks its backend whether a model is ready from 25.12 on, which production has. The Triton of the tests does not.
   const triton = Object.assign(Object.create(client) as typeof client, {
@@ -220,8 +218,7 @@ describe('a model that does not fit into memory twice', () => {
     expect(agent.state.lastTrial?.reason).toContain('CUDA out of memory');
     expect(agent.state.ready).toBe(false);
     // What the end of the container does.
-    const isLeft = (pid: number) => readProcess(pid, 'cmdline')?.includes(`${agent.directory}/models/large/3`);
-    const left = processIds().filter(isLeft);
+    const left = findProcesses(STUB, `${agent.directory}/models/large/3`);
     expect(left).not.toEqual([]);
     for (const pid of left) process.kill(pid, 'SIGKILL');
     await agent.restartTriton();
