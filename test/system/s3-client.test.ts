@@ -12,6 +12,7 @@ import {
   S3Store,
   type StoreOptions,
 } from '../../src/s3/store';
+import { checkBucket } from '../../tools/bucket-checks';
 import { Authority, startFront, startTlsFront } from '../support/authority';
 import { listenOnLoopback } from '../support/loopback';
 import { getFile, sorted, unfinishedUploads } from '../support/s3';
@@ -29,6 +30,13 @@ const random = new SeededRandom(SOAK_SEED);
 
 /** Bytes of a connection, in one direction, before the damage. The handshake has fewer. */
 const INTACT_BYTES = 200_000;
+
+/** Checks of `npm run check-bucket` that only AWS can do, or that would take long. */
+const SKIPPED = {
+  'an object is encrypted with the KMS key': 'no --kms-key',
+  'a request to another region finds the bucket': 'only AWS has other regions',
+  'writes succeed although S3 limits their rate': 'no --throttle',
+};
 
 /** Size of two full parts and a small third one. */
 const BIG = 2 * PART_BYTES + 7;
@@ -189,26 +197,32 @@ describeOnEachS3('with', (start, name) => {
     }
   });
 
-  describe('rejects a file that changes', () => {
-    test('before the upload', async () => {
-      const local = file(Buffer.from('one'));
-      const checksum = await checksumOfFile(local.path, 3);
-      writeFileSync(local.path, 'two');
-      await expect(store.putFile('changed', local, { checksum })).rejects.toBeInstanceOf(FileChangedError);
-      appendFileSync(local.path, 'longer');
-      await expect(store.putFile('changed', local)).rejects.toBeInstanceOf(FileChangedError);
-      await expect(checksumOfFile(local.path, 3)).rejects.toBeInstanceOf(FileChangedError);
-      expect(await store.get('changed')).toBeUndefined();
-    });
+  test.each([
+    ['small', 3],
+    ['large', BIG],
+  ])('rejects a %s file that changes after its checksum was computed', async (size, bytes) => {
+    const key = `changed/${size}`;
+    const local = file(randomBytes(bytes));
+    const checksum = await checksumOfFile(local.path, bytes);
+    writeFileSync(local.path, randomBytes(bytes));
+    await expect(store.putFile(key, local, { checksum })).rejects.toBeInstanceOf(FileChangedError);
+    appendFileSync(local.path, 'longer');
+    await expect(store.putFile(key, local)).rejects.toBeInstanceOf(FileChangedError);
+    expect(await store.get(key)).toBeUndefined();
+    expect(await unfinishedUploads(store, 'changed/')).toEqual([]);
+  });
 
-    test('after its checksum was computed', async () => {
-      const local = file(randomBytes(BIG));
-      const checksum = await checksumOfFile(local.path, BIG);
-      writeFileSync(local.path, randomBytes(BIG));
-      await expect(store.putFile('changed-big', local, { checksum })).rejects.toBeInstanceOf(FileChangedError);
-      expect(await store.get('changed-big')).toBeUndefined();
-      expect(await unfinishedUploads(store, 'changed-big')).toEqual([]);
+  test('passes every check of npm run check-bucket that the server can do, which leaves no objects', async () => {
+    const results = await checkBucket({
+      ...{ bucket: 'client', prefix: 'checks', endpointUrl: endpoint },
+      ...{ region: LOCAL_REGION, credentials: LOCAL_CREDENTIALS },
+      attempts: 3, // By default, a write with a wrong checksum is repeated for seconds.
     });
+    expect(results.flatMap((result) => (result.error === undefined ? [] : [result]))).toEqual([]);
+    expect(results.length).toBeGreaterThanOrEqual(19);
+    const skipped = results.flatMap((result) => (result.skipped === undefined ? [] : [[result.name, result.skipped]]));
+    expect(Object.fromEntries(skipped)).toEqual(SKIPPED);
+    expect(await store.list('checks/')).toEqual([]);
   });
 
   test('distinguishes a missing bucket from a missing object', async () => {
