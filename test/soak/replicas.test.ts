@@ -73,7 +73,7 @@ afterEach(async () => {
   expect({ status, isAsReleased: isAsReleased(status) }).toEqual({ status, isAsReleased: true });
   expect(traffic.faults).toEqual([]);
 });
-afterAll(() => report('replicas', { requests: traffic.requests, 'a second': traffic.perSecond, versions: newest }));
+afterAll(() => report('replicas', { requests: traffic.requests, versions: newest }));
 
 const tried = () => ({ agents: sourceOf(pods), untried: false });
 const publish = (prune = false): Promise<Manifest> => place.publish(folder, { ...tried(), prune });

@@ -55,7 +55,6 @@ export class Traffic {
   private stopping = false;
   private running: Promise<unknown> = Promise.resolve();
   private started = 0;
-  private stopped = 0;
 
   constructor(
     private readonly targets: readonly Target[],
@@ -83,13 +82,7 @@ export class Traffic {
   async stop(): Promise<void> {
     this.stopping = true;
     await this.running;
-    this.stopped = performance.now();
     for (const client of this.clients) client.close();
-  }
-
-  /** Answers per second of all servers together. */
-  get perSecond(): number {
-    return Math.round((1000 * this.requests) / (this.stopped - this.started));
   }
 
   private async ask(target: Target, seed: number): Promise<void> {
