@@ -22,7 +22,7 @@ import { CPU_VARIABLES } from '../src/triton/serving';
 const SOAK_FACTOR = 25;
 /** Test files of each suite that have a long form (test/support/soak.ts). */
 const REPEATED: Partial<Record<Suite, string>> = {
-  system: 'test/system/(s3-faults|agreement)',
+  system: 'test/system/agreement',
   soak: 'test/soak/',
   spec: 'test/spec/',
   e2e: 'test/e2e/(disruption|interrupted|incidents|package|stack-changes)',

@@ -1,12 +1,13 @@
-import { Client, credentials } from '@grpc/grpc-js';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { join } from 'node:path';
 import { Root } from 'protobufjs';
-import { processIds, readProcess } from '../../src/local/process/proc';
 import { findLocalStack, type LocalState } from '../../src/local/state';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { LocalCommand, untilUp } from '../support/local-command';
+import { runCommandLine } from '../support/run';
+import { callGrpc } from '../support/grpc';
+import { findProcesses } from '../support/processes';
 import { openBucket } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 
@@ -62,7 +63,7 @@ function fromAPage(path: string, headers: Record<string, string> = {}): Promise<
 }
 
 /** Sends the same load request over gRPC. @returns the error of the server */
-function loadOverGrpc(): Promise<string> {
+async function loadOverGrpc(): Promise<string> {
   const type = Root.fromJSON({
     nested: {
       Load: {
@@ -81,15 +82,9 @@ function loadOverGrpc(): Promise<string> {
     { key: 'file:1/model.py', value: { bytes_param: Buffer.from(MODEL) } },
   ];
   const message = Buffer.from(type.encode({ model_name: 'evil', parameters }).finish());
-  const client = new Client(stack.grpcAddress, credentials.createInsecure());
-  const path = '/inference.GRPCInferenceService/RepositoryModelLoad';
-  const bytes = (given: Buffer): Buffer => given;
-  return new Promise((resolve) => {
-    client.makeUnaryRequest(path, bytes, bytes, message, (error) => {
-      client.close();
-      resolve(error?.details ?? '');
-    });
-  });
+  return (
+    (await callGrpc(stack.grpcAddress, '/inference.GRPCInferenceService/RepositoryModelLoad', message))?.details ?? ''
+  );
 }
 
 describe('load requests that contain a model, to the server of npm run local', () => {
@@ -119,16 +114,15 @@ describe('uploads to the bucket from which Triton of npm run local loads models'
 });
 
 test('model code gets no environment variables that may be secret', () => {
-  const environments = getProcesses(command.directory).map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
+  const processes = findProcesses(/\/(tritonserver|triton_python_backend_stub)$/, command.directory);
+  const environments = processes.map((pid) => readFileSync(`/proc/${pid}/environ`, 'utf8'));
   // The server and at least one model process.
   expect(environments.length).toBeGreaterThan(1);
-  for (const environment of environments) expect(environment).not.toMatch(/of-the-user/);
+  for (const environment of environments) expect(environment).not.toMatch(/of-the-user|AWS_SECRET_ACCESS_KEY/);
 });
 
-/** Process ids of Triton's processes with this folder in their command line. */
-function getProcesses(directory: string): number[] {
-  return processIds().filter((pid) => {
-    const words = readProcess(pid, 'cmdline') ?? '';
-    return words.includes(directory) && /bin\/tritonserver|triton_python_backend_stub/.test(words);
-  });
-}
+test('infer --local uses the key to list the models, and names the one that was meant', async () => {
+  const infer = (...words: string[]) => runCommandLine('infer', ['--local', '--repo', command.repository, ...words]);
+  expect((await infer('add')).stderr).toMatch(/unknown model: 'add' .*\n {2}-> did you mean "adds"\?/);
+  expect((await infer('adds', '--version', '9')).stderr).toMatch(/-> ready versions of adds: 1\b/);
+});

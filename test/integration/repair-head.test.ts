@@ -1,6 +1,5 @@
 import { mkdtempSync } from 'node:fs';
 import { join } from 'node:path';
-import { AgentClient } from '../../src/publish/agent-client';
 import { HeadFile } from '../../src/publish/head-file';
 import { publish } from '../../src/publish/publish';
 import { repairHead } from '../../src/publish/repair-head';
@@ -9,7 +8,8 @@ import { FORMAT } from '../../src/release/format';
 import { headKey, releaseKey } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { writeRepository } from '../support/repository';
-import { podSource, RulePod } from '../support/rule-pod';
+import { sourceOf } from '../support/publish';
+import { RulePod } from '../support/rule-pod';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -28,7 +28,7 @@ beforeAll(async () => {
 async function start(prefix: string) {
   const location = { bucket: 'bucket', prefix };
   const pod = await RulePod.start(scratch, prefix, store, location);
-  const agents = podSource(() => [pod]);
+  const agents = sourceOf([pod]);
   const head = headKey(location);
   const put = (text: string | Buffer) => store.putBytes(head, Buffer.from(text));
   return {
@@ -153,23 +153,3 @@ test('status reports a manifest that is not the published one, which a new repli
   await store.putBytes(key, Buffer.from(body.replace('"createdAt":"2', '"createdAt":"3')));
   await expect(at.status()).rejects.toThrow(/is not the manifest that was published/);
 });
-
-test('a publisher that was paused after its commit ends when another one has committed meanwhile', async () => {
-  const at = await start('paused');
-  await at.publish(1);
-  let isPaused = false;
-  const agents = {
-    ...at.agents,
-    list: async () => {
-      if (!isPaused && (await at.read()).includes('"generation":2')) {
-        isPaused = true;
-        await at.publish(3);
-      }
-      return at.agents.list();
-    },
-  };
-  await at.publish(2, { agents });
-  expect(isPaused).toBe(true);
-  const [replica] = await at.agents.list();
-  expect((await new AgentClient(replica as NonNullable<typeof replica>).getState()).head?.generation).toBe(3);
-}, 60_000);

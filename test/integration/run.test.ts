@@ -196,33 +196,3 @@ test('run.mjs reports where a source cannot be compiled', async () => {
   expect([code, stdout]).toEqual([1, '']);
   expect(stderr).toContain('scripts/lib/greeting.ts:1:24');
 });
-
-test('stack traces name the TypeScript files and their lines', async () => {
-  const trace = Package.create('trace', {
-    'trace.ts': `interface Unused { a: number }
-import { Known } from './lib/known';
-export async function main(): Promise<void> {
-  const { fail } = await import('./lib/fail');
-  try {
-    fail();
-  } catch (error) {
-    process.stdout.write(error instanceof Known ? error.stack : 'classes of the same file differ');
-  }
-  fail();
-}
-`,
-    'lib/known.ts': 'export class Known extends Error {}\n',
-    'lib/fail.ts': `import { Known } from './known';
-type Unused = string;
-export function fail(): never {
-  throw new Known('reason');
-}
-`,
-  });
-  const { code, stdout, stderr } = await trace.run(['trace']);
-  const place = `at fail (${trace.path('scripts', 'lib', 'fail.ts')}:4:9)`;
-  const [title, first, second] = stdout.split('\n').map((line) => line.trim());
-  expect([code, title, first]).toEqual([1, 'Error: reason', place]);
-  expect(second).toContain(`${trace.path('scripts', 'trace.ts')}:6:5`);
-  expect(stderr).toContain(place);
-});

@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import type { S3Store } from '../../src/s3/store';
 import { listenOnLoopback } from '../support/loopback';
 import { CONFIG, ONE_MODEL, publisher, TWO_MODELS } from '../support/publish';
-import { writeRepository } from '../support/repository';
+import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, startCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { tracedModel } from '../support/model-files';
+import { testTriton } from '../support/triton';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -187,6 +188,29 @@ test('releases --prune lists what it would delete, and deletes it with --yes', a
   expect((await run('releases', '--prune', '--yes')).stdout).toContain(`Deleted: 1 object (13 B)\n  ${orphan}\n`);
   expect(await store.get(orphan)).toBeUndefined();
 });
+
+test('a Triton without an agent serves the bucket after a publish, a rollback and a prune', async () => {
+  const publishFolder = async (files: Record<string, string>): Promise<void> => {
+    rmSync(repository, { recursive: true });
+    writeRepository(repository, files);
+    expect(await sync('--prune')).toMatchObject({ code: 0 });
+  };
+  await publishFolder(addingModel('adds', { 1: 10 }));
+  let triton = await testTriton(scratch, `s3://${endpoint}/sync-models/${prefix}`);
+  /** Starts the server again, and asks both models. */
+  const answers = async (): Promise<unknown[]> => {
+    triton = await triton.startAgain();
+    return Promise.all(['adds', 'more'].map((model) => askOne(triton.httpUrl, model)));
+  };
+  expect(await askOne(triton.httpUrl)).toBe(11);
+  await publishFolder({ ...addingModel('adds', { 2: 20 }), ...addingModel('more', { 1: 5 }) });
+  expect(await answers()).toEqual([21, 6]);
+  expect(await run('rollback', '--untried')).toMatchObject({ code: 0 });
+  const before = [11, expect.stringContaining("unknown model: 'more'")];
+  expect(await answers()).toEqual(before);
+  expect(await run('releases', '--prune', '--yes')).toMatchObject({ code: 0 });
+  expect(await answers()).toEqual(before);
+}, 300_000);
 
 test('sync-models exits with 130 after Ctrl-C during a trial, and the replica goes back', async () => {
   writeRepository(repository, ONE_MODEL);

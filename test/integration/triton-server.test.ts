@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -7,9 +8,14 @@ import { ensurePython } from '../../src/local/install/python';
 import { ensureTriton } from '../../src/local/install/triton';
 import { paths } from '../../src/core/paths';
 import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
-import { addingModel, askAfterForms, writeRepository } from '../support/repository';
+import { ControlClient } from '../../src/triton/control-client';
+import { TritonGrpcClient } from '../../src/triton/grpc';
+import { holdUntil } from '../support/ensemble-requests';
+import { passOn } from '../support/loopback';
+import { addingModel, answeringProgram, askAfterForms, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 import { testTriton } from '../support/triton';
+import { until } from '../support/wait-for';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
@@ -66,4 +72,27 @@ test('a server answers after large bodies with the Content-Type of curl -d', asy
   const server = await testTriton(scratch, repository, { name: 'with-forms' });
   expect(await askAfterForms(server.httpUrl, 5)).toBe(2);
   expect(await askAfterForms(server.httpUrl, 100)).toBe(2);
+}, 120_000);
+
+test('a load continues when its gRPC connection has reached its age', async () => {
+  const repository = join(scratch.directory, 'aged');
+  const gate = join(scratch.directory, 'aged may load');
+  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('slow', { 1: 1 }) });
+  writeFileSync(join(repository, 'slow/1/model.py'), `${holdUntil(gate)}${answeringProgram('x', 'y', 'x')}`);
+  // Pods have the same argument, with a longer time.
+  const extraArguments = ['--grpc-max-connection-age=300'];
+  const triton = await testTriton(scratch, repository, { load: ['adds'], name: 'aged', extraArguments });
+  let connections = 0;
+  const { port, stop } = await passOn(Number(triton.grpcAddress.split(':')[1]), () => (connections += 1) > 0);
+  scratch.defer(stop);
+  const control = new ControlClient({ ...triton.control, grpcAddress: `127.0.0.1:${port}` });
+  const client = new TritonGrpcClient(`127.0.0.1:${port}`);
+  scratch.defer(() => [control, client].forEach((one) => one.close()));
+
+  let isLoading = true;
+  const loading = control.loadModel('slow').finally(() => (isLoading = false));
+  await until('calls have needed several connections', async () => (await client.live()) && connections > 4);
+  expect(isLoading).toBe(true);
+  writeFileSync(gate, '');
+  await loading;
 }, 120_000);

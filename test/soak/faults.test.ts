@@ -1,7 +1,5 @@
-import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../../src/core/errors';
-import type { Manifest } from '../../src/release/manifest';
 import { PART_BYTES, type S3Store } from '../../src/s3/store';
 import { Authority, startFront } from '../support/authority';
 import { FAULTS, startFaultProxy, startScriptedProxy, type Fault, type FaultProxy } from '../support/scripted-proxy';
@@ -206,39 +204,6 @@ describeOnEachS3('a network with faults, behind it', (start, server) => {
           if (code === 1) expect({ last, head: await change.place.head() }).toEqual({ last, head });
         });
         await expectCompleted(change);
-      }
-    },
-    patience(1, 120_000),
-  );
-
-  test('sync-models exits with 1 and changes nothing if every request fails', async () => {
-    const { place, command } = await prepared();
-    const all = async (): Promise<string[]> => (await store.list('')).map(({ key, etag }) => `${key} ${etag}`);
-    const before = await all();
-    await withFaults({ rate: 1, kinds: QUICK }, async (proxy) => {
-      expect(await run(command, place, proxy.endpoint)).toMatchObject({ code: 1, stderr: ONE_ERROR });
-    });
-    expect(await all()).toEqual(before);
-  });
-
-  test(
-    'two publishers at the same time make two releases in sequence',
-    async () => {
-      for (let i = 0; i < repetitions(1); i += 1) {
-        const place = newRepository();
-        const { id } = await place.publish(old);
-        const commands = ['one', 'two'].map((name) => {
-          const folder = join(scratch.directory, name);
-          rmSync(folder, { recursive: true, force: true });
-          writeRepository(folder, { [`${name}/config.pbtxt`]: serves(1), [`${name}/1/weights`]: random.bytes(5000) });
-          return ['sync-models', '--repo', folder, '--untried'];
-        });
-        const ended = await Promise.all(commands.map((command) => run(command, place)));
-        expect(ended.map(({ code, stderr }) => (code === 0 ? code : stderr))).toEqual([0, 0]);
-        const head = (await place.head()) as Manifest;
-        expect(Object.keys(head.models)).toEqual(['added', 'changed', 'goes', 'one', 'two']);
-        expect((await place.release(head.previous ?? '')).previous).toBe(id);
-        expect(await place.wrongBytes()).toEqual([]);
       }
     },
     patience(1, 120_000),

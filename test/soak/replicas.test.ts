@@ -2,10 +2,10 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Manifest } from '../../src/release/manifest';
-import { headKey } from '../../src/release/location';
 import { isAsReleased, repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
-import { sourceOf, TestPod, Traffic } from '../support/pods';
+import { TestPod, Traffic } from '../support/pods';
+import { sourceOf } from '../support/publish';
 import { addingEnsemble, addingModel, answeringProgram, CRASH, onLoad, writeRepository } from '../support/repository';
 import { startCommandLine, type Ended, type Running } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
@@ -73,7 +73,7 @@ afterEach(async () => {
   expect({ status, isAsReleased: isAsReleased(status) }).toEqual({ status, isAsReleased: true });
   expect(traffic.faults).toEqual([]);
 });
-afterAll(() => report('replicas', { requests: traffic.requests, 'a second': traffic.perSecond, versions: newest }));
+afterAll(() => report('replicas', { requests: traffic.requests, versions: newest }));
 
 const tried = () => ({ agents: sourceOf(pods), untried: false });
 const publish = (prune = false): Promise<Manifest> => place.publish(folder, { ...tried(), prune });
@@ -240,21 +240,3 @@ test(
   },
   patience(IS_LONG ? 8 : 3, 300_000),
 );
-
-test('replicas serve on while head.json is lost, and rollback --repair writes it again', async () => {
-  const before = (await place.head()) as Manifest;
-  await store.delete([{ key: headKey(place.location) }]);
-  newest += 1;
-  write(release(newest));
-  for (const args of [['status'], ['sync-models', '--repo', folder]]) {
-    const { code, stderr } = await run(...(args as [string, ...string[]]));
-    expect({ code, stderr }).toMatchObject({ code: 1, stderr: expect.stringContaining('rollback -- ') as string });
-    expect(stderr).toMatch(/head\.json is missing[\s\S]*--repair/);
-  }
-  expect(await run('rollback', '--repair')).toMatchObject({
-    code: 0,
-    stdout: expect.stringContaining(`is at release ${before.id}, `) as string,
-  });
-  expect((await place.head())?.id).toBe(before.id);
-  await towards(newest, () => publish());
-});

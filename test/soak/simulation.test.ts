@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { buildSimulation, runSimulation } from '../support/simulation/run-simulation';
 import type { SimulationReport } from '../support/simulation/main';
-import { MUTANTS, OTHER_MUTANTS } from '../support/simulation/mutants';
+import { MUTANTS } from '../support/simulation/mutants';
 import type { Scenario } from '../support/simulation/scenario';
 import { IS_LONG, patience, repetitions, report, SOAK_SEED } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
@@ -89,12 +89,7 @@ test(
   patience(4000, 60),
 );
 
-const mutants = [
-  ...Object.entries(MUTANTS).slice(0, IS_LONG ? undefined : 2),
-  ...(process.env['SIMULATION_MUTANTS'] === 'all' ? Object.entries(OTHER_MUTANTS) : []),
-];
-
-test.each(mutants)(
+test.each(Object.entries(MUTANTS).slice(0, IS_LONG ? undefined : 2))(
   'the simulation finds a fault: %s',
   async (_, mutant) => {
     const changed = join(scratch.directory, 'mutant.cjs');

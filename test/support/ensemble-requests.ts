@@ -17,7 +17,7 @@ export function twoSteps(first: string, second: string, pin: number): string {
   return `ensemble_scheduling { ${use(first, 'x', 'between')} ${use(second, 'between', 'y')} }\n`;
 }
 
-/** Requests with 0 to an ensemble of adding models, sent until `end`. */
+/** Requests with 0 to an adding model or an ensemble of them, sent until `end`. */
 export class EnsembleRequests {
   /** Numbers, and the texts of errors, in their order. */
   readonly answers: (number | string)[] = [];
@@ -51,9 +51,9 @@ export class EnsembleRequests {
     await until('ten more answers', () => this.answers.length >= length + 10);
   }
 
-  /** @returns the different answers, after one of the new release: 22 */
-  async end(): Promise<(number | string)[]> {
-    await until('an answer of the new release', () => this.answers.at(-1) === 22);
+  /** @returns the different answers, after one of the release that is served last */
+  async end(last = 22): Promise<(number | string)[]> {
+    await until('an answer of the last release', () => this.answers.at(-1) === last);
     this.stop.abort();
     await this.done;
     return [...new Set(this.answers)].sort();

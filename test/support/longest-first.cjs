@@ -14,8 +14,7 @@ const LONG = [
   'system/models',
   'system/trace-command',
   'system/local-watch',
-  'system/local-agent',
-  'system/replicas',
+  'soak/replicas',
 ];
 
 /** Starts the long files first. On a fresh clone Jest knows no durations, and would start the largest files first. */

@@ -2,11 +2,10 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { podPrograms } from '../../infra/triton/agent/program';
 import { Progress } from '../../src/cli/progress';
-import type { Replica, ReplicaSource } from '../../src/publish/cluster/source';
+import type { Replica } from '../../src/publish/cluster/source';
 import { ensurePython } from '../../src/local/install/python';
 import { ensureTriton } from '../../src/local/install/triton';
 import { startPod, type Pod } from '../../src/local/pod';
-import { processIds, readProcess } from '../../src/local/process/proc';
 import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { freeTritonPorts } from '../../src/local/triton-server';
 import type { AgentEvent } from '../../src/agent/events';
@@ -14,7 +13,8 @@ import type { AgentState } from '../../src/release/agent-api';
 import { formatLocation, type RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
 import { TritonHttpClient } from '../../src/triton/http';
-import { publisher } from './publish';
+import { findProcesses } from './processes';
+import { publisher, sourceOf } from './publish';
 import type { Scratch } from './temp-dir';
 import { ONE_BY_ONE } from './triton';
 import { until } from './wait-for';
@@ -55,7 +55,6 @@ export class Traffic {
   private stopping = false;
   private running: Promise<unknown> = Promise.resolve();
   private started = 0;
-  private stopped = 0;
 
   constructor(
     private readonly targets: readonly Target[],
@@ -83,13 +82,7 @@ export class Traffic {
   async stop(): Promise<void> {
     this.stopping = true;
     await this.running;
-    this.stopped = performance.now();
     for (const client of this.clients) client.close();
-  }
-
-  /** Answers per second of all servers together. */
-  get perSecond(): number {
-    return Math.round((1000 * this.requests) / (this.stopped - this.started));
   }
 
   private async ask(target: Target, seed: number): Promise<void> {
@@ -204,24 +197,18 @@ export class TestPod {
     return this.events().flatMap(({ event, model }) => (event === 'load' ? [model] : []));
   }
 
-  private pidsOf(program: RegExp): number[] {
-    return processIds().filter((pid) => {
-      const [first = '', ...args] = readProcess(pid, 'cmdline')?.split('\0') ?? [];
-      return program.test(first) && args.some((arg) => arg.includes(`${this.directory}/`));
-    });
-  }
-
   /**
    * Kills a program.
    * @param model one that is served before and after. Returns when it answers again
    */
   async kill(program: 'agent' | 'Triton', model: string): Promise<void> {
     const name = program === 'agent' ? /\/node$/ : /\/tritonserver$/;
-    const pids = this.pidsOf(name);
+    const pidsNow = (): number[] => findProcesses(name, `${this.directory}/`);
+    const pids = pidsNow();
     if (pids.length === 0) throw new Error(`${this.name} has no ${program}`);
     this.isKilled = program === 'Triton';
     for (const pid of pids) process.kill(pid, 'SIGKILL');
-    await until(`another ${program}`, () => this.pidsOf(name).some((pid) => !pids.includes(pid)));
+    await until(`another ${program}`, () => pidsNow().some((pid) => !pids.includes(pid)));
     const answers = async (): Promise<boolean> =>
       typeof (await this.answer(model)) === 'number' && (await this.getState()).ready;
     await until('it serves again', answers, 180_000);
@@ -246,13 +233,6 @@ export class TestPod {
     }
   }
 }
-
-/** The pods as a publisher finds them. */
-export const sourceOf = (pods: readonly TestPod[]): ReplicaSource => ({
-  describe: () => pods.map(({ name }) => name).join(', '),
-  list: () => Promise.resolve(pods.map(({ replica }) => replica)),
-  close: () => Promise.resolve(),
-});
 
 /** Publishes to these pods. */
 export const podPublisher = (

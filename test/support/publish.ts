@@ -1,5 +1,6 @@
 import { publish, type Published, type PublishOptions } from '../../src/publish/publish';
 import type { AgentSource } from '../../src/publish/agent-client';
+import { fixedReplicas, type Replica, type ReplicaSource } from '../../src/publish/cluster/source';
 import type { ReleaseOptions } from '../../src/publish/options';
 import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
@@ -8,6 +9,10 @@ import type { S3Store } from '../../src/s3/store';
 export const CONFIG = 'backend: "anything"\nversion_policy { specific { versions: [1] } }\n';
 export const ONE_MODEL = { 'a/config.pbtxt': CONFIG, 'a/1/weights.bin': 'a' };
 export const TWO_MODELS = { ...ONE_MODEL, 'b/config.pbtxt': CONFIG, 'b/1/weights.bin': 'b' };
+
+/** Pods as a publisher finds them. */
+export const sourceOf = (pods: readonly { replica: Replica }[]): ReplicaSource =>
+  fixedReplicas(pods.map(({ replica }) => replica));
 
 /** Publishes to a location with options that tests share. */
 export function publisher(store: S3Store, location: RepositoryLocation, repository: string, agents?: AgentSource) {

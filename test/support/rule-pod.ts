@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { Agent } from '../../src/agent/agent';
 import { startControlApi, type Listener } from '../../src/agent/control-api';
-import type { ReplicaSource } from '../../src/publish/cluster/source';
+import type { Replica } from '../../src/publish/cluster/source';
 import type { AgentState } from '../../src/release/agent-api';
 import type { RepositoryLocation } from '../../src/release/location';
 import type { S3Store } from '../../src/s3/store';
@@ -51,8 +51,9 @@ export class RulePod {
     return basename(this.directory);
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.api?.port}`;
+  get replica(): Replica {
+    const { name } = this;
+    return { name, uid: name, url: `http://127.0.0.1:${this.api?.port}`, tritonUrl: 'http://127.0.0.1:9', ready: true };
   }
 
   get state(): AgentState {
@@ -68,13 +69,3 @@ export class RulePod {
     );
   }
 }
-
-/** The pods as a publisher finds them. */
-export const podSource = (pods: () => readonly RulePod[]): ReplicaSource => ({
-  describe: () => 'pods',
-  list: () =>
-    Promise.resolve(
-      pods().map(({ name, url }) => ({ name, uid: name, url, tritonUrl: 'http://127.0.0.1:9', ready: true })),
-    ),
-  close: () => Promise.resolve(),
-});

@@ -1,13 +1,10 @@
 import { publish } from '../../src/publish/publish';
 import type { ReleaseOptions } from '../../src/publish/options';
 import { Releases } from '../../src/publish/releases';
-import { releasesPrefix, type RepositoryLocation } from '../../src/release/location';
+import type { RepositoryLocation } from '../../src/release/location';
 import { configWithVersions, type Manifest } from '../../src/release/manifest';
 import { rollBack } from '../../src/publish/rollback';
 import { checksumOfBytes, type S3Store } from '../../src/s3/store';
-
-/** Keys that the publisher stores beside the repository. */
-const KEPT = /^((?:head|view)\.json|\d{8}T\d{9}Z-[0-9a-f]{8}\.json|files\/[\w.-]+)$/;
 
 /** A repository in a bucket of a test server, with its own prefix. */
 export class TestRepository {
@@ -27,15 +24,6 @@ export class TestRepository {
 
   async publish(repository: string, more: Partial<ReleaseOptions & { prune: boolean }> = {}): Promise<Manifest> {
     return (await publish({ ...this.options(), repository, ...more })).release as Manifest;
-  }
-
-  /** Keys that change when the folder is published now; none if it is already published. */
-  async changedByPublishing(repository: string): Promise<string[]> {
-    const before = await this.store.list(this.prefix);
-    const { isNew } = await publish({ ...this.options({ waitMs: 0 }), repository });
-    const known = new Set(before.map(({ key, etag }) => `${key} ${etag}`));
-    const changed = (await this.store.list(this.prefix)).filter(({ key, etag }) => !known.has(`${key} ${etag}`));
-    return [...(isNew ? ['a new release'] : []), ...changed.map(({ key }) => key)];
   }
 
   async rollBack(id: string, more: Partial<ReleaseOptions> = {}): Promise<Manifest> {
@@ -88,13 +76,6 @@ export class TestRepository {
     for (const [path, checksum] of await this.snapshot())
       if (view.has(path) && view.get(path)?.has(checksum) !== true) wrong.push(path);
     return wrong;
-  }
-
-  /** Unknown objects, which a publisher must not leave. */
-  async leftovers(): Promise<string[]> {
-    const folder = `${releasesPrefix(this.location)}/`;
-    const beside = (await this.store.list(folder)).map(({ key }) => key.slice(folder.length));
-    return beside.filter((key) => !KEPT.test(key));
   }
 
   /** Deletes all objects of the place. */

@@ -3,7 +3,7 @@ import type { S3Server } from '../../src/local/s3-server';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/local/install/python';
-import { ensureVersitygw, startVersitygw, type VersitygwOptions } from '../../tools/toolchain/versitygw';
+import { ensureVersitygw, startVersitygw } from '../../tools/toolchain/versitygw';
 import type { Scratch } from './temp-dir';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from './describe-unless';
@@ -18,10 +18,7 @@ export function describeOnEachS3(title: string, body: (start: StartS3, server: s
 }
 
 /** Starts versitygw, not the S3 server of `npm run local`. Stops when the scratch folder is cleaned. */
-export async function testVersitygw(
-  scratch: Scratch,
-  options: Partial<Pick<VersitygwOptions, 'directory' | 'through'>> = {},
-): Promise<S3Server> {
+async function testVersitygw(scratch: Scratch): Promise<S3Server> {
   const versitygw = await ensureVersitygw();
   const { python } = await ensurePython(new Progress(process.stderr, true).step(''));
   const [port = 0] = await freePorts(1);
@@ -31,7 +28,6 @@ export async function testVersitygw(
     directory: join(scratch.directory, `versitygw-${port}`),
     logFile: join(scratch.directory, `versitygw-${port}.log`),
     port,
-    ...options,
   });
   scratch.defer(() => server.stop());
   return server;

@@ -1,14 +1,13 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { RESTART_FILE } from '../../src/agent/pod-files';
-import { CLIENT_OPTIONS } from '../../src/agent/agent';
-import { ControlClient } from '../../src/triton/control-client';
+import { TritonHttpClient } from '../../src/triton/http';
 import type { GoldenRequest } from '../../src/model/golden';
-import { processIds, readProcess } from '../../src/local/process/proc';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { findProcesses } from '../support/processes';
 import { answeringProgram } from '../support/repository';
+import { EnsembleRequests, holdUntil } from '../support/ensemble-requests';
 import { openBucket, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -37,6 +36,8 @@ beforeAll(async () => {
 const CONFIG =
   'backend: "python" max_batch_size: 0\n' +
   'input { name: "x" data_type: TYPE_FP32 dims: -1 }\noutput { name: "y" data_type: TYPE_FP32 dims: -1 }\n';
+/** The program of a model's process. */
+const STUB = /triton_python_backend_stub$/;
 const ON_CPU = 'instance_group { kind: KIND_CPU count: 1 }\n';
 
 /** Answers x + version. */
@@ -81,25 +82,6 @@ async function endTrial({ id }: { id: string }, { secret }: WrittenRelease): Pro
 }
 
 test.each([
-  ['golden requests', [golden(0)], 'did not answer golden request zero'],
-  ['zeros', undefined, 'failed on the zero request'],
-])('a model that answers %s with more than the agent reads is refused', async (_, requests, reason) => {
-  await agent.stop();
-  await agent.start(store, { triton: new ControlClient(agent.triton.control, CLIENT_OPTIONS) });
-  await until('ready', serves(first));
-  const answer = 'np.zeros(20_000_000, dtype=np.float32)';
-  const release = await releases.write({
-    big: model(1, { golden: requests, files: { '1/model.py': answeringProgram('x', 'y', answer) } }),
-  });
-  expect(await refusal(release)).toEqual(
-    expect.objectContaining({
-      reason: expect.stringContaining(`big version 1 ${reason}: the answer is larger than 64`) as string,
-      hint: expect.stringContaining('--no-ask') as string,
-    }),
-  );
-});
-
-test.each([
   [
     'other bytes',
     { checksum: `${'A'.repeat(43)}=` },
@@ -129,26 +111,8 @@ test('a model on the CPU that should be on a GPU is refused', async () => {
   await until('ready', serves(first));
 });
 
-test('a server that dies during a load ends the trial, and home is loaded when it is back', async () => {
-  const release = await releases.write({ a: model(1), b: model(2, {}, 'import time\ntime.sleep(3)\n') });
-  agent.events = [];
-  await agent.try(release);
-  await until('b is being loaded', () =>
-    agent.events.some(({ event, model: name }) => event === 'load' && name === 'b'),
-  );
-  await agent.restartTriton();
-  await until('refused', () => agent.state.lastTrial?.release === release.id);
-  expect(agent.state.lastTrial?.reason).toMatch(/^Triton ended while it loaded b, or does not answer: /);
-  await until('home', () => serves(first)() && agent.state.ready);
-  expect(await agent.triton.client.modelReady('a', 1)).toBe(true);
-});
-
 test('a model whose process was killed is loaded again', async () => {
-  const processesOf = (name: string): number[] =>
-    processIds().filter((pid) => {
-      const words = readProcess(pid, 'cmdline') ?? '';
-      return words.includes('triton_python_backend_stub') && words.includes(`${agent.directory}/models/${name}/`);
-    });
+  const processesOf = (name: string): number[] => findProcesses(STUB, `${agent.directory}/models/${name}/`);
   const { client } = agent.triton;
   // Triton asks its backend whether a model is ready from 25.12 on, which production has. The Triton of the tests does not.
   const triton = Object.assign(Object.create(client) as typeof client, {
@@ -174,21 +138,30 @@ test('a model whose process was killed is loaded again', async () => {
   await until('ready', serves(first));
 });
 
-test('an agent that restarts during a trial serves home, and the publisher has to ask again', async () => {
-  const release = await releases.write({ a: model(4) });
-  const { id } = await agent.try(release);
+test('no HTTP request waits while the agent loads another model', async () => {
+  // Triton's HTTP server has eight threads, and each connection stays with one of them.
+  const clients = Array.from({ length: 24 }, () => new TritonHttpClient(agent.triton.httpUrl));
+  scratch.defer(() => clients.forEach((client) => client.close()));
+  const ask = async (): Promise<unknown[]> => {
+    const answers = clients.map((client) => client.infer('a', [tensor('x', 0)], { timeoutMs: 20_000 }));
+    return (await Promise.all(answers)).map(({ outputs }) => outputs[0]?.data[0]);
+  };
+  const right = clients.map(() => 1);
+  expect(await ask()).toEqual(right);
+
+  // The load waits for a file, which is written after the answers.
+  const gate = join(scratch.directory, 'slow may load');
+  const release = await releases.write({ a: model(1), slow: model(1, {}, holdUntil(gate)) });
+  const trial = await agent.try(release);
+  const isLoading = async (): Promise<boolean> =>
+    (await agent.triton.client.repositoryIndex()).some(({ name, state }) => name === 'slow' && state === 'LOADING');
+  await until('slow is LOADING', isLoading);
+  expect(await ask()).toEqual(right);
+  expect(await agent.triton.client.modelReady('slow')).toBe(false);
+  writeFileSync(gate, '');
   await until('the trial', isTried);
-  await agent.stop();
-  await agent.start(store);
-  await until('home', serves(first));
-  expect(agent.state).toMatchObject({ trial: null, lastTrial: null, ready: true });
-  expect(await agent.triton.client.modelReady('a', 4)).toBe(false);
-  expect(await agent.send('PUT', `/v1/trials/${id}`, { secret: release.secret, ttlSeconds: 60 })).toMatchObject({
-    status: 404,
-  });
-  const again = await agent.try(release);
-  await until('the trial', isTried);
-  await endTrial(again, release);
+  expect(await agent.triton.client.modelReady('slow')).toBe(true);
+  await endTrial(trial, release);
 });
 
 describe('a model that does not fit into memory twice', () => {
@@ -221,22 +194,7 @@ describe('a model that does not fit into memory twice', () => {
     ['is served as before if the publisher dies while the pod leaves the Service', 1, false],
   ])('%s, and no request fails that goes to Ready pods only', async (_, ttlSeconds, isServed) => {
     const release = await releases.write({ a: model(1), large: large(2) }, undefined, { unloadFirst: true });
-    const stop = new AbortController();
-    const failed: unknown[] = [];
-    let answers = 0;
-    const load = Promise.all(
-      Array.from({ length: 3 }, async () => {
-        while (!stop.signal.aborted) {
-          if (agent.state.ready) {
-            await agent.triton.client.infer('large', [tensor('x', 0)]).then(
-              () => (answers += 1),
-              (error: unknown) => failed.push(error),
-            );
-          }
-          await sleep(10);
-        }
-      }),
-    );
+    const requests = new EnsembleRequests(agent.triton.client, 'large', () => agent.state.ready);
     const { id } = await agent.try(release, { ttlSeconds });
     await until('the pod is not Ready', () => !agent.state.ready);
     if (isServed) {
@@ -244,10 +202,7 @@ describe('a model that does not fit into memory twice', () => {
       await endTrial({ id }, release); // Back to home, for which the pod leaves too.
     }
     await until('home', () => serves(first)() && agent.state.ready);
-    stop.abort();
-    await load;
-    expect(failed).toEqual([]);
-    expect(answers).toBeGreaterThan(0);
+    expect((await requests.end(1)).filter((answer) => typeof answer === 'string')).toEqual([]);
     expect(agent.state.trial).toBeNull();
     expect(await agent.triton.client.modelReady('large', 1)).toBe(true);
   });
@@ -263,8 +218,7 @@ describe('a model that does not fit into memory twice', () => {
     expect(agent.state.lastTrial?.reason).toContain('CUDA out of memory');
     expect(agent.state.ready).toBe(false);
     // What the end of the container does.
-    const isLeft = (pid: number) => readProcess(pid, 'cmdline')?.includes(`${agent.directory}/models/large/3`);
-    const left = processIds().filter(isLeft);
+    const left = findProcesses(STUB, `${agent.directory}/models/large/3`);
     expect(left).not.toEqual([]);
     for (const pid of left) process.kill(pid, 'SIGKILL');
     await agent.restartTriton();

@@ -10,10 +10,10 @@ import { repositoryStatus } from '../../src/publish/status';
 import type { S3Store } from '../../src/s3/store';
 import { PUBLISHER_PERMISSIONS, READER_PERMISSIONS, permissionsFor } from '../support/aws-permissions';
 import { decide, type Call, type PolicyDocument } from '../support/iam';
-import { publisher } from '../support/publish';
+import { publisher, sourceOf } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
 import { openBucket, testS3 } from '../support/s3';
-import { podSource, RulePod } from '../support/rule-pod';
+import { RulePod } from '../support/rule-pod';
 import { Scratch } from '../support/temp-dir';
 import { startScriptedProxy, type ScriptedProxy } from '../support/scripted-proxy';
 
@@ -84,7 +84,7 @@ test('a publisher needs exactly the listed permissions, which its role has, and 
       .map(({ action, resource }) => `${action} ${resource}`);
   const direct = await openBucket(scratch, endpoint, LOCATION.bucket, { create: false });
   const pod = await RulePod.start(scratch, 'pod', direct, LOCATION);
-  const replicas = podSource(() => [pod]);
+  const replicas = sourceOf([pod]);
   const store = await storeBehind(tap);
   const { publish, options } = publisher(store, LOCATION, repository, replicas);
   const config = 'backend: "anything"\nversion_policy { all {} }\n';

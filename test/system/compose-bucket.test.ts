@@ -1,4 +1,4 @@
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, renameSync, symlinkSync } from 'node:fs';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +12,7 @@ import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import type { AgentState } from '../../src/release/agent-api';
+import { findProcesses } from '../support/processes';
 import { addingModel, askOne, writeRepository } from '../support/repository';
 import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
@@ -184,14 +185,6 @@ const sync = (): Promise<Finished> => command('sync-models', '--repo', repositor
 /** The answer of the model `adds` to 1. */
 const ask = (): Promise<unknown> => askOne(`http://127.0.0.1:${ports.http}`);
 
-/** Processes of a program, without the shell that started it. */
-const getProcesses = (program: RegExp): number[] =>
-  execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' })
-    .split('\n')
-    .filter((line) => line.includes(volume) && program.test(line))
-    .map((line) => Number.parseInt(line, 10));
-const getAgents = (): number[] => getProcesses(/^\s*\d+ node /);
-
 let release: string;
 
 test('a Triton whose bucket was empty serves a release once it is published', async () => {
@@ -215,7 +208,7 @@ test('sync-models publishes through the agent, and status names the release', as
 });
 
 test('a Triton that hangs is reported by status and by a publish without changes', async () => {
-  const [server = 0, ...others] = getProcesses(/^\s*\d+ \S*tritonserver /);
+  const [server = 0, ...others] = findProcesses(/tritonserver$/, volume);
   expect(others).toEqual([]);
   process.kill(server, 'SIGSTOP');
   await until('the agent noticed', async () => !(await getState()).ready);
@@ -234,7 +227,7 @@ test('a Triton that hangs is reported by status and by a publish without changes
 });
 
 test('no request and no health check fails while the agent is killed, hangs and cannot start', async () => {
-  const [pid = 0, ...others] = getAgents();
+  const [pid = 0, ...others] = findProcesses(/(^|\/)node$/, volume);
   expect(others).toEqual([]);
   const answers = new Set<unknown>();
   const stop = new AbortController();
@@ -260,15 +253,6 @@ test('no request and no health check fails while the agent is killed, hangs and 
   // And it publishes on.
   writeRepository(repository, addingModel('adds', { 1: 10, 2: 20, 3: 30 }));
   expect(await sync()).toMatchObject({ code: 0 });
-  expect(await ask()).toBe(31);
-});
-
-test('a Triton that Docker restarts serves the release again', async () => {
-  const { pid } = triton;
-  triton.killGroup();
-  await until('another Triton runs', () => triton.pid !== pid);
-  await until('it answers', async () => (await ask().catch(() => undefined)) !== undefined);
-  await until('it serves again', isReady);
   expect(await ask()).toBe(31);
 });
 

@@ -13,7 +13,7 @@ import { runCommandLine, type Finished } from '../support/run';
 import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { Scratch } from '../support/temp-dir';
 
-/** Two real servers, whose agents send models golden requests, or zeros. soak/golden publishes wrong models of every kind. */
+/** Two real servers, whose agents send models golden requests, or zeros. */
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -1,5 +1,4 @@
 import { mkdirSync } from 'node:fs';
-import { connect } from 'node:net';
 import type { Step } from '../../src/cli/progress';
 import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
@@ -25,19 +24,13 @@ const START_TIMEOUT_MS = 30_000;
 const STOP_GRACE_MS = 2000;
 const HEALTH = '/-/health';
 
-export interface VersitygwOptions {
+interface VersitygwOptions {
   versitygw: string;
   python: string;
   /** Each folder in this folder is a bucket, each file an object. */
   directory: string;
   logFile: string;
   port: number;
-  /** Files with a certificate and its key, in PEM. Default: HTTP. */
-  tls?: { certificate: string; key: string } | undefined;
-  /**
-   * Absolute path and arguments of a wrapper program, which gets the command line of versitygw as further arguments.
-   */
-  through?: readonly string[];
 }
 
 /**
@@ -46,35 +39,24 @@ export interface VersitygwOptions {
  */
 export async function startVersitygw(options: VersitygwOptions): Promise<S3Server> {
   for (const directory of [options.directory, versions(options)]) mkdirSync(directory, { recursive: true });
-  const [command, ...args] = [...(options.through ?? []), options.versitygw, ...serverArguments(options)] as [string];
   const server = new ManagedProcess({
     name: 'versitygw',
-    command,
-    args,
+    command: options.versitygw,
+    args: serverArguments(options),
     logFile: options.logFile,
     python: options.python,
   });
   const stop = (): Promise<void> => server.stop(STOP_GRACE_MS);
-  const endpoint = `${options.tls === undefined ? 'http' : 'https'}://127.0.0.1:${options.port}`;
-  // fetch would reject the certificate.
-  const isReady = options.tls === undefined ? () => isHealthy(`${endpoint}${HEALTH}`) : () => isOpen(options.port);
-  await server.untilReady(isReady, START_TIMEOUT_MS, stop);
+  const endpoint = `http://127.0.0.1:${options.port}`;
+  await server.untilReady(() => isHealthy(`${endpoint}${HEALTH}`), START_TIMEOUT_MS, stop);
   return { endpoint, ended: server.ended, pid: server.pid, logFile: server.logFile, stop };
-}
-
-/** Whether a server accepts connections at the port. */
-function isOpen(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const socket = connect(port, '127.0.0.1', () => resolve(true));
-    socket.on('error', () => resolve(false)).on('connect', () => socket.destroy());
-  });
 }
 
 /** Folder for the former versions of objects, of buckets whose versioning is on. */
 const versions = ({ directory }: VersitygwOptions): string => `${directory}.versions`;
 
 function serverArguments(options: VersitygwOptions): string[] {
-  const { port, tls, directory } = options;
+  const { port, directory } = options;
   return [
     `--port=127.0.0.1:${port}`,
     `--access=${LOCAL_CREDENTIALS.accessKeyId}`,
@@ -84,7 +66,6 @@ function serverArguments(options: VersitygwOptions): string[] {
     // Without this flag every request would need a new connection, unlike S3.
     '--keep-alive',
     '--quiet',
-    ...(tls === undefined ? [] : [`--cert=${tls.certificate}`, `--key=${tls.key}`]),
     'posix',
     `--versioning-dir=${versions(options)}`,
     directory,

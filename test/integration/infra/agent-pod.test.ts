@@ -1,5 +1,4 @@
-import { Client, credentials, Metadata } from '@grpc/grpc-js';
-import { execFile, execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, delimiter, dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,6 +19,8 @@ import { TritonHttpClient } from '../../../src/triton/http';
 import { ReleaseWriter, type TestModel } from '../../support/agent';
 import { emptyBackend } from '../../support/empty-backend';
 import { addingModel, askAfterForms, writeRepository } from '../../support/repository';
+import { callGrpc } from '../../support/grpc';
+import { findProcesses } from '../../support/processes';
 import { openBucket, testS3 } from '../../support/s3';
 import { Scratch } from '../../support/temp-dir';
 import { render } from '../../support/render';
@@ -194,11 +195,7 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
 
   /** The program of the agent, not the process that restarts it. */
   function getProgram(): number {
-    const lines = execFileSync('ps', ['-eo', 'pid=,args='], { encoding: 'utf8' }).split('\n');
-    const [line = ''] = lines.filter(
-      (text) => / node /.test(text) && text.includes(join(program, 'agent.cjs')) && !text.includes('supervise.sh'),
-    );
-    const pid = Number(/^\s*(\d+)/.exec(line)?.[1]);
+    const [pid = 0] = findProcesses(/(^|\/)node$/, join(program, 'agent.cjs'));
     expect(pid).toBeGreaterThan(1);
     return pid;
   }
@@ -225,6 +222,21 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     await until('the program runs again', async () => (await getState().catch(() => undefined))?.release === id);
     expect(getProgram()).not.toBe(killed);
     expect(await isReady()).toBe(true);
+    const metrics = await (await fetch(`http://127.0.0.1:${ports.read}/metrics`, { headers: CLOSED })).text();
+    expect(metrics.split('\n')).toEqual(
+      expect.arrayContaining([
+        'triton_agent_serves_head 1',
+        'triton_agent_head_generation 1',
+        'triton_agent_trial_active 0',
+        'triton_agent_disk_bytes 1',
+        // The files are still there, and Triton still serves them.
+        'triton_agent_download_bytes_total 0',
+        'triton_agent_loads_total{result="ok"} 0',
+        `triton_agent_release_info{release="${id}",home="${id}"} 1`,
+        expect.stringMatching(/^triton_agent_start_seconds\{phase="total"\} /),
+        expect.stringMatching(/^triton_agent_last_head_read_timestamp_seconds \d/),
+      ]),
+    );
 
     first.killGroup();
     await first.ended;
@@ -337,10 +349,13 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     });
 
     test('applies the same rules over gRPC', async () => {
-      const call = (key?: string): Promise<string> => callGrpc(`127.0.0.1:${place.grpc}`, key);
-      expect(await call()).toMatch(/restricted/);
-      expect(await call('another-key-of-a-test')).toMatch(/restricted/);
-      expect(await call(KEY)).toBe('');
+      const [address, path] = [`127.0.0.1:${place.grpc}`, '/inference.GRPCInferenceService/RepositoryIndex'];
+      const call = async (headers: Record<string, string>): Promise<string | undefined> =>
+        (await callGrpc(address, path, Buffer.alloc(0), headers))?.details;
+      const header = `triton-grpc-protocol-${CONTROL_HEADER}`;
+      expect(await call({})).toMatch(/restricted/);
+      expect(await call({ [header]: 'another-key-of-a-test' })).toMatch(/restricted/);
+      expect(await call({ [header]: KEY })).toBeUndefined();
     });
 
     test('exports every metric that alerts and dashboard query, except those of GPUs', async () => {
@@ -358,19 +373,3 @@ describe('the pod with an agent, with a real tritonserver and S3', () => {
     });
   });
 });
-
-/** Requests the repository index. @returns the error of the server */
-function callGrpc(address: string, key: string | undefined): Promise<string> {
-  const client = new Client(address, credentials.createInsecure());
-  const metadata = new Metadata();
-  if (key !== undefined) metadata.set(`triton-grpc-protocol-${CONTROL_HEADER}`, key);
-  const path = '/inference.GRPCInferenceService/RepositoryIndex';
-  const empty = (): Buffer => Buffer.alloc(0);
-  const bytes = (answer: Buffer): Buffer => answer;
-  return new Promise((resolve) => {
-    client.makeUnaryRequest(path, empty, bytes, {}, metadata, (error) => {
-      client.close();
-      resolve(error?.details ?? '');
-    });
-  });
-}

@@ -88,21 +88,19 @@ const untilCounted = (model: string, expected: Record<string, number>): Promise<
 
 // What the alerts, the autoscaler and the runbook assume about Triton's counters.
 describe('Triton counts', () => {
-  test('an answer with an error of a Python model as a success', async () => {
-    expect(await ask('answers_error')).toBe(500);
-    await untilCounted('answers_error', { request_success: 1, exec_count: 1 });
-  });
-
-  test('an exception of a Python model as a failure of the backend', async () => {
-    expect(await ask('raises')).toBe(500);
-    await untilCounted('raises', { BACKEND: 1, exec_count: 1 });
-  });
-
-  test('a failure of an ensemble twice, and a success once', async () => {
-    expect(await ask('whole')).toBe(200);
-    await untilCounted('whole', { request_success: 1, exec_count: 1 });
-    expect(await ask('whole_failing')).toBe(500);
-    await untilCounted('whole_failing', { OTHER: 2 });
+  test.each([
+    [
+      'an answer with an error of a Python model as a success',
+      'answers_error',
+      500,
+      { request_success: 1, exec_count: 1 },
+    ],
+    ['an exception of a Python model as a failure of the backend', 'raises', 500, { BACKEND: 1, exec_count: 1 }],
+    ['a success of an ensemble once', 'whole', 200, { request_success: 1, exec_count: 1 }],
+    ['a failure of an ensemble twice', 'whole_failing', 500, { OTHER: 2 }],
+  ])('%s', async (_, model, status, counted) => {
+    expect(await ask(model)).toBe(status);
+    await untilCounted(model, counted);
   });
 
   test('no request with a wrong shape', async () => {

@@ -53,7 +53,8 @@ export class Clock {
   current: Program;
   events = 0;
   private order = 0;
-  private readonly heap: Entry[] = [];
+  /** Sorted by time, then by order. */
+  private readonly queue: Entry[] = [];
 
   constructor(readonly outside: Program) {
     this.current = outside;
@@ -104,17 +105,17 @@ export class Clock {
 
   private pop(until: number): Entry | undefined {
     for (;;) {
-      const [entry] = this.heap;
+      const [entry] = this.queue;
       if (entry === undefined || entry.at > until) return undefined;
       const { program } = entry;
       if (entry.isCancelled || program.isDead) {
-        this.removeFirst();
+        this.queue.shift();
         continue;
       }
       const shift = entry.slept === undefined ? 0 : program.slept - entry.slept;
       const at = Math.max(entry.at + shift, program.frozenUntil);
       if (entry.slept !== undefined) entry.slept = program.slept;
-      this.removeFirst();
+      this.queue.shift();
       if (at <= entry.at) return entry;
       entry.at = at;
       this.add(entry);
@@ -128,36 +129,11 @@ export class Clock {
   }
 
   private add(entry: Entry): void {
-    const { heap } = this;
-    let i = heap.push(entry) - 1;
-    while (i > 0) {
-      const parent = (i - 1) >> 1;
-      const above = heap[parent] as Entry;
-      if (!isBefore(entry, above)) break;
-      heap[i] = above;
-      i = parent;
-    }
-    heap[i] = entry;
-  }
-
-  private removeFirst(): void {
-    const { heap } = this;
-    const last = heap.pop() as Entry;
-    if (heap.length === 0) return;
-    let i = 0;
-    for (;;) {
-      let child = 2 * i + 1;
-      if (child >= heap.length) break;
-      if (child + 1 < heap.length && isBefore(heap[child + 1] as Entry, heap[child] as Entry)) child += 1;
-      if (!isBefore(heap[child] as Entry, last)) break;
-      heap[i] = heap[child] as Entry;
-      i = child;
-    }
-    heap[i] = last;
+    const isLater = ({ at, order }: Entry): boolean => at > entry.at || (at === entry.at && order > entry.order);
+    const index = this.queue.findIndex(isLater);
+    this.queue.splice(index < 0 ? this.queue.length : index, 0, entry);
   }
 }
-
-const isBefore = (a: Entry, b: Entry): boolean => a.at < b.at || (a.at === b.at && a.order < b.order);
 
 let running: Clock | undefined;
 

@@ -1,24 +1,24 @@
 import { clock } from './clock';
 
-interface File {
+/** Modification and change time, in nanoseconds. */
+interface Times {
+  modified: bigint;
+  changed: bigint;
+}
+
+interface File extends Times {
   kind: 'file';
   body: Buffer;
-  modified: bigint;
-  changed: bigint;
 }
 
-interface Folder {
+interface Folder extends Times {
   kind: 'folder';
   entries: Map<string, Node>;
-  modified: bigint;
-  changed: bigint;
 }
 
-interface Link {
+interface Link extends Times {
   kind: 'link';
   target: string;
-  modified: bigint;
-  changed: bigint;
 }
 
 type Node = File | Folder | Link;
@@ -47,12 +47,9 @@ export const MEMORY_ROOT = '/simulated';
  */
 export class MemoryDisk {
   private root = folder();
-  private descriptors = new Map<number, File>();
-  private lastDescriptor = 1000;
 
   clear(): void {
     this.root = folder();
-    this.descriptors.clear();
   }
 
   exists(path: string): boolean {
@@ -88,38 +85,14 @@ export class MemoryDisk {
     return node.target;
   }
 
-  open(path: string): number {
-    const node = this.need(path);
-    if (node.kind !== 'file') throw failure('EISDIR', path);
-    this.descriptors.set((this.lastDescriptor += 1), node);
-    return this.lastDescriptor;
-  }
-
-  readFrom(descriptor: number, buffer: Uint8Array, offset: number, length: number, position: number): number {
-    const body = this.descriptors.get(descriptor)?.body ?? Buffer.alloc(0);
-    return body.copy(buffer, offset, position, Math.min(body.byteLength, position + length));
-  }
-
-  close(descriptor: number): boolean {
-    return this.descriptors.delete(descriptor);
-  }
-
-  makeFolder(path: string, recursive: boolean): void {
-    const parts = partsOf(path);
+  /** Makes a folder, and those above it. */
+  makeFolder(path: string): void {
     let at = this.root;
-    parts.forEach((name, i) => {
-      const there = at.entries.get(name);
-      if (there?.kind === 'folder') {
-        if (i === parts.length - 1 && !recursive) throw failure('EEXIST', path);
-        at = there;
-        return;
-      }
-      if (there !== undefined) throw failure('EEXIST', path);
-      if (i < parts.length - 1 && !recursive) throw failure('ENOENT', path);
-      const made = folder();
-      this.put(at, name, made);
-      at = made;
-    });
+    for (const name of partsOf(path)) {
+      const found = at.entries.get(name) ?? this.put(at, name, folder());
+      if (found.kind !== 'folder') throw failure('EEXIST', path);
+      at = found;
+    }
   }
 
   write(path: string, body: Buffer, isNew = false): File {
@@ -132,9 +105,7 @@ export class MemoryDisk {
       there.modified = there.changed = now();
       return there;
     }
-    const file: File = { kind: 'file', body, modified: now(), changed: now() };
-    this.put(parent, name, file);
-    return file;
+    return this.put(parent, name, { kind: 'file', body, modified: now(), changed: now() });
   }
 
   writeInto(file: File, body: Uint8Array, position: number): void {
@@ -183,10 +154,11 @@ export class MemoryDisk {
     node.changed = now();
   }
 
-  private put(parent: Folder, name: string, node: Node): void {
+  private put<N extends Node>(parent: Folder, name: string, node: N): N {
     mayWrite();
     parent.entries.set(name, node);
     parent.modified = parent.changed = now();
+    return node;
   }
 
   private need(path: string): Node {

@@ -78,12 +78,6 @@ test('files have their bytes if parts arrive in another order', async () => {
   expectAll();
 });
 
-test('nothing is read again that is complete', async () => {
-  await fill(read);
-  await fill(() => Promise.reject(new Error('read again')));
-  expectAll();
-});
-
 const SECOND_PART = 8 * 1024 * 1024;
 
 test.each<[string, (chunk: Buffer) => Buffer, RegExp]>([
@@ -127,30 +121,10 @@ test('an interrupted download leaves no incomplete unit', async () => {
   expect(readdirSync(directory).filter((name) => name.startsWith('incomplete'))).toEqual([]);
 });
 
-test('an interrupted download takes no more bytes', async () => {
-  const stopping = new AbortController();
-  let taken = 0;
-  const slow: ReadObject = (file, range, take) =>
-    read(file, range, (chunk) => {
-      stopping.abort();
-      const taking = take(chunk);
-      taken += taking === undefined ? 1 : 0;
-      return taking;
-    });
-  await expect(fill(slow, stopping.signal)).rejects.toThrow(/aborted/);
-  expect(taken).toBe(0);
-});
-
 test('a new process deletes what one that was killed left, and keeps what is complete', async () => {
   await fill(read);
   void store.fill(getUnits('other', model), { read: () => new Promise(() => undefined) });
   while (!readdirSync(directory).some((name) => name.startsWith('incomplete'))) await new Promise(setImmediate);
   store = new ContentStore(directory);
   expect(readdirSync(directory).sort()).toEqual(units.map(({ content }) => content).sort());
-});
-
-test('keep deletes all other contents', async () => {
-  await fill(read);
-  await store.keep(units.slice(0, 1));
-  expect(readdirSync(directory)).toEqual([units[0]?.content]);
 });

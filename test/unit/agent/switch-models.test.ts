@@ -1,11 +1,4 @@
-import {
-  getLoads,
-  hasClash,
-  inLoadOrder,
-  LoadRefusedError,
-  ModelSwitcher,
-  type SwitchFrom,
-} from '../../../src/agent/switch-models';
+import { getLoads, hasClash, LoadRefusedError, ModelSwitcher, type SwitchFrom } from '../../../src/agent/switch-models';
 import type { LoadNote } from '../../../src/agent/notes';
 import type { Manifest, ManifestModel } from '../../../src/release/manifest';
 import { TritonError } from '../../../src/triton/client';
@@ -83,53 +76,25 @@ test.each<[string, boolean, Record<string, ManifestModel>]>([
   expect(hasClash(release(models), old)).toBe(clash);
 });
 
-test('the load order follows steps of steps, and ends in a circle too', () => {
-  const models = { a: released({}, ['b']), b: released({}, ['c']), c: released({}, ['a']) };
-  expect(inLoadOrder(models)).toEqual(['c', 'b', 'a']);
-});
-
-test('a model that is being unloaded is not lost, however long its requests take', async () => {
-  let state = 'READY';
-  const loads = { alone: { sure: true, units: { 1: 'X' }, config: '' } };
-  const switcher = new ModelSwitcher({
-    triton: {
-      repositoryIndex: () => Promise.resolve([{ name: 'alone', version: '1', state, reason: '' }]),
-      modelReady: () => Promise.resolve(state === 'READY'),
-      unloadModel: () => {
-        state = 'UNLOADING';
-        return Promise.resolve();
-      },
-      loadModel: () => Promise.reject(new Error('not expected')),
-    },
-    repository: { models: () => [] },
-    notes: { notes: { loads }, save: () => undefined },
-    loadTimeoutMs: 1000,
-  } as unknown as ConstructorParameters<typeof ModelSwitcher>[0]);
-  expect(await switcher.findLost()).toEqual([]);
-  const done = switcher.switch(release({}), { kind: 'release', release: release({ alone: released({ 1: 'X' }) }) });
-  await until('it is being unloaded', () => state === 'UNLOADING');
-  expect(await switcher.findLost()).toEqual([]);
-  state = 'UNAVAILABLE';
-  await done;
-  expect(loads).toEqual({});
-});
-
 /** A server whose loads end when the test says so, and a switcher for it. `loaded`: models that it serves at first. */
 function slowServer(loaded: Manifest) {
   const served = new Map(Object.entries(loaded.models).map(([name, { served: versions }]) => [name, versions]));
   const loading = new Map<string, (error?: Error) => void>();
+  /** Of models that are being unloaded, or were. */
+  const states = new Map<string, string>();
+  const getState = (name: string): string => states.get(name) ?? 'READY';
   const loads = Object.fromEntries(
-    Object.keys(loaded.models).map((name) => [name, { sure: true, units: {}, config: '' }]),
+    [...served].map(([name, [version = 0]]) => [name, { sure: true, units: { [version]: '' }, config: '' }]),
   );
   const switcher = new ModelSwitcher({
     triton: {
       repositoryIndex: () =>
         Promise.resolve(
           [...served].flatMap(([name, versions]) =>
-            versions.map((version) => ({ name, version: String(version), state: 'READY', reason: '' })),
+            versions.map((version) => ({ name, version: String(version), state: getState(name), reason: '' })),
           ),
         ),
-      modelReady: () => Promise.resolve(true),
+      modelReady: (name: string) => Promise.resolve(getState(name) === 'READY'),
       loadModel: (name: string) =>
         new Promise<void>((resolve, reject) =>
           loading.set(name, (error) => {
@@ -139,7 +104,7 @@ function slowServer(loaded: Manifest) {
             resolve();
           }),
         ),
-      unloadModel: () => Promise.resolve(),
+      unloadModel: (name: string) => Promise.resolve(void states.set(name, 'UNLOADING')),
     },
     repository: {
       models: () => [],
@@ -153,8 +118,28 @@ function slowServer(loaded: Manifest) {
     await until(`${name} is being loaded`, () => loading.has(name));
     loading.get(name)?.(error);
   };
-  return { switcher, loading, end, loads };
+  /** Ends loads, of which only one runs at a time. */
+  const endOneByOne = async (...names: string[]): Promise<void> => {
+    for (const name of names) {
+      await until(`${name} is being loaded`, () => loading.has(name));
+      expect([...loading.keys()]).toEqual([name]);
+      await end(name);
+    }
+  };
+  return { switcher, loading, end, endOneByOne, loads, states };
 }
+
+test('a model that is being unloaded is not lost, however long its requests take', async () => {
+  const alone = release({ alone: released({ 1: 'X' }) });
+  const { switcher, states, loads } = slowServer(alone);
+  expect(await switcher.findLost()).toEqual([]);
+  const done = switcher.switch(release({}), { kind: 'release', release: alone });
+  await until('it is being unloaded', () => states.get('alone') === 'UNLOADING');
+  expect(await switcher.findLost()).toEqual([]);
+  states.set('alone', 'UNAVAILABLE');
+  await done;
+  expect(loads).toEqual({});
+});
 
 test('an empty server loads several models at a time, and an ensemble after its steps', async () => {
   const { switcher, loading, end } = slowServer(release({}));
@@ -170,29 +155,21 @@ test('an empty server loads several models at a time, and an ensemble after its 
 });
 
 test('a server that serves a release loads one model at a time', async () => {
-  const { switcher, loading, end } = slowServer(old);
+  const { switcher, endOneByOne } = slowServer(old);
   const done = switcher.switch(next, { kind: 'release', release: old });
-  for (const name of ['step', 'other', 'alone', 'whole', 'step']) {
-    await until(`${name} is being loaded`, () => loading.has(name));
-    expect([...loading.keys()]).toEqual([name]);
-    await end(name);
-  }
+  await endOneByOne('step', 'other', 'alone', 'whole', 'step');
   await done;
 });
 
 const outOfMemory = new TritonError('CUDA out of memory', { status: 'invalid', answered: true });
 
 test('models that Triton refuses beside others are loaded again, one at a time', async () => {
-  const { switcher, loading, end } = slowServer(release({}));
+  const { switcher, end, endOneByOne } = slowServer(release({}));
   const done = switcher.switch(next, { kind: 'unknown' });
   await end('alone', outOfMemory);
   await end('other');
   await end('step', outOfMemory);
-  for (const name of ['step', 'alone', 'whole']) {
-    await until(`${name} is being loaded`, () => loading.has(name));
-    expect([...loading.keys()]).toEqual([name]);
-    await end(name);
-  }
+  await endOneByOne('step', 'alone', 'whole');
   await done;
 });
 
@@ -214,7 +191,7 @@ test('a model that is refused twice fails the switch when no load runs', async (
 });
 
 test('after Triton ended during several loads, the error names them, and the next switch loads one model at a time', async () => {
-  const { switcher, loading, end } = slowServer(release({}));
+  const { switcher, loading, end, endOneByOne } = slowServer(release({}));
   const failed = expect(switcher.switch(next, { kind: 'unknown' })).rejects.toThrow(
     'Triton ended while it loaded other, step, alone, or does not answer',
   );
@@ -223,10 +200,6 @@ test('after Triton ended during several loads, the error names them, and the nex
   for (const name of names) await end(name, new TritonError('reset', { status: 'unreachable' }));
   await failed;
   const done = switcher.switch(next, { kind: 'unknown' });
-  for (const name of ['other', 'step', 'alone', 'whole']) {
-    await until(`${name} is being loaded`, () => loading.has(name));
-    expect([...loading.keys()]).toEqual([name]);
-    await end(name);
-  }
+  await endOneByOne('other', 'step', 'alone', 'whole');
   await done;
 });

@@ -67,12 +67,6 @@ test.each([
   expect(await usageError(command, argv)).toBe(`error: ${error}\n`);
 });
 
-test('errors about an S3 location name its flag', async () => {
-  expect(await usageError('promote', '--from s3://models --to prod')).toContain('--from s3://models: the prefix is');
-  expect(await usageError('promote', '--from staging --to s3://models')).toContain('--to s3://models: the prefix is');
-  expect(await usageError('status', '--bucket s3://models')).toContain('--bucket s3://models: the prefix is');
-});
-
 test.each([
   { command: 'validate', argv: '--repo=' },
   { command: 'export', argv: '--out=' },
@@ -97,28 +91,42 @@ test.each([
 });
 
 test.each([
-  { argv: '--to prod', hint: 'npm run promote -- --from STACK --to prod' },
+  { command: 'promote', argv: '--from s3://models --to prod', error: '--from s3://models: the prefix is' },
+  { command: 'promote', argv: '--from staging --to s3://models', error: '--to s3://models: the prefix is' },
+  { command: 'status', argv: '--bucket s3://models', error: '--bucket s3://models: the prefix is' },
   {
-    argv: '--from s3://staging-models/models',
-    hint: 'npm run promote -- --from s3://staging-models/models --to STACK',
+    command: 'promote',
+    argv: '--to prod',
+    error: 'is missing\n  -> npm run promote -- --from STACK --to prod\n',
   },
-])('promote $argv suggests a command with the flags that were given', async ({ argv, hint }) => {
-  expect(await usageError('promote', argv)).toContain(`is missing\n  -> ${hint}\n`);
-});
-
-test('releases refuses --yes without --prune', async () => {
-  expect(await usageError('releases', '--bucket s3://models/prefix --yes')).toMatch(
-    /^error: --yes has no meaning without --prune\n {2}-> omit it, or add --prune\n/m,
-  );
-});
-
-test.each([
-  { argv: '', message: 'no model is given\n  -> npm run infer -- MODEL [INPUT...]\n' },
-  { argv: 'resnet --local --url http://h:1', message: '--local and --url cannot be combined\n  -> omit one of them\n' },
-  { argv: 'resnet --pixels hsv', message: '--pixels hsv: unknown format; allowed: bgr, rgb' },
-  { argv: 'resnet --top many', message: '--top many: must be a whole number from 0 to 1000\n' },
-])('infer $argv: the error names the flag and the allowed values', async ({ argv, message }) => {
-  expect(await usageError('infer', argv)).toContain(`error: ${message}`);
+  {
+    command: 'promote',
+    argv: '--from s3://staging-models/models',
+    error: 'is missing\n  -> npm run promote -- --from s3://staging-models/models --to STACK\n',
+  },
+  {
+    command: 'releases',
+    argv: '--bucket s3://models/prefix --yes',
+    error: 'error: --yes has no meaning without --prune\n  -> omit it, or add --prune\n',
+  },
+  { command: 'infer', argv: '', error: 'error: no model is given\n  -> npm run infer -- MODEL [INPUT...]\n' },
+  {
+    command: 'infer',
+    argv: 'resnet --local --url http://h:1',
+    error: 'error: --local and --url cannot be combined\n  -> omit one of them\n',
+  },
+  {
+    command: 'infer',
+    argv: 'resnet --pixels hsv',
+    error: 'error: --pixels hsv: unknown format; allowed: bgr, rgb',
+  },
+  {
+    command: 'infer',
+    argv: 'resnet --top many',
+    error: 'error: --top many: must be a whole number from 0 to 1000\n',
+  },
+] as const)('$command $argv: the error names the flag, and what is allowed', async ({ command, argv, error }) => {
+  expect(await usageError(command, argv)).toContain(error);
 });
 
 test('an error with control characters, such as an answer of a server, cannot control the terminal', async () => {

@@ -299,15 +299,3 @@ test('a server that ignores conditions is refused, each time', async () => {
     expect(at.bucket.objects.has(headKey(LOCATION))).toBe(false);
   }
 });
-
-test('a server is tested with one request, by the first release only', async () => {
-  const at = start(TWO_MODELS);
-  const put = jest.spyOn(at.bucket, 'put');
-  const countManifests = (): number =>
-    put.mock.calls.filter(([key]) => key.startsWith(releaseKey(LOCATION, '2').replace(/\.json$/, ''))).length;
-  await at.publish();
-  expect(countManifests()).toBe(2);
-  at.write({ 'a/labels.txt': 'x' });
-  await at.publish();
-  expect(countManifests()).toBe(3);
-});

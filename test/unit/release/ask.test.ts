@@ -46,9 +46,9 @@ const refuses =
 async function ask(
   infer: Infer,
   golden: readonly GoldenRequest[] = [],
-  more: Partial<AskOptions> & { config?: object; served?: number[] } = {},
+  more: Partial<AskOptions> & { config?: object; served?: number[]; mostAnswerBytes?: number } = {},
 ): Promise<Answered> {
-  const { config = CONFIG, served = [1], ...options } = more;
+  const { config = CONFIG, served = [1], mostAnswerBytes, ...options } = more;
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
@@ -59,7 +59,7 @@ async function ask(
     });
   });
   const { port, stop } = await listenOnLoopback(server);
-  const client = new TritonHttpClient(`http://127.0.0.1:${port}`);
+  const client = new TritonHttpClient(`http://127.0.0.1:${port}`, { mostAnswerBytes });
   undo.push(() => client.close(), stop);
   const model = { name: 'm', served };
   return askModel(client, model, golden, { replica: 'pod-0', zerosWereAnswered: false, ...options });
@@ -154,6 +154,17 @@ test.each<{ title: string; infer: Infer; options?: Partial<AskOptions>; message:
   const failed = ask(infer, [], options);
   await expect(failed).rejects.toThrow(message);
   await expect(failed).rejects.toBeInstanceOf(WrongAnswerError);
+});
+
+test.each([
+  ['a golden request', [GOLDEN], 'did not answer golden request a'],
+  ['zeros', [], 'failed on the zero request'],
+])('askModel refuses an answer to %s that is larger than the client reads', async (_, golden, reason) => {
+  const large: Infer = (response) => response.end('x'.repeat(10_000));
+  await expect(ask(large, golden, { mostAnswerBytes: 1000 })).rejects.toMatchObject({
+    message: expect.stringMatching(`m version 1 ${reason}: the answer is larger than `) as string,
+    hint: expect.stringContaining('--no-ask') as string,
+  });
 });
 
 test('askModel attributes an input of the wrong shape to the zero request', async () => {

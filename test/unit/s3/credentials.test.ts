@@ -11,7 +11,14 @@ afterAll(() => scratch.clean());
 const before = { ...process.env };
 afterEach(() => {
   process.env = before;
+  jest.restoreAllMocks();
 });
+
+/** Sets the clock forward, by what the function returns at each look. */
+function setClockForward(getMs: () => number): void {
+  const { now } = Date;
+  jest.spyOn(Date, 'now').mockImplementation(() => now() + getMs());
+}
 
 const KEYS_GIVEN = { accessKeyId: 'id', secretAccessKey: 'secret' };
 const KEYS = { AWS_ACCESS_KEY_ID: 'id', AWS_SECRET_ACCESS_KEY: 'secret' };
@@ -102,13 +109,8 @@ describe('CredentialSource', () => {
   test('does not use credentials after they expire', async () => {
     const credentials = source(program(5, 3600).env);
     expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 1' });
-    const { now } = Date;
-    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + 6000);
-    try {
-      expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 2' });
-    } finally {
-      clock.mockRestore();
-    }
+    setClockForward(() => 6000);
+    expect(await credentials.get()).toMatchObject({ accessKeyId: 'run 2' });
   });
 
   test('renew replaces rejected credentials once for concurrent requests', async () => {
@@ -131,19 +133,14 @@ describe('CredentialSource', () => {
     ['keeps valid credentials if a renewal fails, and renews them later', [240, 'fails', 3600], 'run 3'],
   ])('%s', async (_, lifetimes, expected) => {
     const credentials = source(program(...lifetimes).env);
-    const { now } = Date;
     let later = 0;
-    const clock = jest.spyOn(Date, 'now').mockImplementation(() => now() + later);
-    try {
-      const got = new Set<string>();
-      await until('the credentials are renewed', async () => {
-        got.add((await credentials.get()).accessKeyId);
-        later += 11_000;
-        return got.has(expected);
-      });
-      expect([...got]).toEqual(['run 1', expected]);
-    } finally {
-      clock.mockRestore();
-    }
+    setClockForward(() => later);
+    const got = new Set<string>();
+    await until('the credentials are renewed', async () => {
+      got.add((await credentials.get()).accessKeyId);
+      later += 11_000;
+      return got.has(expected);
+    });
+    expect([...got]).toEqual(['run 1', expected]);
   });
 });

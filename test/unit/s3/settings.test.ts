@@ -106,14 +106,6 @@ describe('readSettings', () => {
   });
 });
 
-function getThrown(work: () => unknown): UserError {
-  try {
-    throw new Error(`returned ${String(work())}`);
-  } catch (error) {
-    return error as UserError;
-  }
-}
-
 describe('openAgent', () => {
   const open = (env: NodeJS.ProcessEnv, caFile?: string): http.Agent =>
     openAgent({ secure: true, connections: 1, idleTimeoutMs: 1000, caFile, env });
@@ -124,8 +116,9 @@ describe('openAgent', () => {
     ['https_proxy', 'user:hunter2@', /not the address of an HTTP proxy/],
     ['HTTPS_PROXY', 'http://user:hunter/2@proxy:8080', /not the address of an HTTP proxy/],
     ['https_proxy', 'socks5://user:hunter2@proxy:1080', /not the address of an HTTP proxy/],
-  ])('rejects %s=%s and does not show the password', (variable, value, message) => {
-    const error = getThrown(() => open({ [variable]: value }));
+  ])('rejects %s=%s and does not show the password', async (variable, value, message) => {
+    const opening = Promise.resolve({ [variable]: value }).then((env) => open(env));
+    const error = (await opening.catch((caught: unknown) => caught)) as UserError;
     const text = `${error.message}\n${error.hint}`;
     expect(text).toMatch(message);
     expect(text).toMatch(new RegExp(`^${variable} `));

@@ -28,26 +28,3 @@ test.each([
     names: [expect.stringMatching(name)],
   });
 });
-
-test('a failed test of Jest has the first lines of its reason and the errors after them', () => {
-  const steps = Array.from({ length: 40 }, (_, index) => ` +  aws:iam:Role role-${index} created`);
-  const message = ['Error: pulumi up: exit code 1', '', ...steps, '\u001b[31merror: no such role\u001b[39m'].join('\n');
-  const assertionResults = [
-    { fullName: 'a stack runs', status: 'failed', failureMessages: [`${message}\n    at run (stack.ts:1:1)`] },
-  ];
-  const { names } = jestResults(
-    JSON.stringify({
-      numPassedTests: 0,
-      testResults: [
-        { name: 'a.test.ts', status: 'failed', assertionResults },
-        { name: 'b.test.ts', status: 'failed', message: 'no such module', assertionResults: [] },
-      ],
-    }),
-  );
-  const lines = (names[0] ?? '').split('\n');
-  expect(names[1]).toMatch(/b\.test\.ts: could not run\n {4}no such module$/);
-  expect(lines[0]).toMatch(/a\.test\.ts: a stack runs$/);
-  expect(lines[1]).toBe('    Error: pulumi up: exit code 1');
-  expect(lines.at(-1)).toBe('    error: no such role');
-  expect(lines.length).toBeLessThan(20);
-});

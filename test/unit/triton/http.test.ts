@@ -85,11 +85,6 @@ describe('failures', () => {
     });
   });
 
-  it('do not include a longer timeout than timers support', async () => {
-    answer = json(200, []);
-    await expect(client.repositoryIndex({ timeoutMs: Infinity })).resolves.toEqual([]);
-  });
-
   it('end a call at its deadline during an answer', async () => {
     answer = (response) => response.writeHead(200, { 'Content-Length': 100 }).write('{');
     await expect(client.repositoryIndex({ timeoutMs: 50 })).rejects.toMatchObject({ status: 'timeout' });
@@ -126,7 +121,8 @@ it('paths begin with the path of the URL', async () => {
 
 it('repositoryIndex fills in the fields that Triton omits for a model that was never loaded', async () => {
   answer = json(200, [{ name: 'm' }, { name: 'n', version: '1', state: 'READY', reason: '' }]);
-  expect(await client.repositoryIndex()).toEqual([
+  // Longer than timers support.
+  expect(await client.repositoryIndex({ timeoutMs: Infinity })).toEqual([
     { name: 'm', version: '', state: '', reason: '' },
     { name: 'n', version: '1', state: 'READY', reason: '' },
   ]);

@@ -21,19 +21,12 @@ const KNOWN: [tensor: Tensor, hex: string][] = [
   ],
 ];
 
-describe.each(KNOWN)('the tensor %j', (tensor, hex) => {
-  it('is encoded as in the documentation of Triton', () => {
-    expect(encodeTensor(tensor).toString('hex')).toBe(hex);
-  });
-
-  it('is decoded from these bytes', () => {
-    expect(decodeTensor('x', tensor.datatype, tensor.shape, Buffer.from(hex, 'hex'))).toEqual(tensor);
-  });
-
-  it('is decoded from unaligned bytes', () => {
-    const shifted = Buffer.concat([Buffer.of(0), Buffer.from(hex, 'hex')]).subarray(1);
-    expect(decodeTensor('x', tensor.datatype, tensor.shape, shifted)).toEqual(tensor);
-  });
+it.each(KNOWN)('the tensor %j is encoded as in the documentation of Triton, and decoded', (tensor, hex) => {
+  const bytes = Buffer.from(hex, 'hex');
+  const unaligned = Buffer.concat([Buffer.of(0), bytes]).subarray(1);
+  expect(encodeTensor(tensor).toString('hex')).toBe(hex);
+  expect(decodeTensor('x', tensor.datatype, tensor.shape, bytes)).toEqual(tensor);
+  expect(decodeTensor('x', tensor.datatype, tensor.shape, unaligned)).toEqual(tensor);
 });
 
 it('encodeTensor encodes only the part of a buffer that a typed array views', () => {

@@ -3,8 +3,7 @@ import { disk } from '../memory-disk';
 /** `node:fs/promises` in memory: the functions that the agent calls. Each is done at once. */
 export * from 'fs/promises';
 
-export const mkdir = async (path: string, options?: { recursive?: boolean }): Promise<void> =>
-  disk.makeFolder(path, options?.recursive === true);
+export const mkdir = async (path: string): Promise<void> => disk.makeFolder(path);
 export const readdir = async (path: string): Promise<string[]> => disk.list(path);
 export const rename = async (from: string, to: string): Promise<void> => disk.rename(from, to);
 export const rm = async (path: string, options: { recursive?: boolean; force?: boolean } = {}): Promise<void> =>

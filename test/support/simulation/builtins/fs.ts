@@ -35,10 +35,7 @@ export const readFileSync = choose(
   (path: string, options?: string | { encoding?: string }) => text(disk.read(path), options),
   real.readFileSync,
 );
-export const mkdirSync = choose(
-  (path: string, options?: { recursive?: boolean }) => disk.makeFolder(path, options?.recursive === true),
-  real.mkdirSync,
-);
+export const mkdirSync = choose((path: string) => disk.makeFolder(path), real.mkdirSync);
 export const writeFileSync = choose(
   (path: string, body: string | Uint8Array) => void disk.write(path, Buffer.from(body as string)),
   real.writeFileSync,
@@ -54,6 +51,3 @@ export const utimesSync = choose(
   real.utimesSync,
 );
 export const statfsSync = choose(() => ({ bavail: 1e9, bsize: 4096, blocks: 1e9, bfree: 1e9 }), real.statfsSync);
-export const openSync = choose((path: string) => disk.open(path), real.openSync);
-export const readSync: typeof disk.readFrom = (descriptor, ...rest) => disk.readFrom(descriptor, ...rest);
-export const closeSync = (descriptor: number): boolean => disk.close(descriptor);

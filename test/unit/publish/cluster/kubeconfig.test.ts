@@ -32,13 +32,8 @@ const file = (name: string, text: string): string => {
 const getServer = (kubeconfig?: string, context?: string): string | undefined =>
   loadKubeconfig(kubeconfig, context).getCurrentCluster()?.server;
 
-const failure = (work: () => unknown): unknown => {
-  try {
-    return work();
-  } catch (error) {
-    return error;
-  }
-};
+const expectError = (work: () => unknown, fields: object) =>
+  expect(work).toThrow(expect.objectContaining({ name: 'UserError', ...fields }) as Error);
 
 test('loadKubeconfig accepts YAML text, JSON text and a path', () => {
   expect(getServer(yaml('one'))).toBe('https://one.example:6443');
@@ -88,13 +83,12 @@ test.each([
     'the kubeconfig given: context "one" names no cluster with a server address',
   ],
 ])('loadKubeconfig rejects: %s', (_, kubeconfig, context, message) => {
-  expect(failure(() => loadKubeconfig(kubeconfig, context))).toMatchObject({ name: 'UserError', message });
+  expectError(() => loadKubeconfig(kubeconfig, context), { message });
 });
 
 test('loadKubeconfig names the places it searched if no kubeconfig exists', () => {
   process.env['HOME'] = join(scratch.directory, 'empty');
-  expect(failure(() => loadKubeconfig())).toMatchObject({
-    name: 'UserError',
+  expectError(() => loadKubeconfig(), {
     message: `no kubeconfig found: KUBECONFIG is not set, and ${join(scratch.directory, 'empty')}/.kube/config does not exist`,
     hint: expect.stringContaining('aws eks update-kubeconfig') as string,
   });
@@ -102,9 +96,11 @@ test('loadKubeconfig names the places it searched if no kubeconfig exists', () =
   expect(() => loadKubeconfig()).toThrow('KUBECONFIG names /nowhere/config, which does not exist');
 });
 
-test('loadKubeconfig reports the line of a syntax error without the text, which may be secret', () => {
+test('loadKubeconfig reports the line of a syntax error without the text, which may be secret', async () => {
   const broken = `${yaml('one')}users: [ { token: very-secret-token\n`;
-  const error = failure(() => loadKubeconfig(broken));
+  const error = await Promise.resolve(broken)
+    .then(loadKubeconfig)
+    .catch((caught: unknown) => caught);
   expect(error).toMatchObject({
     name: 'UserError',
     message: expect.stringMatching(/^the kubeconfig given is not a valid kubeconfig \(line \d+: /) as string,

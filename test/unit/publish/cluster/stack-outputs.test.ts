@@ -3,28 +3,24 @@ import { parseStackOutputs } from '../../../../src/publish/cluster/stack-outputs
 
 const bucket = { modelRepository: 's3://bucket/models', region: 'eu-central-1' };
 const kubeconfig = { apiVersion: 'v1', clusters: [], users: [{ name: 'me', user: { token: 'very-secret-token' } }] };
+/** Outputs of a stack, and, but for the kubeconfig, what is made of them. */
 const cluster = { kubeconfig, namespace: 'serving', podSelector: 'app=triton' };
 
-test('parseStackOutputs accepts a stack with only a bucket', () => {
-  expect(parseStackOutputs('dev', bucket)).toEqual(bucket);
-});
-
-test('parseStackOutputs returns endpoint and cluster, and omits other outputs', () => {
-  const outputs = { ...bucket, endpointUrl: 'http://127.0.0.1:9000', ...cluster, vpcId: 'vpc-1' };
-  expect(parseStackOutputs('dev', outputs)).toEqual({
-    ...bucket,
-    endpointUrl: 'http://127.0.0.1:9000',
-    cluster: { kubeconfig: JSON.stringify(kubeconfig), namespace: 'serving', podSelector: 'app=triton' },
-  });
-});
-
-test('parseStackOutputs keeps a kubeconfig that is text', () => {
-  const outputs = { ...bucket, ...cluster, kubeconfig: 'apiVersion: v1\nkind: Config\n' };
-  expect(parseStackOutputs('dev', outputs).cluster?.kubeconfig).toBe('apiVersion: v1\nkind: Config\n');
-});
-
-test('parseStackOutputs treats null as a missing output', () => {
-  expect(parseStackOutputs('dev', { ...bucket, endpointUrl: null, kubeconfig: null })).toEqual(bucket);
+test.each<[string, Record<string, unknown>, object]>([
+  ['a stack with only a bucket', {}, {}],
+  ['null as a missing output', { endpointUrl: null, kubeconfig: null }, {}],
+  [
+    'an endpoint and a cluster, and omits other outputs',
+    { endpointUrl: 'http://127.0.0.1:9000', ...cluster, vpcId: 'vpc-1' },
+    { endpointUrl: 'http://127.0.0.1:9000', cluster: { ...cluster, kubeconfig: JSON.stringify(kubeconfig) } },
+  ],
+  [
+    'a kubeconfig that is text',
+    { ...cluster, kubeconfig: 'apiVersion: v1\nkind: Config\n' },
+    { cluster: { ...cluster, kubeconfig: 'apiVersion: v1\nkind: Config\n' } },
+  ],
+])('parseStackOutputs accepts %s', (_, outputs, expected) => {
+  expect(parseStackOutputs('dev', { ...bucket, ...outputs })).toEqual({ ...bucket, ...expected });
 });
 
 const getProblems = (outputs: Record<string, unknown>): [string | undefined, string][] => {
