@@ -63,15 +63,16 @@ async function install() {
   // Programs that run now use the packages that are there, which `npm ci` would delete first.
   const what = isInstalled({ development: false }) ? ['install', '--no-save'] : ['ci'];
   what.push(development ? '--include=dev' : '--omit=dev');
+  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+  const pass = (signal) => npm.kill(signal);
+  // Before npm starts, because a signal between the two would end only this process.
+  for (const signal of signals) process.on(signal, pass);
   // No dependency needs its install script; skipping them keeps third-party code from running at install time.
   const npm = spawn('npm', [...what, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'], {
     cwd: root,
     stdio: ['ignore', 2, 2],
     shell: process.platform === 'win32',
   });
-  const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
-  const pass = (signal) => npm.kill(signal);
-  for (const signal of signals) process.on(signal, pass);
   const [code, killedBy] = await once(npm, 'close').catch(({ message }) =>
     fail(`npm, which comes with Node, failed: ${message}`),
   );
