@@ -189,27 +189,6 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
       ]);
     });
   });
-
-  test.each(['containers', 'initContainers'] as const)(
-    'the namespace warns of a pod whose %s violate its PodSecurity profile',
-    async (kind) => {
-      const { only } = await render();
-      const invalid = structuredClone(only('Deployment')) as Manifest & {
-        spec: { template: { spec: Record<typeof kind, [{ securityContext: object }]> } };
-      };
-      invalid.spec.template.spec[kind][0].securityContext = {};
-      expect((await create(invalid, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
-    },
-  );
-
-  test('the namespace warns of a pod that violates its PodSecurity profile', async () => {
-    const { only } = await render();
-    const manifest = structuredClone(only('Deployment')) as Manifest & {
-      spec: { template: { spec: { securityContext: object } } };
-    };
-    manifest.spec.template.spec.securityContext = {};
-    expect((await create(manifest, true)).warnings).toMatch(/would violate PodSecurity .*restricted:latest/);
-  });
 });
 
 /** Replaces secrets with their values, and adds a name where Pulumi would generate one. */

@@ -28,10 +28,6 @@ export interface TestNode {
   taints?: V1Taint[];
   /** Default: us-east-1a. */
   zone?: string;
-  /** Capacity for images and pods. Default: 500Gi. */
-  storage?: string;
-  /** Reason why the node is not Ready. Default: it is Ready. */
-  notReady?: string;
 }
 
 /** The typed clients of the cluster, as its administrator. */
@@ -119,7 +115,7 @@ export class ControlPlane {
     const resources = {
       cpu: '64',
       memory: '256Gi',
-      'ephemeral-storage': node.storage ?? '500Gi',
+      'ephemeral-storage': '500Gi',
       pods: '110',
       ...(node.gpus === undefined ? {} : { 'nvidia.com/gpu': String(node.gpus) }),
     };
@@ -128,22 +124,15 @@ export class ControlPlane {
       'kubernetes.io/hostname': node.name,
       'kubernetes.io/os': 'linux',
       'topology.kubernetes.io/zone': node.zone ?? 'us-east-1a',
-      ...(node.notReady === undefined ? {} : { [NOT_READY_LABEL]: 'true' }),
       ...node.labels,
     };
-    const conditions = [{ type: 'Ready', status: 'False', reason: 'KubeletNotReady', message: node.notReady }];
     await this.client.core.createNode({
       body: {
         metadata: { name: node.name, labels },
         spec: { taints: node.taints ?? [] },
-        status: {
-          capacity: resources,
-          allocatable: resources,
-          ...(node.notReady === undefined ? {} : { conditions }),
-        },
+        status: { capacity: resources, allocatable: resources },
       },
     });
-    if (node.notReady !== undefined) return;
     await until(`node ${node.name} is ready`, async () => {
       const { status } = await this.client.core.readNode({ name: node.name });
       return status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
@@ -172,20 +161,6 @@ export class ControlPlane {
       kind: 'PortForward',
       metadata: { name: pod, namespace },
       spec: { forwards },
-    } as KubernetesObject);
-  }
-
-  /** Shows `text` as the log of a container of a pod. */
-  async showLog(namespace: string, pod: string, container: string, text: string): Promise<void> {
-    const logsFile = join(this.processes.directory, `${namespace}-${pod}.log`);
-    // The format of container runtimes.
-    const lines = text.split('\n').map((line) => `2026-11-26T00:00:00.000000000Z stdout F ${line}\n`);
-    writeFileSync(logsFile, lines.join(''));
-    await this.client.objects.create({
-      apiVersion: 'kwok.x-k8s.io/v1alpha1',
-      kind: 'Logs',
-      metadata: { name: pod, namespace },
-      spec: { logs: [{ containers: [container], logsFile }] },
     } as KubernetesObject);
   }
 
@@ -225,9 +200,6 @@ async function connect(config: KubeConfig): Promise<Clients> {
     policy: config.makeApiClient(api.PolicyV1Api),
   };
 }
-
-/** Label of nodes that KWOK does not make Ready (kwok-stages.yaml). */
-const NOT_READY_LABEL = 'test-not-ready';
 
 /** Part of one of KWOK's rules for the status of an object. */
 interface Stage {
