@@ -26,11 +26,6 @@ const INGRESS: ExposureArgs = {
 /** All options that add or change an object. */
 const CHOICES: Record<string, Partial<TritonServerArgs>> = {
   'nothing chosen': {},
-  'CPUs, keys, an endpoint': {
-    gpusPerPod: 0,
-    endpointUrl: 'http://minio.storage.svc:9000',
-    credentials: { accessKeyId: 'id', secretAccessKey: 'key' },
-  },
   'placement, surge': {
     rollout: { maxSurge: 1, maxUnavailable: 0 },
     pod: {
@@ -158,8 +153,6 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     ['ServiceMonitor', { endpoints: [{ port: 'metrics', interval: 'often' }] }, /interval/],
     ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
     ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
-    ['ServiceMonitor', { endpoint: [] }, /unknown field "spec.endpoint"/],
-    ['PodMonitor', { podMetricsEndpoints: [{ port: 'agent', interval: 'often' }] }, /interval/],
   ])('the API server rejects a %s with %j', async (kind, wrong, reason) => {
     const { only } = await render(CHOICES['KEDA, monitoring']);
     const manifest = only(kind) as Manifest;

@@ -80,9 +80,6 @@ class AccessEntries(Base):
         del cluster.kept.entries[entry["principalArn"]]
         return EmptyResult()
 
-    def list_access_entries(self) -> ActionResult:
-        return ActionResult({"accessEntries": sorted(self._cluster().kept.entries)})
-
     def associate_access_policy(self) -> ActionResult:
         cluster, entry = self._entry()
         policy = self._get_param("policyArn")

@@ -57,14 +57,14 @@ class Addons(Base):
         return ActionResult({"addon": self._addon()[1]})
 
     def update_addon(self) -> ActionResult:
-        cluster, addon = self._addon()
+        _, addon = self._addon()
         changed = {}
         for parameter in ("addonVersion", "serviceAccountRoleArn", "configurationValues"):
             given = self._get_param(parameter)
             if given is not None:
                 addon[parameter] = changed[parameter] = given
         addon["modifiedAt"] = now()
-        return self._update(cluster, "AddonUpdate", changed)
+        return self._update("AddonUpdate", changed)
 
     def delete_addon(self) -> ActionResult:
         cluster, addon = self._addon()
