@@ -41,7 +41,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
       instanceTypes: ['g6.xlarge', 'g6.2xlarge', 'g5.xlarge', 'g6.12xlarge'],
       zones: ZONES,
     });
-    stack = await localStack(scratch, plane, { config: { replicas: 1, gpuNodePools: [POOL] } });
+    stack = await localStack(scratch, plane, { replicas: 1, gpuNodePools: [POOL] });
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 

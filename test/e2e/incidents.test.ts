@@ -188,4 +188,22 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
     },
     INCIDENT_MS,
   );
+
+  test('after the incidents, status finds that every replica serves the release, and releases lists the rollback', async () => {
+    expect(await world.run('npm run status -- --stack prod --ask')).toMatchObject({ succeeds: true });
+    const { printed } = await world.run('npm run releases -- --stack prod');
+    expect(printed).toMatch(/\* .* rollback to \S+ +adds 2 -> 1/);
+  });
+
+  test.each([
+    { kind: 'random', warned: ['warning: random weights are published to prod: adds'] },
+    { kind: 'pretrained', warned: [] },
+  ])('sync-models with $kind weights: warnings $warned', async ({ kind, warned }) => {
+    const record = JSON.stringify({ weights: { kind, description: 'of a test' } });
+    const files = { ...model('adds', 3), 'adds/3/model.py.trace.json': record };
+    const flags = `--repo ${repository(world, kind, files)} --dry-run`;
+    const { printed } = await world.run(`npm run sync-models -- --stack prod ${flags}`);
+    expect(printed.match(/warning: random weights .*/g) ?? []).toEqual(warned);
+    expect(printed).not.toContain(world.plane.access.token());
+  });
 });

@@ -149,18 +149,13 @@ export class ControlPlane {
     });
   }
 
-  /** @param targets port on loopback to which port-forwards to the pod lead, or one for each port of the pod */
-  async forwardPod(namespace: string, pod: string, targets: number | Readonly<Record<number, number>>): Promise<void> {
-    const at = (port: number): object => ({ target: { address: '127.0.0.1', port } });
-    const forwards =
-      typeof targets === 'number'
-        ? [at(targets)]
-        : Object.entries(targets).map(([port, target]) => ({ ports: [Number(port)], ...at(target) }));
+  /** Lets all port-forwards to a pod lead to a port on loopback. */
+  async forwardPod(namespace: string, pod: string, port: number): Promise<void> {
     await this.client.objects.create({
       apiVersion: 'kwok.x-k8s.io/v1alpha1',
       kind: 'PortForward',
       metadata: { name: pod, namespace },
-      spec: { forwards },
+      spec: { forwards: [{ target: { address: '127.0.0.1', port } }] },
     } as KubernetesObject);
   }
 
