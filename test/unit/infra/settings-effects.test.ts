@@ -106,8 +106,11 @@ test('the stack staging', async () => {
 });
 
 test('prod, beside staging', async () => {
-  const named = (await of('prod', PUBLISHER)).map((line) => line.replaceAll(/\bprod\b/g, 'staging'));
-  expect(getChanges(await staging(), named)).toMatchSnapshot();
+  // The name of a provider of Kubernetes depends on the name of its cluster.
+  const rename = (line: string): string =>
+    line.replaceAll(/\bprod\b/g, 'staging').replace(/^kubernetes \S+/, 'kubernetes ID');
+  const prod = await of('prod', { ...PUBLISHER, vpcCidr: '10.0.0.0/16' });
+  expect(getChanges((await staging()).map(rename), prod.map(rename))).toMatchSnapshot();
 });
 
 const POOL = { name: 'a10g', instanceTypes: ['g5.xlarge'] };
@@ -122,9 +125,6 @@ const SETTINGS: Readonly<Record<string, object>> = {
     gpuNodePools: [{ ...MANAGED_GROUP, diskGiB: 300 }],
   },
   'a managed node group in one zone': { gpuNodePools: [{ ...MANAGED_GROUP, zones: ['us-east-1c'] }] },
-  'pools, which Karpenter fills in their order': {
-    gpuNodePools: ['reserved', 'burst'].map((name) => ({ ...POOL, name })),
-  },
   'a pool of machines with several GPUs': { gpuNodePools: [{ ...POOL, instanceTypes: ['g5.12xlarge'] }] },
   'a pool with a disruption block': {
     gpuNodePools: [
@@ -148,10 +148,9 @@ const SETTINGS: Readonly<Record<string, object>> = {
     ],
   },
   'replicas without GPUs': { gpusPerPod: 0 },
-  'fewer zones': { availabilityZones: ['us-east-1a', 'us-east-1c'] },
-  'a zone for each range of a small network': {
+  'the first and the last zone of a small network': {
     vpcCidr: '172.16.16.0/20',
-    availabilityZones: Array.from('abcdeg', (letter) => `us-east-1${letter}`),
+    availabilityZones: ['us-east-1a', 'us-east-1g'],
   },
   'an existing network': { privateSubnetIds: ['subnet-0a', 'subnet-0b'] },
   'a public API': { publicAccessCidrs: ['203.0.113.0/24'] },
@@ -264,7 +263,6 @@ const ARGUMENTS: Readonly<Record<string, Partial<TritonServerArgs>>> = {
     },
     replicas: 5,
   },
-  'no GPUs': { gpusPerPod: 0 },
   resources: { gpusPerPod: 4, resources: { cpu: 7.5, memoryGiB: 60, sharedMemoryGiB: 8, scratchGiB: 200 } },
   'the longest drain': { drainSeconds: 3600 },
   'a longer start': { startSeconds: 2000 },
