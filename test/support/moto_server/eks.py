@@ -21,10 +21,8 @@ def install() -> None:
         f"{cluster}/node-groups/(?P<nodegroupName>[^/]+)/update-version$",
         f"{cluster}/addons$",
         f"{cluster}/addons/(?P<addonName>[^/]+)$",
-        f"{cluster}/addons/(?P<addonName>[^/]+)/update$",
         f"{cluster}/access-entries$",
         f"{cluster}/access-entries/(?P<principalArn>.+)$",
-        "{0}/addons/supported-versions$",
         "{0}/cluster-versions$",
     ]
     handler = Eks().dispatch
