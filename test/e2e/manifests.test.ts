@@ -149,17 +149,13 @@ describeUnless(whyNoGo(['kubernetes', 'custom-resources']), 'every object, as a 
     }
   });
 
-  test.each<[CustomKind, object, RegExp]>([
-    ['ServiceMonitor', { endpoints: [{ port: 'metrics', interval: 'often' }] }, /interval/],
-    ['PrometheusRule', { groups: [{ name: 'a', rules: [{ alert: 'A', expr: 'up', for: 'long' }] }] }, /for/],
-    ['ScaledObject', { fallback: { failureThreshold: 1, replicas: 1, behavior: 'whatever' } }, /behavior/],
-  ])('the API server rejects a %s with %j', async (kind, wrong, reason) => {
+  test('the API server rejects a custom object that violates its definition', async () => {
     const { only } = await render(CHOICES['KEDA, monitoring']);
-    const manifest = only(kind) as Manifest;
-    const spec = { ...(manifest['spec'] as object), ...wrong };
+    const manifest = only('ServiceMonitor') as Manifest;
+    const spec = { ...(manifest['spec'] as object), endpoints: [{ port: 'metrics', interval: 'often' }] };
     const { status, message } = await create({ ...manifest, spec }, true);
     expect(status).toBeGreaterThanOrEqual(400);
-    expect(message).toMatch(reason);
+    expect(message).toMatch(/interval/);
   });
 
   describeUnless(whyMissing('kubectl'), 'with kubectl', () => {

@@ -221,9 +221,6 @@ TritonErrorBudgetBurnFast: until minute 60, 2% of the requests to an ensemble fa
   success a/whole 0+245x400; failure a/whole/1/OTHER 0+10x240,2400x160
   fires 10 60, silent 70
   says 60 critical model=whole: Over 1h, 2% of the requests to model whole failed; the objective is 0.1%.
-TritonErrorBudgetBurn(Fast|Slow): four requests to an ensemble fail, and clients cancel others
-  success a/whole 0x400; failure a/whole/1/OTHER 0x40,2x4,4x8,6x4,8x300; failure a/whole/1/CANCELED 0+1x400
-  silent 10 12 14 16 18 30
 TritonLatencyBudgetBurnFast: from minute 60 to 120, half of the requests take 150 ms
   success a 0+250x2000; takes a 0 10000x239,150000x239,10000x1200
   silent 59 70 127 180, fires 80 119

@@ -39,6 +39,7 @@ export function readStage(name: string): Instruction[] {
 export interface Service {
   build: { context: string; target: string };
   image: string;
+  profiles?: string[];
   ports?: string[];
   entrypoint?: string[];
   command: string[];
