@@ -54,7 +54,7 @@ const EKS: readonly (readonly [RegExp, Readonly<Record<string, string>>])[] = [
   [/\/access-entries$/, { POST: 'CreateAccessEntry' }],
   [/\/access-policies$/, { GET: 'ListAssociatedAccessPolicies', POST: 'AssociateAccessPolicy' }],
   [/\/access-policies\/.+$/, { DELETE: 'DisassociateAccessPolicy' }],
-  [/\/access-entries\/.+$/, { GET: 'DescribeAccessEntry', POST: 'UpdateAccessEntry', DELETE: 'DeleteAccessEntry' }],
+  [/\/access-entries\/.+$/, { GET: 'DescribeAccessEntry', DELETE: 'DeleteAccessEntry' }],
 ];
 
 /**

@@ -66,15 +66,6 @@ class AccessEntries(Base):
     def describe_access_entry(self) -> ActionResult:
         return ActionResult({"accessEntry": self._entry()[1]})
 
-    def update_access_entry(self) -> ActionResult:
-        _, entry = self._entry()
-        for parameter in ("kubernetesGroups", "username"):
-            given = self._get_param(parameter)
-            if given is not None:
-                entry[parameter] = given
-        entry["modifiedAt"] = now()
-        return ActionResult({"accessEntry": entry})
-
     def delete_access_entry(self) -> EmptyResult:
         cluster, entry = self._entry()
         del cluster.kept.entries[entry["principalArn"]]

@@ -4,7 +4,7 @@ import { registered, registeredStack, type RegisteredStack } from '../../support
 import { ARGS } from '../../support/render';
 import { INGRESS, PUBLISHER } from '../../support/setting-values';
 
-const { GpuNodes, ModelRepository, Network, TritonServer } = components;
+const { GpuNodes, Network, TritonServer } = components;
 
 /** The resources that another Pulumi program creates. */
 const other = (run: () => Record<string, unknown>): Promise<RegisteredStack> => registered(run, 'other');
@@ -45,36 +45,6 @@ describe('another program', () => {
     expect(made.outputs['subnets']).toHaveLength(2);
     for (const type of getTypes(made))
       expect(type).toMatch(/^(aws:(ec2|iam|cloudwatch)\/|triton-serving:infra:Network$)/);
-  });
-
-  test('can create only a model repository', async () => {
-    const made = await other(() => {
-      const { bucket, ready } = new ModelRepository('mine', {
-        prefix: 'models',
-        region: 'eu-west-1',
-        accountId: '111122223333',
-        oldVersionDays: 30,
-        logDays: 90,
-      });
-      return { bucket, waitFor: ready.length };
-    });
-    expect(made.outputs['bucket']).toBeTruthy();
-    expect([...getTypes(made)].filter((type) => !/^(aws:(s3|kms)\/|triton-serving:)/.test(type))).toEqual([]);
-  });
-
-  test('can create only the replicas, for an existing bucket', async () => {
-    const made = await other(() => {
-      const server = new TritonServer('faces', {
-        modelRepository: 's3://models-bucket/faces',
-        region: 'eu-west-1',
-        credentials: { roleArn: 'arn:aws:iam::111122223333:role/faces' },
-      });
-      return { url: server.serviceUrl };
-    });
-    expect(made.outputs).toEqual({ url: 'http://faces.faces.svc:8000' });
-    expect([...getTypes(made)].filter((type) => !type.startsWith('kubernetes:'))).toEqual([
-      'triton-serving:index:TritonServer',
-    ]);
   });
 
   test('gives the objects of a server the name of the component, and gets the address of an ingress', async () => {
