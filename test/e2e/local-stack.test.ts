@@ -12,11 +12,6 @@ import { BlockList } from 'node:net';
 type End =
   { labels: Record<string, string>; namespace: string; namespaceLabels: Record<string, string> } | { address: string };
 
-interface Rule {
-  peers: V1NetworkPolicyPeer[] | undefined;
-  ports: { port?: unknown; protocol?: string }[] | undefined;
-}
-
 /**
  * Whether the policies of a namespace allow connections to a pod from `from`, or from the pod to `to`. Evaluates the
  * rules like a network plugin, because simulated nodes have none.
@@ -28,28 +23,25 @@ function mayConnect(
   port: number,
   protocol: 'TCP' | 'UDP' = 'TCP',
 ): boolean {
-  const type = 'from' in direction ? 'Ingress' : 'Egress';
-  const other = 'from' in direction ? direction.from : direction.to;
+  const [type, other] =
+    'from' in direction ? (['Ingress', direction.from] as const) : (['Egress', direction.to] as const);
   const applying = policies.filter(
     ({ spec }) => matches(spec?.podSelector ?? {}, pod) && (spec?.policyTypes ?? ['Ingress']).includes(type),
   );
   // A pod that no policy selects allows all connections.
   if (applying.length === 0) return true;
-  return applying.some((policy) => {
-    const own = policy.metadata?.namespace ?? '';
-    return getRules(policy, type).some(
+  return applying.some(({ metadata, spec }) => {
+    const rules =
+      type === 'Ingress'
+        ? (spec?.ingress ?? []).map(({ _from: peers = [], ports = [] }) => ({ peers, ports }))
+        : (spec?.egress ?? []).map(({ to: peers = [], ports = [] }) => ({ peers, ports }));
+    return rules.some(
       ({ peers, ports }) =>
-        (peers === undefined || peers.length === 0 || peers.some((peer) => isPeer(peer, other, own))) &&
-        (ports === undefined ||
-          ports.length === 0 ||
+        (peers.length === 0 || peers.some((peer) => isPeer(peer, other, metadata?.namespace ?? ''))) &&
+        (ports.length === 0 ||
           ports.some((one) => (one.protocol ?? 'TCP') === protocol && (one.port === undefined || one.port === port))),
     );
   });
-}
-
-function getRules({ spec }: V1NetworkPolicy, type: 'Ingress' | 'Egress'): Rule[] {
-  if (type === 'Egress') return (spec?.egress ?? []).map(({ to, ports }) => ({ peers: to, ports }));
-  return (spec?.ingress ?? []).map(({ _from, ports }) => ({ peers: _from, ports }));
 }
 
 function isPeer(peer: V1NetworkPolicyPeer, other: End, ownNamespace: string): boolean {

@@ -5,8 +5,6 @@ import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 import { ALERT_NAMES, RUNBOOK } from '../../../support/doc-commands';
 
-const TEXT = readFileSync(RUNBOOK, 'utf8');
-
 const MONITORED = { monitoring: { namespace: 'monitoring' } };
 const withSlo = (slo: SloArgs): { monitoring: MonitoringArgs } => ({ monitoring: { slo } });
 
@@ -76,23 +74,16 @@ describe('alerts', () => {
     expect(names(await alerts(withSlo({ p99Milliseconds: 100 }))).sort()).toEqual(without(/ErrorBudget/));
   });
 
-  test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
+  test('have sections in the runbook, which begin with their severity', async () => {
     const autoscaling = { minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, ...withSlo({ p99Milliseconds: 100, errorRate: 0.001 }) });
-    const sections = [...TEXT.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
-    for (const { alert = '', labels, annotations } of rules) {
-      expect(labels).toEqual({
-        severity: expect.stringMatching(/^(critical|warning)$/) as string,
-        namespace: 'triton',
-        server: 'triton',
-      });
-      expect(annotations).toEqual({
-        summary: expect.stringMatching(/\.$/) as string,
-        runbook_url: `docs/runbook.md#${alert.toLowerCase()}`,
-      });
-      expect(sections).toContainEqual([alert, labels['severity']]);
-    }
-    expect(sections.map(([alert]) => alert).sort()).toEqual(names(rules).sort());
+    const text = readFileSync(RUNBOOK, 'utf8');
+    const sections = [...text.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
+    expect(sections.sort()).toEqual(rules.map(({ alert, labels }) => [alert, labels['severity']]).sort());
+  });
+
+  test('have commands in the runbook that name the cluster of each kubectl', () => {
+    expect(readFileSync(RUNBOOK, 'utf8').match(/kubectl (?!--context prod ).*/g)).toBeNull();
   });
 
   test('link to the address of the runbook that is configured', async () => {
