@@ -17,6 +17,7 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureControlPlane } from '../../tools/toolchain/kubernetes';
 import { ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
+import { defineStubCrds } from './stub-crds';
 import type { Scratch } from './temp-dir';
 import { until } from './wait-for';
 
@@ -79,7 +80,8 @@ export class ControlPlane {
 
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
-    for (const definition of KWOK_KINDS) await access.define(definition);
+    // For commands in containers, logs and port-forwards. Objects, not a file, because pod names are not known in advance.
+    await defineStubCrds(plane, ['kwok.x-k8s.io']);
     await plane.startKwok(programs.kwok, kubeconfig, simulatePods ? ['Node', 'Pod'] : ['Node']);
     // Pods are rejected until their namespace has a service account.
     await until('the controllers work', async () => {
@@ -200,29 +202,3 @@ async function connect(config: KubeConfig): Promise<Clients> {
 interface Stage {
   spec: { resourceRef: { kind: string } };
 }
-
-/** KWOK's objects for commands in containers, logs and port-forwards. Objects, not a file, because pod names are not known in advance. */
-const KWOK_KINDS = (
-  [
-    ['Exec', 'execs'],
-    ['Logs', 'logs'],
-    ['PortForward', 'portforwards'],
-  ] as const
-).map(([kind, plural]) => ({
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${plural}.kwok.x-k8s.io` },
-  spec: {
-    group: 'kwok.x-k8s.io',
-    names: { kind, plural },
-    scope: 'Namespaced',
-    versions: [
-      {
-        name: 'v1alpha1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}));
