@@ -129,24 +129,6 @@ describeUnless(whyNoAwsStack(), 'staging on managed node groups, with the real A
   );
 
   test(
-    'up performs the previewed replacement',
-    async () => {
-      const { stack } = made;
-      const old = (await groups())['floor']?.nodegroupName;
-      await plan({ ...LARGER, instanceTypes: ['g5.2xlarge'] }, { diskGiB: 300 });
-      const said = await stack.up();
-      const done = [/gpu-floor created replacement/, /gpu-floor deleted original/].map((line) => said.search(line));
-      expect(done[0]).toBeGreaterThan(-1);
-      expect(done[1]).toBeGreaterThan(done[0] ?? Infinity);
-      const { floor } = await groups();
-      expect(floor).toMatchObject({ instanceTypes: ['g5.2xlarge'], scalingConfig: { desiredSize: 2 } });
-      expect(floor?.nodegroupName).not.toBe(old);
-      await stack.up('--expect-no-changes');
-    },
-    STEP_MS,
-  );
-
-  test(
     'destroy deletes Triton, node groups, cluster and network in this order, and leaves nothing',
     async () => {
       const { stack, moto } = made;

@@ -21,7 +21,7 @@ describeUnless(whyNoEngines(), 'stacks in an existing cluster', () => {
     return scratches[0] as Scratch;
   };
   /** A stack with a folder and a state of its own. */
-  const newStack = (config: StackConfig = {}): Promise<TestStack> => localStack(newScratch(), plane, { config });
+  const newStack = (config: StackConfig = {}): Promise<TestStack> => localStack(newScratch(), plane, config);
   let plane: ControlPlane;
   let stack: TestStack;
 

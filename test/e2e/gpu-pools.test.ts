@@ -1,4 +1,4 @@
-import type { KubernetesObject, V1Node, V1Service, CoreV1Event, V1Condition, V1Pod } from '@kubernetes/client-node';
+import type { KubernetesObject, V1Node, V1Service } from '@kubernetes/client-node';
 import { deletions } from '../support/aws-stack';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
@@ -8,61 +8,6 @@ import { serveLoadBalancers } from '../support/load-balancers';
 import { Scratch } from '../support/temp-dir';
 import { type TestStack, localStack, NAMESPACE, whyNoEngines } from '../support/stack';
 import { retriedOnConflict, until } from '../support/wait-for';
-
-/**
- * Waits like `until`. A timeout error describes the state of the cluster, because the test then deletes the cluster.
- * @param timeoutMs default: that of `until`
- */
-async function untilIn(
-  plane: ControlPlane,
-  what: string,
-  check: () => Promise<boolean>,
-  timeoutMs?: number,
-): Promise<void> {
-  try {
-    await until(what, check, timeoutMs);
-  } catch (error) {
-    throw new Error(`${(error as Error).message}\n${await clusterState(plane)}`, { cause: error });
-  }
-}
-
-/** One line for each node, NodeClaim, pod and relevant event, and the last log lines of the cluster's programs. */
-async function clusterState(plane: ControlPlane): Promise<string> {
-  const nodes = (await plane.client.core.listNode()).items.map(nodeLine);
-  const pods = (await plane.client.core.listPodForAllNamespaces()).items.map(podLine);
-  const events = (await plane.client.core.listEventForAllNamespaces()).items.filter(isTelling).map(eventLine);
-  return [...nodes, ...(await claimLines(plane)), ...pods, ...events, ...plane.processes.lastLines()].join('\n');
-}
-
-const ends = ({ metadata }: KubernetesObject): string =>
-  metadata?.deletionTimestamp === undefined ? '' : ` ends from ${String(metadata.deletionTimestamp)}`;
-
-const getConditions = (conditions: readonly V1Condition[] = []): string =>
-  conditions.map(({ type, status, reason }) => `${type}=${status}(${reason})`).join(' ');
-
-function nodeLine(node: V1Node): string {
-  const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')?.status;
-  const taints = (node.spec?.taints ?? []).map(({ key, effect }) => `${key}:${effect}`).join(' ');
-  return `node ${node.metadata?.name}: Ready=${ready} ${taints}${ends(node)}`;
-}
-
-function podLine(pod: V1Pod): string {
-  const { metadata, spec, status } = pod;
-  return `pod ${metadata?.namespace}/${metadata?.name}: ${status?.phase} on ${spec?.nodeName}${ends(pod)}`;
-}
-
-/** Whether an event may explain why something failed, or was done by another controller. */
-const isTelling = ({ reason = '' }: CoreV1Event): boolean => /Blocked|Fail|Evict|Preempt|Terminat/.test(reason);
-
-const eventLine = ({ involvedObject, reason, message, count }: CoreV1Event): string =>
-  `event ${reason} of ${involvedObject.name}${count === undefined ? '' : ` x ${count}`}: ${message}`;
-
-/** The conditions of Karpenter's NodeClaims. */
-async function claimLines(plane: ControlPlane): Promise<string[]> {
-  const list = await plane.client.objects.list('karpenter.sh/v1', 'NodeClaim').catch(() => undefined);
-  const claims = (list?.items ?? []) as (KubernetesObject & { status?: { conditions?: V1Condition[] } })[];
-  return claims.map((claim) => `${claim.metadata?.name}: ${getConditions(claim.status?.conditions)}${ends(claim)}`);
-}
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;
@@ -96,7 +41,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
       instanceTypes: ['g6.xlarge', 'g6.2xlarge', 'g5.xlarge', 'g6.12xlarge'],
       zones: ZONES,
     });
-    stack = await localStack(scratch, plane, { config: { replicas: 1, gpuNodePools: [POOL] } });
+    stack = await localStack(scratch, plane, { replicas: 1, gpuNodePools: [POOL] });
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
@@ -105,8 +50,7 @@ describeUnless(whyNoEngines('karpenter'), 'a GPU node pool of a real Karpenter',
     stack.configure({ replicas });
     await stack.up();
   };
-  const expectSoon = (what: string, check: () => Promise<boolean>): Promise<void> =>
-    untilIn(plane, what, check, NODES_GONE_MS);
+  const expectSoon = (what: string, check: () => Promise<boolean>): Promise<void> => until(what, check, NODES_GONE_MS);
   const noNodes = (): Promise<void> =>
     expectSoon('no GPU node is left', async () => (await gpuNodes(plane)).length === 0);
 

@@ -2,12 +2,10 @@ import { join } from 'node:path';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { describeUnless } from '../support/describe-unless';
 import { whyMissing, ALERT_NAMES, firstCommands, section } from '../support/doc-commands';
-import { MEMORY_GIB, REPLICAS, World } from '../support/incidents/world';
+import { REPLICAS, World } from '../support/incidents/world';
 import { writeRepository } from '../support/repository';
-import { IS_LONG } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
-import { whyNoSmallDisk } from '../support/small-disk';
 
 /**
  * Incidents: the alert fires, the commands of its section show the cause, which they did not show before, and the alert ends
@@ -17,9 +15,8 @@ import { whyNoSmallDisk } from '../support/small-disk';
 const BUILD_MS = 60 * 60_000;
 const INCIDENT_MS = 15 * 60_000;
 
-/** Inputs on which the model `adds` misbehaves. Agents ask it with zeros. */
+/** Input on which the model `adds` hangs. Agents ask it with zeros. */
 const HANGS = -1;
-const KEEPS = -2;
 
 const program = (version: number, answer: string): string => `import time
 import numpy as np
@@ -27,16 +24,11 @@ import triton_python_backend_utils as pb_utils
 
 
 class TritonPythonModel:
-    def initialize(self, args):
-        self.kept = []
-
     def answer(self, x):
         if x[0] == ${HANGS}:
             print("waits for a lock", flush=True)
             while True:
                 time.sleep(1)
-        if x[0] == ${KEEPS}:
-            self.kept.append(np.ones(${Math.round(0.95 * MEMORY_GIB * 2 ** 30)}, dtype=np.uint8))
         ${answer}
 
     def execute(self, requests):
@@ -73,25 +65,10 @@ interface Incident {
   cure?: readonly string[];
   /** What people outside of the cluster do. */
   repair?: (world: World) => Promise<unknown>;
-  /** Whether it is made in each run of the tests, not only in the long form. */
-  isQuick?: boolean;
 }
 
 const ROLLBACK = 'npm run rollback -- --stack prod';
 const DELETE_POD = 'kubectl --context prod --namespace triton delete pod POD';
-
-const send = async ({ kubelet }: World, value: number): Promise<void> => {
-  const [pod] = kubelet.serving;
-  const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(value) } as const;
-  void pod?.triton.client.infer('adds', [x]).catch(() => undefined);
-};
-
-const CORDON = 'kubectl --context prod cordon NODE';
-
-const deletePod = async (world: World): Promise<void> => {
-  const [pod] = world.kubelet.serving;
-  await world.run(DELETE_POD.replace('POD', pod?.name ?? ''));
-};
 
 const INCIDENTS: Incident[] = [
   {
@@ -101,7 +78,6 @@ const INCIDENTS: Incident[] = [
     finds: /triton-\S+\s+2\/2\s+Running/,
     isUsual: true,
     repair: async (world) => (world.isHidden = false),
-    isQuick: true,
   },
   {
     name: 'a release fails the requests of clients, but not those of the agents',
@@ -115,95 +91,23 @@ const INCIDENTS: Incident[] = [
       ),
     finds: /has no attribute 'missing'/,
     cure: [ROLLBACK],
-    isQuick: true,
   },
   {
     name: 'a model in Python hangs in a request',
     alert: 'TritonRequestsStuck',
-    make: (world) => send(world, HANGS),
+    make: async ({ kubelet }) => {
+      const x = { name: 'x', datatype: 'FP32', shape: [1], data: Float32Array.of(HANGS) } as const;
+      void kubelet.serving[0]?.triton.client.infer('adds', [x]).catch(() => undefined);
+    },
     finds: /waits for a lock/,
     cure: [DELETE_POD],
-    isQuick: true,
   },
   {
     name: 'S3 cannot be reached',
     alert: 'TritonHeadUnread',
-    make: async ({ bucket }) => bucket.set('away'),
+    make: async ({ bucket }) => bucket.setAway(true),
     finds: /"head unreadable".*(ECONNRESET|socket|connection)/i,
-    repair: async ({ bucket }) => bucket.set(undefined),
-    isQuick: true,
-  },
-  {
-    name: 'the KMS key denies the role of the replicas, and a pod starts',
-    alert: 'TritonDownloadFailing',
-    make: async (world) => {
-      world.bucket.set('key denied');
-      await deletePod(world);
-    },
-    finds: /"failed".*kms:Decrypt/,
-    repair: async ({ bucket }) => bucket.set(undefined),
-  },
-  {
-    name: 'a pod starts on a disk that is full',
-    alert: 'TritonDownloadFailing',
-    make: async (world) => {
-      const before = world.kubelet.running;
-      world.kubelet.diskBytes = 8192;
-      await deletePod(world);
-      await until('its successor runs', () => world.kubelet.running.some((pod) => !before.includes(pod)));
-      world.kubelet.diskBytes = undefined;
-    },
-    finds: /"failed".*disk of this pod/,
-    cure: [CORDON, DELETE_POD],
-    // Karpenter starts another node for the pod.
-    repair: async ({ plane }) => plane.addGpuNode('gpu-disk'),
-  },
-  {
-    name: 'a release lacks a model that clients use',
-    alert: 'TritonModelGone',
-    make: (world) => world.publish(repository(world, 'without', model('adds', 1)), '--prune', '--yes'),
-    finds: /removed other/,
-    cure: [ROLLBACK],
-  },
-  {
-    name: 'a model keeps memory of a request',
-    alert: 'TritonMemoryHigh',
-    make: (world) => send(world, KEEPS),
-    finds: /(\/proc\/\d+\/status):Name:\s+triton_python\S*\s+\1:VmRSS:\s+[12]\d{6} kB/,
-    cure: [DELETE_POD],
-  },
-  {
-    name: 'the driver of a node fails',
-    alert: 'TritonGpuMissing',
-    make: async (world) => world.loseDriver(world.kubelet.serving[0]?.node ?? ''),
-    finds: /couldn't communicate with the NVIDIA driver/,
-    cure: [CORDON, DELETE_POD],
-    // The node is replaced.
-    repair: async ({ plane }) => plane.addGpuNode('gpu-new'),
-  },
-  {
-    name: 'AWS takes two of three spot nodes back',
-    alert: 'TritonCapacityLow',
-    make: async ({ plane, kubelet }) => {
-      const lost = kubelet.serving.slice(0, 2).map(({ node }) => node);
-      for (const name of lost) await plane.client.core.deleteNode({ name });
-    },
-    finds: /\s0\/2\s+Pending\s/,
-    repair: async ({ plane }) => {
-      for (const index of [3, 4]) await plane.addGpuNode(`gpu-${index}`);
-    },
-  },
-  {
-    name: 'a release that does not load is committed untried, and every pod is new',
-    alert: 'TritonNotServing',
-    make: async (world) => {
-      const files = { ...model('adds', 3), ...model('other', 1) };
-      files['adds/3/model.py'] = 'raise RuntimeError("a library is missing")\n';
-      await world.publish(repository(world, 'unloadable', files), '--untried');
-      await world.run('kubectl --namespace triton delete pods --all');
-    },
-    finds: /a library is missing/,
-    cure: [`${ROLLBACK} --untried`],
+    repair: async ({ bucket }) => bucket.setAway(false),
   },
 ];
 
@@ -213,8 +117,7 @@ function repository({ scratch }: World, name: string, files: Record<string, stri
   return writeRepository(join(scratch.directory, `repository-${name}-${(repositories += 1)}`), files);
 }
 
-const WHY_NOT =
-  whyNoGo(['kubernetes', 'kwok', 'promtool', 'pulumi']) ?? whyMissing('kubectl') ?? whyNoSmallDisk('/tmp');
+const WHY_NOT = whyNoGo(['kubernetes', 'kwok', 'promtool', 'pulumi']) ?? whyMissing('kubectl');
 
 describeUnless(WHY_NOT, 'the runbook in an incident', () => {
   const scratch = new Scratch();
@@ -229,7 +132,7 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
   }, BUILD_MS);
   afterAll(() => scratch.clean());
 
-  test.each(INCIDENTS.filter(({ isQuick }) => isQuick === true || IS_LONG))(
+  test.each(INCIDENTS)(
     '$name: $alert',
     async ({ alert, make, finds, isUsual, cure = [], repair }) => {
       const { kubelet } = world;
@@ -285,4 +188,22 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
     },
     INCIDENT_MS,
   );
+
+  test('after the incidents, status finds that every replica serves the release, and releases lists the rollback', async () => {
+    expect(await world.run('npm run status -- --stack prod --ask')).toMatchObject({ succeeds: true });
+    const { printed } = await world.run('npm run releases -- --stack prod');
+    expect(printed).toMatch(/\* .* rollback to \S+ +adds 2 -> 1/);
+  });
+
+  test.each([
+    { kind: 'random', warned: ['warning: random weights are published to prod: adds'] },
+    { kind: 'pretrained', warned: [] },
+  ])('sync-models with $kind weights: warnings $warned', async ({ kind, warned }) => {
+    const record = JSON.stringify({ weights: { kind, description: 'of a test' } });
+    const files = { ...model('adds', 3), 'adds/3/model.py.trace.json': record };
+    const flags = `--repo ${repository(world, kind, files)} --dry-run`;
+    const { printed } = await world.run(`npm run sync-models -- --stack prod ${flags}`);
+    expect(printed.match(/warning: random weights .*/g) ?? []).toEqual(warned);
+    expect(printed).not.toContain(world.plane.access.token());
+  });
 });

@@ -36,12 +36,6 @@ TritonNoModels: for a day, no replica has any model
 TritonNoModels: the repository is empty
   deployment; up a
   silent 5 60 95
-TritonNoModels: Prometheus reaches no replica
-  deployment; up a 1x280,0x400; loaded a 5x280,stale
-  silent 80 95
-TritonNoModels: the only replica is replaced
-  deployment; available 1x280,0x400; up a 1x700; loaded a 5x280,stale
-  silent 80 95
 
 TritonDown: all replicas stop, lose their addresses and return without an answer: one alert without a gap
   deployment; available 2x40,0x400; up a 1x40,stale; up b _x60,0x400
@@ -74,18 +68,12 @@ TritonNotServing: replicas answer Prometheus, and none is available
   deployment; available 1x20,0x400; up ab
   silent 6, fires 8
   says 8 critical: No replica of triton serves its models.
-TritonNotServing: a new server starts its first pods
-  deployment; created 0x400; available 0x400
-  silent 30, fires 50
 TritonNotServing: one of two replicas is available
   deployment; available 1x400
   silent 90
 TritonNotServing: the stack has no replicas on purpose
   deployment; desired 0x400; available 0x400
   silent 90
-TritonNotServing: the only replica is updated
-  deployment; desired 1x400; generation 3x40,4x400; available 1x40,0x400
-  silent 15 25, fires 45
 TritonCapacityLow: seven of eight pods are lost
   deployment; desired 8x400; available 8x40,1x400
   silent 9 20, fires 35
@@ -93,12 +81,6 @@ TritonCapacityLow: seven of eight pods are lost
 TritonCapacityLow: a new server starts its first pods
   deployment; created 0x400; available 0x400
   silent 10 25, fires 90
-TritonCapacityLow: a stack that was scaled up from 0 does not start
-  deployment; desired 0x40,4x400; available 0x400
-  silent 30, fires 50
-TritonCapacityLow: the only replica is updated, and does not start
-  deployment; desired 1x400; generation 3x40,4x400; available 1x40,0x400
-  silent 30, fires 50
 TritonCapacityLow: one of two pods is replaced
   deployment; available 1x400
   silent 35 90
@@ -125,15 +107,9 @@ TritonRequestsFailing: 2% of the requests fail, and Triton counts each once
   success a 0+1000x400; failure a/bert/1/BACKEND 0+20x400
   silent 3, fires 10
   says 10 critical model=bert version=1: 1.961% of the requests to model bert version 1 fail.
-TritonRequestsFailing: 0.9% of the requests fail
-  success a 0+991x400; failure a/bert/1/BACKEND 0+9x400
-  silent 10 30
 TritonRequestsFailing: 0.6% of the requests to an ensemble fail, and Triton counts each twice
   success a/whole 0+994x400; failure a/whole/1/OTHER 0+12x400; failure a/whole/1/CANCELED 0+100x400
   silent 10 30
-TritonRequestsFailing: from minute 60 to 75, 2% of the requests to an ensemble fail
-  success a/whole 0+980x400; failure a/whole/1/OTHER 0x240,40+40x60,2400x100
-  silent 62, fires 68, silent 85
 TritonRequestsFailing: every fifth request to an ensemble with two requests per minute fails
   success a/whole 0+1.6x400; failure a/whole/1/OTHER 0+0.8x400
   fires 30 60 90
@@ -170,9 +146,6 @@ TritonRequestsCanceled: clients give up while the queue is long
   says 15 warning model=bert: Clients cancel 16.67% of the requests to model bert.
 TritonRequestsCanceled: clients cancel 2% of their requests, and the queue is short
   requests a 980 5; failure a/bert/1/CANCELED 0+20x400
-  silent 15 60
-TritonRequestsCanceled: clients cancel 0.5% of their requests while the queue is long, and others fail
-  requests a 995 80; failure a/bert/1/CANCELED 0+5x400; failure a/bert/1/BACKEND 0+100x400
   silent 15 60
 TritonQueueLong: requests wait four times as long as those for which the autoscaler adds pods
   requests a 100 250
@@ -248,18 +221,9 @@ TritonErrorBudgetBurnFast: until minute 60, 2% of the requests to an ensemble fa
   success a/whole 0+245x400; failure a/whole/1/OTHER 0+10x240,2400x160
   fires 10 60, silent 70
   says 60 critical model=whole: Over 1h, 2% of the requests to model whole failed; the objective is 0.1%.
-TritonErrorBudgetBurnSlow: until minute 360, 1% of the requests to an ensemble fail
-  success a/whole 0+247.5x1700; failure a/whole/1/OTHER 0+5x1440,7200x300
-  fires 30 360, silent 395
-TritonErrorBudgetBurn(Fast|Slow): four requests to an ensemble fail, and clients cancel others
-  success a/whole 0x400; failure a/whole/1/OTHER 0x40,2x4,4x8,6x4,8x300; failure a/whole/1/CANCELED 0+1x400
-  silent 10 12 14 16 18 30
 TritonLatencyBudgetBurnFast: from minute 60 to 120, half of the requests take 150 ms
   success a 0+250x2000; takes a 0 10000x239,150000x239,10000x1200
   silent 59 70 127 180, fires 80 119
-TritonLatencyBudgetBurnSlow: from minute 60 to 120, half of the requests take 150 ms
-  success a 0+250x2000; takes a 0 10000x239,150000x239,10000x1200
-  fires 119, silent 155
 TritonLatencyBudgetBurnFast: every request of five minutes is slow
   success a 0+250x2000; takes a 0 10000x239,150000x19,10000x1200
   silent 60 62 65 66 70 90
@@ -346,21 +310,12 @@ replicas: a replica has just started, and requests wait in it
 replicas: clients keep their connections to one of four replicas, as in a HorizontalPodAutoscaler of custom metrics
   available 4x400; up abcd; computed a 600 50; waited a 0+24000000x400; loaded bcd 0x400
   asks queue 0.89 batches 1.14
-replicas: eight instances share a GPU, so nothing waits in Triton
-  available 1x400; up a; computed a 150 800
-  asks queue 0 batches 1.68
-replicas: five pods are busy for 63% of the time, as many requests at random times as four at 79%: both ask for five
+replicas: five pods are busy for 63% of the time
   available 5x400; up abcde; computed abcde 150 116.6
   asks queue 0 batches 4.37
-replicas: four pods are busy for 79% of the time
-  available 4x400; up abcd; computed abcd 150 224.7
-  asks queue 0 batches 4.8
-replicas: three pods are busy for 47% of the time, as many requests at random times as two at 70%: both ask for two
+replicas: three pods are busy for 47% of the time
   available 3x400; up abc; computed abc 150 67.08
   asks queue 0 batches 1.85
-replicas: two pods are busy for 70% of the time; the HorizontalPodAutoscaler ignores a tenth
-  available 2x400; up ab; computed ab 150 151.67
-  asks queue 0 batches 2.01
 `);
 
 const SIGNALS = loadSignals(OF, { queueMilliseconds: 50, instancesPerReplica: 1 });

@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import type { KubernetesObject, V1Deployment, V1Service } from '@kubernetes/client-node';
@@ -7,7 +5,6 @@ import { exec } from '../../src/core/exec';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
 import { defineKarpenterKinds, markReady } from '../support/karpenter';
-import { runEnded } from '../support/interrupted-update';
 import { serveLoadBalancers } from '../support/load-balancers';
 import { whyMissing } from '../support/doc-commands';
 import { IS_LONG } from '../support/soak';
@@ -226,33 +223,6 @@ describeUnless(WHY_NOT, 'a stack whose settings and objects change', () => {
       STEP_MS,
     );
   }
-
-  test(
-    'after an update that was cut off, pulumi cancel and up repair the stack',
-    async () => {
-      stack.configure({ environment: { TZ: 'cut-off' }, pod: { priorityClassName: 'missing' } });
-      // Pods of a class that is missing are rejected, so the update waits.
-      const child = spawn('pulumi', ['up', '--stack', 'local', '--yes', '--skip-preview', '--non-interactive'], {
-        cwd: stack.directory,
-        env: stack.env,
-        detached: true,
-        stdio: 'ignore',
-      });
-      const ended = once(child, 'exit');
-      await until('the update changed the Deployment', async () => (await environment())['TZ'] === 'cut-off');
-      process.kill(-(child.pid as number), 'SIGKILL');
-      await ended;
-      await runEnded(stack);
-      stack.configure({ pod: undefined });
-      await expect(stack.up()).rejects.toThrow(/the stack is currently locked by 1 lock/);
-      await stack.pulumi('cancel', '--stack', 'local', '--yes');
-      await stack.up();
-      await rolledOut();
-      expect(await plane.readyPods(NAMESPACE)).toHaveLength(2);
-      await stack.preview('--refresh', '--expect-no-changes');
-    },
-    STEP_MS,
-  );
 
   test(
     'with an expired kubeconfig in the state, destroy works with --run-program',

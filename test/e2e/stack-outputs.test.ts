@@ -18,13 +18,11 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
 
   beforeAll(async () => {
     pulumi = await testPulumi(scratch);
-    await pulumi.createStack('bucket', BUCKET);
     await pulumi.createStack(
       'prod',
       { ...BUCKET, namespace: 'serving', podSelector: 'app=triton' },
       { kubeconfig: KUBECONFIG },
     );
-    await pulumi.createStack('old', { region: 'eu-central-1' }, { kubeconfig: ['very-secret-token'] });
   }, BUILD_MS);
   beforeEach(() => {
     process.env = { ...pulumi.env };
@@ -41,31 +39,10 @@ describeUnless(whyNoGo(['pulumi']), 'outputs of a stack', () => {
     return error as Error;
   };
 
-  test('outputs of a stack with only a bucket', async () => {
-    expect(await readStackOutputs('bucket', pulumi.directory)).toEqual(BUCKET);
-  });
-
   test('outputs of a stack with a cluster, whose kubeconfig is secret in the state', async () => {
     expect(await readStackOutputs('prod', pulumi.directory)).toEqual({
       ...BUCKET,
       cluster: { kubeconfig: JSON.stringify(KUBECONFIG), namespace: 'serving', podSelector: 'app=triton' },
-    });
-  });
-
-  test('missing outputs and outputs of another type are named', async () => {
-    const problem = { file: 'stack old' };
-    expect(await failure('old')).toMatchObject({
-      message: 'stack old does not have the outputs that publishing needs',
-      problems: [
-        { ...problem, field: 'output modelRepository', message: 'is missing (the model repository)' },
-        {
-          ...problem,
-          field: 'output kubeconfig',
-          message: 'is a list that is not shown (the credentials of the cluster)',
-        },
-        { ...problem, field: 'output namespace', message: 'is missing (the namespace of the Triton pods)' },
-        { ...problem, field: 'output podSelector', message: 'is missing (the label selector of the Triton pods)' },
-      ],
     });
   });
 

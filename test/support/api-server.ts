@@ -12,8 +12,6 @@ import type { Scratch } from './temp-dir';
 
 const START_TIMEOUT_MS = 300_000;
 const STOP_GRACE_MS = 5000;
-/** Log lines of each program in the error of a failed test. */
-const LAST_LINES = 8;
 const REQUEST_TIMEOUT_MS = 10_000;
 const CREATED = 201;
 
@@ -61,11 +59,6 @@ export class ClusterProcesses {
     } finally {
       process.kill(pid, 'SIGCONT');
     }
-  }
-
-  /** The last log lines of each program; the program that was started last comes first. */
-  lastLines(): string[] {
-    return this.started.toReversed().map((program) => `${program.name}:\n${program.lastLines(LAST_LINES)}`);
   }
 }
 

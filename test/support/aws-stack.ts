@@ -45,24 +45,16 @@ const BUCKET_PARTS: Readonly<Record<string, string>> = {
   website: 'BucketWebsite',
 };
 
-/** Paths of the EKS API -> actions by method. */
+/** Paths of the EKS API, without those of managed node groups -> actions by method. */
 const EKS: readonly (readonly [RegExp, Readonly<Record<string, string>>])[] = [
   [/^\/clusters$/, { POST: 'CreateCluster' }],
   [/^\/clusters\/[^/]+$/, { GET: 'DescribeCluster', DELETE: 'DeleteCluster' }],
   [/^\/clusters\/[^/]+\/update-config$/, { POST: 'UpdateClusterConfig' }],
   [/\/updates\/[^/]+$/, { GET: 'DescribeUpdate' }],
-  [/\/node-groups$/, { POST: 'CreateNodegroup' }],
-  [/\/node-groups\/[^/]+$/, { GET: 'DescribeNodegroup', DELETE: 'DeleteNodegroup' }],
-  [/\/node-groups\/[^/]+\/update-config$/, { POST: 'UpdateNodegroupConfig' }],
-  [/\/node-groups\/[^/]+\/update-version$/, { POST: 'UpdateNodegroupVersion' }],
-  [/\/addons$/, { POST: 'CreateAddon' }],
-  [/^\/clusters\/[^/]+\/addons\/[^/]+$/, { GET: 'DescribeAddon', DELETE: 'DeleteAddon' }],
-  [/\/addons\/[^/]+\/update$/, { POST: 'UpdateAddon' }],
-  [/^\/addons\/supported-versions$/, { GET: 'DescribeAddonVersions' }],
   [/\/access-entries$/, { POST: 'CreateAccessEntry' }],
   [/\/access-policies$/, { GET: 'ListAssociatedAccessPolicies', POST: 'AssociateAccessPolicy' }],
   [/\/access-policies\/.+$/, { DELETE: 'DisassociateAccessPolicy' }],
-  [/\/access-entries\/.+$/, { GET: 'DescribeAccessEntry', POST: 'UpdateAccessEntry', DELETE: 'DeleteAccessEntry' }],
+  [/\/access-entries\/.+$/, { GET: 'DescribeAccessEntry', DELETE: 'DeleteAccessEntry' }],
 ];
 
 /**

@@ -17,6 +17,7 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { freePorts } from '../../src/local/process/ports';
 import { ensureControlPlane } from '../../tools/toolchain/kubernetes';
 import { ClusterProcesses, startApiServer, type Access, type ApiServerOptions } from './api-server';
+import { defineStubCrds } from './stub-crds';
 import type { Scratch } from './temp-dir';
 import { until } from './wait-for';
 
@@ -28,10 +29,6 @@ export interface TestNode {
   taints?: V1Taint[];
   /** Default: us-east-1a. */
   zone?: string;
-  /** Capacity for images and pods. Default: 500Gi. */
-  storage?: string;
-  /** Reason why the node is not Ready. Default: it is Ready. */
-  notReady?: string;
 }
 
 /** The typed clients of the cluster, as its administrator. */
@@ -83,7 +80,8 @@ export class ControlPlane {
 
     const config = await loadConfig(access);
     const plane = new ControlPlane(access, processes, await connect(config), config);
-    for (const definition of KWOK_KINDS) await access.define(definition);
+    // For commands in containers, logs and port-forwards. Objects, not a file, because pod names are not known in advance.
+    await defineStubCrds(plane, ['kwok.x-k8s.io']);
     await plane.startKwok(programs.kwok, kubeconfig, simulatePods ? ['Node', 'Pod'] : ['Node']);
     // Pods are rejected until their namespace has a service account.
     await until('the controllers work', async () => {
@@ -119,7 +117,7 @@ export class ControlPlane {
     const resources = {
       cpu: '64',
       memory: '256Gi',
-      'ephemeral-storage': node.storage ?? '500Gi',
+      'ephemeral-storage': '500Gi',
       pods: '110',
       ...(node.gpus === undefined ? {} : { 'nvidia.com/gpu': String(node.gpus) }),
     };
@@ -128,22 +126,15 @@ export class ControlPlane {
       'kubernetes.io/hostname': node.name,
       'kubernetes.io/os': 'linux',
       'topology.kubernetes.io/zone': node.zone ?? 'us-east-1a',
-      ...(node.notReady === undefined ? {} : { [NOT_READY_LABEL]: 'true' }),
       ...node.labels,
     };
-    const conditions = [{ type: 'Ready', status: 'False', reason: 'KubeletNotReady', message: node.notReady }];
     await this.client.core.createNode({
       body: {
         metadata: { name: node.name, labels },
         spec: { taints: node.taints ?? [] },
-        status: {
-          capacity: resources,
-          allocatable: resources,
-          ...(node.notReady === undefined ? {} : { conditions }),
-        },
+        status: { capacity: resources, allocatable: resources },
       },
     });
-    if (node.notReady !== undefined) return;
     await until(`node ${node.name} is ready`, async () => {
       const { status } = await this.client.core.readNode({ name: node.name });
       return status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True') === true;
@@ -160,32 +151,13 @@ export class ControlPlane {
     });
   }
 
-  /** @param targets port on loopback to which port-forwards to the pod lead, or one for each port of the pod */
-  async forwardPod(namespace: string, pod: string, targets: number | Readonly<Record<number, number>>): Promise<void> {
-    const at = (port: number): object => ({ target: { address: '127.0.0.1', port } });
-    const forwards =
-      typeof targets === 'number'
-        ? [at(targets)]
-        : Object.entries(targets).map(([port, target]) => ({ ports: [Number(port)], ...at(target) }));
+  /** Lets all port-forwards to a pod lead to a port on loopback. */
+  async forwardPod(namespace: string, pod: string, port: number): Promise<void> {
     await this.client.objects.create({
       apiVersion: 'kwok.x-k8s.io/v1alpha1',
       kind: 'PortForward',
       metadata: { name: pod, namespace },
-      spec: { forwards },
-    } as KubernetesObject);
-  }
-
-  /** Shows `text` as the log of a container of a pod. */
-  async showLog(namespace: string, pod: string, container: string, text: string): Promise<void> {
-    const logsFile = join(this.processes.directory, `${namespace}-${pod}.log`);
-    // The format of container runtimes.
-    const lines = text.split('\n').map((line) => `2026-11-26T00:00:00.000000000Z stdout F ${line}\n`);
-    writeFileSync(logsFile, lines.join(''));
-    await this.client.objects.create({
-      apiVersion: 'kwok.x-k8s.io/v1alpha1',
-      kind: 'Logs',
-      metadata: { name: pod, namespace },
-      spec: { logs: [{ containers: [container], logsFile }] },
+      spec: { forwards: [{ target: { address: '127.0.0.1', port } }] },
     } as KubernetesObject);
   }
 
@@ -226,36 +198,7 @@ async function connect(config: KubeConfig): Promise<Clients> {
   };
 }
 
-/** Label of nodes that KWOK does not make Ready (kwok-stages.yaml). */
-const NOT_READY_LABEL = 'test-not-ready';
-
 /** Part of one of KWOK's rules for the status of an object. */
 interface Stage {
   spec: { resourceRef: { kind: string } };
 }
-
-/** KWOK's objects for commands in containers, logs and port-forwards. Objects, not a file, because pod names are not known in advance. */
-const KWOK_KINDS = (
-  [
-    ['Exec', 'execs'],
-    ['Logs', 'logs'],
-    ['PortForward', 'portforwards'],
-  ] as const
-).map(([kind, plural]) => ({
-  apiVersion: 'apiextensions.k8s.io/v1',
-  kind: 'CustomResourceDefinition',
-  metadata: { name: `${plural}.kwok.x-k8s.io` },
-  spec: {
-    group: 'kwok.x-k8s.io',
-    names: { kind, plural },
-    scope: 'Namespaced',
-    versions: [
-      {
-        name: 'v1alpha1',
-        served: true,
-        storage: true,
-        schema: { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } },
-      },
-    ],
-  },
-}));

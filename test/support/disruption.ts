@@ -53,33 +53,6 @@ export class ServingWatch {
   }
 }
 
-/** Replaces every pod, as a new image or setting does, and waits until the Deployment is rolled out. */
-export async function rollOut(plane: ControlPlane, namespace: string, name: string, mark: string): Promise<void> {
-  const { apps } = plane.client;
-  const generation = await retriedOnConflict(async () => {
-    const body = await apps.readNamespacedDeployment({ namespace, name });
-    const template = body.spec?.template.metadata;
-    if (template === undefined) throw new Error(`Deployment ${name} has no pod template`);
-    template.annotations = { ...template.annotations, 'test/roll-out': mark };
-    return (await apps.replaceNamespacedDeployment({ namespace, name, body })).metadata?.generation ?? 0;
-  });
-  await until(
-    `Deployment ${name} is rolled out`,
-    async () => {
-      const { spec, status } = await apps.readNamespacedDeployment({ namespace, name });
-      const wanted = spec?.replicas;
-      return (
-        (status?.observedGeneration ?? 0) >= generation &&
-        status?.updatedReplicas === wanted &&
-        status?.replicas === wanted &&
-        status?.availableReplicas === wanted
-      );
-    },
-    ROLL_OUT_MS,
-  );
-}
-
-const ROLL_OUT_MS = 240_000;
 const DRAIN_MS = 120_000;
 const TOO_MANY_REQUESTS = 429;
 

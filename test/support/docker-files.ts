@@ -8,27 +8,18 @@ export interface Instruction {
   value: string;
 }
 
-/** The instructions of a Dockerfile's text, in order; comments are dropped and continued lines joined. */
-export function parseDockerfile(text: string): Instruction[] {
-  return text
+/** The instructions of one stage of the Dockerfile, beginning with FROM. */
+export function readStage(name: string): Instruction[] {
+  const instructions = readText('Dockerfile')
     .split('\n')
     .filter((line) => !/^\s*(#|$)/.test(line))
     .join('\n')
     .replace(/\\\n\s*/g, '')
     .split('\n')
     .map((line) => {
-      const [, name = '', value = ''] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
-      return { name, value };
+      const [, instruction = '', value = ''] = /^(\S+)\s+(.*)$/.exec(line) ?? [];
+      return { name: instruction, value };
     });
-}
-
-export function readDockerfile(): Instruction[] {
-  return parseDockerfile(readText('Dockerfile'));
-}
-
-/** The instructions of one stage of the Dockerfile, beginning with FROM. */
-export function readStage(name: string): Instruction[] {
-  const instructions = readDockerfile();
   const start = instructions.findIndex((one) => one.name === 'FROM' && one.value.endsWith(` AS ${name}`));
   if (start === -1) throw new Error(`the Dockerfile has no stage ${name}`);
   const end = instructions.findIndex((one, index) => index > start && one.name === 'FROM');
@@ -39,6 +30,7 @@ export function readStage(name: string): Instruction[] {
 export interface Service {
   build: { context: string; target: string };
   image: string;
+  profiles?: string[];
   ports?: string[];
   entrypoint?: string[];
   command: string[];

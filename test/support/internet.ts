@@ -18,6 +18,7 @@ export const IMAGE_DIGEST = `sha256:${'a'.repeat(64)}`;
 /**
  * Starts a server that reports the address of its client, and is a registry with tokens: it has every tag of public/image,
  * no tag of public/empty, gives no token for private/image, denies its token for denied/image, and fails for broken/image.
+ * open/image needs no token.
  * Stops when the scratch folder is cleaned.
  */
 export async function startInternet(scratch: Scratch): Promise<Internet> {
@@ -41,11 +42,11 @@ function answer({ url = '', method, headers }: IncomingMessage, response: Server
   const [, name = ''] = /^\/v2\/(\w+\/\w+)\/manifests\/[\w.:-]+$/.exec(pathname) ?? [];
   if (name === '' || method !== 'HEAD') return void response.writeHead(404).end();
   const scope = `repository:${name}:pull`;
-  if (headers.authorization !== `Bearer ${scope}`) {
+  if (name !== 'open/image' && headers.authorization !== `Bearer ${scope}`) {
     const challenge = `Bearer realm="http://${host}/token",service="images",scope="${scope}"`;
     return void response.writeHead(401, { 'www-authenticate': challenge }).end();
   }
-  const status = { 'public/image': 200, 'denied/image': 403, 'broken/image': 500 }[name] ?? 404;
+  const status = { 'public/image': 200, 'open/image': 200, 'denied/image': 403, 'broken/image': 500 }[name] ?? 404;
   const isIndex = headers.accept?.includes('application/vnd.oci.image.index.v1+json') === true;
   response.writeHead(isIndex ? status : 404, status === 200 ? { 'docker-content-digest': IMAGE_DIGEST } : {}).end();
 }

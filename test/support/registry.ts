@@ -9,10 +9,9 @@ const START_TIMEOUT_MS = 30_000;
 const STOP_GRACE_MS = 2000;
 
 /** A container registry on 127.0.0.1, which is a part of crane. */
-export interface Registry {
+interface Registry {
   /** `127.0.0.1:PORT` */
   host: string;
-  stop(): Promise<void>;
 }
 
 export async function startRegistry(scratch: Scratch, crane: string, python: string): Promise<Registry> {
@@ -28,14 +27,7 @@ export async function startRegistry(scratch: Scratch, crane: string, python: str
   const stop = (): Promise<void> => registry.stop(STOP_GRACE_MS);
   scratch.defer(stop);
   await registry.untilReady(() => isHealthy(`http://${host}/v2/`), START_TIMEOUT_MS, stop);
-  return { host, stop };
-}
-
-interface Pushed {
-  /** Digest of the index. */
-  digest: string;
-  /** Digests of layers and configurations. */
-  blobs: string[];
+  return { host };
 }
 
 const digestOf = (bytes: Buffer): string => `sha256:${createHash('sha256').update(bytes).digest('hex')}`;
@@ -50,22 +42,15 @@ async function send(method: string, url: string, type?: string, body?: Buffer): 
   return response;
 }
 
-/** Pushes an image for two architectures, with random layers. */
-export async function pushImage(
-  { host }: Registry,
-  repository: string,
-  tag: string,
-  layerBytes = 20_000,
-): Promise<Pushed> {
+/** Pushes an image for two architectures, with random layers. @returns the digest of its index */
+export async function pushImage({ host }: Registry, repository: string, tag: string): Promise<string> {
   const base = `http://${host}/v2/${repository}`;
-  const blobs: string[] = [];
   const pushBlob = async (bytes: Buffer): Promise<{ digest: string; size: number }> => {
     const digest = digestOf(bytes);
     const started = await send('POST', `${base}/blobs/uploads/`);
     const upload = new URL(started.headers.get('location') ?? '', base);
     upload.searchParams.set('digest', digest);
     await send('PUT', upload.href, 'application/octet-stream', bytes);
-    blobs.push(digest);
     return { digest, size: bytes.length };
   };
   const pushManifest = async (reference: string | undefined, manifest: { mediaType: string }) => {
@@ -77,16 +62,16 @@ export async function pushImage(
   const manifests = [];
   for (const architecture of ['amd64', 'arm64']) {
     const mediaType = 'application/vnd.oci.image.layer.v1.tar+gzip';
-    const layers = [await pushBlob(randomBytes(layerBytes)), await pushBlob(randomBytes(layerBytes))];
-    const rootfs = { type: 'layers', diff_ids: layers.map(({ digest }) => digest) };
+    const layer = await pushBlob(randomBytes(20_000));
+    const rootfs = { type: 'layers', diff_ids: [layer.digest] };
     const config = await pushBlob(Buffer.from(JSON.stringify({ architecture, os: 'linux', rootfs })));
     const manifest = await pushManifest(undefined, {
       mediaType: 'application/vnd.oci.image.manifest.v1+json',
       ...{ config: { mediaType: 'application/vnd.oci.image.config.v1+json', ...config } },
-      ...{ layers: layers.map((layer) => ({ mediaType, ...layer })) },
+      ...{ layers: [{ mediaType, ...layer }] },
     });
     manifests.push({ ...manifest, platform: { os: 'linux', architecture } });
   }
   const index = { mediaType: 'application/vnd.oci.image.index.v1+json', manifests };
-  return { digest: (await pushManifest(tag, index)).digest, blobs };
+  return (await pushManifest(tag, index)).digest;
 }

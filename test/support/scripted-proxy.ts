@@ -22,7 +22,7 @@ export interface Proxy {
 }
 
 /** Starts a proxy between a client and a server. If `handle` fails, the client's connection is closed. */
-export async function startProxy(
+async function startProxy(
   target: string,
   handle: (incoming: http.IncomingMessage, reply: http.ServerResponse, passOn: PassOn) => Promise<void>,
 ): Promise<Proxy> {

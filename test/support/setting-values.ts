@@ -17,12 +17,6 @@ export const MANAGED_GROUP = {
 
 export const CERTIFICATE = 'arn:aws:acm:us-east-1:123456789012:certificate/1';
 
-export const BALANCED: ExposureArgs = {
-  kind: 'internal-load-balancer',
-  clientCidrs: ['10.1.0.0/16'],
-  controllerCidrs: ['10.0.0.0/16'],
-};
-
 export const INGRESS: ExposureArgs = {
   kind: 'ingress',
   host: 'triton.example.com',

@@ -29,29 +29,18 @@ export const LOCAL_KEYS = {
   's3.secretAccessKey': LOCAL_CREDENTIALS.secretAccessKey,
 } as const;
 
-export interface LocalStackOptions {
-  /** S3 endpoint for Triton. Default: a port without a server, because simulated pods send no requests. */
-  endpoint?: string;
-  /** Default: model-repository. */
-  bucket?: string;
-  config?: StackConfig;
-}
-
 /** Creates the `local` stack on a test's cluster. Nothing is deployed yet. */
-export async function localStack(
-  scratch: Scratch,
-  plane: ControlPlane,
-  options: LocalStackOptions = {},
-): Promise<TestStack> {
+export async function localStack(scratch: Scratch, plane: ControlPlane, config: StackConfig = {}): Promise<TestStack> {
   return TestStack.create(scratch, 'local', {
     plugins: [await ensureKubernetesPlugin()],
     config: {
       existingCluster: { context: 'admin' },
       gpusPerPod: 1,
       replicas: 2,
-      modelRepository: `s3://${options.bucket ?? 'model-repository'}/models`,
-      s3: { endpoint: options.endpoint ?? 'http://127.0.0.1:9' },
-      ...options.config,
+      modelRepository: 's3://model-repository/models',
+      // A port without a server, because simulated pods send no requests.
+      s3: { endpoint: 'http://127.0.0.1:9' },
+      ...config,
     },
     secrets: { ...LOCAL_KEYS, 'existingCluster.kubeconfig': plane.access.kubeconfig() },
   });

@@ -23,7 +23,7 @@ export const GROUPS = SETTINGS.monitoring === undefined ? [] : ruleGroups(SETTIN
  *     ALERT: title              or  replicas: title
  *       SERIES; SERIES          NAME PODS[/MODEL[/VERSION[/REASON]]] VALUES: one letter per pod, commas instead of spaces in values
  *       silent MINUTES, fires MINUTES
- *       says MINUTE LABELS: SUMMARY      or  asks queue REPLICAS batches REPLICAS  or  records METRIC POD VALUE ...
+ *       says MINUTE LABELS: SUMMARY      or  asks queue REPLICAS batches REPLICAS
  */
 export interface Story {
   story: string;
@@ -32,7 +32,7 @@ export interface Story {
   expected: string[];
 }
 
-const EXPECTATION = /^(silent|fires|says|asks|records) /;
+const EXPECTATION = /^(silent|fires|says|asks) /;
 
 export function parseStories(text: string): Story[] {
   const lines = text.split('\n').filter((line) => line.trim() !== '');
@@ -173,14 +173,6 @@ export function promtoolTest({ alert, series, expected }: Story, queries: Readon
         const value = words[i + 1];
         add(`round(${queries[words[i] ?? '']}, 0.01)`, 30, value === 'nothing' ? [] : [['{}', Number(value)]]);
       }
-    } else {
-      const [metric = '', ...of] = words;
-      const samples = of
-        .map((one) => one.split('='))
-        .map(
-          ([pod = '', value]) => [`{job="triton", namespace="triton", pod="${podName(pod)}"}`, Number(value)] as const,
-        );
-      add(`round(${metric}, 0.01)`, 30, samples);
     }
   }
   const input_series = [...getSeries(series)].map(([name, values]) => ({ series: name, values }));

@@ -6,6 +6,7 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
   ['karpenter.sh', 'NodeClaim', 'v1', 'Cluster'],
   ['karpenter.sh', 'NodePool', 'v1', 'Cluster'],
   ['keda.sh', 'ScaledObject', 'v1alpha1'],
+  ...(['Exec', 'Logs', 'PortForward'] as const).map((kind) => ['kwok.x-k8s.io', kind, 'v1alpha1'] as const),
   ['monitoring.coreos.com', 'PodMonitor', 'v1'],
   ['monitoring.coreos.com', 'PrometheusRule', 'v1'],
   ['monitoring.coreos.com', 'ServiceMonitor', 'v1'],
@@ -18,7 +19,7 @@ const KINDS: readonly (readonly [group: string, kind: string, version: string, s
 export async function defineStubCrds(plane: ControlPlane, groups: readonly string[]): Promise<void> {
   for (const [group, kind, version, scope = 'Namespaced'] of KINDS) {
     if (!groups.includes(group)) continue;
-    const plural = kind.endsWith('s') ? `${kind.toLowerCase()}es` : `${kind.toLowerCase()}s`;
+    const plural = kind.toLowerCase() + (kind.endsWith('ss') ? 'es' : kind.endsWith('s') ? '' : 's');
     const definition = {
       apiVersion: 'apiextensions.k8s.io/v1',
       kind: 'CustomResourceDefinition',

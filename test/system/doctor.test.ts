@@ -13,18 +13,12 @@ import {
 } from '@aws-sdk/client-ec2';
 import { CreateClusterCommand, EKSClient } from '@aws-sdk/client-eks';
 import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sdk/client-service-quotas';
-import { Progress } from '../../src/cli/progress';
 import { paths } from '../../src/core/paths';
-import { ensurePython } from '../../src/local/install/python';
-import { buildCrane } from '../../tools/toolchain/crane';
-import { whyNoGo } from '../../tools/toolchain/go';
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { main } from '../../scripts/doctor';
-import { describeUnless } from '../support/describe-unless';
 import { IMAGE_DIGEST, startInternet, type Internet } from '../support/internet';
 import { listenOnLoopback } from '../support/loopback';
 import { askMoto, testMoto, type Moto } from '../support/moto';
-import { pushImage, startRegistry } from '../support/registry';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 
@@ -61,7 +55,7 @@ const TAGS = { project: 'triton-serving', stack: 'staging' };
 /** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
   image: 'REGISTRY/public/image:26.10-py3',
-  agent: { image: 'REGISTRY/public/image:2' },
+  agent: { image: 'REGISTRY/open/image:2' },
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   publicAccessCidrs: ['203.0.113.0/24'],
@@ -182,7 +176,8 @@ const STATES: State[] = [
     says: [
       /account 123456789012 as arn:aws:sts::123456789012:user\/moto/,
       /us-east-1 is enabled/,
-      new RegExp(`public/image:2 exists, with the digest ${IMAGE_DIGEST}"`),
+      new RegExp(`public/image:26.10-py3 exists, with the digest ${IMAGE_DIGEST}"`),
+      new RegExp(`open/image:2 exists, with the digest ${IMAGE_DIGEST}"`),
     ],
   },
   {
@@ -451,19 +446,6 @@ describe('the rights of the doctor', () => {
       }
     }
   });
-});
-
-describeUnless(whyNoGo(['crane']), 'a registry without tokens', () => {
-  test('reports the digest of an image, and a missing tag', async () => {
-    const quiet = new Progress(process.stderr, true).step('');
-    const [crane, { python }] = await Promise.all([buildCrane(quiet), ensurePython(quiet)]);
-    const registry = await startRegistry(scratch, crane, python);
-    const { digest } = await pushImage(registry, 'team/image', '1');
-    const present = await examine({ settings: { image: `${registry.host}/team/image:1` } });
-    expect([findings(present.lines), present.text]).toEqual([[], expect.stringContaining(digest)]);
-    const missing = await examine({ settings: { image: `${registry.host}/team/image:2` } });
-    expect(findings(missing.lines)).toEqual(['error images']);
-  }, 600_000);
 });
 
 test('credentials that AWS rejects are an error, and the checks that need them are warnings', async () => {

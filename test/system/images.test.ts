@@ -17,7 +17,7 @@ describeUnless(whyNoGo(['crane']), 'images from another registry', () => {
     const [crane, { python }] = await Promise.all([buildCrane(quiet), ensurePython(quiet)]);
     const source = await startRegistry(scratch, crane, python);
     const target = await startRegistry(scratch, crane, python);
-    const { digest } = await pushImage(source, 'nvidia/tritonserver', 'RELEASE-py3');
+    const digest = await pushImage(source, 'nvidia/tritonserver', 'RELEASE-py3');
     const env = {
       ...process.env,
       PATH: [dirname(crane), process.env['PATH']].join(delimiter),

@@ -249,11 +249,12 @@ beforeAll(async () => {
 });
 afterAll(() => scratch.clean());
 
-/** The message and the next step in the output, without what differs between runs. */
-function read({ stderr }: Finished): { message: string; hint: string } | undefined {
+/** The message and the next step, without what differs between runs, or a run that does not fail with both. */
+function read(run: Finished): { message: string; hint: string } | Finished {
+  const { code, stderr } = run;
   const { message, hint } =
     /^(?:FAIL [^\n]*\n)?error: (?<message>.*)\n {2}-> (?<hint>.*)\n$/.exec(stderr)?.groups ?? {};
-  if (message === undefined || hint === undefined) return undefined;
+  if (message === undefined || hint === undefined || (code !== 1 && code !== 2)) return run;
   const stable = (text: string): string =>
     text
       .replaceAll(scratch.directory, 'DIR')
@@ -268,13 +269,6 @@ function read({ stderr }: Finished): { message: string; hint: string } | undefin
       .replace(/DIR\/file-\d+/g, 'FILE');
   return { message: stable(message), hint: stable(hint) };
 }
-
-test('every wrong set-up ends with one message that has a next step', () => {
-  const others = [...finished].filter(
-    ([, output]) => (output.code !== 1 && output.code !== 2) || read(output) === undefined,
-  );
-  expect(others).toEqual([]);
-});
 
 test('no output contains a secret', () => {
   const all = [...finished].flatMap(([title, { stdout, stderr }]) =>

@@ -3,14 +3,10 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { paths } from '../../src/core/paths';
-import { registeredStack } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
-
-const WORKFLOWS_FOLDER = join(paths.root, '.github', 'workflows');
 
 interface WorkflowStep {
   id?: string;
-  name?: string;
   uses?: string;
   run?: string;
   with?: Record<string, unknown>;
@@ -18,38 +14,27 @@ interface WorkflowStep {
 }
 
 interface Job {
-  if?: string;
-  needs?: string | string[];
   uses?: string;
   environment?: string;
-  env?: Record<string, string>;
   permissions?: Record<string, string>;
   'timeout-minutes'?: number;
   steps?: WorkflowStep[];
 }
 
 interface Workflow {
-  on: unknown;
   permissions?: Record<string, string>;
-  concurrency?: { group: string; 'cancel-in-progress': unknown };
   jobs: Record<string, Job>;
 }
 
-/** The action of this repository, which other repositories use to publish. */
-const publishAction = (): { runs: { steps: WorkflowStep[] } } =>
-  load(readFileSync(join(paths.root, 'action.yml'), 'utf8')) as ReturnType<typeof publishAction>;
+const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
 
 /** File name -> workflow. */
-const workflows = (): Record<string, Workflow> =>
-  Object.fromEntries(
-    readdirSync(WORKFLOWS_FOLDER).map((file) => [
-      file,
-      load(readFileSync(join(WORKFLOWS_FOLDER, file), 'utf8')) as Workflow,
-    ]),
-  );
-
-const read = (...path: string[]): string => readFileSync(join(paths.root, ...path), 'utf8');
-const WORKFLOWS = workflows();
+const WORKFLOWS: Readonly<Record<string, Workflow>> = Object.fromEntries(
+  readdirSync(join(paths.root, '.github', 'workflows')).map((file) => [
+    file,
+    load(read('.github', 'workflows', file)) as Workflow,
+  ]),
+);
 /** Name, `file: job`, of every job that has steps of its own. */
 const JOBS: [name: string, job: Job][] = Object.entries(WORKFLOWS).flatMap(([file, { jobs }]) =>
   Object.entries(jobs)
@@ -165,7 +150,7 @@ test('a job assumes one role, and the job that publishes does not run in the env
 });
 
 describe('the action that publishes', () => {
-  const { runs } = publishAction();
+  const { runs } = load(read('action.yml')) as { runs: { steps: WorkflowStep[] } };
   const script = runs.steps.find(({ run }) => run !== undefined);
   const scratch = new Scratch();
   afterAll(() => scratch.clean());
@@ -259,17 +244,4 @@ describe('the outputs of the job staging', () => {
       outputs: '',
     });
   });
-});
-
-test.each(['staging', 'prod'])('%s: the session and the job outlast the longest wait for a rollout', async (stack) => {
-  const job = WORKFLOWS['deploy.yml']?.jobs[stack] as Job;
-  const [role] = usesAction(job, 'aws-actions/configure-aws-credentials');
-  const session = Number(role?.with?.['role-duration-seconds']);
-  const { resources } = await registeredStack(stack);
-  const waits = resources.flatMap(({ type, timeouts }) => (type.endsWith(':Deployment') ? [timeouts.update] : []));
-  expect(waits).toHaveLength(1);
-  expect(waits[0]).toMatch(/^\d+s$/);
-  // Beside the wait, a first "pulumi up" creates the network and the cluster, in about 15 minutes.
-  expect(session).toBeGreaterThan(Number(waits[0]?.slice(0, -1)) + 15 * 60);
-  expect((job['timeout-minutes'] ?? 0) * 60).toBeGreaterThanOrEqual(session);
 });

@@ -2,7 +2,6 @@ import type { Step } from '../../src/cli/progress';
 import { ensureControlPlane, ensureKarpenter } from './kubernetes';
 import { ensurePrometheus, ensurePromtool } from './promtool';
 import { ensureKubernetesPlugin, ensureLanguageHost, ensureOtherHost, ensurePulumi, USUAL_LANGUAGES } from './pulumi';
-import { ensureKubeScore } from './scanners';
 
 /** The Go programs that the tests of e2e run, except those of their long form. */
 const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
@@ -15,7 +14,6 @@ const ENGINES: readonly ((step?: Step) => Promise<unknown>)[] = [
   ensureKarpenter,
   ensurePromtool,
   ensurePrometheus,
-  ensureKubeScore,
 ];
 
 /**

@@ -1,21 +1,5 @@
 import type { Step } from '../../src/cli/progress';
-import { ensureGoProgram } from './go';
 import { ensureLockedPackages, type PythonEnvironment } from '../../src/local/install/python';
-
-/** kube-score checks manifests against best practices. Needs Go, unless the pinned version is on PATH. */
-export function ensureKubeScore(step?: Step): Promise<string> {
-  return ensureGoProgram(
-    {
-      name: 'kube-score',
-      pins: 'kube-score',
-      module: 'github.com/zegl/kube-score',
-      package: 'github.com/zegl/kube-score/cmd/kube-score',
-      ldflags: (version) => `-X main.version=${version}`,
-      versionArguments: ['version'],
-    },
-    step,
-  );
-}
 
 /** Command line and environment of checkov. */
 export interface Checkov {

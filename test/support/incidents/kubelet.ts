@@ -11,7 +11,6 @@ import { freePorts } from '../../../src/local/process/ports';
 import type { ControlPlane } from '../control-plane';
 import type { Scratch } from '../temp-dir';
 import { testTriton, TEST_CONTROL_KEY, type TestTriton } from '../triton';
-import { onSmallDisk } from '../small-disk';
 
 const LOOP_MS = 300;
 const PROBE = join(paths.root, 'infra', 'triton', 'agent', 'probe.sh');
@@ -42,8 +41,6 @@ export class Kubelet {
   private readonly program: string;
   private following: Promise<void> = Promise.resolve();
   private isStopping = false;
-  /** Bytes of the disks of pods that are created from now on; undefined for no limit. */
-  diskBytes: number | undefined;
 
   constructor(
     private readonly scratch: Scratch,
@@ -121,11 +118,7 @@ export class Kubelet {
   }
 
   private async begin(pod: V1Pod): Promise<RunningPod> {
-    const running = await RunningPod.start(this.scratch, pod, {
-      ...this.options,
-      program: this.program,
-      diskBytes: this.diskBytes,
-    });
+    const running = await RunningPod.start(this.scratch, pod, { ...this.options, program: this.program });
     const { namespace } = this.options;
     const create = (kind: string, spec: object): Promise<unknown> =>
       this.plane.client.objects.create({
@@ -145,7 +138,7 @@ export class Kubelet {
     }));
     await create('Logs', { logs });
     await create('PortForward', { forwards });
-    await create('Exec', { execs: [{ local: { envs: [{ name: 'NODE', value: running.node }] } }] });
+    await create('Exec', { execs: [{ local: {} }] });
     return running;
   }
 
@@ -157,18 +150,6 @@ export class Kubelet {
 
 const CONTAINERS = ['triton', 'agent'] as const;
 type ContainerName = (typeof CONTAINERS)[number];
-
-interface PodOptions extends KubeletOptions {
-  program: string;
-  diskBytes: number | undefined;
-}
-
-/** Copies the key of Triton to the other disk, which hides it. */
-const withKey = (disk: string, [command = '', ...small]: string[]): string[] => [
-  command,
-  ...small,
-  ...['sh', '-c', 'echo "$1" > "$2" && shift 2 && exec "$@"', 'sh', TEST_CONTROL_KEY, join(disk, KEY_FILE)],
-];
 
 /** The processes of one pod. */
 export class RunningPod {
@@ -193,7 +174,7 @@ export class RunningPod {
     this.watch();
   }
 
-  static async start(scratch: Scratch, pod: V1Pod, options: PodOptions): Promise<RunningPod> {
+  static async start(scratch: Scratch, pod: V1Pod, options: KubeletOptions & { program: string }): Promise<RunningPod> {
     const { name = '' } = pod.metadata ?? {};
     const directory = join(scratch.directory, name);
     const disk = join(directory, 'disk');
@@ -210,15 +191,13 @@ export class RunningPod {
       port: String(state),
       host: '127.0.0.1',
     };
-    const [command = '', ...args] = [
-      ...(options.diskBytes === undefined ? [] : withKey(disk, onSmallDisk(disk, options.diskBytes))),
-      'sh',
+    const args = [
       join(options.program, 'supervise.sh'),
       process.execPath,
       join(options.program, 'agent.cjs'),
       ...Object.entries(flags).flatMap(([flag, value]) => [`--${flag}`, value]),
     ];
-    const agent = spawn(command, args, { env: options.env, stdio: ['ignore', 'pipe', 'pipe'] });
+    const agent = spawn('sh', args, { env: options.env, stdio: ['ignore', 'pipe', 'pipe'] });
     const log = createWriteStream(join(directory, 'agent.log'));
     agent.stdout.pipe(log, { end: false });
     agent.stderr.pipe(log, { end: false });

@@ -1,13 +1,12 @@
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { TritonServer } from '../../../infra/triton/server';
 import { CommandError, exec } from '../../../src/core/exec';
-import { ControlPlane, isServing } from '../control-plane';
+import { ControlPlane } from '../control-plane';
 import { listenOnLoopback, passOn, type LoopbackServer } from '../loopback';
 import { getManifests, type Manifest } from '../manifests';
-import { getMemory } from '../process-memory';
 import { testPulumi, type TestPulumi } from '../pulumi';
 import { registered } from '../registered-stack';
 import { ARGS } from '../render';
@@ -17,9 +16,7 @@ import { defineStubCrds } from '../stub-crds';
 import type { Scratch } from '../temp-dir';
 import { until } from '../wait-for';
 import { Kubelet, type RunningPod } from './kubelet';
-import type { V1Container } from '@kubernetes/client-node';
 import { Authority, startTlsFront } from '../authority';
-import { startProxy } from '../scripted-proxy';
 import { isHealthy } from '../../../src/local/process/health-check';
 import { freePorts } from '../../../src/local/process/ports';
 import { ensurePrometheus } from '../../../tools/toolchain/promtool';
@@ -96,59 +93,39 @@ function shortRules(groups: readonly RuleGroup[], factor: number): RuleGroup[] {
   }));
 }
 
-/** What S3 answers if the policy of a KMS key does not let the caller decrypt. */
-const KEY_DENIED =
-  '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>User: arn:aws:sts::123456789012:assumed-role/triton is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext</Message></Error>';
-
-/** `away`: connections are closed; `key denied`: files of models cannot be decrypted. */
-type BucketFault = 'away' | 'key denied';
-
-/** A real bucket behind HTTPS, with faults. */
-class FaultyBucket {
-  /** Endpoint for publishers and agents, which trust `caFile`. */
-  endpoint = '';
-  private fault: BucketFault | undefined;
-  private gate: LoopbackServer | undefined;
+/** A real bucket behind HTTPS, which can be away. */
+class Bucket {
+  private isAway = false;
 
   private constructor(
     readonly name: string,
+    /** Certificate of the authority that publishers and agents trust. */
     readonly caFile: string,
+    private readonly gate: LoopbackServer,
   ) {}
 
-  static async start(scratch: Scratch, name: string): Promise<FaultyBucket> {
+  get endpoint(): string {
+    return `https://127.0.0.1:${this.gate.port}`;
+  }
+
+  static async start(scratch: Scratch, name: string): Promise<Bucket> {
     const authority = new Authority(scratch);
-    const bucket = new FaultyBucket(name, authority.caFile);
     const { endpoint } = await testS3(scratch);
     await openBucket(scratch, endpoint, name);
-
-    const proxy = await startProxy(endpoint, async (incoming, reply, forward) => {
-      if (bucket.fault === 'key denied' && isModelFile(incoming.method, incoming.url)) {
-        reply.writeHead(403, { 'content-type': 'application/xml' }).end(KEY_DENIED);
-        return;
-      }
-      const { status, headers, body } = await forward(incoming);
-      reply.writeHead(status, headers).end(body);
-    });
-    scratch.defer(proxy.stop);
-    const front = await startTlsFront(proxy.endpoint, { loopback: authority.loopback });
+    const front = await startTlsFront(endpoint, authority);
     scratch.defer(() => front.stop());
-    const https = Number(new URL(front.endpoint).port);
-    const gate = await passOn(https, () => bucket.fault !== 'away');
+    const gate: LoopbackServer = await passOn(Number(new URL(front.endpoint).port), () => !bucket.isAway);
     scratch.defer(gate.stop);
-    bucket.gate = gate;
-    bucket.endpoint = `https://127.0.0.1:${gate.port}`;
+    const bucket = new Bucket(name, authority.caFile, gate);
     return bucket;
   }
 
-  /** Begins or ends a fault, also for connections that are open. */
-  set(fault: BucketFault | undefined): void {
-    this.fault = fault;
-    this.gate?.cut();
+  /** Closes connections, also those that are open, or accepts them again. */
+  setAway(isAway: boolean): void {
+    this.isAway = isAway;
+    this.gate.cut();
   }
 }
-
-/** Releases are under PREFIX.releases, models under PREFIX. */
-const isModelFile = (method = '', url = ''): boolean => method === 'GET' && url.includes('/models/');
 
 type Labels = Readonly<Record<string, string>>;
 
@@ -156,20 +133,13 @@ type Labels = Readonly<Record<string, string>>;
 const AGE_SECONDS = 86_400;
 
 /**
- * Serves the series of kube-state-metrics that the rules read, from the objects in a namespace, and series of
- * the kubelet about containers, of which only the memory is measured. kube-state-metrics itself is in no registry that the
- * tests use.
- * @param memoryOf bytes that the server of a pod uses
+ * Serves the series of kube-state-metrics about Deployments, from the objects in a namespace. kube-state-metrics itself is in
+ * no registry that the tests use.
  * @returns the port
  */
-async function serveClusterMetrics(
-  scratch: Scratch,
-  plane: ControlPlane,
-  namespace: string,
-  memoryOf: (pod: string) => number,
-): Promise<number> {
+async function serveClusterMetrics(scratch: Scratch, plane: ControlPlane, namespace: string): Promise<number> {
   const server = createServer((_, response) => {
-    metrics(plane, namespace, memoryOf).then(
+    metrics(plane, namespace).then(
       (lines) => {
         // Prometheus rejects an answer without a type.
         response.setHeader('content-type', 'text/plain; version=0.0.4');
@@ -183,7 +153,7 @@ async function serveClusterMetrics(
   return port;
 }
 
-async function metrics(plane: ControlPlane, namespace: string, memoryOf: (pod: string) => number): Promise<string[]> {
+async function metrics(plane: ControlPlane, namespace: string): Promise<string[]> {
   const lines: string[] = [];
   const add = (metric: string, labels: Labels, value: number | undefined): void => {
     const text = Object.entries({ namespace, ...labels }).map(([name, one]) => `${name}=${JSON.stringify(one)}`);
@@ -196,26 +166,7 @@ async function metrics(plane: ControlPlane, namespace: string, memoryOf: (pod: s
     add('kube_deployment_spec_replicas', labels, spec?.replicas);
     add('kube_deployment_status_replicas_available', labels, status?.availableReplicas);
   }
-  for (const pod of await plane.pods(namespace)) {
-    const name = pod.metadata?.name ?? '';
-    for (const container of isServing(pod) ? (pod.spec?.containers ?? []) : []) {
-      const labels = { pod: name, container: container.name };
-      add(
-        'kube_pod_container_resource_limits',
-        { ...labels, resource: 'memory', unit: 'byte' },
-        memoryLimit(container),
-      );
-      add('container_memory_working_set_bytes', labels, memoryOf(name));
-    }
-  }
   return lines;
-}
-
-/** In bytes. The stack sets limits in GiB. */
-function memoryLimit(container: V1Container): number {
-  const [, gibibytes] = /^(\d+)Gi$/.exec(container.resources?.limits?.['memory'] ?? '') ?? [];
-  if (gibibytes === undefined) throw new Error(`${container.name} has no memory limit in GiB`);
-  return Number(gibibytes) * 2 ** 30;
 }
 
 /** Times in the rules are this much shorter, so that half an hour takes a minute. */
@@ -225,21 +176,9 @@ export const FACTOR = 30;
 const NAME = 'triton';
 const STACK = 'prod';
 export const REPLICAS = 3;
-export const NODES = ['gpu-0', 'gpu-1', 'gpu-2'];
-
-/** Memory limit of Triton's container. */
-export const MEMORY_GIB = 2;
 
 /** Requests per second of the load to each model. */
 const RATE = 5;
-
-const NVIDIA_SMI = `#!/bin/sh
-if [ -e "$(dirname "$0")/driver-lost-$NODE" ]; then
-  echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running."
-  exit 9
-fi
-echo "| NVIDIA-SMI 580.178.01   Driver Version: 580.178.01   CUDA Version: 13.0 |"
-`;
 
 /**
  * A stack with release agents in the state of an ordinary day: a control plane, pods that are real servers
@@ -257,7 +196,7 @@ export class World {
   private constructor(
     readonly scratch: Scratch,
     readonly plane: ControlPlane,
-    readonly bucket: FaultyBucket,
+    readonly bucket: Bucket,
     readonly kubelet: Kubelet,
     private readonly pulumi: TestPulumi,
     private readonly directory: string,
@@ -268,13 +207,12 @@ export class World {
     const directory = join(scratch.directory, 'world');
     mkdirSync(directory);
     // `kubectl exec` finds programs as KWOK does.
-    writeFileSync(join(directory, 'nvidia-smi'), NVIDIA_SMI);
-    chmodSync(join(directory, 'nvidia-smi'), 0o755);
+    writeFileSync(join(directory, 'nvidia-smi'), '#!/bin/sh\n', { mode: 0o755 });
     const path = process.env['PATH'];
     process.env['PATH'] = `${directory}:${path}`;
     scratch.defer(() => void (process.env['PATH'] = path));
 
-    const bucket = await FaultyBucket.start(scratch, 'incidents');
+    const bucket = await Bucket.start(scratch, 'incidents');
     const repository = `s3://${bucket.name}/models`;
     const { resources } = await registered(() => {
       new TritonServer(NAME, {
@@ -282,7 +220,6 @@ export class World {
         modelRepository: repository,
         replicas: REPLICAS,
         gpusPerPod: 1,
-        resources: { memoryGiB: MEMORY_GIB },
         monitoring: { namespace: 'monitoring' },
       });
       return {};
@@ -295,7 +232,7 @@ export class World {
     };
 
     const plane = await ControlPlane.start(scratch, { simulatePods: false });
-    for (const node of NODES) await plane.addGpuNode(node);
+    for (const index of [0, 1, 2]) await plane.addGpuNode(`gpu-${index}`);
     // Of kinds that commands of the runbook list.
     await defineStubCrds(plane, ['karpenter.sh', 'monitoring.coreos.com']);
     const s3 = { ...S3_ENVIRONMENT, AWS_ENDPOINT_URL_S3: bucket.endpoint, NODE_EXTRA_CA_CERTS: bucket.caFile };
@@ -328,7 +265,7 @@ export class World {
       join(directory, 'rules.json'),
       JSON.stringify({ groups: shortRules((only('PrometheusRule')['spec'] as { groups: [] }).groups, FACTOR) }),
     );
-    const clusterMetrics = await serveClusterMetrics(scratch, plane, NAME, (pod) => world.memory(pod));
+    const clusterMetrics = await serveClusterMetrics(scratch, plane, NAME);
     for (const kind of ['Namespace', 'ServiceAccount'])
       for (const manifest of manifests.filter((one) => one.kind === kind)) await plane.client.objects.create(manifest);
     const deployment = only('Deployment') as Manifest & { spec: { minReadySeconds: number } };
@@ -342,16 +279,6 @@ export class World {
     return world;
   }
 
-  /** The driver of a node fails: nvidia-smi there, and the metrics of Triton, see no GPU. */
-  loseDriver(node: string): void {
-    writeFileSync(join(this.directory, `driver-lost-${node}`), '');
-  }
-
-  private memory(pod: string): number {
-    const pid = this.kubelet.running.find(({ name }) => name === pod)?.triton.pid;
-    return pid === undefined ? 0 : getMemory(pid);
-  }
-
   /** Serves Triton's metrics, at the path of a pod, with those of the GPU that this machine lacks. */
   private async serveMetrics(): Promise<number> {
     const server = createServer((request, response) => {
@@ -359,9 +286,7 @@ export class World {
       const answer = async (): Promise<string> => {
         if (pod === undefined || this.isHidden) throw new Error('no such pod');
         const text = await (await fetch(pod.triton.metricsUrl)).text();
-        return existsSync(join(this.directory, `driver-lost-${pod.node}`))
-          ? text
-          : `${text}nv_gpu_memory_total_bytes{gpu_uuid="GPU-0"} 2.4e10\n`;
+        return `${text}nv_gpu_memory_total_bytes{gpu_uuid="GPU-0"} 2.4e10\n`;
       };
       answer().then(
         (text) => response.setHeader('content-type', 'text/plain; version=0.0.4').end(text),

@@ -8,11 +8,10 @@ os.environ.setdefault("MOTO_IAM_LOAD_MANAGED_POLICIES", "true")
 
 from moto.server import main
 
-from moto_server import eks, gaps, quotas, repeats, targets
+from moto_server import eks, gaps, quotas, repeats
 
 eks.install()
 gaps.install()
 quotas.install()
 repeats.install()
-targets.install()
 main(sys.argv[1:])

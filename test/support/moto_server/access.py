@@ -66,22 +66,10 @@ class AccessEntries(Base):
     def describe_access_entry(self) -> ActionResult:
         return ActionResult({"accessEntry": self._entry()[1]})
 
-    def update_access_entry(self) -> ActionResult:
-        _, entry = self._entry()
-        for parameter in ("kubernetesGroups", "username"):
-            given = self._get_param(parameter)
-            if given is not None:
-                entry[parameter] = given
-        entry["modifiedAt"] = now()
-        return ActionResult({"accessEntry": entry})
-
     def delete_access_entry(self) -> EmptyResult:
         cluster, entry = self._entry()
         del cluster.kept.entries[entry["principalArn"]]
         return EmptyResult()
-
-    def list_access_entries(self) -> ActionResult:
-        return ActionResult({"accessEntries": sorted(self._cluster().kept.entries)})
 
     def associate_access_policy(self) -> ActionResult:
         cluster, entry = self._entry()

@@ -11,6 +11,9 @@ from moto.eks.responses import EKSResponse
 # The newest first. AWS supported these versions without a surcharge when this was written.
 KUBERNETES_VERSIONS = ["1.36", "1.35", "1.34"]
 
+# An update is already successful when the call that requests it returns.
+DONE = {"status": "Successful", "type": "ConfigUpdate", "params": [], "errors": []}
+
 
 def now() -> datetime:
     return datetime.now(timezone.utc)
@@ -26,7 +29,6 @@ class Kept:
     def __init__(self) -> None:
         self.addons: dict[str, dict[str, Any]] = {}
         self.entries: dict[str, dict[str, Any]] = {}
-        self.updates: dict[str, dict[str, Any]] = {}
 
 
 class Base(EKSResponse):
@@ -42,15 +44,7 @@ class Base(EKSResponse):
     def _arn(self, kind: str, *parts: str) -> str:
         return f"arn:{self.partition}:eks:{self.region}:{self.current_account}:{kind}/{'/'.join(parts)}"
 
-    def _update(self, cluster: Any, kind: str, params: dict[str, Any]) -> ActionResult:
-        """Record an update, which is already successful when the call returns."""
-        update = {
-            "id": str(uuid.uuid4()),
-            "status": "Successful",
-            "type": kind,
-            "params": [{"type": key, "value": str(value)} for key, value in params.items() if value is not None],
-            "createdAt": now(),
-            "errors": [],
-        }
-        cluster.kept.updates[update["id"]] = update
+    def _update(self, kind: str, params: dict[str, Any]) -> ActionResult:
+        changes = [{"type": key, "value": str(value)} for key, value in params.items() if value is not None]
+        update = {**DONE, "id": str(uuid.uuid4()), "type": kind, "params": changes, "createdAt": now()}
         return ActionResult({"update": update})

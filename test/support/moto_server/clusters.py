@@ -9,7 +9,7 @@ from typing import Any
 from moto.core.responses import ActionResult
 from moto.eks.exceptions import InvalidParameterException
 
-from moto_server.base import KUBERNETES_VERSIONS, Base, now
+from moto_server.base import DONE, KUBERNETES_VERSIONS, Base, now
 
 # Settings of a cluster that moto does not store: parameter -> (attribute, default)
 SETTINGS: dict[str, tuple[str, Any]] = {
@@ -100,26 +100,15 @@ class Clusters(Base):
             merge = parameter != "logging" and isinstance(given, dict) and isinstance(old, dict)
             setattr(cluster, attribute, {**old, **given} if merge else given)
             changed[parameter] = given
-        return self._update(cluster, "ConfigUpdate", changed)
+        return self._update("ConfigUpdate", changed)
 
     def update_cluster_version(self) -> ActionResult:
         cluster = self._cluster()
         cluster.version = self._get_param("version")
-        return self._update(cluster, "VersionUpdate", {"Version": cluster.version})
-
-    def associate_encryption_config(self) -> ActionResult:
-        cluster = self._cluster()
-        cluster.encryption_config = self._get_param("encryptionConfig")
-        return self._update(cluster, "AssociateEncryptionConfig", {"EncryptionConfig": cluster.encryption_config})
+        return self._update("VersionUpdate", {"Version": cluster.version})
 
     def describe_update(self) -> ActionResult:
-        wanted = self._get_param("updateId")
-        # Updates of node groups that moto itself makes are not recorded, so unknown ids are successful updates.
-        done = {"id": wanted, "status": "Successful", "type": "ConfigUpdate", "params": [], "createdAt": now()}
-        return ActionResult({"update": self._cluster().kept.updates.get(wanted, {**done, "errors": []})})
-
-    def list_updates(self) -> ActionResult:
-        return ActionResult({"updateIds": sorted(self._cluster().kept.updates)})
+        return ActionResult({"update": {**DONE, "id": self._get_param("updateId"), "createdAt": now()}})
 
     def describe_cluster_versions(self) -> ActionResult:
         wanted = self._get_param("clusterVersions") or KUBERNETES_VERSIONS

@@ -66,4 +66,4 @@ class NodeGroups(Base):
                 setattr(group, attribute, given)
                 changed[attribute] = given
         group.modified_at = now()
-        return self._update(cluster, "VersionUpdate", changed)
+        return self._update("VersionUpdate", changed)

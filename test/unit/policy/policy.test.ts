@@ -227,14 +227,9 @@ test('models-written-by-publishers finds a policy through its attachment to a ro
   );
 });
 
-test('each rule has a mutant, a unique name, and a description that is a sentence', () => {
-  expect([...new Set(Object.keys(MUTANTS).map((of) => of.split(' ')[0]))].sort()).toEqual(
-    rules.map(({ name }) => name).sort(),
-  );
-  for (const { name, description } of rules) {
-    expect(name).toMatch(/^[a-z]+(-[a-z]+)+$/);
-    expect(description).toMatch(/^.{30,}\.$/s);
-  }
+test('each rule has a mutant', () => {
+  const tested = new Set(Object.keys(MUTANTS).map((of) => of.split(' ')[0]));
+  expect([...tested].sort()).toEqual(rules.map(({ name }) => name).sort());
 });
 
 test('the pack has the version of the project', () => {

@@ -3,16 +3,7 @@ import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { loadSignals, scalingQuery } from '../../../../infra/triton/monitoring/load-signals';
 import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
-import { ALERT_NAMES, firstCommands, RUNBOOK, section } from '../../../support/doc-commands';
-
-const TEXT = readFileSync(RUNBOOK, 'utf8');
-
-/** Begins of the parts of a section about an alert. */
-const ANSWERS = ['**Users notice:**', '```sh', '**Causes:**', '**Stop the harm:**', '**Make it last:**'];
-
-/** A command that runs as it is written, after its names are replaced. */
-const COMMAND =
-  /^(kubectl --context prod (--namespace (triton|keda) |get node)\S+ |npm run (status|releases) -- --stack prod$)/;
+import { ALERT_NAMES, RUNBOOK } from '../../../support/doc-commands';
 
 const MONITORED = { monitoring: { namespace: 'monitoring' } };
 const withSlo = (slo: SloArgs): { monitoring: MonitoringArgs } => ({ monitoring: { slo } });
@@ -83,35 +74,16 @@ describe('alerts', () => {
     expect(names(await alerts(withSlo({ p99Milliseconds: 100 }))).sort()).toEqual(without(/ErrorBudget/));
   });
 
-  test('have a severity, labels, and a link to a section of the runbook, which begins with the severity', async () => {
+  test('have sections in the runbook, which begin with their severity', async () => {
     const autoscaling = { minReplicas: 1, maxReplicas: 2 } as const;
     const rules = await alerts({ autoscaling, ...withSlo({ p99Milliseconds: 100, errorRate: 0.001 }) });
-    const sections = [...TEXT.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
-    for (const { alert = '', labels, annotations } of rules) {
-      expect(labels).toEqual({
-        severity: expect.stringMatching(/^(critical|warning)$/) as string,
-        namespace: 'triton',
-        server: 'triton',
-      });
-      expect(annotations).toEqual({
-        summary: expect.stringMatching(/\.$/) as string,
-        runbook_url: `docs/runbook.md#${alert.toLowerCase()}`,
-      });
-      expect(sections).toContainEqual([alert, labels['severity']]);
-    }
-    expect(sections.map(([alert]) => alert).sort()).toEqual(names(rules).sort());
+    const text = readFileSync(RUNBOOK, 'utf8');
+    const sections = [...text.matchAll(/^## (Triton\w+)\n\n\*\*(\w+)\*\*/gm)].map(([, ...section]) => section);
+    expect(sections.sort()).toEqual(rules.map(({ alert, labels }) => [alert, labels['severity']]).sort());
   });
 
-  test.each(ALERT_NAMES)('the runbook has three commands and four answers about %s, in this order', (name) => {
-    const answers = section(name).match(/^\*\*[A-Z][^*]*:\*\*|^```sh$/gm);
-    expect(answers?.slice(0, ANSWERS.length)).toEqual(ANSWERS);
-    const commands = firstCommands(name);
-    expect(commands).toHaveLength(3);
-    for (const command of commands) expect(command).toMatch(COMMAND);
-  });
-
-  test('each kubectl of the runbook names its cluster', () => {
-    expect(TEXT.match(/kubectl (?!--context prod ).*/g)).toBeNull();
+  test('have commands in the runbook that name the cluster of each kubectl', () => {
+    expect(readFileSync(RUNBOOK, 'utf8').match(/kubectl (?!--context prod ).*/g)).toBeNull();
   });
 
   test('link to the address of the runbook that is configured', async () => {
@@ -134,12 +106,7 @@ describe('the dashboard', () => {
   interface Dashboard {
     uid: string;
     title: string;
-    panels: {
-      id: number;
-      title: string;
-      gridPos: { x: number; y: number; w: number; h: number };
-      targets: { expr: string; interval: string }[];
-    }[];
+    panels: { targets: { expr: string }[] }[];
   }
 
   const dashboard = async (more: Parameters<typeof render>[0] = {}, name?: string): Promise<Dashboard> => {
@@ -167,33 +134,6 @@ describe('the dashboard', () => {
       if (!query.startsWith('vector(')) expect(selectors.length).toBeGreaterThan(0);
       for (const selector of selectors) expect(selector).toMatch(ours);
     }
-  });
-
-  test('begins with failures and replicas, and shows each signal of the autoscaler with its goal', async () => {
-    const { panels } = await dashboard(SCALED);
-    expect(panels.slice(0, 2).map(({ title }) => title)).toEqual(['Failed requests by reason', 'Replicas']);
-    const goals = panels.filter(({ title }) => /^Autoscaler: (queue|batches)/.test(title));
-    expect(goals.map(({ targets }) => targets[1]?.expr)).toEqual(['vector(50)', 'vector(150)']);
-    expect(JSON.stringify(await dashboard())).not.toMatch(/kube_horizontalpodautoscaler|Autoscaler:/);
-  });
-
-  test('draws rates over the step of the graph, except the signals of the autoscaler', async () => {
-    const { panels } = await dashboard(SCALED);
-    for (const { title, targets } of panels) {
-      for (const { expr, interval } of targets) {
-        expect(interval).toBe('15s');
-        const windows = [...expr.matchAll(/\}\[([^\]]+)\]/g)].map(([, window]) => window);
-        if (title.startsWith('Autoscaler')) expect(windows).not.toContain('$__rate_interval');
-        else expect(windows).toEqual(windows.map(() => '$__rate_interval'));
-      }
-    }
-  });
-
-  test('has panels with unique ids that do not overlap', async () => {
-    const { panels } = await dashboard();
-    const places = new Set(panels.map(({ gridPos: { x, y } }) => `${x},${y}`));
-    expect([places.size, new Set(panels.map(({ id }) => id)).size]).toEqual([panels.length, panels.length]);
-    for (const { gridPos } of panels) expect(gridPos.x + gridPos.w).toBeLessThanOrEqual(24);
   });
 
   test('draws the objective if there is one, and GPUs if there are some', async () => {
