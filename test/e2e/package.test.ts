@@ -98,6 +98,20 @@ describeUnless(
       expect(deployment).toMatchObject({ inputs: { metadata: { name: 'faces', annotations: { team: 'vision' } } } });
     });
 
+    test('wrong arguments are reported together, by their names, and secret ones without their values', async () => {
+      const program = await PackageProgram.copy('yaml', 'yaml', folder('wrong'), env);
+      const refused = async (): Promise<string> =>
+        String(await program.pulumi('preview', '--stack', program.stack).catch((error: unknown) => error));
+      program.edit((text) => text.replace('replicas: 2', 'replicas: 2000').replace('cpu: 4', 'cpu: 1000'));
+      const wrong = await refused();
+      expect(wrong).toContain('TritonServer faces: replicas: is 2000; allowed: a whole number from 0 to 1000');
+      expect(wrong).toContain('TritonServer faces: resources.cpu: is 1000; allowed: a number from 0.1 to 256');
+      program.edit((text) => text.replace('replicas: 2000', 'replicas: 2\n      image: { "fn::secret": of-a-test }'));
+      const secret = await refused();
+      expect(secret).toContain('TritonServer faces: image: is secret; allowed: a value that is not secret');
+      expect(secret).not.toContain('of-a-test');
+    });
+
     test(
       'a preview leaves out the objects that depend on a value that it does not know yet, and says so',
       async () => {
@@ -119,6 +133,18 @@ describeUnless(
         await program.pulumi('up', '--stack', program.stack, '--yes', '--skip-preview');
         const { items } = await plane.client.apps.listDeploymentForAllNamespaces();
         expect(items.map(({ metadata }) => metadata?.name)).toEqual(['faces']);
+
+        // Texts in the contents of objects need not be known, and may be secret.
+        program.edit((text) =>
+          addNamespace(text, 'other').replace(
+            '      replicas: 0',
+            '      replicas: 0\n      environment: { OTHER: "${other.id}" }\n      secretEnvironment: { TOKEN: { "fn::secret": of-a-test } }',
+          ),
+        );
+        const preview = await program.pulumi('preview', '--stack', program.stack);
+        expect(preview).toMatch(/\+ 2 to create\n\s*~ 1 to update\n\s*3 changes\./);
+        await program.pulumi('up', '--stack', program.stack, '--yes');
+        expect(await program.pulumi('stack', 'export', '--stack', program.stack)).not.toContain('of-a-test');
 
         // The preview cannot know that the objects exist.
         program.edit((text) => addNamespace(text, 'clients').replace('${web.id}', '${clients.id}'));
