@@ -10,7 +10,8 @@ const MINIMUM_NODE = 20;
 const COMMANDS = {
   init: 'make a model from an ONNX or TorchScript file, or a project with a first model',
   local: 'serve the models of a folder on this machine, and ask them',
-  trace: 'create model.pt or model.onnx from each trace.py, and compare it with PyTorch',
+  trace: 'create the artifact of each trace.py, and compare it with PyTorch',
+  build: 'compile programs of torch.export for a processor',
   validate: 'check the models without a server',
   infer: 'send a request to a model',
   'sync-models': 'publish the models, and have every replica serve them',

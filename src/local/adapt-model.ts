@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { configText, withServedVersions, type RepositoryModel } from '../model';
+import { withCompiledPrograms } from './compiled';
 
 /** Platforms of python/backends, which run each instance in a process of its own. */
 const OWN_PROCESSES = ['pytorch_libtorch', 'torch_aoti', 'onnxruntime_onnx'];
@@ -9,7 +10,8 @@ const OWN_PROCESSES = ['pytorch_libtorch', 'torch_aoti', 'onnxruntime_onnx'];
  * is for GPUs, where the first calls of a shape take seconds. On a CPU, 72 faces for `gfpgan` take about half a minute.
  * A model of PyTorch or ONNX gets one instance, because each would import PyTorch or ONNX Runtime again.
  */
-export function adaptToThisMachine(model: RepositoryModel): RepositoryModel {
+export function adaptToThisMachine(given: RepositoryModel): RepositoryModel {
+  const model = withCompiledPrograms(given);
   const { model_warmup: samples = [], instance_group: groups = [] } = model.config;
   const kept = samples
     .filter(({ inputs }, index) => samples.findIndex((other) => isDeepStrictEqual(other.inputs, inputs)) === index)

@@ -18,9 +18,9 @@ export function section(alert: string): string {
   return found.split('\n## ')[0] ?? '';
 }
 
-/** The commands with which a section begins. */
+/** The commands with which a section begins; none if it refers to another one. */
 export const firstCommands = (alert: string): string[] =>
-  (/^```sh\n([^]*?)\n```$/m.exec(section(alert))?.[1] ?? '').split('\n');
+  /^```sh\n([^]*?)\n```$/m.exec(section(alert))?.[1]?.split('\n') ?? [];
 
 /** The stack for which commands run, and the folder and the variables with which they run. */
 interface Stack {

@@ -1,10 +1,9 @@
-import { execFile } from 'node:child_process';
-import { copyFileSync, cpSync } from 'node:fs';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
-import { Progress } from '../../src/cli/progress';
+import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
-import { ensurePython } from '../../src/local/install/python';
+import { withCompiledPrograms } from '../../src/local/compiled';
+import { readRepository } from '../../src/model';
+import { isCompiled } from '../../src/model/torch-files';
 import { FREE_PORTS, LocalCommand } from '../support/local-command';
 import { modelYaml } from '../support/model-files';
 import { writeRepository } from '../support/repository';
@@ -35,10 +34,6 @@ def export(context):
     return ProgramExport(eager=Doubled(), example_inputs=(torch.rand(2, 3),), tolerance=0, weights=Weights.none(),
                          fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
 `;
-const COMPILE = `import sys, torch
-torch._inductor.aoti_compile_and_package(torch.export.load(sys.argv[1]), package_path=sys.argv[2])
-`;
-
 test('npm run local serves a program as it was exported, and compiled for this machine', async () => {
   const folder = writeRepository(join(scratch.directory, 'models'), { 'm/model.yaml': CONFIG, 'm/trace.py': TRACE });
   const asExported = await command.run(['--repo', folder, '--once', ...FREE_PORTS]);
@@ -46,13 +41,14 @@ test('npm run local serves a program as it was exported, and compiled for this m
   const answers = /^m +\d+ ms +golden request 1\/traced-0: as expected$/m;
   expect(asExported.stdout).toMatch(answers);
 
-  const { python } = await ensurePython(new Progress().step('python'), { development: true });
-  const compiled = join(scratch.directory, 'model.pt2');
-  await promisify(execFile)(python, ['-c', COMPILE, join(folder, 'm/1/model.pt2'), compiled], { cwd: paths.python });
-  const other = writeRepository(join(scratch.directory, 'compiled'), { 'm/model.yaml': CONFIG, 'm/1/.keep': '' });
-  copyFileSync(compiled, join(other, 'm/1/model.pt2'));
-  cpSync(join(folder, 'm/golden'), join(other, 'm/golden'), { recursive: true });
-  const asCompiled = await command.run(['--repo', other, '--once', ...FREE_PORTS]);
+  const build = ['run', '--silent', 'build', '--', '--here', '--repo', folder];
+  const first = await exec('npm', build, { cwd: paths.root });
+  expect(first.stdout).toMatch(/^m 1: compiled in .+; golden requests differ by at most 0\.0$/m);
+  expect((await exec('npm', build, { cwd: paths.root })).stdout).toBe('m 1: up to date\n');
+  const { models } = await readRepository(folder);
+  const served = models.map(withCompiledPrograms).flatMap(({ versions }) => versions[0]?.files.map(({ path }) => path));
+  expect(served.filter((path) => path?.endsWith('.pt2') === true && isCompiled(path))).toHaveLength(1);
+  const asCompiled = await command.run(['--repo', folder, '--once', ...FREE_PORTS]);
   expect(asCompiled).toMatchObject({ code: 0, stdout: expect.stringMatching(/^m +1 +torch_aoti +READY/m) as string });
   expect(asCompiled.stdout).toMatch(answers);
 });
