@@ -20,7 +20,11 @@ const LINE = {
   about:
     'Compiles the programs of models with platform torch_aoti with AOTInductor, and compares them with their golden requests. npm run local then serves what was compiled.',
   flags: FLAGS,
-  notes: `Needs a C++ compiler, such as g++. What was compiled is in the cache, for each program, processor and PyTorch.
+  notes: `Examples:
+  npm run build -- --here
+  npm run build -- --here --repo ../models --models resnet,bert
+
+Needs a C++ compiler, such as g++. What was compiled is in the cache, for each program, processor and PyTorch.
 
 Exit codes: 0 done, 1 a program cannot be compiled, 2 wrong command line.`,
 };
