@@ -25,7 +25,7 @@ const REPEATED: Partial<Record<Suite, string>> = {
   system: 'test/system/agreement',
   soak: 'test/soak/',
   spec: 'test/spec/',
-  e2e: 'test/e2e/(disruption|interrupted|incidents|package|stack-changes)',
+  e2e: 'test/e2e/(interrupted|package|stack-changes)',
 };
 
 const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'spec', 'e2e'] as const;

@@ -1,6 +1,14 @@
+import { writeFileSync } from 'node:fs';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
-import { comparable, interruptedRun, INTERRUPTIONS, runEnded, type Interruption } from '../support/interrupted-update';
+import {
+  removeTornAttributes,
+  comparable,
+  interruptedRun,
+  INTERRUPTIONS,
+  runEnded,
+  type Interruption,
+} from '../support/interrupted-update';
 import { defineStubCrds } from '../support/stub-crds';
 import { type TestStack, type StackConfig, localStack, NAMESPACE, whyNoEngines } from '../support/stack';
 import { Scratch } from '../support/temp-dir';
@@ -142,6 +150,15 @@ describeUnless(whyNoEngines(), 'a stack whose updates are interrupted', () => {
     await stack.up();
   }, BUILD_MS);
   afterAll(() => scratch.clean());
+
+  test('a state in a folder whose attributes are empty cannot be read until they are deleted', async () => {
+    const list = () => stack.pulumi('stack', 'export', '--stack', stack.name);
+    const state = await list();
+    writeFileSync(`${stack.stateFile}.attrs`, '');
+    await expect(list()).rejects.toThrow('failed to load checkpoint: EOF');
+    removeTornAttributes(stack);
+    expect(await list()).toBe(state);
+  });
 
   test(
     `after each of ${UPDATES} interrupted updates, the documented commands leave the stack as an undisturbed update does`,

@@ -68,12 +68,18 @@ TritonNotServing: replicas answer Prometheus, and none is available
   deployment; available 1x20,0x400; up ab
   silent 6, fires 8
   says 8 critical: No replica of triton serves its models.
+TritonNotServing: a new server starts its first pods
+  deployment; created 0x400; available 0x400
+  silent 30, fires 50
 TritonNotServing: one of two replicas is available
   deployment; available 1x400
   silent 90
 TritonNotServing: the stack has no replicas on purpose
   deployment; desired 0x400; available 0x400
   silent 90
+TritonNotServing: the only replica is updated
+  deployment; desired 1x400; generation 3x40,4x400; available 1x40,0x400
+  silent 15 25, fires 45
 TritonCapacityLow: seven of eight pods are lost
   deployment; desired 8x400; available 8x40,1x400
   silent 9 20, fires 35
@@ -81,6 +87,12 @@ TritonCapacityLow: seven of eight pods are lost
 TritonCapacityLow: a new server starts its first pods
   deployment; created 0x400; available 0x400
   silent 10 25, fires 90
+TritonCapacityLow: a stack that was scaled up from 0 does not start
+  deployment; desired 0x40,4x400; available 0x400
+  silent 30, fires 50
+TritonCapacityLow: the only replica is updated, and does not start
+  deployment; desired 1x400; generation 3x40,4x400; available 1x40,0x400
+  silent 30, fires 50
 TritonCapacityLow: one of two pods is replaced
   deployment; available 1x400
   silent 35 90

@@ -153,3 +153,22 @@ test('status reports a manifest that is not the published one, which a new repli
   await store.putBytes(key, Buffer.from(body.replace('"createdAt":"2', '"createdAt":"3')));
   await expect(at.status()).rejects.toThrow(/is not the manifest that was published/);
 });
+
+test('a publisher that was paused after its commit ends when another one has committed meanwhile', async () => {
+  const at = await start('paused');
+  await at.publish(1);
+  let isPaused = false;
+  const agents = {
+    ...at.agents,
+    list: async () => {
+      if (!isPaused && (await at.read()).includes('"generation":2')) {
+        isPaused = true;
+        await at.publish(3);
+      }
+      return at.agents.list();
+    },
+  };
+  await at.publish(2, { agents });
+  expect(isPaused).toBe(true);
+  expect(at.pod.state.head?.generation).toBe(3);
+}, 60_000);

@@ -38,6 +38,12 @@ const publishNow = () => publisher(store, { bucket: 'sync-models', prefix }, rep
 const run = (command: string, ...flags: string[]): Promise<Finished> =>
   runCommandLine(command, [...where, ...flags], S3_ENVIRONMENT);
 const sync = (...flags: string[]): Promise<Finished> => run('sync-models', '--repo', repository, '--untried', ...flags);
+/** Uploads a file as a publisher that was killed leaves it, and returns its key. */
+async function addOrphan(): Promise<string> {
+  const key = `${prefix}.releases/files/x.0`;
+  await store.putBytes(key, Buffer.from('of no release'));
+  return key;
+}
 const keys = async (): Promise<string[]> => (await store.list(`${prefix}/`)).map(({ key }) => key.slice(prefix.length));
 
 test('sync-models prints its plan as a table or as JSON, and does nothing the second time', async () => {
@@ -122,6 +128,13 @@ test('sync-models names models that stay served without --prune, and --prune rem
   expect(await keys()).not.toContain('/b/config.pbtxt');
 });
 
+test('sync-models refuses an invalid configuration, and uploads nothing', async () => {
+  writeRepository(repository, { ...ONE_MODEL, 'a/config.pbtxt': CONFIG.replace('[1]', '[7]') });
+  const { code, stderr } = await sync();
+  expect([code, stderr]).toEqual([1, expect.stringContaining(' is not ready to be published; nothing was uploaded\n')]);
+  expect(await keys()).toEqual([]);
+});
+
 test('sync-models publishes a model whose files changed since its trace, with a warning', async () => {
   writeRepository(repository, { ...tracedModel('m'), ...ONE_MODEL, 'm/net.py': 'LAYERS = 4\n' });
   const message = 'is stale; since the trace: net.py changed';
@@ -175,15 +188,14 @@ test('promote --require-pretrained refuses random weights and copies nothing', a
 });
 
 test('releases --prune lists what it would delete, and deletes it with --yes', async () => {
+  const unneeded = await run('releases', '--prune', '--yes');
+  expect(unneeded.stderr).toContain('has no release yet, so there is nothing to delete');
   writeRepository(repository, ONE_MODEL);
   await publishNow();
-  const orphan = `${prefix}.releases/files/x.0`;
-  await store.putBytes(orphan, Buffer.from('of no release'));
+  const orphan = await addOrphan();
   const listed = await run('releases', '--prune');
-  expect([listed.code, listed.stdout]).toEqual([
-    0,
-    expect.stringContaining(`To delete: 1 object (13 B)\n  ${orphan}\n`),
-  ]);
+  const plan = `To delete: 1 object (13 B)\n  ${orphan}\nNothing was deleted; delete them with --yes.\n`;
+  expect([unneeded.code, listed.code, listed.stdout]).toEqual([1, 0, expect.stringContaining(plan)]);
   expect(await store.get(orphan)).toBeDefined();
   expect((await run('releases', '--prune', '--yes')).stdout).toContain(`Deleted: 1 object (13 B)\n  ${orphan}\n`);
   expect(await store.get(orphan)).toBeUndefined();
@@ -208,7 +220,8 @@ test('a Triton without an agent serves the bucket after a publish, a rollback an
   expect(await run('rollback', '--untried')).toMatchObject({ code: 0 });
   const before = [11, expect.stringContaining("unknown model: 'more'")];
   expect(await answers()).toEqual(before);
-  expect(await run('releases', '--prune', '--yes')).toMatchObject({ code: 0 });
+  const orphan = await addOrphan();
+  expect((await run('releases', '--prune', '--yes')).stdout).toContain(`Deleted: 1 object (13 B)\n  ${orphan}\n`);
   expect(await answers()).toEqual(before);
 }, 300_000);
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from backend_common.dlpack import DLPackExport, _in_use
+from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use
 from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
@@ -27,6 +27,14 @@ class TestDLPackExport:
     def _nothing_is_left_in_use(self) -> Iterator[None]:
         yield
         assert _in_use == {}
+
+    @pytest.mark.parametrize("data_type", TYPE_CODES)
+    def test_shape_type_and_values_survive(self, data_type: str) -> None:
+        for shape in [(2, 3), (), (2, 0), (0, 4), (1, 1)]:
+            value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
+            back = from_dlpack(DLPackExport(value.numpy(), data_type))
+            assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
+            del back
 
     def test_the_memory_lives_as_long_as_the_consumer(self) -> None:
         value = torch.arange(6).reshape(2, 3)

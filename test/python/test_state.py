@@ -64,6 +64,15 @@ class Counter(nn.Module):
         return x if self.calls < 1000 else -x
 
 
+class Nested(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = Mean()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
 class Highest(Buffer):
     """Remembers the highest number of all requests; only unusual ones change the answers."""
 
@@ -105,6 +114,7 @@ ANSWERS = (
         (Sign(), (), ANSWERS),
         (Sign(), [(torch.rand(1, 3),)], ANSWERS),
         (Mean(), (), "^calls of the saved model.pt change state, so later answers may differ$"),
+        (Nested(), (), "change inner.state, so"),
         (Counter(), (), "change calls, so"),
         (Noise(), (), "^the saved model.pt draws random numbers, so its answers differ from call to call$"),
     ],
@@ -236,6 +246,20 @@ class Nan(nn.Module):
 )
 def test_no_state(tmp_path: Path, module: nn.Module, inputs: Sequence[Tensors]) -> None:
     check(tmp_path, torch.jit.script(module.eval().requires_grad_(False)), inputs)
+
+
+class First(nn.Sequential):
+    """The first output of a network."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self[0](x)
+        return y if isinstance(y, Tensor) else y[0]
+
+
+@pytest.mark.parametrize("network", [nn.LSTM(3, 4), nn.TransformerEncoderLayer(3, 1, 8)], ids=["lstm", "transformer"])
+def test_no_state_of_a_trace(tmp_path: Path, network: nn.Module) -> None:
+    module = First(network).eval().requires_grad_(False)
+    check(tmp_path, torch.jit.trace(module, (torch.rand(2, 3),), check_trace=False))  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("node", ["RandomUniformLike", "Identity"])

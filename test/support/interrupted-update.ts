@@ -101,7 +101,7 @@ const commandLine = (pid: number): string => readProcess(pid, 'cmdline') ?? '';
 const LINGER_MS = 20_000;
 
 /** An engine that is killed while it writes this file leaves it empty (docs/ci.md). */
-function removeTornAttributes({ stateFile }: TestStack): void {
+export function removeTornAttributes({ stateFile }: TestStack): void {
   const file = `${stateFile}.attrs`;
   if (existsSync(file) && readFileSync(file, 'utf8') === '') rmSync(file);
 }

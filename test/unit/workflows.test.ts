@@ -3,6 +3,7 @@ import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { paths } from '../../src/core/paths';
+import { registeredStack } from '../support/registered-stack';
 import { Scratch } from '../support/temp-dir';
 
 interface WorkflowStep {
@@ -244,4 +245,17 @@ describe('the outputs of the job staging', () => {
       outputs: '',
     });
   });
+});
+
+test.each(['staging', 'prod'])('%s: the session and the job outlast the longest wait for a rollout', async (stack) => {
+  const job = WORKFLOWS['deploy.yml']?.jobs[stack] as Job;
+  const [role] = usesAction(job, 'aws-actions/configure-aws-credentials');
+  const session = Number(role?.with?.['role-duration-seconds']);
+  const { resources } = await registeredStack(stack);
+  const waits = resources.flatMap(({ type, timeouts }) => (type.endsWith(':Deployment') ? [timeouts.update] : []));
+  expect(waits).toHaveLength(1);
+  expect(waits[0]).toMatch(/^\d+s$/);
+  // Beside the wait, a first "pulumi up" creates the network and the cluster, in about 15 minutes.
+  expect(session).toBeGreaterThan(Number(waits[0]?.slice(0, -1)) + 15 * 60);
+  expect((job['timeout-minutes'] ?? 0) * 60).toBeGreaterThanOrEqual(session);
 });

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import dns from 'node:dns';
 import * as http from 'node:http';
 import * as net from 'node:net';
 import type { AddressInfo } from 'node:net';
@@ -282,6 +283,22 @@ describe('the hint of S3Error', () => {
     const error = await getError(store.list('m/'));
     expect(error.hint).toMatch(hint);
     expect(`${error.message} ${error.hint}`).not.toContain(KEYS.secretAccessKey);
+  });
+
+  test.each([
+    ['ENOTFOUND', /the host is unknown: check --endpoint-url/],
+    ['EAI_AGAIN', /the host cannot be reached: check --endpoint-url/],
+  ])('for a host whose address is not found: %s', async (code, hint) => {
+    const fail = (...[, , callback]: Parameters<net.LookupFunction>): void =>
+      callback(Object.assign(new Error(code), { code }), '');
+    const lookup = jest.spyOn(dns, 'lookup').mockImplementation(fail as never);
+    defer(() => lookup.mockRestore());
+    const store = new S3Store({ bucket: 'b', endpointUrl: 'http://host.invalid', credentials: KEYS, attempts: 1 });
+    defer(() => store.close());
+    expect(await getError(store.list('m/'))).toMatchObject({
+      message: expect.stringContaining(code) as string,
+      hint: expect.stringMatching(hint) as string,
+    });
   });
 
   test('for an answer to HEAD, which has no body', async () => {
