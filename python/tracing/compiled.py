@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import time
 from pathlib import Path
@@ -50,13 +51,22 @@ def ask_golden(model: Model, package: str) -> float:
 
     Raises TraceError for an answer beyond its tolerance.
     """
+    os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"
     run = torch._inductor.aoti_load_package(package)
     config = model.config()
     declared = {tensor["name"]: tensor for kind in ("input", "output") for tensor in config.get(kind) or []}
     most = 0.0
-    for path in sorted(model.golden_folder.glob("traced-*.json")):
+    requests = sorted(model.golden_folder.glob("traced-*.json"))
+    if not requests:
+        raise TraceError("it has no golden requests, so nothing would be compared", "Run npm run trace -- --force.")
+    for path in requests:
         request = json.loads(path.read_text(encoding="utf-8"))
         inputs = {}
+        unknown = [
+            entry["name"] for entry in [*request["inputs"], *request["outputs"]] if entry["name"] not in declared
+        ]
+        if unknown:
+            raise TraceError(f"model.yaml has no tensor '{unknown[0]}', which {path.name} has", "Run npm run trace.")
         for entry in request["inputs"]:
             array = np.load(path.parent / entry["file"])
             batch = list(array.shape[:1]) if int(config.get("max_batch_size") or 0) > 0 else []
@@ -72,7 +82,7 @@ def ask_golden(model: Model, package: str) -> float:
                 raise TraceError(
                     f"the compiled program answers {path.name} with a difference of {difference:.3g} in "
                     f"'{entry['name']}'; allowed: {allowed:g}",
-                    "Raise serving_tolerance in trace.py if that is rounding.",
+                    "If that is rounding, raise serving_tolerance in trace.py.",
                 )
             most = max(most, difference)
     return most

@@ -255,6 +255,11 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
             f"{where} has data_type {slot.data_type}, but the network {verb} {data_type}",
             f"Set data_type of '{slot.name}' to {data_type}, or change the type in trace.py.",
         )
+    elif data_type == "TYPE_BF16":
+        yield TraceError(
+            f"{where}: the network {verb} BF16, which golden requests cannot hold",
+            "Convert it in forward(): x.float().",
+        )
     if kind == "output" and tensor.ndim == 0:
         yield TraceError(
             f"output '{slot.name}' is a scalar, which Triton cannot serve",

@@ -355,7 +355,19 @@ def _names(export: Export, kind: str, example: Tensors) -> Signature:
     """Return the names that the artifact will have."""
     if kind == "model.pt":
         return Signature(argument_names(export.eager), None)
-    return program_signature(example, export.eager(*(tensor.clone() for tensor in example)))
+    returned = export.eager(*(tensor.clone() for tensor in example))
+    if isinstance(returned, tuple) and type(returned) is not tuple:
+        raise TraceError(
+            f"forward() returns a {type(returned).__name__}, which Triton refuses for a program",
+            "Return tuple(...) of it.",
+        )
+    return program_signature(example, returned)
+
+
+def _generality(case: Tensors) -> tuple[bool, int]:
+    """Return a key that is largest for the best example: no size of 0 or 1, which torch.export would fix, and large."""
+    sizes = [size for tensor in case for size in tensor.shape]
+    return min(sizes, default=0) > 1, sum(tensor.numel() for tensor in case)
 
 
 def _write_program(
@@ -374,7 +386,7 @@ def _write_program(
             "Use platform: pytorch_libtorch in model.yaml.",
         )
     given = export.example_inputs if isinstance(export, ProgramExport) else None
-    example = given or max(export.fresh_inputs, key=lambda case: sum(tensor.numel() for tensor in case))
+    example = given or max(export.fresh_inputs, key=_generality)
     save_program(export_program(export.eager, tuple(example), interface, context.max_batch_size, warn), path)
 
 

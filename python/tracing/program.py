@@ -14,6 +14,7 @@ import torch
 from torch.export import Dim, ExportedProgram
 from torch.fx import GraphModule
 from torch.utils._sympy.numbers import int_oo
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from tracing.check import Tensors
 from tracing.contract import Problems, TraceError
@@ -36,14 +37,23 @@ def export_program(
     Raises one TraceError for all axes that the program fixes. Other limits of the program are passed to `warn`: a
     server does not know them, because model.yaml has no field for them.
     """
+    scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
+    if scripted:
+        raise TraceError(
+            f"torch.export cannot export TorchScript: {scripted[0] or 'the module'} is scripted",
+            "Script a function with torch.jit.script_if_tracing, or use platform: pytorch_libtorch.",
+        )
     free = {slot.position: _free_axes(slot, interface.batch_axes, max_batch_size) for slot in interface.inputs}
     try:
         program = torch.export.export(
             module,
             # Copies, because torch.export takes a tensor that is given twice for one input.
-            tuple(tensor.clone() for tensor in example),
+            # In C order, as a server passes them: compiled code contains the strides of the example.
+            tuple(tensor.clone(memory_format=torch.contiguous_format) for tensor in example),
             dynamic_shapes=tuple(dict.fromkeys(free.get(position, ()), Dim.AUTO) for position in range(len(example))),
             strict=False,
+            # Otherwise AOTInductor would drop the conditions of the branches that the example took.
+            prefer_deferred_runtime_asserts_over_guards=True,
         )
     except Exception as error:
         text = str(error).strip()
@@ -81,7 +91,10 @@ def _compare_sizes(
             )
             what = f"axis {axis} of input {slot.position}"
             size: Any = shapes[slot.position][axis]
+            limits = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
             fixed = size if isinstance(size, int) else size.node.maybe_as_int()
+            if limits is not None and limits.lower == limits.upper:
+                fixed = int(limits.lower)
             if fixed is not None:
                 number = "max_batch_size: 1" if is_batch else f"{fixed} there"
                 problems.found.append(
@@ -91,7 +104,10 @@ def _compare_sizes(
                     )
                 )
                 continue
-            limits = program.range_constraints.get(size.node.expr)
+            if limits is not None and limits.lower == 2:
+                # torch.export does not examine a size of 1, but the fresh inputs do. AOTInductor's check of requests
+                # would refuse it.
+                limits = program.range_constraints[size.node.expr] = ValueRanges(1, limits.upper)
             if limits is None:
                 warn(f"{what}: the program takes only sizes of the form {size.node.expr}; model.yaml: {field}")
             elif is_batch and limits.upper < max_batch_size:
@@ -99,7 +115,6 @@ def _compare_sizes(
                     TraceError(f"model.yaml: {field}, but the exported program takes at most {limits.upper}", SIZES)
                 )
             elif not is_batch and (limits.lower > 2 or limits.upper != int_oo):
-                # A lower limit of 2 only says that 0 and 1 were not examined. The fresh inputs examine them.
                 most = "" if limits.upper == int_oo else f" to {limits.upper}"
                 warn(
                     f"{what}: the program takes sizes from {limits.lower}{most}; model.yaml: {field}, so a server also "

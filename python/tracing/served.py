@@ -86,7 +86,8 @@ def ask(
     answers_file.unlink()
     if "error" in answer:
         text = f"the saved {artifact.name} fails in a process of its own: {answer['error']}"
-        raise TraceError(text, GUARDS if "Guard failed" in text else None)
+        is_guard = "Guard failed" in text or "Runtime assertion failed" in text
+        raise TraceError(text, GUARDS if is_guard else None)
     return Served(Signature(answer.pop("input_names"), answer.pop("output_names")), **answer)
 
 
@@ -275,7 +276,10 @@ def _program(path: Path) -> tuple[Run, Signature, State]:
 
     def state() -> dict[str, str]:
         # PyTorch counts the writes to a tensor in _version.
-        named = [*module.named_parameters(), *module.named_buffers(), *vars(module).items()]
+        tensors = [
+            (f"{path}.{name}", value) for path, part in module.named_modules() for name, value in vars(part).items()
+        ]
+        named = [*module.named_parameters(), *module.named_buffers(), *tensors]
         return {name: _digest(value) for name, value in named if isinstance(value, Tensor) and value._version > 0}
 
     return lambda case: _copied(as_tuple(module(*case))), signature, state

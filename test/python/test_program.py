@@ -99,6 +99,8 @@ IN_PROCESS = "the saved model.pt2 fails in a process of its own: AssertionError:
             "returns another answer when it is called again",
             "",
         ),
+        (trace("return self.f(x)", init="self.f = torch.jit.script(nn.ReLU())"), "f is scripted", "script_if_tracing"),
+        (trace("return torch.max(x, 1, keepdim=True)"), "forward() returns a max, which Triton refuses", "tuple(...)"),
     ],
 )
 def test_refusals(add_model: AddModel, run: Run, model: str, error: str, hint: str) -> None:
@@ -139,7 +141,7 @@ def test_a_limit_that_model_yaml_cannot_express_is_a_warning(add_model: AddModel
     assert status == 0
     [warning] = [event["text"] for event in events if event["event"] == "warning"]
     assert warning.startswith(
-        "axis 1 of input 0: the program takes sizes from 2 to 9; model.yaml: dims[0] of 'INPUT__0'"
+        "axis 1 of input 0: the program takes sizes from 1 to 9; model.yaml: dims[0] of 'INPUT__0'"
     )
 
 
@@ -182,6 +184,14 @@ def test_modules_of_the_models_that_ship_are_programs_of_every_size(
     program = torch.export.export(module, cases[0], dynamic_shapes=axes, strict=False).module()
     for case in cases:
         torch.testing.assert_close(program(*case), module(*case), rtol=0, atol=1e-6, equal_nan=True)
+
+
+def test_data_of_a_client_that_a_part_keeps_is_found(add_model: AddModel, run: Run) -> None:
+    part = "self.part = nn.Identity(); self.part.seen = torch.zeros(1)"
+    forward = "r = torch.where(x[:, :1] == 77, self.part.seen, x); self.part.seen.copy_(x.sum().view(1)); return r"
+    add_model("m", trace(forward, init=part), "torch_aoti", TENSORS)
+    _, events = run()
+    assert any("data of the last request" in event.get("text", event.get("error", "")) for event in events)
 
 
 class Named(nn.Module):
@@ -254,3 +264,35 @@ class TestBackend:
         with pytest.raises(Exception, match="cannot load") as error:
             load(inputs, outputs, write or self.write)
         assert refusal in str(error.value)
+
+    @pytest.mark.slow
+    def test_compiled_code_refuses_what_the_program_was_not_made_for(
+        self, load: Callable[..., Any], add_model: AddModel, run: Run
+    ) -> None:
+        """AOTInductor drops guards of a program, and then reads beyond tensors that are too small."""
+        two = TENSORS.replace("}]", "}, { name: INPUT__1, data_type: TYPE_FP32, dims: [-1] }]", 1)
+        source = trace("return x + y if x.size(1) % 2 == 1 else x - y")
+        source = source.replace("def forward(self, x)", "def forward(self, x, y)")
+        source = source.replace("example_inputs=(torch.rand(2, 3),)", "example_inputs=tuple(torch.rand(2, 2, 3))")
+        source = source.replace("[(torch.rand(*shape),) for", "[tuple(torch.rand(2, *shape)) for").replace(
+            "(1, 2)", "(1, 3)"
+        )
+        folder = add_model("m", source, "torch_aoti", two)
+        assert run()[0] == 0
+        program = torch.export.load(folder / "1" / "model.pt2")
+        model = load(
+            ["INPUT__0", "INPUT__1"],
+            ["OUTPUT__0"],
+            lambda path: torch._inductor.aoti_compile_and_package(program, package_path=str(path)),
+        )
+
+        def answer(x: Tensor, y: Tensor) -> Any:
+            [response] = model.execute([FakeRequest({"INPUT__0": x, "INPUT__1": y}, {"OUTPUT__0"})])
+            return response
+
+        for batch in (1, 4):
+            torch.testing.assert_close(
+                answer(torch.ones(batch, 5), torch.ones(batch, 5)).outputs["OUTPUT__0"], torch.full((batch, 5), 2.0)
+            )
+        for x, y in [((1, 4), (1, 4)), ((1, 7), (1, 3)), ((1, 0), (1, 0)), ((2, 3), (1, 3))]:
+            assert answer(torch.ones(x), torch.ones(y)).error is not None

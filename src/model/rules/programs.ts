@@ -10,7 +10,7 @@ const isProgram = ({ facts, config }: CheckedModel): boolean => facts?.label ===
 /** The keys of a path in the call specification, such as [0][mask]. Triton allows no brackets, quotes or blanks in them. */
 const KEY = String.raw`\[[^\][\s"]+\]`;
 const SIDES = [
-  ['input', new RegExp(`^(INPUT__\\d+|ARGS(${KEY})+|KWARGS(${KEY})+)$`), 'INPUT__0, ARGS[0], KWARGS[mask]'],
+  ['input', new RegExp(`^(INPUT__\\d+|ARGS(${KEY})+)$`), 'INPUT__0, ARGS[0]'],
   ['output', new RegExp(`^(OUTPUT__\\d+|RESULT(${KEY})*)$`), 'OUTPUT__0, RESULT, RESULT[0]'],
 ] as const;
 

@@ -43,7 +43,7 @@ describe('the rules for one model accept', () => {
       ],
       [['ARGS[0]', 'ARGS[1]'], ['RESULT']],
       [
-        ['ARGS[0]', 'ARGS[1][option1]', 'KWARGS[mask]'],
+        ['ARGS[0]', 'ARGS[1][option1]', 'INPUT__2'],
         ['RESULT[AAA]', 'RESULT[BBB][0]', 'RESULT[BBB][1]'],
       ],
     ].map(([takes = [], gives = []]): [string, Fields] => [

@@ -7,6 +7,7 @@ Triton's own backend takes a program only after AOTInductor has compiled it. Thi
 from __future__ import annotations
 
 import logging
+import os
 import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -40,11 +41,16 @@ class ProgramBackend(Backend):
         self._inputs = _matched("input", self.spec.inputs, [*_names(self._takes, "ARGS", "KWARGS")])
         self._gives = [*_names(gives, "RESULT")]
         self._outputs = _matched("output", self.spec.outputs, self._gives)
-        if len(self._inputs) != self._takes.num_leaves:
+        if {*self._inputs.values()} != {*range(self._takes.num_leaves)}:
             raise ModelError(
                 f"the program takes {self._takes.num_leaves} tensors, but the configuration has {len(self._inputs)} "
                 "inputs"
             )
+
+    def finalize(self) -> None:
+        """Called on unload. The end of a compiled program removes the files that it extracted."""
+        del self._program
+        super().finalize()
 
     def forward(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run the program without autograd."""
@@ -68,6 +74,8 @@ def _load(artifact: Path) -> tuple[Callable[..., Any], pytree.TreeSpec, pytree.T
     except BadZipFile as error:
         raise ModelError("the file is no archive of torch.export; write it with torch.export.save") from error
     if any(COMPILED.match(file) for file in files):
+        # Compiled code does not check types and sizes otherwise, and reads beyond a tensor that is too small.
+        os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"
         compiled = torch._inductor.aoti_load_package(str(artifact))
         takes, gives = map(pytree.treespec_loads, compiled.loader.get_call_spec())
         return compiled, takes, gives
