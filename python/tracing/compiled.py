@@ -72,7 +72,14 @@ def ask_golden(model: Model, package: str) -> float:
             batch = list(array.shape[:1]) if int(config.get("max_batch_size") or 0) > 0 else []
             shape = [*batch, *network_dims(declared[entry["name"]])]
             inputs[_position(entry["name"])] = torch.from_numpy(array if shape.count(-1) > 1 else array.reshape(shape))
-        answers = as_tuple(run(*(inputs[position] for position in sorted(inputs))))
+        try:
+            answers = as_tuple(run(*(inputs[position] for position in sorted(inputs))))
+        except RuntimeError as error:
+            raise TraceError(
+                f"the compiled program refuses {path.name}: {error}",
+                "AOTInductor may need a size of 2 or more where dims are -1: leave size 1 out of fresh_inputs, or serve "
+                "the exported program.",
+            ) from error
         for entry in request["outputs"]:
             want = np.load(path.parent / entry["file"]).reshape(-1)
             got = answers[_position(entry["name"])].numpy().reshape(-1)
