@@ -17,7 +17,6 @@ RUN install --directory --owner=1000 --group=1000 --mode=0700 "$TRITON_AWS_MOUNT
 # For models that compute on the CPU; without them a model beside a GPU was up to 15 times slower (docs/decisions.md).
 ENV OMP_WAIT_POLICY=PASSIVE
 ENV GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184
-ENV AOTI_RUNTIME_CHECK_INPUTS=1
 
 # The base image's user triton-server, as a number, because Kubernetes can verify runAsNonRoot only for a numeric user.
 USER 1000:1000

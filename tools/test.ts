@@ -16,7 +16,7 @@ import { ensureVersitygw } from './toolchain/versitygw';
 import { ensureLockedPackages, ensurePython, type PythonEnvironment } from '../src/local/install/python';
 import { ensureSeaweedfs } from '../src/local/install/seaweedfs';
 import { ensureTriton } from '../src/local/install/triton';
-import { SERVER_VARIABLES } from '../src/triton/serving';
+import { CPU_VARIABLES } from '../src/triton/serving';
 
 /** Factor by which --long multiplies the repetitions of the soak tests. */
 const SOAK_FACTOR = 25;
@@ -291,7 +291,7 @@ async function pytest(
   if (!slow) args.push('-m', 'not slow');
   if (filter !== undefined) args.push('-k', filter);
   const env = {
-    ...SERVER_VARIABLES,
+    ...CPU_VARIABLES,
     OMP_NUM_THREADS: '1',
     ...process.env,
     ...(reference === undefined ? {} : { GFPGAN_REFERENCE: reference }),

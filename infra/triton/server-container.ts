@@ -1,7 +1,7 @@
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { guardFlags } from '../../src/triton/control-key';
-import { SERVER_VARIABLES, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
+import { CPU_VARIABLES, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../../src/triton/serving';
 import { readScript } from './agent/program';
 import { SUMMARY_FLAGS } from './monitoring/latency';
 import type { ServerSettings } from './settings';
@@ -26,7 +26,7 @@ export function environment(settings: ServerSettings, secrets: SecretNames): Env
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
-      ...SERVER_VARIABLES,
+      ...CPU_VARIABLES,
     }),
     ...(settings.tracing === undefined
       ? []

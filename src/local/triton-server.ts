@@ -10,7 +10,7 @@ import type { PythonEnvironment } from './install/python';
 import { assembleBackends, type TritonInstallation } from './install/triton';
 import type { ControlAddress } from '../triton/control-client';
 import { generateControlKey, guardFlags } from '../triton/control-key';
-import { SERVER_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../triton/serving';
+import { CPU_VARIABLES, LOAD_ALL_FLAG, RAISE_STACK_LIMIT, SERVING_FLAGS } from '../triton/serving';
 
 /** Time for requests in flight when the server is stopped. */
 const EXIT_TIMEOUT_S = 5;
@@ -173,7 +173,7 @@ function serverEnvironment(options: TritonProcessOptions, mount: string): NodeJS
     // The interpreter inside the python backend uses the environment of the first python on PATH.
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
-    ...SERVER_VARIABLES,
+    ...CPU_VARIABLES,
     TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Prevents requests to the metadata service of a cloud machine.
     AWS_EC2_METADATA_DISABLED: 'true',

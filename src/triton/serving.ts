@@ -26,16 +26,11 @@ export const RAISE_STACK_LIMIT =
   'ulimit -S -s "$stack" || { ulimit -S -s "$(ulimit -H -s)"; ' +
   'echo "The stack limit is only $(ulimit -s) KiB, not $stack, so a large HTTP form can end Triton: raise the hard limit, in Docker with --ulimit stack=-1" >&2; }; ';
 
-/**
- * Environment variables of servers: for models that compute on a CPU, also beside a GPU (and for traces; measurements are in
- * docs/decisions.md), and for programs of AOTInductor.
- */
-export const SERVER_VARIABLES = {
+/** Environment variables for models that compute on a CPU, also beside a GPU, and for traces. Measurements: docs/decisions.md. */
+export const CPU_VARIABLES = {
   // A spinning thread takes a core from a working thread.
   OMP_WAIT_POLICY: 'PASSIVE',
   // Each request allocates and frees tensors of many megabytes. Keep their memory instead of returning it to the system
   // and faulting it in again page by page. Without this gfpgan takes more than twice as long on two cores.
   GLIBC_TUNABLES: 'glibc.malloc.mmap_threshold=4294967296:glibc.malloc.trim_threshold=17179869184',
-  // Compiled code does not check types and sizes otherwise, and reads beyond a tensor that is too small.
-  AOTI_RUNTIME_CHECK_INPUTS: '1',
 } as const;

@@ -32,7 +32,7 @@ class Doubled(nn.Module):
 
 def export(context):
     return ProgramExport(eager=Doubled(), example_inputs=(torch.rand(2, 3),), tolerance=0, weights=Weights.none(),
-                         fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 2), (8, 5)]])
+                         fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
 `;
 test('npm run local serves a program as it was exported, and compiled for this machine', async () => {
   const folder = writeRepository(join(scratch.directory, 'models'), { 'm/model.yaml': CONFIG, 'm/trace.py': TRACE });

@@ -10,7 +10,7 @@ import { acquireLock, cacheRoot } from '../install/cache';
 import { getUv } from '../install/python';
 import { fetchFile } from './fetch-weights';
 import { readWeightsFile } from '../../model/weights-file';
-import { SERVER_VARIABLES } from '../../triton/serving';
+import { CPU_VARIABLES } from '../../triton/serving';
 
 export interface TraceOptions {
   python: string;
@@ -108,7 +108,7 @@ export async function traceModels(options: TraceOptions): Promise<void> {
       cwd: paths.python,
       signal,
       env: {
-        ...SERVER_VARIABLES,
+        ...CPU_VARIABLES,
         ...process.env,
         PYTHONPATH: tracingPath(),
         // PyTorch stores the constants of a scripted module in the order of a set, which depends on the seed of hashes.

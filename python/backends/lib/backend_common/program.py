@@ -54,6 +54,8 @@ class ProgramBackend(Backend):
 
     def forward(self, inputs: dict[str, Array]) -> dict[str, Array]:
         """Run the program without autograd."""
+        if hasattr(self._program, "loader") and not all(array.size for array in inputs.values()):
+            raise ModelError("compiled code takes no empty tensors")
         leaves = {position: torch.from_numpy(inputs[name]) for name, position in self._inputs.items()}
         arguments, named = pytree.tree_unflatten([leaves[position] for position in sorted(leaves)], self._takes)
         try:

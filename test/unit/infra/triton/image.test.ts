@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defaultImage, imageFault } from '../../../../infra/triton/image';
 import { paths } from '../../../../src/core/paths';
-import { SERVER_VARIABLES, LOAD_ALL_FLAG } from '../../../../src/triton/serving';
+import { CPU_VARIABLES, LOAD_ALL_FLAG } from '../../../../src/triton/serving';
 import { render } from '../../../support/render';
 
 test('defaultImage is the base image of the Dockerfile', () => {
@@ -77,8 +77,8 @@ describe('the same in the container, the Dockerfile and the local server', () =>
   });
 
   test.each([0, 1])('are the variables for models on the CPU, with %d GPUs', async (gpusPerPod) => {
-    const variables = Object.entries(SERVER_VARIABLES).map(([name, value]) => ({ name, value }));
-    expect(variables).toHaveLength(3);
+    const variables = Object.entries(CPU_VARIABLES).map(([name, value]) => ({ name, value }));
+    expect(variables).toHaveLength(2);
     expect((await container({ gpusPerPod })).env).toEqual(expect.arrayContaining(variables));
     const image = [...text('Dockerfile').matchAll(/^ENV (\w+)=(\S+)$/gm)].map(([, name, value]) => ({ name, value }));
     expect(image).toEqual(expect.arrayContaining(variables));
