@@ -18,7 +18,7 @@ import numpy as np
 import torch
 import torch._inductor
 
-from tracing.check import as_tuple
+from tracing.check import absolute_difference, as_tuple, maximum
 from tracing.child import end_with_parent
 from tracing.contract import TraceError
 from tracing.interface import network_dims
@@ -84,11 +84,11 @@ def ask_golden(model: Model, package: str) -> float:
                 "Serve the exported program, or TorchScript.",
             ) from error
         for entry in request["outputs"]:
-            want = np.load(path.parent / entry["file"]).reshape(-1)
-            got = answers[_position(entry["name"])].numpy().reshape(-1)
+            want = torch.from_numpy(np.load(path.parent / entry["file"]).reshape(-1))
+            got = answers[_position(entry["name"])].reshape(-1)
             allowed = entry["tolerance"]["absolute"]
-            difference = _difference(want, got)
-            if not difference <= allowed:
+            difference = maximum(absolute_difference(want, got, f"'{entry['name']}' of {path.name}"))
+            if difference > allowed:
                 raise TraceError(
                     f"the compiled program answers {path.name} with a difference of {difference:.3g} in "
                     f"'{entry['name']}'; allowed: {allowed:g}",
@@ -102,17 +102,6 @@ def _position(name: str) -> int:
     """Return the position of a tensor of a trace: 1 for INPUT__1, ARGS[1] or RESULT[1], 0 for RESULT."""
     digits = "".join(character for character in name if character.isdecimal())
     return int(digits or "0")
-
-
-def _difference(want: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
-    if want.shape != got.shape or want.dtype != got.dtype:
-        return float("inf")
-    if not np.issubdtype(want.dtype, np.floating):
-        return float(np.max(want != got, initial=0))
-    same = (want == got) | (np.isnan(want) & np.isnan(got))
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(want.astype(np.float64) - got.astype(np.float64))
-    return float(np.max(np.where(same, 0, apart), initial=0))
 
 
 if __name__ == "__main__":
