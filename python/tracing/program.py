@@ -105,8 +105,7 @@ def _compare_sizes(
                 )
                 continue
             if limits is not None and limits.lower == 2:
-                # torch.export does not examine a size of 1, but the fresh inputs do. AOTInductor's check of requests
-                # would refuse it.
+                # torch.export does not examine a size of 1, but the fresh inputs do.
                 limits = program.range_constraints[size.node.expr] = ValueRanges(1, limits.upper)
             if limits is None:
                 warn(f"{what}: the program takes only sizes of the form {size.node.expr}; model.yaml: {field}")
