@@ -6,7 +6,7 @@ import type { STACK_OUTPUTS } from '../src/publish/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
 import { defined } from './defined';
 import { cloudWatchLogsStatement, EncryptionKey } from './storage/encryption-key';
-import { getKnownTypes } from './gpu/gpu-instance-types';
+import { getCapabilities, getKnownTypes } from './gpu/gpu-instance-types';
 import { GPU_LABEL } from './gpu/gpu-labels';
 import { GpuNodes } from './gpu/gpu-nodes';
 import { existingAccess, kubernetesProvider, type ClusterAccess } from './cluster/kubernetes-provider';
@@ -80,6 +80,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     kubeconfig: cluster.access.kubeconfigText,
     namespace: triton.namespace,
     podSelector: triton.podSelector,
+    builder: triton.builder,
     clusterName: cluster.created?.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
@@ -228,6 +229,10 @@ function onGpuNodes({ gpuNodePools: pools, triton }: Settings): Partial<TritonSe
       nodeSelector: { ...triton.pod.nodeSelector, [GPU_LABEL]: 'true' },
       tolerations: [...triton.pod.tolerations, ...taints],
     },
+    gpuCapabilities:
+      triton.gpuCapabilities.length > 0
+        ? triton.gpuCapabilities
+        : getCapabilities(pools.flatMap(({ instanceTypes }) => instanceTypes)),
     sharedGpus: false,
     sharedNodes: pools.some(({ instanceTypes }) =>
       getKnownTypes(instanceTypes).some(({ gpus }) => gpus >= 2 * triton.gpusPerPod),

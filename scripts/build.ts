@@ -1,14 +1,23 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { EXIT, parseSelection } from '../src/cli/cli';
 import { command } from '../src/cli/command';
+import { withInterrupts } from '../src/cli/interrupts';
 import { Progress } from '../src/cli/progress';
+import { withTarget } from '../src/commands/target';
 import { UsageError, UserError } from '../src/core/errors';
 import { formatDuration } from '../src/core/format';
 import { paths } from '../src/core/paths';
-import { compileProgram, exportedPrograms } from '../src/local/compiled';
+import { compileProgram, readAnswer, type Compiling } from '../src/local/compiled';
 import { ensurePython } from '../src/local/install/python';
-import { readRepository } from '../src/model';
+import { exportedPrograms, readRepository } from '../src/model';
+import type { ExportedProgram } from '../src/model/programs';
+import { findBuild, storeBuild } from '../src/publish/builds';
 
 const FLAGS = {
+  stack: { value: 'NAME', help: 'compile on a node of this stack, for its replicas' },
+  'stack-dir': { value: 'DIR', help: 'folder of the Pulumi program (default: the project)' },
   here: { help: 'compile for the processor of this machine' },
   repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository' },
   models: { value: 'A,B', help: 'compile only these models' },
@@ -18,19 +27,24 @@ const FLAGS = {
 const LINE = {
   name: 'npm run build',
   about:
-    'Compiles the programs of models with platform torch_aoti with AOTInductor, and compares them with their golden requests. npm run local then serves what was compiled.',
+    'Compiles the programs of models with platform torch_aoti with AOTInductor, and compares them with their golden requests. sync-models then publishes what was compiled for the stack; npm run local serves what was compiled here.',
   flags: FLAGS,
   notes: `Examples:
-  npm run build -- --here
+  npm run build -- --stack staging
   npm run build -- --here --repo ../models --models resnet,bert
 
-Needs a C++ compiler, such as g++. What was compiled is in the cache, for each program, processor and PyTorch.
+With --stack, a Job compiles in NVIDIA's PyTorch image of the release of Triton, on a GPU like those of the replicas; the
+result is in the bucket, for each program, release and kind of GPU. --here needs a C++ compiler, such as g++; the result is
+in the cache of this machine, for each program, processor and PyTorch. What is there already is not compiled again.
 
-Exit codes: 0 done, 1 a program cannot be compiled, 2 wrong command line.`,
+Exit codes: 0 done, 1 a program cannot be compiled, 2 wrong command line, 130 interrupted.`,
 };
 
-export const main = command(LINE, async ({ here, repo, ...flags }) => {
-  if (!here) throw new UsageError('give --here', { hint: 'the programs are compiled for this machine' });
+/** @returns undefined if it was compiled before */
+type Compile = (program: ExportedProgram) => Promise<Compiling | undefined>;
+
+export const main = command(LINE, async ({ here, stack, repo, 'stack-dir': directory, ...flags }) => {
+  if (here === (stack !== undefined)) throw new UsageError('give either --stack or --here', { hint: '--stack NAME' });
   const { models, problems, problemsOf } = await readRepository(repo, parseSelection(flags));
   const programs = models.flatMap(exportedPrograms);
   // Models of other platforms may have problems.
@@ -38,15 +52,104 @@ export const main = command(LINE, async ({ here, repo, ...flags }) => {
   if (faults.length > 0) throw new UserError('no program was compiled', { problems: faults });
   if (programs.length === 0) process.stdout.write('Nothing to compile: no traced model has platform torch_aoti\n');
   const progress = new Progress();
-  const { python } = await progress.run('Python environment', (step) => ensurePython(step));
-  for (const program of programs) {
-    const name = `${program.model.name} ${program.version}`;
-    const result = await progress.run(`compile ${name}`, () => compileProgram(program, python));
-    const how =
-      result === undefined
-        ? 'up to date'
-        : `compiled in ${formatDuration(result.seconds * 1000)}; golden requests differ by at most ${result.difference.toPrecision(2)}`;
-    process.stdout.write(`${name}: ${how}\n`);
+  const compileAll = async (compile: Compile): Promise<void> => {
+    for (const program of programs) {
+      const name = `${program.model.name} ${program.version}`;
+      const result = await compile(program);
+      const how =
+        result === undefined
+          ? 'up to date'
+          : `compiled in ${formatDuration(result.seconds * 1000)}; golden requests differ by at most ${result.difference.toPrecision(2)}`;
+      process.stdout.write(`${name}: ${how}\n`);
+    }
+  };
+  if (programs.length === 0) return EXIT.ok;
+  if (stack === undefined) {
+    const { python } = await progress.run('Python environment', (step) => ensurePython(step));
+    await compileAll((program) => progress.run(`compile ${program.model.name}`, () => compileProgram(program, python)));
+  } else {
+    return withInterrupts(async (signal) => {
+      try {
+        await compileInStack({ stack, 'stack-dir': directory }, { progress, compileAll, signal });
+        return EXIT.ok;
+      } catch (error) {
+        if (signal.aborted) return EXIT.interrupted;
+        throw error;
+      }
+    });
   }
   return EXIT.ok;
 });
+
+async function compileInStack(
+  flags: { stack: string; 'stack-dir': string | undefined },
+  {
+    progress,
+    compileAll,
+    signal,
+  }: { progress: Progress; compileAll: (compile: Compile) => Promise<void>; signal: AbortSignal },
+): Promise<void> {
+  // Loaded on demand, because the client of Kubernetes is slow to load.
+  const { Builder } = await import('../src/publish/cluster/builder');
+  const { readStackOutputs } = await import('../src/publish/cluster/stack-outputs');
+  const { cluster } = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.project);
+  const { builder: output } = cluster ?? {};
+  if (cluster === undefined || output === undefined) {
+    throw new UserError(`stack ${flags.stack} does not say how models are compiled for its replicas`, {
+      hint: "set gpuCapabilities, if its GPUs are not those of gpuNodePools, and use NVIDIA's image or a copy named tritonserver:YY.MM; then run pulumi up",
+    });
+  }
+  const { target } = output;
+  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-build-'));
+  let builder: Awaited<ReturnType<typeof Builder.start>> | undefined;
+  try {
+    await withTarget(flags, async (bucket) => {
+      await compileAll(async (program) => {
+        if ((await findBuild(bucket, program, target)) !== undefined) return undefined;
+        const { name } = program.model;
+        return progress.run(`compile ${name} for ${target}`, async (step) => {
+          builder ??= await Builder.start({
+            ...{ kubeconfig: cluster.kubeconfig, namespace: cluster.namespace, builder: output, signal },
+            program: readFileSync(join(paths.python, 'tracing', 'build_server.py'), 'utf8'),
+            onStage: (text) => step.update(text),
+          });
+          const file = join(scratch, `${name}.pt2`);
+          const line = await builder.run(toCommand(program, target, file));
+          const result = readAnswer(name, line);
+          await storeBuild(bucket, program, target, {
+            file,
+            bytes: statSync(file).size,
+            difference: result.difference,
+          });
+          return result;
+        });
+      });
+    });
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+    await builder?.close();
+  }
+}
+
+/** Sends the program, its golden requests, and the code that compiles it. */
+function toCommand({ model, version, path }: ExportedProgram, target: string, to: string) {
+  const [, ...processors] = target.split(' ');
+  const golden = join('golden', String(version));
+  const tracing = join(paths.python, 'tracing');
+  const files = {
+    ...list(tracing, /\.py$/, 'tracing'),
+    ...list(join(model.directory, golden), /^traced-/, `${model.name}/${golden}`),
+    [`${model.name}/model.yaml`]: join(model.directory, 'model.yaml'),
+    'program.pt2': path,
+  };
+  const capabilities = processors.filter((processor) => processor !== 'cpu');
+  const command = ['tracing.compiled', model.name, String(version), 'program.pt2', 'compiled.pt2', ...capabilities];
+  return { files, command, result: { from: 'compiled.pt2', to } };
+}
+
+const list = (folder: string, names: RegExp, to: string): Record<string, string> =>
+  Object.fromEntries(
+    readdirSync(folder)
+      .filter((name) => names.test(name))
+      .map((name) => [`${to}/${name}`, join(folder, name)]),
+  );

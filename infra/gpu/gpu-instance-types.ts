@@ -13,6 +13,19 @@ const GPUS = {
 
 type GpuModel = keyof typeof GPUS;
 
+/** Compute capabilities: https://developer.nvidia.com/cuda-gpus (2026-12-01). */
+const CAPABILITIES: Record<GpuModel, string> = {
+  T4: '7.5',
+  A10G: '8.6',
+  L4: '8.9',
+  L40S: '8.9',
+  A100: '8.0',
+  'A100-80GB': '8.0',
+  H100: '9.0',
+  H200: '9.0',
+  B200: '10.0',
+};
+
 /** Properties of an EC2 instance type with GPUs. */
 export type GpuInstanceFacts = ReturnType<typeof facts>;
 
@@ -103,3 +116,9 @@ export const getGpuMemory = ({ gpu }: GpuInstanceFacts): number => GPUS[gpu] * 1
 
 /** Local NVMe storage of an instance, in GiB. */
 export const getNvmeGiB = ({ nvmeGB }: GpuInstanceFacts): number => Math.floor((nvmeGB * 1e9) / 2 ** 30);
+
+/** Compute capabilities of the GPUs of instance types; empty if one of the types is not in the table. */
+export function getCapabilities(types: readonly string[]): string[] {
+  const known = getKnownTypes(types);
+  return known.length < types.length ? [] : [...new Set(known.map(({ gpu }) => CAPABILITIES[gpu]))];
+}

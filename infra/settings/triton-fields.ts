@@ -301,6 +301,10 @@ export const TRITON_FIELDS = {
     },
     { optional: true },
   ),
+  gpuCapabilities: texts(
+    'Compute capabilities of the GPUs, for which "npm run build" compiles models: 7.5 is a T4, 8.9 an L4. Empty: those of gpuNodePools.',
+    { default: [], pattern: /^\d{1,2}\.\d$/, allowed: 'a compute capability, such as "8.9"' },
+  ),
   extraArguments: texts('Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets.', {
     default: [],
     check: checkArgument,

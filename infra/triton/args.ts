@@ -321,6 +321,11 @@ export interface TritonServerArgs {
   /** Triton sends traces of requests to an OpenTelemetry collector. Empty: no traces. */
   tracing?: TracingArgs | undefined;
   /**
+   * Compute capabilities of the GPUs, for which "npm run build" compiles models: 7.5 is a T4, 8.9 an L4. Empty: those
+   * of gpuNodePools. Allowed: a compute capability, such as "8.9".
+   */
+  gpuCapabilities?: string[] | undefined;
+  /**
    * Arguments of tritonserver, --NAME=VALUE each, in addition to those that this package sets. Allowed: --NAME=VALUE,
    * but not model-repository, model-control-mode, load-model, strict-readiness, exit-on-error, exit-timeout-secs,
    * http-port, http-address, grpc-port, grpc-address, metrics-port, metrics-address, allow-http, allow-grpc,

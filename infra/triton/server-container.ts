@@ -26,6 +26,8 @@ export function environment(settings: ServerSettings, secrets: SecretNames): Env
       // The root file system is read-only and has no entry for our user.
       HOME: '/tmp',
       USER: 'triton',
+      // Compiled models compare the types and sizes of their inputs, instead of reading beyond them.
+      AOTI_RUNTIME_CHECK_INPUTS: '1',
       ...CPU_VARIABLES,
     }),
     ...(settings.tracing === undefined

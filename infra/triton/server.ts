@@ -5,6 +5,7 @@ import { toRunError } from '../run-error';
 import { createAgentProgram } from './agent/container';
 import type { TritonServerArgs } from './args';
 import { createAutoscaling } from './autoscaling';
+import { builder } from './builder';
 import { createDeployment } from './deployment';
 import { createIngress } from './ingress';
 import { createLoadBalancer } from './load-balancer';
@@ -32,6 +33,8 @@ export class TritonServer extends pulumi.ComponentResource {
   readonly serviceUrl: pulumi.Output<string>;
   /** Address of the HTTP API for clients outside the cluster; undefined for exposure `cluster`. */
   readonly externalUrl: pulumi.Output<string | undefined>;
+  /** How `npm run build -- --stack` compiles models for the replicas, as JSON; empty if their GPUs are not known. */
+  readonly builder: pulumi.Output<string>;
 
   /**
    * @param name of the Deployment, its Service and all other objects; also the default for the namespace
@@ -58,11 +61,13 @@ export class TritonServer extends pulumi.ComponentResource {
     this.podSelector = pulumi.output(podSelector(name));
     this.serviceUrl = serviceUrl(part);
     this.externalUrl = EXPOSE[settings.exposure.kind](part);
+    this.builder = pulumi.output(builder(settings) ?? '');
     this.registerOutputs({
       namespace: this.namespace,
       podSelector: this.podSelector,
       serviceUrl: this.serviceUrl,
       externalUrl: this.externalUrl,
+      builder: this.builder,
     });
   }
 }

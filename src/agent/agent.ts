@@ -23,7 +23,7 @@ import { Alarm } from './alarm';
 import { getModelsToAsk, type AskedModels } from './ask-models';
 import { WrongBytesError } from './content-store';
 import { Deadline } from './deadline';
-import { requireGpus } from './devices';
+import { requireGpus, requireTarget } from './devices';
 import { Downloads } from './downloads';
 import type { AgentEvent } from './events';
 import type { AgentCounts } from './metrics';
@@ -50,6 +50,8 @@ export interface AgentOptions {
   loadTimeoutMs: number;
   /** GPUs that the pod should have. A trial fails if Triton serves a model on the CPU instead. */
   gpus?: number;
+  /** What the pod runs compiled models with. Undefined: not known. */
+  target?: string | undefined;
   /** Time between two reads of head.json. */
   pollMs?: number;
   /** A pod waits up to this time before it follows a head.json that it did not try, so that not all pods switch at once. */
@@ -394,6 +396,7 @@ export class Agent {
 
   private async switchTo(release: Manifest, signal: AbortSignal, trial?: Trial): Promise<void> {
     const begun = performance.now();
+    requireTarget(release, this.options.target);
     const keep = trial && this.getHome();
     await this.serving.switchTo(release, { signal, isReturn: release.id === this.home, trial, keep });
     if (release.id !== NO_RELEASE) {

@@ -50,3 +50,22 @@ export function requireGpus({ models }: Manifest, devices: Readonly<Record<strin
     },
   );
 }
+
+/**
+ * Refuses programs that are compiled for other pods, before Triton loads their code.
+ * @param target of this pod; undefined if it is not known
+ * @throws UserError that names such models
+ */
+export function requireTarget({ models }: Pick<Manifest, 'models'>, target: string | undefined): void {
+  if (target === undefined) return;
+  const wrong = Object.entries(models).flatMap(([name, { served, compiled = {} }]) =>
+    served.flatMap((version) => {
+      const built = compiled[String(version)];
+      return built === undefined || built.target === target ? [] : [`${name} ${version} (${built.target})`];
+    }),
+  );
+  if (wrong.length === 0) return;
+  throw new UserError(`compiled for other pods than this one (${target}): ${wrong.sort().join(', ')}`, {
+    hint: 'compile them for this stack: npm run build -- --stack NAME; then publish them with npm run sync-models',
+  });
+}

@@ -32,6 +32,10 @@ const FLAGS = {
     default: '20',
     help: 'time until clients notice that the pod is not Ready: a pod waits so long before it tries a release outside of the Service',
   },
+  target: {
+    value: 'RELEASE PROCESSORS',
+    help: 'what this pod runs compiled models with, such as "26.11 8.9": a release with models for another one is refused',
+  },
   gpus: {
     value: 'COUNT',
     default: '0',
@@ -68,6 +72,7 @@ export const main = command(LINE, async (flags) => {
     loadTimeoutMs: 1000 * toNumber(flags['load-timeout'], 'load-timeout'),
     leaveMs: 1000 * toNumber(flags['leave-seconds'], 'leave-seconds'),
     gpus: toNumber(flags.gpus, 'gpus'),
+    target: flags.target,
     onEvent: (event) => process.stdout.write(`${JSON.stringify({ time: new Date().toISOString(), ...event })}\n`),
   });
   const stopping = new AbortController();

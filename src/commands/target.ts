@@ -69,6 +69,8 @@ export interface CommandTarget {
   repository?: string;
   /** For a local stack: changes each model before it is published. */
   adaptToThisMachine?: (model: RepositoryModel) => RepositoryModel;
+  /** What the replicas of the stack run compiled models with. */
+  buildTarget?: string | undefined;
   /** Undefined if a bucket was given instead. */
   stack?: string | undefined;
   location: RepositoryLocation;
@@ -123,6 +125,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
     });
   }
   const given = { ...flags };
+  let buildTarget: string | undefined;
   requireOneWay(given);
   if (flags.stack !== undefined) {
     // Loaded on demand, because most runs in CI name the bucket.
@@ -136,6 +139,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
       given.namespace ??= outputs.cluster?.namespace;
       given.kubeconfig ??= outputs.cluster?.kubeconfig;
     }
+    buildTarget = outputs.cluster?.builder?.target;
   }
   if (given.bucket === undefined) {
     throw new UsageError('none of --stack, --bucket and --local is given', {
@@ -151,7 +155,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
     {
       flags,
       name: flags.stack === undefined ? where : `${flags.stack} (${where})`,
-      stack: flags.stack,
+      ...{ stack: flags.stack, buildTarget },
       location,
       replicas,
     },

@@ -6,20 +6,8 @@ import { UserError } from '../core/errors';
 import { exec } from '../core/exec';
 import { paths } from '../core/paths';
 import type { RepositoryModel } from '../model';
-import { isCompiled } from '../model/torch-files';
-import { readTraceRecord } from '../model/trace-record';
+import { exportedPrograms, type ExportedProgram } from '../model/programs';
 import { cached, cacheRoot, isCached } from './install/cache';
-
-/** A program that `npm run trace` exported, with the place of what AOTInductor makes of it for this machine. */
-export interface ExportedProgram {
-  model: RepositoryModel;
-  version: number;
-  /** In the model folder: `1/model.pt2`. */
-  key: string;
-  path: string;
-  /** Name of a folder of the cache. */
-  cacheName: string;
-}
 
 const PACKAGE = 'model.pt2';
 
@@ -27,25 +15,15 @@ const PACKAGE = 'model.pt2';
 const machine = (): string =>
   `${cpus()[0]?.model ?? ''}\0${readFileSync(join(paths.requirements, 'runtime.txt'), 'utf8')}`;
 
-/** The programs of a model that can be compiled: traced, and not compiled already. */
-export function exportedPrograms(model: RepositoryModel): ExportedProgram[] {
-  if (model.platform !== 'torch_aoti') return [];
-  return model.versions.flatMap(({ version, files }) =>
-    files.flatMap(({ key, path }) => {
-      const { artifact } = readTraceRecord(`${path}.trace.json`) ?? {};
-      if (artifact?.path !== key || artifact.sha256 === undefined || isCompiled(path)) return [];
-      const digest = createHash('sha256').update(`${artifact.sha256}\0${machine()}`).digest('hex');
-      return [{ model, version, key, path, cacheName: `compiled-${digest.slice(0, 12)}` }];
-    }),
-  );
-}
+const cacheName = ({ sha256 }: ExportedProgram): string =>
+  `compiled-${createHash('sha256').update(`${sha256}\0${machine()}`).digest('hex').slice(0, 12)}`;
 
 /** Replaces the files of exported programs by what was compiled for this machine, where it was. */
 export function withCompiledPrograms(model: RepositoryModel): RepositoryModel {
   const compiled = new Map(
     exportedPrograms(model)
-      .filter(({ cacheName }) => isCached(cacheName))
-      .map(({ key, cacheName }) => [key, join(cacheRoot(), cacheName, PACKAGE)]),
+      .filter((program) => isCached(cacheName(program)))
+      .map((program) => [program.key, join(cacheRoot(), cacheName(program), PACKAGE)]),
   );
   if (compiled.size === 0) return model;
   const versions = model.versions.map((version) => ({
@@ -63,20 +41,31 @@ export function withCompiledPrograms(model: RepositoryModel): RepositoryModel {
  * @returns the time and the largest difference; undefined if it was compiled before
  * @throws UserError if it cannot be compiled, or answers beyond a tolerance
  */
-export async function compileProgram(
-  { model, version, path, cacheName }: ExportedProgram,
-  python: string,
-): Promise<{ seconds: number; difference: number } | undefined> {
-  let result: { seconds: number; difference: number } | undefined;
-  await cached(cacheName, async (directory) => {
+export async function compileProgram(program: ExportedProgram, python: string): Promise<Compiling | undefined> {
+  const { model, version, path } = program;
+  let result: Compiling | undefined;
+  await cached(cacheName(program), async (directory) => {
     const made = join(directory, `unchecked-${PACKAGE}`);
     const args = ['-m', 'tracing.compiled', model.directory, String(version), path, made];
     const { stdout } = await exec(python, args, { cwd: paths.python });
-    const answer = JSON.parse(stdout.trim().split('\n').at(-1) ?? '') as
-      { seconds: number; difference: number } | { error: string; hint?: string };
-    if ('error' in answer) throw new UserError(`${model.name}: ${answer.error}`, { hint: answer.hint });
+    result = readAnswer(model.name, stdout.trim().split('\n').at(-1) ?? '');
     renameSync(made, join(directory, PACKAGE));
-    result = answer;
   });
   return result;
+}
+
+/** What tracing.compiled reports: its time, and the largest difference from a golden request. */
+export interface Compiling {
+  seconds: number;
+  difference: number;
+}
+
+/**
+ * Reads the last line of tracing.compiled.
+ * @throws UserError if it reports a failure
+ */
+export function readAnswer(model: string, line: string): Compiling {
+  const answer = JSON.parse(line) as Compiling | { error: string; hint?: string };
+  if ('error' in answer) throw new UserError(`${model}: ${answer.error}`, { hint: answer.hint });
+  return answer;
 }

@@ -12,6 +12,7 @@ export {
 export { configText } from './config-text';
 export type { ModelConfig, TensorConfig } from './model-config';
 export { readRepository, readValidRepository, stepModels } from './repository';
+export { exportedPrograms } from './programs';
 export { requirePublishable, staleTraces } from './stale-traces';
 export { servedVersions, withServedVersions } from './versions';
 export type { Repository, RepositoryModel, Selection } from './repository';

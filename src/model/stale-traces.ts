@@ -1,7 +1,7 @@
 import { promises as fs } from 'node:fs';
 import path from 'node:path';
 import { UserError, type Problem } from '../core/errors';
-import { traceCommand } from '../core/next-command';
+import { nextCommand, repoFlag, traceCommand } from '../core/next-command';
 import type { ProblemList } from '../core/problems';
 import { computeSha256 } from '../core/sha256';
 import { GOLDEN_FOLDER } from './golden/request';
@@ -83,7 +83,10 @@ export async function staleTraces(models: readonly RepositoryModel[]): Promise<P
  * checks a model quickly before it serves it on this machine; and programs that only this machine serves.
  * @throws UserError that names each of them
  */
-export async function requirePublishable(models: readonly RepositoryModel[]): Promise<void> {
+export async function requirePublishable(
+  models: readonly RepositoryModel[],
+  { isBuilt, target }: { isBuilt: (path: string) => boolean; target?: string | undefined } = { isBuilt: () => false },
+): Promise<void> {
   const problems: Problem[] = [];
   for (const { directory, versions, config, platform } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
@@ -91,11 +94,12 @@ export async function requirePublishable(models: readonly RepositoryModel[]): Pr
       const { default_model_filename: given = '' } = config;
       const name = given === '' ? 'model.pt2' : given;
       const program = version.files.find(({ key }) => key === `${version.version}/${name}`);
-      if (platform === 'torch_aoti' && program !== undefined && !isCompiled(program.path)) {
+      if (platform === 'torch_aoti' && program !== undefined && !isBuilt(program.path) && !isCompiled(program.path)) {
+        const served = target === undefined ? 'its release and processor' : `its release and processor, ${target}`;
         problems.push({
           file: displayPath(program.path),
-          message: 'is an exported program, which only npm run local serves: Triton needs it compiled for its GPU',
-          hint: 'compile it with torch._inductor.aoti_compile_and_package in the PyTorch image of that release, on such a GPU',
+          message: `is an exported program, which only npm run local serves: Triton needs it compiled for ${served}`,
+          hint: `run "${nextCommand('build', '--stack', 'NAME', '--models', path.basename(directory), ...repoFlag(path.dirname(directory)))}"${target === undefined ? ', and publish with --stack' : ''}`,
         });
       }
       const record = (await findRecord(directory, version))?.record;

@@ -3,7 +3,7 @@ import { configText, stepModels, type RepositoryModel } from '../model';
 import { encodeGolden } from '../model/golden';
 import { isTraceRecord } from '../model/paths';
 import { topologicalOrder } from '../release/load-order';
-import type { WeightKind } from '../release/manifest';
+import type { Compiled, WeightKind } from '../release/manifest';
 import { checksumOfBytes, checksumOfFile, type StoredObject } from '../s3/store';
 
 /** A file that a release should hold. */
@@ -32,6 +32,8 @@ export interface DesiredModel {
   weights: Record<string, string>;
   /** Version -> kind of its weights, if tracing recorded it. */
   weightKinds?: Record<string, WeightKind> | undefined;
+  /** Version -> see ManifestModel. */
+  compiled?: Record<string, Compiled> | undefined;
   /** Its golden requests. Undefined if the model has none. */
   golden?: DesiredFile | undefined;
 }

@@ -62,19 +62,23 @@ export function makePlan(
 ): Plan {
   const { current } = releases;
   const known = getFiles(releases);
-  const planFile = (name: string, file: DesiredFile): PlannedFile => {
+  const planFile = ({ name, compiled }: DesiredModel, file: DesiredFile): PlannedFile => {
     const same = known.contents.get(file.checksum);
     // A rollback has no other source of the bytes.
     const isThere = same !== undefined && (stored.has(same.key) || isAt(file, same.key, releases.bucket.store));
     const released = isThere ? same : undefined;
     const before = getVersion(file.path) === undefined ? undefined : known.versions.get(`${name}/${file.path}`);
-    const isConflict = before !== undefined && !before.has(file.checksum) && !replacePublished;
+    // The same program may be compiled again, for another release of Triton.
+    const program = (all: DesiredModel['compiled']): string | undefined => all?.[getVersion(file.path) ?? 0]?.program;
+    const isSameProgram =
+      program(compiled) !== undefined && program(compiled) === program(current?.models[name]?.compiled);
+    const isConflict = before !== undefined && !before.has(file.checksum) && !replacePublished && !isSameProgram;
     return { file, released, action: isConflict ? 'conflict' : released === undefined ? 'upload' : 'keep' };
   };
   return {
     models: desired.map((model): PlannedModel => {
       const before = current?.models[model.name];
-      const files = filesOf(model).map((file) => planFile(model.name, file));
+      const files = filesOf(model).map((file) => planFile(model, file));
       return {
         ...{ model, files },
         before: before?.served,

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path';
 import { traceCommand } from '../core/next-command';
 import { readValidRepository, requirePublishable, staleTraces, type RepositoryModel, type Selection } from '../model';
 import { displayPath } from '../model/paths';
+import { findBuilds, withBuilds } from './builds';
 import { desiredModels, type DesiredModel } from './desired';
 import { makeRelease } from './make-release';
 import type { ReleaseOptions, ReleaseResult } from './options';
@@ -22,6 +23,8 @@ export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models'
    * were checked only quickly are refused.
    */
   adaptToThisMachine?: ((model: RepositoryModel) => RepositoryModel) | undefined;
+  /** What the replicas run compiled models with. Undefined: not known, so exported programs are refused. */
+  buildTarget?: string | undefined;
 }
 
 export interface Published extends ReleaseResult {
@@ -33,14 +36,20 @@ export interface Published extends ReleaseResult {
  * unless everything is valid.
  */
 export async function publish(options: PublishOptions): Promise<Published> {
-  const { repository, prune = false, onWarning, adaptToThisMachine } = options;
+  const { repository, prune = false, onWarning, adaptToThisMachine, buildTarget: target } = options;
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
-  if (adaptToThisMachine === undefined) await requirePublishable(read.models);
+  const bucket = { store: options.store, location: options.location };
+  const builds = await findBuilds(read.models, bucket, target);
+  if (adaptToThisMachine === undefined) {
+    await requirePublishable(read.models, { isBuilt: (path) => builds.has(path), target });
+  }
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
-  const models = await desiredModels(
+  const desired = await desiredModels(
     adaptToThisMachine === undefined ? read.models : read.models.map(adaptToThisMachine),
   );
+  const models =
+    target === undefined ? desired : desired.map((one) => withBuilds(one, read.models, { bucket, target, builds }));
   const made = await makeRelease(({ current }) => {
     const absent = Object.keys(current?.models ?? {}).filter((name) => !read.names.includes(name));
     const gone = prune ? absent : [];

@@ -100,6 +100,7 @@ export function getModels(release: Manifest, { store }: Pick<Bucket, 'store'>): 
       newest: Math.max(0, ...model.files.map(({ path }) => getVersion(path) ?? 0)),
       weights: model.weights ?? {},
       weightKinds: model.weightKinds,
+      compiled: model.compiled,
       golden: model.golden && fromStore(model.golden),
     })),
   );

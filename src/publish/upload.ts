@@ -35,11 +35,11 @@ export async function uploadModels({ models }: Plan, target: UploadTarget): Prom
   });
   return Object.fromEntries(
     models.map(({ model }): [string, ManifestModel] => {
-      const { name, served, composedOf, config, weights, weightKinds, golden } = model;
+      const { name, served, composedOf, config, weights, weightKinds, compiled, golden } = model;
       return [
         name,
         {
-          ...{ served, composedOf, weights, weightKinds, config },
+          ...{ served, composedOf, weights, weightKinds, compiled, config },
           files: model.files.map(release),
           golden: golden && release(golden),
         },

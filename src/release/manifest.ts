@@ -16,6 +16,14 @@ export interface ReleasedFile {
 /** Whether weights were trained or drawn at random. */
 export type WeightKind = 'pretrained' | 'random';
 
+/** A program that was compiled. */
+export interface Compiled {
+  /** SHA-256 in hex of the exported program. */
+  program: string;
+  /** Release of Triton and processors, such as `26.11 7.5 8.6` or `26.11 cpu`. */
+  target: string;
+}
+
 export interface ManifestModel {
   /** Versions that Triton serves, ascending. */
   served: number[];
@@ -25,6 +33,8 @@ export interface ManifestModel {
   weightKinds?: Record<string, WeightKind> | undefined;
   /** Version -> origin of its weights. */
   weights?: Record<string, string> | undefined;
+  /** Version -> what its file was compiled from and for, if `npm run build` has compiled it for a stack. */
+  compiled?: Record<string, Compiled> | undefined;
   /** Text of config.pbtxt without version_policy: the agent adds one that names the served versions. */
   config: string;
   /** Every file that Triton needs to serve the model, but config.pbtxt. */
@@ -108,6 +118,7 @@ const readManifest = object<Manifest>({
       composedOf: list(text()),
       weights: optional(map(text())),
       weightKinds: optional(map(text() as Read<WeightKind>)),
+      compiled: optional(map(object<Compiled>({ program: text(), target: text() }))),
       config: text(),
       files: list(readFile),
       golden: optional(readFile),

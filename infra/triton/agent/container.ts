@@ -2,6 +2,7 @@ import { ConfigMap } from '@pulumi/kubernetes/core/v1';
 import type { input } from '@pulumi/kubernetes/types';
 import * as pulumi from '@pulumi/pulumi';
 import { AGENT_CONTAINER } from '../../../src/release/agent-api';
+import { buildTarget } from '../builder';
 import { hasDigest } from '../image';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
 import {
@@ -44,6 +45,7 @@ export function createAgentProgram({ settings, namespace, options }: ComponentCo
  */
 export function agentContainer(settings: ServerSettings, secrets: SecretNames): Container {
   const { image } = settings.agent;
+  const target = buildTarget(settings);
   const { credentials, endpointUrl, modelRepository, region } = settings;
   return {
     name: AGENT_CONTAINER,
@@ -67,6 +69,7 @@ export function agentContainer(settings: ServerSettings, secrets: SecretNames): 
       String(loadTimeoutSeconds(settings)),
       '--leave-seconds',
       String(leaveSeconds(settings)),
+      ...(target === undefined ? [] : ['--target', target]),
     ],
     env: [
       ...plain({ HOME: '/', AWS_REGION: region, ...NO_METADATA }),

@@ -16,6 +16,8 @@ export interface ClusterCall {
   server: string;
   context: string;
   namespace: string;
+  /** What the user must be permitted to do. Default: what publishing needs. */
+  permissions?: string;
 }
 
 interface Failure extends Error {
@@ -31,7 +33,10 @@ const UNREACHABLE =
   /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_CONNECTION_TIMEOUT|timeout)$/;
 
 /** Converts the error of a call of the cluster's API to a UserError. */
-export function explainCluster({ what, server, context, namespace }: ClusterCall, cause: unknown): UserError {
+export function explainCluster(
+  { what, server, context, namespace, permissions = PERMISSIONS }: ClusterCall,
+  cause: unknown,
+): UserError {
   if (cause instanceof UserError) return cause;
   const { code, message, body, name, syscall, path } = cause as Failure;
   const explain = (text: string, hint?: string): UserError => new UserError(`cannot ${what}${text}`, { hint, cause });
@@ -43,7 +48,7 @@ export function explainCluster({ what, server, context, namespace }: ClusterCall
       return explain(`: ${server} rejects the credentials of context "${context}" (${detail})`, hint);
     }
     if (code !== 403) return explain(` at ${server} (${detail})`);
-    const grant = `grant the user of context "${context}" a Role in namespace ${namespace}: ${PERMISSIONS}`;
+    const grant = `grant the user of context "${context}" a Role in namespace ${namespace}: ${permissions}`;
     return explain(`: not permitted (${detail})`, grant);
   }
   if (syscall?.startsWith('spawn') === true) {

@@ -17,8 +17,21 @@ export interface StackOutputs {
     namespace: string;
     /** Label selector of the Triton pods. */
     podSelector: string;
+    builder?: BuilderOutput | undefined;
   };
 }
+
+/** How models are compiled for the replicas. The output has it as JSON. */
+export interface BuilderOutput {
+  /** Release of Triton and processors, such as `26.11 7.5 8.6` or `26.11 cpu`. */
+  target: string;
+  labels: Record<string, string>;
+  /** A pod of Kubernetes, whose container has no command. */
+  spec: { containers: readonly object[] };
+}
+
+/** The port of the container, on loopback of the pod. */
+export const BUILDER_PORT = 8000;
 
 interface OutputContract {
   what: string;
@@ -33,6 +46,13 @@ interface OutputContract {
 
 const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
 const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
+const isJson = (value: unknown): boolean => {
+  try {
+    return value === '' || (isText(value) && isObject(JSON.parse(value)));
+  } catch {
+    return false;
+  }
+};
 const isUrl = (value: unknown): boolean => isText(value) && URL.canParse(value) && /^https?:/.test(value);
 const output = (
   part: OutputContract['part'],
@@ -64,6 +84,7 @@ export const STACK_OUTPUTS = {
   ),
   namespace: output('cluster', 'the namespace of the Triton pods'),
   podSelector: output('cluster', 'the label selector of the Triton pods', 'text such as "app=triton"'),
+  builder: output('optional', 'how models are compiled for the replicas', 'JSON, or empty', isJson),
 };
 
 const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
@@ -122,6 +143,10 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
             typeof outputs['kubeconfig'] === 'string' ? text('kubeconfig') : JSON.stringify(outputs['kubeconfig']),
           namespace: text('namespace'),
           podSelector: text('podSelector'),
+          builder:
+            isThere('builder') && outputs['builder'] !== ''
+              ? (JSON.parse(text('builder')) as BuilderOutput)
+              : undefined,
         }
       : undefined,
   };

@@ -36,7 +36,7 @@ test.each([
   const [[agent], [triton]] = [initContainers, containers];
   expect(agent.env.map(({ name }) => name)).toEqual(expect.arrayContaining([...variables, 'AWS_ENDPOINT_URL_S3']));
   expect(triton.env.map(({ name }) => name)).toEqual([
-    ...['HOME', 'USER', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
+    ...['HOME', 'USER', 'AOTI_RUNTIME_CHECK_INPUTS', 'OMP_WAIT_POLICY', 'GLIBC_TUNABLES', 'OTEL_SERVICE_NAME'],
   ]);
   const mounted = triton.volumeMounts.map(({ name }) => name);
   const secret = volumes.filter((volume) => !('emptyDir' in volume)).map(({ name }) => name);

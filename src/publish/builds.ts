@@ -1,0 +1,96 @@
+import { createHash } from 'node:crypto';
+import { exportedPrograms, type RepositoryModel } from '../model';
+import type { ExportedProgram } from '../model/programs';
+import { releasesPrefix } from '../release/location';
+import { FORMAT, count, object, parseObject, text } from '../release/format';
+import { checksumOfFile, PreconditionFailedError } from '../s3/store';
+import type { DesiredModel } from './desired';
+import type { Bucket } from './releases';
+
+/** A compiled program in the bucket, `PREFIX.releases/builds/ID.pt2`; this is the content of ID.json beside it. */
+export interface Build {
+  /** As checksumOfFile computes it. */
+  checksum: string;
+  bytes: number;
+}
+
+const readBuild = object<Build>({ checksum: text(), bytes: count() });
+
+/** What was compiled, and for what, determines the key. No object is replaced. */
+function getKey({ location }: Bucket, { sha256 }: ExportedProgram, target: string): string {
+  const id = createHash('sha256').update(`${sha256}\0${target}`).digest('hex');
+  return `${releasesPrefix(location)}/builds/${id}`;
+}
+
+/** @returns undefined if the program was not compiled for these replicas */
+export async function findBuild(bucket: Bucket, program: ExportedProgram, target: string): Promise<Build | undefined> {
+  const key = `${getKey(bucket, program, target)}.json`;
+  const found = await bucket.store.get(key);
+  return found && parseObject(found.body, key, readBuild);
+}
+
+/** Stores a compiled program. Its description follows it, so that no one finds a part of it. */
+export async function storeBuild(
+  bucket: Bucket,
+  program: ExportedProgram,
+  target: string,
+  made: { file: string; bytes: number; difference: number },
+): Promise<void> {
+  const { file, bytes, difference } = made;
+  const key = getKey(bucket, program, target);
+  const checksum = await checksumOfFile(file, bytes);
+  const forPeople = { model: program.model.name, program: program.sha256, target, difference };
+  const description = JSON.stringify({ format: FORMAT, checksum, bytes, ...forPeople });
+  const condition = { ifAbsent: true } as const;
+  // The name depends on the content, because a builder may have ended between the two, and the next makes other bytes.
+  await isThere(bucket.store.putFile(toObject(key, checksum), { path: file, bytes }, { checksum, condition }));
+  await isThere(bucket.store.putBytes(`${key}.json`, Buffer.from(description), condition));
+}
+
+/** Another builder may have been first. */
+async function isThere(writing: Promise<unknown>): Promise<void> {
+  await writing.catch((error: unknown) => {
+    if (!(error instanceof PreconditionFailedError)) throw error;
+  });
+}
+
+const toObject = (key: string, checksum: string): string =>
+  `${key}.${checksum.replace(/[^A-Za-z0-9]/g, '').slice(0, 12)}.pt2`;
+
+/** Which programs of the models were compiled for these replicas, by their paths on this machine. */
+export async function findBuilds(
+  models: readonly RepositoryModel[],
+  bucket: Bucket,
+  target: string | undefined,
+): Promise<Map<string, Build>> {
+  const found = new Map<string, Build>();
+  if (target === undefined) return found;
+  for (const program of models.flatMap(exportedPrograms)) {
+    const build = await findBuild(bucket, program, target);
+    if (build !== undefined) found.set(program.path, build);
+  }
+  return found;
+}
+
+/** Replaces the exported programs of a model by what was compiled of them. */
+export function withBuilds(
+  desired: DesiredModel,
+  models: readonly RepositoryModel[],
+  { bucket, target, builds }: { bucket: Bucket; target: string; builds: ReadonlyMap<string, Build> },
+): DesiredModel {
+  const model = models.find(({ name }) => name === desired.name);
+  const programs = (model === undefined ? [] : exportedPrograms(model)).flatMap((program) => {
+    const build = builds.get(program.path);
+    return build !== undefined && desired.served.includes(program.version) ? [{ ...program, build }] : [];
+  });
+  if (programs.length === 0) return desired;
+  const files = desired.files.map((file) => {
+    const program = programs.find(({ key }) => key === file.path);
+    if (program === undefined) return file;
+    const { bytes, checksum } = program.build;
+    const key = toObject(getKey(bucket, program, target), checksum);
+    return { ...file, bytes, checksum, source: { stored: { store: bucket.store, key } } };
+  });
+  const compiled = programs.map(({ version, sha256 }) => [version, { program: sha256, target }] as const);
+  return { ...desired, files, compiled: Object.fromEntries(compiled) };
+}
