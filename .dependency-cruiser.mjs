@@ -43,7 +43,7 @@ const forbidden = [
   { name: 'test/support imports no tests', from: { path: '^test/support/' }, to: { path: '^test/(?!support/)' } },
   {
     name: 'tests of npm test need no Go',
-    from: { path: '^test/integration/' },
+    from: { path: '^test/real/', pathNot: '\\.slow\\.test\\.ts$' },
     to: { path: '^tools/toolchain/go\\.ts$', reachable: true },
   },
   {

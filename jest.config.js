@@ -1,8 +1,8 @@
 const { availableParallelism } = require('node:os');
 
 /**
- * Unit tests need only node_modules. Integration tests run real servers, and system tests do so for longer. The soak
- * tests repeat random cases. The tests of the specification run a model checker. End-to-end tests run real engines of Pulumi and Kubernetes.
+ * `unit` needs only node_modules. `real` runs commands on real servers; `npm test` leaves out its *.slow.test.ts. `stack`
+ * runs engines of Pulumi and Kubernetes. `proof` has the specification with its model checker, and repeats random cases.
  */
 const common = {
   testEnvironment: 'node',
@@ -27,14 +27,10 @@ module.exports = {
       // Pulumi itself. This package serializes no functions.
       moduleNameMapper: { '^(@npmcli/arborist|typescript)$': '<rootDir>/test/support/empty-module.ts' },
     },
-    { ...common, displayName: 'integration', testMatch: ['<rootDir>/test/integration/**/*.test.ts'] },
-    { ...common, displayName: 'system', testMatch: ['<rootDir>/test/system/**/*.test.ts'] },
-    { ...common, displayName: 'soak', testMatch: ['<rootDir>/test/soak/**/*.test.ts'] },
-    { ...common, displayName: 'spec', testMatch: ['<rootDir>/test/spec/**/*.test.ts'] },
-    {
+    ...['real', 'stack', 'proof'].map((level) => ({
       ...common,
-      displayName: 'e2e',
-      testMatch: ['<rootDir>/test/{e2e,aws}/**/*.test.ts'],
-    },
+      displayName: level,
+      testMatch: [`<rootDir>/test/${level}/**/*.test.ts`],
+    })),
   ],
 };

@@ -32,11 +32,11 @@ const getTimeout = (usualMs) => 60_000 + 5 * usualMs;
 const OTHER_LISTS = [
   [
     'guards of the specification',
-    '--only spec',
-    ['test/spec/Publish.tla', 'test/spec/Switch.tla', 'test/spec/Lease.tla'],
+    '--only proof',
+    ['test/proof/Publish.tla', 'test/proof/Switch.tla', 'test/proof/Lease.tla'],
     /On\("\w+"\)/g,
   ],
-  ['guards of the code', '--long --only soak', ['test/support/simulation/mutants.ts'], /^ {2}'.+': \{$/gm],
+  ['guards of the code', '--long --only proof', ['test/support/simulation/mutants.ts'], /^ {2}'.+': \{$/gm],
 ];
 /** Lists of mutants that are unit tests, and their titles. */
 const UNIT_LISTS = [

@@ -18,43 +18,42 @@ import { ensureSeaweedfs } from '../src/local/install/seaweedfs';
 import { ensureTriton } from '../src/local/install/triton';
 import { CPU_VARIABLES } from '../src/triton/serving';
 
-/** Factor by which --long multiplies the repetitions of the soak tests. */
+/** Factor by which --long multiplies the repetitions of random cases. */
 const SOAK_FACTOR = 25;
 /** Test files of each suite that have a long form (test/support/soak.ts). */
 const REPEATED: Partial<Record<Suite, string>> = {
-  system: 'test/system/agreement',
-  soak: 'test/soak/',
-  spec: 'test/spec/',
-  e2e: 'test/e2e/(interrupted|package|stack-changes)',
+  real: 'test/real/agreement',
+  stack: 'test/stack/(interrupted|package|stack-changes)',
+  proof: 'test/proof/',
 };
 
-const SUITES = ['unit', 'integration', 'python', 'system', 'soak', 'spec', 'e2e'] as const;
+const SUITES = ['unit', 'real', 'python', 'proof', 'stack'] as const;
 type Suite = (typeof SUITES)[number];
 /**
- * Suites that run only on request, because they take long, and e2e first builds Go programs (docs/testing.md gives
- * times).
+ * Suites that run only on request, because they take long, and `stack` first builds Go programs. Of the others, the slow
+ * tests run only on request.
  */
-const ON_REQUEST: readonly Suite[] = ['system', 'soak', 'spec', 'e2e'];
+const ON_REQUEST: readonly Suite[] = ['proof', 'stack'];
 /**
- * Test files at a time, where it is not the default of jest.config.js. A file of `spec` runs Java, which
- * needs up to 3 GB; one of `e2e` has a control plane and an engine of its own, which need as much and mostly wait.
+ * Test files at a time, where it is not the default of jest.config.js. A file of `proof` may run Java, which
+ * needs up to 3 GB; one of `stack` has a control plane and an engine of its own, which need as much and mostly wait.
  */
-const WORKERS: Partial<Record<Suite, number>> = { spec: 2, e2e: 3 };
+const WORKERS: Partial<Record<Suite, number>> = { proof: 3, stack: 3 };
 
 const FLAGS = {
   all: {
     help: 'also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands; soak tests of publishing; the specification of a publish; end-to-end tests on real engines of Pulumi and Kubernetes and a mock of AWS',
   },
-  only: { value: 'NAME', help: 'one suite, with its slow tests: unit, integration, python, system, soak, spec or e2e' },
+  only: { value: 'NAME', help: 'one suite, with its slow tests: unit, real, python, proof or stack' },
   filter: { value: 'TEXT', help: 'jest: only test files whose path contains TEXT; pytest: its -k' },
   long: {
-    help: `only tests with a long form, in that form: ${SOAK_FACTOR} times the repetitions, a new seed, all scenarios of the specification; with --only, those of that suite, otherwise of system, soak and spec. SOAK_FACTOR and SOAK_SEED in the environment set both`,
+    help: `only tests with a long form, in that form: ${SOAK_FACTOR} times the repetitions, a new seed, all scenarios of the specification; with --only, those of that suite, otherwise of real and proof. SOAK_FACTOR and SOAK_SEED in the environment set both`,
   },
 } as const;
 
 const LINE = {
   name: 'npm test',
-  about: 'Runs unit and integration tests (jest) and Python tests (pytest), and installs what they need.',
+  about: 'Runs unit tests, quick tests on real servers (jest) and Python tests (pytest), and installs what they need.',
   flags: FLAGS,
 };
 
@@ -78,19 +77,19 @@ export const main = command(LINE, async (flags) => {
   const environment = await progress.run('Python environment', (step) =>
     ensurePython(step, { development: true, embeddable: true }),
   );
-  if (suites.includes('system')) await getBrowser(progress);
+  const slow = flags.all || flags.long || chosen !== undefined;
+  if (slow && suites.includes('real')) await getBrowser(progress);
   // Otherwise the first tests that need them would wait for a download or a build.
-  if (suites.some((suite) => !['unit', 'python', 'spec'].includes(suite))) {
+  if (suites.some((suite) => !['unit', 'python'].includes(suite))) {
     await progress.run('Triton and S3 server', () => Promise.all([ensureTriton(environment), ensureSeaweedfs()]));
   }
-  if ((suites.includes('system') || suites.includes('soak')) && whyNoGo(['versitygw']) === undefined)
+  if (slow && suites.some((suite) => suite === 'real' || suite === 'proof') && whyNoGo(['versitygw']) === undefined)
     await progress.run('versitygw', (step) => ensureVersitygw(step));
-  const slow = flags.all || chosen !== undefined;
   const reference = slow && suites.includes('python') ? await getReference(environment, progress) : undefined;
   const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-test-'));
   // The first build takes up to half an hour. It begins with the first suite, which leaves the processors idle at times.
   const engines =
-    suites.includes('e2e') && flags.filter === undefined && whyNoGo(['pulumi']) === undefined
+    suites.includes('stack') && flags.filter === undefined && whyNoGo(['pulumi']) === undefined
       ? ensureEngines()
       : Promise.resolve();
   engines.catch(() => undefined); // waitFor reports it.
@@ -98,14 +97,14 @@ export const main = command(LINE, async (flags) => {
   const failed: string[] = [];
   try {
     for (const suite of suites) {
-      if (suite === 'e2e') await waitFor(engines, progress);
+      if (suite === 'stack') await waitFor(engines, progress);
       process.stderr.write(`\n== ${suite} tests\n`);
       const report = join(scratch, suite);
       const filter = filterOf(suite);
       const results = requireAll(
         suite === 'python'
           ? await pytest(environment, report, { filter, reference, slow })
-          : await jest(suite, environment, report, filter),
+          : await jest(suite, environment, report, { filter, slow }),
       );
       for (const key of ['passed', 'failed', 'skipped'] as const) total[key] += results[key];
       failed.push(...results.names.map((name) => `${suite}: ${name}`));
@@ -123,7 +122,7 @@ export const main = command(LINE, async (flags) => {
 /** The suites to run, in this order. */
 function getSuites(chosen: Suite | undefined, { all, long }: { all: boolean; long: boolean }): readonly Suite[] {
   if (long)
-    return SUITES.filter((suite) => suite in REPEATED && (chosen === undefined ? suite !== 'e2e' : suite === chosen));
+    return SUITES.filter((suite) => suite in REPEATED && (chosen === undefined ? suite !== 'stack' : suite === chosen));
   return SUITES.filter((suite) => (chosen === undefined ? all || !ON_REQUEST.includes(suite) : suite === chosen));
 }
 
@@ -207,13 +206,17 @@ function getResults(report: string, status: number | null, read: (text: string) 
   return { ...NOTHING, failed: 1, names: [`no complete report, exit code ${status}`] };
 }
 
+/** Files of tests that only --all and --only run. */
+const SLOW = String.raw`\.slow\.test\.ts$`;
+
 async function jest(
   suite: Suite,
   environment: PythonEnvironment,
   report: string,
-  filter: string | undefined,
+  { filter, slow }: { filter: string | undefined; slow: boolean },
 ): Promise<Results> {
   const args = ['--selectProjects', suite, '--json', '--outputFile', report];
+  if (!slow) args.push(`--testPathIgnorePatterns=${SLOW}`);
   if (WORKERS[suite] !== undefined) args.push(`--maxWorkers=${WORKERS[suite]}`);
   if (filter !== undefined) args.push('--passWithNoTests', filter);
   const binary = join(paths.root, 'node_modules', 'jest', 'bin', 'jest.js');

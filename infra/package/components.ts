@@ -42,7 +42,9 @@ const tritonServer = component({
     podSelector: text('Label selector of the pods, in the format of kubectl.'),
     serviceUrl: text('Address of the HTTP API for clients in the cluster.'),
     externalUrl: text('Address of the HTTP API for clients outside the cluster.', { optional: true }),
-    builder: text('How "npm run build -- --stack" compiles models for the replicas, as JSON; empty if their GPUs are not known.'),
+    builder: text(
+      'How "npm run build -- --stack" compiles models for the replicas, as JSON; empty if their GPUs are not known.',
+    ),
   },
   create: ({ name, values, options }) => new TritonServer(name, values, options),
 });

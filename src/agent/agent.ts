@@ -68,7 +68,7 @@ export interface AgentOptions {
 }
 
 /**
- * Has one Triton serve the release that head.json names, or the release of a trial. test/spec/Publish.tla specifies when
+ * Has one Triton serve the release that head.json names, or the release of a trial. test/proof/Publish.tla specifies when
  * it serves which.
  */
 export class Agent {

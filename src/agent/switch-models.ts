@@ -44,7 +44,7 @@ const MEMORY_HINT =
   'the pod holds the model twice while it switches: publish with --unload-first, which unloads the old one first while the pod gets no requests, or use a larger machine';
 const POLL_MS = 100;
 
-/** Has Triton serve a release from a local folder. test/spec/Switch.tla specifies the order. */
+/** Has Triton serve a release from a local folder. test/proof/Switch.tla specifies the order. */
 export class ModelSwitcher {
   private readonly loading = new Set<string>();
   /** Several loads at a time failed. They may need more memory than one, and end Triton. */

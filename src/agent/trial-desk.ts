@@ -52,7 +52,7 @@ export interface TrialDeskOptions {
   onChange: (event: AgentEvent) => void;
 }
 
-/** Begins, renews and ends trials. At most one runs. test/spec/Publish.tla specifies the conditions. */
+/** Begins, renews and ends trials. At most one runs. test/proof/Publish.tla specifies the conditions. */
 export class TrialDesk {
   current: Trial | undefined;
   last: AgentState['lastTrial'] = null;

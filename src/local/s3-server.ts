@@ -88,7 +88,7 @@ export async function startS3Server(options: S3ServerOptions): Promise<S3Server>
   });
   const stop = async (): Promise<void> => {
     // It would wait for its own streams and never finish. Acknowledged writes are on disk by then: killing the server
-    // loses nothing (test/integration/s3-server.test.ts).
+    // loses nothing (test/real/s3-server.test.ts).
     await server.stop(0);
     tempFiles.remove();
   };

@@ -64,7 +64,7 @@ export class HeadFile {
 
   /**
    * Replaces the base with the next generation. Returns if the release is, or was, the current one; otherwise it never
-   * will be, unless the error says that this is unknown. test/spec/Publish.tla specifies this (Commit, Check, Fence).
+   * will be, unless the error says that this is unknown. test/proof/Publish.tla specifies this (Commit, Check, Fence).
    * @throws AnotherPublisherError if another publisher changed head.json first
    * @throws PartialFailureError if the outcome cannot be found out
    */

@@ -49,7 +49,7 @@ export async function makeRelease(getTarget: GetTarget, options: ReleaseOptions)
  * 4. replace head.json if it still is the content that was read: the only commit point
  * 5. wait until every replica has noticed; then repair the view
  *
- * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/spec/Publish.tla specifies this.
+ * If step 3 or 4 fails, the trials end and the replicas go back by themselves. test/proof/Publish.tla specifies this.
  */
 async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<ReleaseResult> {
   const { store, location, agents, untried } = options;

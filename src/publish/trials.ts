@@ -70,7 +70,7 @@ const LEFT_MS = 20_000;
  */
 const atATime = (replicas: number): number => Math.max(1, Math.floor(replicas / 4));
 
-/** Has pods serve a release that head.json does not name yet: first one, then some at a time. test/spec/Publish.tla specifies this. */
+/** Has pods serve a release that head.json does not name yet: first one, then some at a time. test/proof/Publish.tla specifies this. */
 export class Trials {
   private readonly asked = new Map<string, Asked>();
   private readonly renewing: NodeJS.Timeout;

@@ -78,7 +78,7 @@ export const filesPrefix = (location: RepositoryLocation): string => `${releases
 
 /**
  * The key of a file, by its content and by the number of prunes before it was planned: a prune deletes only keys with
- * smaller numbers, so no later one, and no late request of one, deletes it. test/spec/Publish.tla specifies this.
+ * smaller numbers, so no later one, and no late request of one, deletes it. test/proof/Publish.tla specifies this.
  * @param sweep as in head.json
  */
 export const fileKey = (location: RepositoryLocation, checksum: string, sweep: number): string =>

@@ -2,19 +2,19 @@ const { default: Sequencer } = require('@jest/test-sequencer');
 
 /** Files that take minutes, the longest first. A worker that starts one of them last would run alone at the end. */
 const LONG = [
-  'e2e/stack-changes',
-  'aws/stack-prod',
-  'aws/stack-staging',
-  'aws/node-groups',
-  'aws/drift',
-  'e2e/package',
-  'aws/packages',
-  'e2e/gpu-pools',
-  'e2e/incidents',
-  'system/models',
-  'system/trace-command',
-  'system/local-watch',
-  'soak/replicas',
+  'stack/stack-changes',
+  'stack/aws/stack-prod',
+  'stack/aws/stack-staging',
+  'stack/aws/node-groups',
+  'stack/aws/drift',
+  'stack/package',
+  'stack/aws/packages',
+  'stack/gpu-pools',
+  'stack/incidents',
+  'real/models.slow',
+  'real/trace-command.slow',
+  'real/local-watch.slow',
+  'proof/replicas',
 ];
 
 /** Starts the long files first. On a fresh clone Jest knows no durations, and would start the largest files first. */

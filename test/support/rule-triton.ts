@@ -14,7 +14,7 @@ interface Loaded {
 }
 
 /**
- * Loads models from a folder by the rules of test/spec/Switch.tla. test/integration/triton-reload.test.ts shows that the
+ * Loads models from a folder by the rules of test/proof/Switch.tla. test/real/triton-reload.test.ts shows that the
  * real server follows them. A content that begins with "bad" does not load.
  */
 export class RuleTriton implements AgentTriton {

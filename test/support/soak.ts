@@ -1,4 +1,4 @@
-/** Factor on the number of repetitions in `npm test`; `npm run test:soak` sets it. */
+/** Factor on the number of repetitions in `npm test`; `npm run test:long` sets it. */
 const FACTOR = Number(process.env['SOAK_FACTOR'] ?? 1);
 
 /** Whether this is the long form. */

@@ -51,7 +51,7 @@ export class Checks {
   readonly runs: Run[] = [];
   /** Of all that happened to pods. */
   hash = 0;
-  /** Records the run, for test/spec/Trace.tla. */
+  /** Records the run, for test/proof/Trace.tla. */
   recorder: TraceRecorder | undefined;
   private readonly heads: Head[] = [];
   private readonly manifests = new Map<string, Manifest>();

@@ -6,7 +6,7 @@ const control = 'src/publish/head-file.ts';
 const trials = 'src/publish/trials.ts';
 
 /**
- * Each removes one guard of the protocol (test/spec/Publish.tla and Switch.tla) from the code, and the simulation finds it
+ * Each removes one guard of the protocol (test/proof/Publish.tla and Switch.tla) from the code, and the simulation finds it
  * within 2,500 schedules. The first ones are found soonest.
  */
 export const MUTANTS: Record<string, Mutant> = {
@@ -96,7 +96,7 @@ export const MUTANTS: Record<string, Mutant> = {
   },
 };
 
-/** More guards whose removal the comparison with the specification finds soon (test/spec/trace.test.ts). */
+/** More guards whose removal the comparison with the specification finds soon (test/proof/trace.test.ts). */
 export const SEEN_MUTANTS: Record<string, Mutant> = {
   'the release of a trial becomes home': {
     file: agent,

@@ -4,13 +4,13 @@ import type { Manifest } from '../../../src/release/manifest';
 import { FIRST_RELEASE } from './models';
 import type { Pod } from './pod';
 
-/** Something that was seen from outside, as test/spec/Trace.tla reads it. */
+/** Something that was seen from outside, as test/proof/Trace.tla reads it. */
 export type Observation = readonly (string | number)[];
 
 /** Ends of a trial that the agent reports before the head.json that caused them, as one step of the specification. */
 const BY_HEAD = new Set<unknown>(['released', 'overtaken']);
 
-/** Records what publishers send, what the bucket has, and what agents report: the steps of test/spec/Publish.tla. */
+/** Records what publishers send, what the bucket has, and what agents report: the steps of test/proof/Publish.tla. */
 export class TraceRecorder {
   private readonly steps: Observation[] = [];
   /** Release -> its publisher. */

@@ -7,7 +7,7 @@ import { GPU_INSTANCE_TYPE_NAMES } from '../../../infra/gpu/gpu-instance-types';
 import { readSettings } from '../../../infra/settings';
 import { getConfig } from '../../support/registered-stack';
 
-/** Levels of the findings of a check, and their texts. system/doctor.test.ts runs the command. */
+/** Levels of the findings of a check, and their texts. real/doctor.slow.test.ts runs the command. */
 async function check(name: string, values: Record<string, unknown>, aws: Partial<Record<keyof Aws, unknown>>) {
   const settings = readSettings(getConfig('staging', values));
   const checks = CHECKS.filter((one) => one.name === name);

@@ -150,7 +150,7 @@ describe('the dashboard', () => {
   });
 });
 
-test('the autoscaler asks Prometheus in the namespace of monitoring for the signals that test/e2e/monitoring-stories.test.ts evaluates', async () => {
+test('the autoscaler asks Prometheus in the namespace of monitoring for the signals that test/stack/monitoring-stories.test.ts evaluates', async () => {
   const { only } = await render({
     autoscaling: { minReplicas: 1, maxReplicas: 3, queueMilliseconds: 200, instancesPerReplica: 4 },
     monitoring: { namespace: 'elsewhere' },

@@ -1,7 +1,7 @@
-import { deletions, expectInOrder } from '../support/aws-stack';
-import { describeAwsStack, PACK, STEP_MS } from '../support/aws-stack-tests';
-import { askMoto } from '../support/moto';
-import { defineStubCrds } from '../support/stub-crds';
+import { deletions, expectInOrder } from '../../support/aws-stack';
+import { describeAwsStack, PACK, STEP_MS } from '../../support/aws-stack-tests';
+import { askMoto } from '../../support/moto';
+import { defineStubCrds } from '../../support/stub-crds';
 
 describeAwsStack('prod', (made) => {
   test(

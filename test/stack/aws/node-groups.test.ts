@@ -7,10 +7,10 @@ import {
   HERE,
   whyNoAwsStack,
   type AwsStack,
-} from '../support/aws-stack';
-import { describeUnless } from '../support/describe-unless';
-import { askMoto, leftovers } from '../support/moto';
-import { Scratch } from '../support/temp-dir';
+} from '../../support/aws-stack';
+import { describeUnless } from '../../support/describe-unless';
+import { askMoto, leftovers } from '../../support/moto';
+import { Scratch } from '../../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 10 * 60_000;

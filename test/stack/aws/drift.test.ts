@@ -1,10 +1,10 @@
-import { exec } from '../../src/core/exec';
-import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
-import { describeUnless } from '../support/describe-unless';
-import { askMoto } from '../support/moto';
-import { PUBLISHER } from '../support/setting-values';
-import { Scratch } from '../support/temp-dir';
-import { whyMissing } from '../support/doc-commands';
+import { exec } from '../../../src/core/exec';
+import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../../support/aws-stack';
+import { describeUnless } from '../../support/describe-unless';
+import { askMoto } from '../../support/moto';
+import { PUBLISHER } from '../../support/setting-values';
+import { Scratch } from '../../support/temp-dir';
+import { whyMissing } from '../../support/doc-commands';
 
 const STEP_MS = 15 * 60_000;
 const NAMESPACE = 'triton';

@@ -1,12 +1,12 @@
 import { cpSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { exec } from '../../src/core/exec';
-import { paths } from '../../src/core/paths';
-import { describeUnless } from '../support/describe-unless';
-import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
-import { askMoto, testMoto } from '../support/moto';
-import { programEnvironment } from '../support/pulumi';
-import { Scratch } from '../support/temp-dir';
+import { exec } from '../../../src/core/exec';
+import { paths } from '../../../src/core/paths';
+import { describeUnless } from '../../support/describe-unless';
+import { awsPlugins, whyNoAwsStack } from '../../support/aws-stack';
+import { askMoto, testMoto } from '../../support/moto';
+import { programEnvironment } from '../../support/pulumi';
+import { Scratch } from '../../support/temp-dir';
 
 const TEST_MS = 15 * 60_000;
 const LINKED = ['docs', 'node_modules', 'package.json', 'src', 'infra/iam', 'infra/storage', 'infra/trust-subject.ts'];

@@ -1,11 +1,11 @@
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
-import { CONTROL_HEADER } from '../../../src/triton/control-key';
-import { writeRepository, addingEnsemble, addingModel } from '../../support/repository';
-import { Scratch } from '../../support/temp-dir';
-import { TEST_CONTROL_KEY, testTriton, type TestTriton } from '../../support/triton';
-import { until } from '../../support/wait-for';
-import { SUMMARY_FLAGS, UNUSED_SUMMARIES } from '../../../infra/triton/monitoring/latency';
+import { CONTROL_HEADER } from '../../src/triton/control-key';
+import { writeRepository, addingEnsemble, addingModel } from '../support/repository';
+import { Scratch } from '../support/temp-dir';
+import { TEST_CONTROL_KEY, testTriton, type TestTriton } from '../support/triton';
+import { until } from '../support/wait-for';
+import { SUMMARY_FLAGS, UNUSED_SUMMARIES } from '../../infra/triton/monitoring/latency';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());

@@ -14,7 +14,7 @@
 (*  - model_lifecycle.cc: a loaded version is kept if neither its folder   *)
 (*    nor the files beside the versions became newer than the newest of    *)
 (*    both was.                                                            *)
-(* test/integration/triton-reload.test.ts shows these rules on a server.   *)
+(* test/real/triton-reload.test.ts shows these rules on a server.   *)
 (*                                                                         *)
 (* The agent never changes a folder of its store.  It points symbolic      *)
 (* links to them, and may set the modification time of a folder.           *)

@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../support/aws-stack';
-import { describeUnless } from '../support/describe-unless';
-import { Kubelet } from '../support/incidents/kubelet';
-import { serveLoadBalancers } from '../support/load-balancers';
-import { addingModel, writeRepository } from '../support/repository';
-import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
-import { report } from '../support/soak';
-import type { StackConfig } from '../support/stack';
-import { defineStubCrds } from '../support/stub-crds';
-import { Scratch } from '../support/temp-dir';
-import { TestRepository } from '../support/test-repository';
+import { awsStack, HERE, whyNoAwsStack, type AwsStack } from '../../support/aws-stack';
+import { describeUnless } from '../../support/describe-unless';
+import { Kubelet } from '../../support/incidents/kubelet';
+import { serveLoadBalancers } from '../../support/load-balancers';
+import { addingModel, writeRepository } from '../../support/repository';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../../support/s3';
+import { report } from '../../support/soak';
+import type { StackConfig } from '../../support/stack';
+import { defineStubCrds } from '../../support/stub-crds';
+import { Scratch } from '../../support/temp-dir';
+import { TestRepository } from '../../support/test-repository';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 20 * 60_000;

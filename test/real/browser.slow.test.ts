@@ -94,7 +94,7 @@ describeUnless(whyNoBrowser(), 'a real browser', () => {
     await local.ended;
   });
 
-  // UPDATE_DOCS=1 npm test -- --only system --filter system/browser
+  // UPDATE_DOCS=1 npm test -- --only real --filter real/browser
   if (process.env['UPDATE_DOCS'] === '1') {
     test('updates the picture in README', async () => {
       const { stdout } = await command.run(['--repo', paths.modelRepository, '--once', '--json']);

@@ -1,15 +1,15 @@
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { GITHUB_ISSUER } from '../../infra/trust-subject';
-import { exec } from '../../src/core/exec';
-import { paths } from '../../src/core/paths';
-import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
-import { describeUnless } from '../support/describe-unless';
-import { runBlock, whyMissing } from '../support/doc-commands';
-import { askMoto, createGithubProvider, leftovers, testMoto, type Moto } from '../support/moto';
-import { PUBLISHER } from '../support/setting-values';
-import { TestStack } from '../support/stack';
-import { Scratch } from '../support/temp-dir';
+import { GITHUB_ISSUER } from '../../../infra/trust-subject';
+import { exec } from '../../../src/core/exec';
+import { paths } from '../../../src/core/paths';
+import { awsPlugins, whyNoAwsStack } from '../../support/aws-stack';
+import { describeUnless } from '../../support/describe-unless';
+import { runBlock, whyMissing } from '../../support/doc-commands';
+import { askMoto, createGithubProvider, leftovers, testMoto, type Moto } from '../../support/moto';
+import { PUBLISHER } from '../../support/setting-values';
+import { TestStack } from '../../support/stack';
+import { Scratch } from '../../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 const STEP_MS = 5 * 60_000;

@@ -1,19 +1,19 @@
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
-import { parseStackOutputs } from '../../src/publish/cluster/stack-outputs';
-import { exec } from '../../src/core/exec';
-import { paths } from '../../src/core/paths';
-import { awsPlugins, whyNoAwsStack } from '../support/aws-stack';
-import { ControlPlane } from '../support/control-plane';
-import { describeUnless } from '../support/describe-unless';
-import { fences } from '../support/markdown';
-import { testMoto } from '../support/moto';
-import { NpmRegistry } from '../support/npm-registry';
-import { packageEnvironment, PackageProgram } from '../support/package-program';
-import { programEnvironment } from '../support/pulumi';
-import type { StateResource } from '../support/stack';
-import { Scratch } from '../support/temp-dir';
+import { parseStackOutputs } from '../../../src/publish/cluster/stack-outputs';
+import { exec } from '../../../src/core/exec';
+import { paths } from '../../../src/core/paths';
+import { awsPlugins, whyNoAwsStack } from '../../support/aws-stack';
+import { ControlPlane } from '../../support/control-plane';
+import { describeUnless } from '../../support/describe-unless';
+import { fences } from '../../support/markdown';
+import { testMoto } from '../../support/moto';
+import { NpmRegistry } from '../../support/npm-registry';
+import { packageEnvironment, PackageProgram } from '../../support/package-program';
+import { programEnvironment } from '../../support/pulumi';
+import type { StateResource } from '../../support/stack';
+import { Scratch } from '../../support/temp-dir';
 
 const BUILD_MS = 60 * 60_000;
 

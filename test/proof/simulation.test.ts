@@ -14,7 +14,7 @@ import { Scratch } from '../support/temp-dir';
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
 
-/** 100,000 with the factor of `npm run test:soak`. */
+/** 100,000 with the factor of `npm run test:long`. */
 const SCHEDULES = repetitions(IS_LONG ? 4000 : 500);
 const AT_A_TIME = IS_LONG ? 2 : 1;
 /** Within this many schedules the simulation finds each mutant. */

@@ -6,7 +6,7 @@ import { until } from '../support/wait-for';
 import { testTriton, type TestTriton } from '../support/triton';
 
 /**
- * Which versions Triton loads again from a local disk, as test/spec/Switch.tla assumes. If a new image of Triton fails here, the
+ * Which versions Triton loads again from a local disk, as test/proof/Switch.tla assumes. If a new image of Triton fails here, the
  * specification has to change first.
  */
 

@@ -1,6 +1,6 @@
-import { deletions, expectInOrder, expectPolicyPackPassed, refusedRequests } from '../support/aws-stack';
-import { describeAwsStack, PACK, STEP_MS } from '../support/aws-stack-tests';
-import { leftovers } from '../support/moto';
+import { deletions, expectInOrder, expectPolicyPackPassed, refusedRequests } from '../../support/aws-stack';
+import { describeAwsStack, PACK, STEP_MS } from '../../support/aws-stack-tests';
+import { leftovers } from '../../support/moto';
 
 describeAwsStack('staging', (made) => {
   test(
