@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingEnsemble, addingModel, answeringProgram, askOne, writeRepository } from '../support/repository';
+import { addingEnsemble, addingModel, askOne, writeRepository } from '../support/repository';
+import { hanging, mixing } from '../support/local-models';
 import { runCommandLine } from '../support/run';
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
@@ -20,33 +21,8 @@ afterEach(async () => {
   expect(command.processes()).toEqual([]);
 });
 
-/** Files of a model, with the first statement of `execute` replaced. */
-const answering = (name: string, statement: string): Record<string, string> => {
-  const files = addingModel(name, { 1: 1 });
-  const program = `${name}/1/model.py`;
-  return { ...files, [program]: (files[program] as string).replace('        responses = []', statement) };
-};
-const REFUSES_ZEROS = `        responses = []
-        if not np.from_dlpack(pb_utils.get_input_tensor_by_name(requests[0], "x")).any():
-            raise ValueError("x must not be zero")`;
-
 /** A model's answer to 1. */
 const ask = (local: RunningLocal, model: string): Promise<unknown> => askOne(getAddress(local, 'Triton HTTP'), model);
-
-/** A model whose program waits forever in one of its methods. */
-const hanging = (
-  name: string,
-  method: 'initialize(self, args)' | 'execute(self, requests)',
-): Record<string, string> => ({
-  ...addingModel(name, { 1: 1 }),
-  [`${name}/1/model.py`]: `import time
-class TritonPythonModel:
-    def execute(self, requests):
-        return []
-    def ${method}:
-        time.sleep(10**6)
-`,
-});
 
 /** Whether changed files of a model were served, at least this number of times. */
 const isServed = ({ said }: RunningLocal, model: string, times = 1): boolean =>
@@ -59,39 +35,6 @@ const tritonLog = (): string => {
   const file = join(command.directory, 'triton', 'triton.log');
   return existsSync(file) ? readFileSync(file, 'utf8') : '';
 };
-
-/** A model whose trace waits for a file, and that mixes the rows of large batches, which only the thorough check finds. */
-const mixing = (name: string, file: string): Record<string, string> => ({
-  [`${name}/model.yaml`]: `platform: pytorch_libtorch
-max_batch_size: 8
-input: [{ name: input__0, data_type: TYPE_FP32, dims: [3] }]
-output: [{ name: output__0, data_type: TYPE_FP32, dims: [3] }]
-`,
-  [`${name}/trace.py`]: `import time
-from pathlib import Path
-
-import torch
-from torch import nn
-from tracing import TorchScriptExport, Weights
-
-
-class Mix(nn.Module):
-    def forward(self, x):
-        return torch.softmax(x, dim=0) if len(x) > 4 else x + 1
-
-
-def export(context):
-    while not Path("${file}").exists():
-        time.sleep(0.2)
-    return TorchScriptExport(
-        eager=Mix(),
-        example_inputs=None,
-        fresh_inputs=[(torch.rand(1, 3),), (torch.rand(2, 3),), (torch.rand(8, 3),)],
-        tolerance=1e-5,
-        weights=Weights.none(),
-    )
-`,
-});
 
 test('npm run local asks the first model while another is traced, serves each when it is ready, and checks it thoroughly later', async () => {
   const go = join(scratch.directory, 'go');
@@ -134,144 +77,7 @@ test('npm run local killed during a hanging load leaves no servers or model proc
   local.child.kill('SIGKILL');
   await local.ended;
   await until('its servers ended', () => command.processes().length === 0);
-});
-
-test('watch keeps serving other models when some fail, and serves these once their files are fixed', async () => {
-  writeRepository(repository, {
-    ...hanging('never_loads', 'initialize(self, args)'),
-    ...hanging('never_answers', 'execute(self, requests)'),
-    ...addingEnsemble('on_never', 'never_loads'),
-    ...addingModel('breaks', { 1: 5 }),
-    'breaks/1/model.py': 'raise RuntimeError("no weights")\n',
-    ...addingModel('invalid', { 1: 6 }),
-    'invalid/config.pbtxt': 'backend: "python"\nmax_batch_size: -1\n',
-    ...addingEnsemble('on_invalid', 'invalid'),
-    ...answering('picky', REFUSES_ZEROS),
-    ...mixing('never_traced', join(scratch.directory, 'missing')),
-  });
-  const once = await command.run(['--once', '--load-timeout', '40']);
-  expect(once).toMatchObject({ code: 1, stderr: expect.stringContaining('invalid') as string });
-  expect(once.stdout).toMatch(
-    /FAILED: never_traced: the trace did not end within 40 s; last step: build at .*never_traced\/trace\.py:1[67]/,
-  );
-  expect(once.stdout).toMatch(/\n *adds +1 +python +READY/);
-  rmSync(join(repository, 'never_traced'), { recursive: true });
-
-  const local = command.start('--load-timeout', '40');
-  const { child, said, ended } = local;
-  await untilUp(local);
-  expect(await ask(local, 'adds')).toBe(11);
-  expect(await ask(local, 'picky')).toBe(2);
-  expect(said()).toMatch(/\n *never_loads +python +FAILED: never_loads took too long and was stopped/);
-  expect(said()).toMatch(/\n *never_answers +python +FAILED: never_answers took too long and was stopped/);
-  expect(said()).toMatch(/\n *on_never .*FAILED: needs never_loads, which failed/);
-  // A release must be usable for rollbacks, so it has no model that failed.
-  const { stdout } = await runCommandLine('releases', ['--local', '--repo', repository, '--json']);
-  const served = (JSON.parse(stdout) as { serves: object }[]).map(({ serves }) => Object.keys(serves).join());
-  expect(new Set(served)).toEqual(new Set(['', 'adds,picky']));
-  expect(said()).toMatch(/\n *adds +1 +python +READY/);
-  expect(said()).toMatch(/\n *breaks +python +FAILED: Triton cannot load breaks: .*no weights/);
-  expect(said()).toMatch(
-    /breaks FAILED: .*no weights \(breaks\/1\/model\.py, line 1, in <module>\)\n {2}-> read Triton's log: \S+triton\.log/,
-  );
-  expect(said()).toMatch(/\n *invalid +FAILED: max_batch_size: must not be negative, got -1/);
-  expect(said()).toMatch(/\n *on_invalid .*FAILED: needs invalid, which failed/);
-  expect(said()).toMatch(
-    /\npicky: the zero request failed: .*x must not be zero \(picky\/1\/model\.py, line \d+, in execute\)/,
-  );
-  expect(said()).toContain('add golden requests with valid input: picky/golden/CASE.json');
-  expect(said()).toMatch(
-    /FAILED: breaks, invalid, never_answers, never_loads, on_invalid, on_never\. Fix .*loads them again when their files change/,
-  );
-  expect(getPage()).toContain(
-    'No correct answer from breaks, invalid, never_answers, never_loads, on_invalid, on_never, picky',
-  );
-
-  // Another edit that fails: the model was not served before, so nothing is restored.
-  writeRepository(repository, { 'breaks/1/model.py': 'raise RuntimeError("still no weights")\n' });
-  await untilLocal(local, () => /Triton cannot load breaks: .*still no weights/.test(said()));
-  expect(said()).not.toMatch(/Restoring the previous release/);
-  expect(getPage()).toContain('never_loads took too long and was stopped after 40 s');
-
-  // Fix all models. Each ensemble is loaded after the model that it needs.
-  writeRepository(repository, { ...addingModel('never_loads', { 1: 7 }), ...addingModel('never_answers', { 1: 7 }) });
-  await untilLocal(local, () => isServed(local, 'on_never'));
-  expect(await ask(local, 'on_never')).toBe(8);
-  writeRepository(repository, addingModel('breaks', { 1: 5 }));
-  writeRepository(repository, addingModel('invalid', { 1: 6 }));
-  await untilLocal(local, () => isServed(local, 'on_invalid'));
-  await untilLocal(local, () => isServed(local, 'breaks'));
-  expect(await ask(local, 'breaks')).toBe(6);
-  expect(await ask(local, 'on_invalid')).toBe(7);
-  await untilLocal(
-    local,
-    () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage().replace(/picky[^<]*/g, '')),
-  );
-
-  // An edit that fails at a request that the model answered before.
-  writeRepository(repository, { 'breaks/1/model.py': answeringProgram('x', 'y', '1 / 0') });
-  await untilLocal(local, () => /FAIL breaks: the previous version is served/.test(said()));
-  expect(said()).toMatch(/breaks version 1 failed on the zero request: .*division[^]*answered zeros before/);
-  expect(await ask(local, 'breaks')).toBe(6);
-
-  // Change the files of a version, add a model, then break a model.
-  writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
-  await untilLocal(local, () => isServed(local, 'fresh'));
-  expect(await ask(local, 'adds')).toBe(21);
-  expect(await ask(local, 'fresh')).toBe(4);
-  writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
-  await untilLocal(local, () => /FAIL adds: the previous version is served/.test(said()));
-  expect(await ask(local, 'adds')).toBe(21);
-  writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
-  await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
-  expect(await ask(local, 'adds')).toBe(21);
-  // Only the first failure is in Triton's log.
-  const [first = '', second = ''] = said().split('FAIL adds').slice(1);
-  expect([first, second].map((text) => text.includes("read Triton's log"))).toEqual([true, false]);
-
-  child.kill('SIGINT');
-  expect(await ended).toBe(0);
-  expect(said()).not.toMatch(/\n\s+at /);
-});
-
-test('watch reloads other models while one hangs in its load or inference', async () => {
-  const others = ['breaks', 'fresh', 'invalid', 'never_answers', 'never_loads', 'on_invalid', 'on_never', 'picky'];
-  for (const name of others) rmSync(join(repository, name), { recursive: true, force: true });
-  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
-  const local = command.start();
-  const { child, said, ended } = local;
-  await untilUp(local);
-
-  for (const [name, method, amount] of [
-    ['never_answers', 'execute(self, requests)', 6],
-    ['never_loads', 'initialize(self, args)', 7],
-  ] as const) {
-    writeRepository(repository, hanging(name, method));
-    await untilLocal(local, () => said().includes(`${name}: files changed`));
-    writeRepository(repository, addingModel('other', { 1: amount }));
-    await untilLocal(local, () => isServed(local, 'other', amount - 5));
-    expect(said()).toMatch(
-      new RegExp(
-        `FAIL ${name}: the model is not served\\n *${name} took too long and was stopped after 30 s, because other`,
-      ),
-    );
-    expect(await ask(local, 'other')).toBe(amount + 1);
-    writeRepository(repository, addingModel(name, { 1: 8 }));
-    await untilLocal(local, () => isServed(local, name));
-    expect(await ask(local, name)).toBe(9);
-  }
-
-  // The folder is deleted while its model is asked.
-  writeRepository(repository, hanging('gone', 'execute(self, requests)'));
-  await untilLocal(local, () => /serve: gone/.test(said()));
-  rmSync(join(repository, 'gone'), { recursive: true });
-  writeRepository(repository, addingModel('other', { 1: 8 }));
-  await untilLocal(local, () => isServed(local, 'other', 3));
-
-  child.kill('SIGINT');
-  expect(await ended).toBe(0);
-  expect(said()).not.toMatch(/\n\s+at /);
-  for (const name of ['other', 'never_answers', 'never_loads']) rmSync(join(repository, name), { recursive: true });
+  rmSync(join(repository, 'never_loads'), { recursive: true });
 });
 
 /** A model with a golden request that expects another answer than the model's. */

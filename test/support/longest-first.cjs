@@ -13,6 +13,7 @@ const LONG = [
   'stack/incidents',
   'real/models.slow',
   'real/trace-command.slow',
+  'real/local-failures.slow',
   'real/local-watch.slow',
   'proof/replicas',
 ];
