@@ -1,6 +1,6 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { extname, join } from 'node:path';
 import { EXIT, parseSelection } from '../src/cli/cli';
 import { command } from '../src/cli/command';
 import { withInterrupts } from '../src/cli/interrupts';
@@ -9,7 +9,7 @@ import { withTarget } from '../src/commands/target';
 import { UsageError, UserError } from '../src/core/errors';
 import { formatDuration } from '../src/core/format';
 import { paths } from '../src/core/paths';
-import { compileProgram, readAnswer, type Compiling } from '../src/local/compiled';
+import { compileProgram, isForHere, readAnswer, type Compiling } from '../src/local/compiled';
 import { ensurePython } from '../src/local/install/python';
 import { exportedPrograms, readRepository } from '../src/model';
 import type { ExportedProgram } from '../src/model/programs';
@@ -27,7 +27,7 @@ const FLAGS = {
 const LINE = {
   name: 'npm run build',
   about:
-    'Compiles the programs of models with platform torch_aoti with AOTInductor, and compares them with their golden requests. sync-models then publishes what was compiled for the stack; npm run local serves what was compiled here.',
+    'Compiles traced models with platform torch_aoti (AOTInductor) or tensorrt_plan (TensorRT), and compares them with their golden requests. sync-models then publishes what was compiled for the stack; npm run local serves what was compiled here.',
   flags: FLAGS,
   notes: `Examples:
   npm run build -- --stack staging
@@ -46,11 +46,14 @@ type Compile = (program: ExportedProgram) => Promise<Compiling | undefined>;
 export const main = command(LINE, async ({ here, stack, repo, 'stack-dir': directory, ...flags }) => {
   if (here === (stack !== undefined)) throw new UsageError('give either --stack or --here', { hint: '--stack NAME' });
   const { models, problems, problemsOf } = await readRepository(repo, parseSelection(flags));
-  const programs = models.flatMap(exportedPrograms);
+  const programs = models.flatMap(exportedPrograms).filter((program) => !here || isForHere(program));
   // Models of other platforms may have problems.
   const faults = models.length === 0 ? problems : programs.flatMap(({ model }) => problemsOf.get(model.name) ?? []);
   if (faults.length > 0) throw new UserError('no program was compiled', { problems: faults });
-  if (programs.length === 0) process.stdout.write('Nothing to compile: no traced model has platform torch_aoti\n');
+  if (programs.length === 0)
+    process.stdout.write(
+      `Nothing to compile: no traced model has platform torch_aoti${here ? '' : ' or tensorrt_plan'}\n`,
+    );
   const progress = new Progress();
   const compileAll = async (compile: Compile): Promise<void> => {
     for (const program of programs) {
@@ -113,7 +116,7 @@ async function compileInStack(
             program: readFileSync(join(paths.python, 'tracing', 'build_server.py'), 'utf8'),
             onStage: (text) => step.update(text),
           });
-          const file = join(scratch, `${name}.pt2`);
+          const file = join(scratch, name);
           const line = await builder.run(toCommand(program, target, file));
           const result = readAnswer(name, line);
           await storeBuild(bucket, program, target, {
@@ -132,24 +135,28 @@ async function compileInStack(
 }
 
 /** Sends the program, its golden requests, and the code that compiles it. */
-function toCommand({ model, version, path }: ExportedProgram, target: string, to: string) {
+function toCommand({ model, version, key, artifact, dataFiles }: ExportedProgram, target: string, to: string) {
   const [, ...processors] = target.split(' ');
   const golden = join('golden', String(version));
-  const tracing = join(paths.python, 'tracing');
+  const isGolden = (name: string): boolean => name.startsWith('traced-');
+  const optional = [join(String(version), 'plan.json')].filter((name) => existsSync(join(model.directory, name)));
+  const inModel = [key, ...dataFiles, 'model.yaml', ...optional];
   const files = {
-    ...list(tracing, /\.py$/, 'tracing'),
-    ...list(join(model.directory, golden), /^traced-/, `${model.name}/${golden}`),
-    [`${model.name}/model.yaml`]: join(model.directory, 'model.yaml'),
-    'program.pt2': path,
+    ...list(join(paths.python, 'tracing'), (name) => name.endsWith('.py'), 'tracing'),
+    ...list(join(model.directory, golden), isGolden, `${model.name}/${golden}`),
+    ...Object.fromEntries(inModel.map((name) => [`${model.name}/${name}`, join(model.directory, name)])),
   };
+  const module = key === artifact ? 'tracing.compiled' : 'tracing.plan';
+  // AOTInductor wants the extension.
+  const made = `compiled${extname(artifact)}`;
   const capabilities = processors.filter((processor) => processor !== 'cpu');
-  const command = ['tracing.compiled', model.name, String(version), 'program.pt2', 'compiled.pt2', ...capabilities];
-  return { files, command, result: { from: 'compiled.pt2', to } };
+  const command = [module, model.name, String(version), `${model.name}/${key}`, made, ...capabilities];
+  return { files, command, result: { from: made, to } };
 }
 
-const list = (folder: string, names: RegExp, to: string): Record<string, string> =>
+const list = (folder: string, wanted: (name: string) => boolean, to: string): Record<string, string> =>
   Object.fromEntries(
     readdirSync(folder)
-      .filter((name) => names.test(name))
+      .filter(wanted)
       .map((name) => [`${to}/${name}`, join(folder, name)]),
   );

@@ -18,6 +18,8 @@ ARTIFACTS = {
     "torch_aoti": "model.pt2",
     "onnxruntime_onnx": "model.onnx",
     "onnxruntime": "model.onnx",
+    # npm run build makes the plan of it.
+    "tensorrt_plan": "model.onnx",
 }
 
 
@@ -71,6 +73,8 @@ class Model:
     def artifact(self) -> Path:
         """Return the file to make: `default_model_filename` of model.yaml, or the default name of its kind."""
         kind = self.kind()
+        if self.config().get("platform") == "tensorrt_plan":
+            return self.version_folder / kind
         return self.version_folder / (self.config().get("default_model_filename") or kind)
 
     def kind(self) -> str:

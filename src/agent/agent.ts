@@ -156,6 +156,7 @@ export class Agent {
       api: AGENT_API,
       format: FORMAT,
       repository: formatLocation(this.options.location),
+      target: this.options.target,
       stateTag: desk.stateTag,
       ready: serving.isReady && !isSilent,
       release: serving.isWhole && !isSilent ? (serving.release?.id ?? null) : null,

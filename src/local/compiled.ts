@@ -15,6 +15,9 @@ const PACKAGE = 'model.pt2';
 const machine = (): string =>
   `${cpus()[0]?.model ?? ''}\0${readFileSync(join(paths.requirements, 'runtime.txt'), 'utf8')}`;
 
+/** A TensorRT plan is built on a GPU of a stack only. */
+export const isForHere = ({ key, artifact }: ExportedProgram): boolean => key === artifact;
+
 const cacheName = ({ sha256 }: ExportedProgram): string =>
   `compiled-${createHash('sha256').update(`${sha256}\0${machine()}`).digest('hex').slice(0, 12)}`;
 
@@ -22,6 +25,7 @@ const cacheName = ({ sha256 }: ExportedProgram): string =>
 export function withCompiledPrograms(model: RepositoryModel): RepositoryModel {
   const compiled = new Map(
     exportedPrograms(model)
+      .filter(isForHere)
       .filter((program) => isCached(cacheName(program)))
       .map((program) => [program.key, join(cacheRoot(), cacheName(program), PACKAGE)]),
   );

@@ -1,26 +1,59 @@
+import path from 'node:path';
 import type { RepositoryModel } from './repository';
 import { isCompiled } from './torch-files';
 import { readTraceRecord } from './trace-record';
+import type { ModelVersion } from './versions';
 
-/** A program that `npm run trace` exported, and that can be compiled. */
+/** A traced file that `npm run build` compiles for one kind of processor. */
 export interface ExportedProgram {
   model: RepositoryModel;
   version: number;
-  /** In the model folder: `1/model.pt2`. */
+  /** In the model folder: `1/model.pt2`, `1/model.onnx`. */
   key: string;
   path: string;
   /** In hex, as the trace recorded it. */
   sha256: string;
+  /** The file that Triton serves, in the model folder: `1/model.pt2`, `1/model.plan`. */
+  artifact: string;
+  /** Files beside the traced one that belong to it. */
+  dataFiles: string[];
+}
+
+/** Platform -> the file that a trace writes, and the one that Triton serves. */
+export const COMPILED_PLATFORMS: Readonly<Record<string, { source: string; served: string }>> = {
+  torch_aoti: { source: 'model.pt2', served: 'model.pt2' },
+  tensorrt_plan: { source: 'model.onnx', served: 'model.plan' },
+};
+
+/** The file of a version that has to be compiled before Triton can serve it, and what it becomes, by their keys. */
+export function uncompiled(
+  { platform, config }: Pick<RepositoryModel, 'platform' | 'config'>,
+  { version, files }: ModelVersion,
+): { source: string; path: string; artifact: string } | undefined {
+  const names = COMPILED_PLATFORMS[platform];
+  if (names === undefined) return undefined;
+  const { default_model_filename: given = '' } = config;
+  const artifact = `${version}/${given === '' ? names.served : given}`;
+  const source = names.source === names.served ? artifact : `${version}/${names.source}`;
+  const file = files.find(({ key }) => key === source);
+  const isThere = source === artifact ? file && isCompiled(file.path) : files.some(({ key }) => key === artifact);
+  return file === undefined || isThere === true ? undefined : { source, path: file.path, artifact };
 }
 
 /** The programs of a model that can be compiled: traced, and not compiled already. */
 export function exportedPrograms(model: RepositoryModel): ExportedProgram[] {
-  if (model.platform !== 'torch_aoti') return [];
-  return model.versions.flatMap(({ version, files }) =>
-    files.flatMap(({ key, path }) => {
-      const { artifact } = readTraceRecord(`${path}.trace.json`) ?? {};
-      if (artifact?.path !== key || artifact.sha256 === undefined || isCompiled(path)) return [];
-      return [{ model, version, key, path, sha256: artifact.sha256 }];
-    }),
-  );
+  return model.versions.flatMap((version) => {
+    const found = uncompiled(model, version);
+    const { artifact, dataFiles = [] } = (found && readTraceRecord(`${found.path}.trace.json`)) ?? {};
+    if (found === undefined || artifact?.path !== found.source || artifact.sha256 === undefined) return [];
+    return [
+      {
+        ...{ model, version: version.version, key: found.source, path: found.path, artifact: found.artifact },
+        ...{ sha256: artifact.sha256, dataFiles: dataFiles.map((file) => file.path) },
+      },
+    ];
+  });
 }
+
+/** The name of a file in the folder of its version. */
+export const nameOf = ({ key }: Pick<ExportedProgram, 'key'>): string => path.posix.basename(key);

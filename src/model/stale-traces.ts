@@ -8,8 +8,8 @@ import { GOLDEN_FOLDER } from './golden/request';
 import { YAML_FILE } from './load-config';
 import type { ModelConfig } from './model-config';
 import { displayPath, exists, isTraceRecord, TRACE_FILE } from './paths';
+import { uncompiled } from './programs';
 import type { RepositoryModel } from './repository';
-import { isCompiled } from './torch-files';
 import { readTraceRecord, type RecordedFile, type TraceRecord } from './trace-record';
 import type { ModelVersion } from './versions';
 
@@ -91,14 +91,12 @@ export async function requirePublishable(
   for (const { directory, versions, config, platform } of models) {
     const isTraced = await exists(path.join(directory, TRACE_FILE));
     for (const version of versions) {
-      const { default_model_filename: given = '' } = config;
-      const name = given === '' ? 'model.pt2' : given;
-      const program = version.files.find(({ key }) => key === `${version.version}/${name}`);
-      if (platform === 'torch_aoti' && program !== undefined && !isBuilt(program.path) && !isCompiled(program.path)) {
+      const program = uncompiled({ platform, config }, version);
+      if (program !== undefined && !isBuilt(program.path)) {
         const served = target === undefined ? 'its release and processor' : `its release and processor, ${target}`;
         problems.push({
           file: displayPath(program.path),
-          message: `is an exported program, which only npm run local serves: Triton needs it compiled for ${served}`,
+          message: `has to be compiled before Triton serves it: for ${served}`,
           hint: `run "${nextCommand('build', '--stack', 'NAME', '--models', path.basename(directory), ...repoFlag(path.dirname(directory)))}"${target === undefined ? ', and publish with --stack' : ''}`,
         });
       }

@@ -7,6 +7,7 @@ import { displayPath, exists, getReason, staysInside, TRACE_FILE } from './paths
 import type { PlatformFacts } from './platforms';
 import type { ProblemList } from '../core/problems';
 import { readFiles, type SourceFile } from './source-files';
+import { uncompiled } from './programs';
 import { programFaults, torchScriptFaults } from './torch-files';
 import { WEIGHTS_FILE } from './weights-file';
 
@@ -79,6 +80,8 @@ export async function checkArtifacts(
     for (const name of names) {
       // A file that the configuration names for another purpose is not a misnamed version of the missing file.
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
+      if (facts?.label === 'tensorrt_plan' && uncompiled({ platform: facts.label, config }, { version, files }))
+        continue;
       await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
     }
   }
@@ -166,9 +169,6 @@ const WRITE_PYTHON = 'define class TritonPythonModel with execute(self, requests
 /** Returns a hint that tells how to make an artifact, depending on the files of the model folder. */
 async function howToMake(root: string, key: string, what = 'it'): Promise<string> {
   const has = (name: string): Promise<boolean> => exists(path.join(root, name));
-  if (await has('build-plan.sh')) {
-    return `run ${displayPath(path.join(root, 'build-plan.sh'))} on a machine with the same GPU as the servers`;
-  }
   if ((await has(TRACE_FILE)) || (await has(WEIGHTS_FILE))) return traceCommand(root);
   return `put ${what} at ${path.basename(root)}/${key}`;
 }

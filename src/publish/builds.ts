@@ -4,10 +4,11 @@ import type { ExportedProgram } from '../model/programs';
 import { releasesPrefix } from '../release/location';
 import { FORMAT, count, object, parseObject, text } from '../release/format';
 import { checksumOfFile, PreconditionFailedError } from '../s3/store';
+import { AgentClient, type AgentSource } from './agent-client';
 import type { DesiredModel } from './desired';
 import type { Bucket } from './releases';
 
-/** A compiled program in the bucket, `PREFIX.releases/builds/ID.pt2`; this is the content of ID.json beside it. */
+/** A compiled program in the bucket, in `PREFIX.releases/builds`; this is the content of ID.json there. */
 export interface Build {
   /** As checksumOfFile computes it. */
   checksum: string;
@@ -55,7 +56,16 @@ async function isThere(writing: Promise<unknown>): Promise<void> {
 }
 
 const toObject = (key: string, checksum: string): string =>
-  `${key}.${checksum.replace(/[^A-Za-z0-9]/g, '').slice(0, 12)}.pt2`;
+  `${key}.${checksum.replace(/[^A-Za-z0-9]/g, '').slice(0, 12)}`;
+
+/** What the replicas run compiled models with, as the first agent that answers says; undefined if none does. */
+export async function getTarget(agents: AgentSource | undefined): Promise<string | undefined> {
+  for (const address of (await agents?.list()) ?? []) {
+    const state = await new AgentClient(address).getState().catch(() => undefined);
+    if (state !== undefined) return state.target;
+  }
+  return undefined;
+}
 
 /** Which programs of the models were compiled for these replicas, by their paths on this machine. */
 export async function findBuilds(
@@ -84,12 +94,13 @@ export function withBuilds(
     return build !== undefined && desired.served.includes(program.version) ? [{ ...program, build }] : [];
   });
   if (programs.length === 0) return desired;
-  const files = desired.files.map((file) => {
+  const files = desired.files.flatMap((file) => {
+    if (programs.some(({ dataFiles }) => dataFiles.includes(file.path))) return [];
     const program = programs.find(({ key }) => key === file.path);
-    if (program === undefined) return file;
+    if (program === undefined) return [file];
     const { bytes, checksum } = program.build;
     const key = toObject(getKey(bucket, program, target), checksum);
-    return { ...file, bytes, checksum, source: { stored: { store: bucket.store, key } } };
+    return [{ path: program.artifact, bytes, checksum, source: { stored: { store: bucket.store, key } } }];
   });
   const compiled = programs.map(({ version, sha256 }) => [version, { program: sha256, target }] as const);
   return { ...desired, files, compiled: Object.fromEntries(compiled) };

@@ -1,9 +1,16 @@
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { traceCommand } from '../core/next-command';
-import { readValidRepository, requirePublishable, staleTraces, type RepositoryModel, type Selection } from '../model';
+import {
+  exportedPrograms,
+  readValidRepository,
+  requirePublishable,
+  staleTraces,
+  type RepositoryModel,
+  type Selection,
+} from '../model';
 import { displayPath } from '../model/paths';
-import { findBuilds, withBuilds } from './builds';
+import { findBuilds, getTarget, withBuilds } from './builds';
 import { desiredModels, type DesiredModel } from './desired';
 import { makeRelease } from './make-release';
 import type { ReleaseOptions, ReleaseResult } from './options';
@@ -23,7 +30,7 @@ export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models'
    * were checked only quickly are refused.
    */
   adaptToThisMachine?: ((model: RepositoryModel) => RepositoryModel) | undefined;
-  /** What the replicas run compiled models with. Undefined: not known, so exported programs are refused. */
+  /** What the replicas run compiled models with. Default: what the first agent says. */
   buildTarget?: string | undefined;
 }
 
@@ -36,9 +43,12 @@ export interface Published extends ReleaseResult {
  * unless everything is valid.
  */
 export async function publish(options: PublishOptions): Promise<Published> {
-  const { repository, prune = false, onWarning, adaptToThisMachine, buildTarget: target } = options;
+  const { repository, prune = false, onWarning, adaptToThisMachine } = options;
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   const bucket = { store: options.store, location: options.location };
+  const needsTarget =
+    adaptToThisMachine === undefined && read.models.some((model) => exportedPrograms(model).length > 0);
+  const target = needsTarget ? (options.buildTarget ?? (await getTarget(options.agents))) : undefined;
   const builds = await findBuilds(read.models, bucket, target);
   if (adaptToThisMachine === undefined) {
     await requirePublishable(read.models, { isBuilt: (path) => builds.has(path), target });

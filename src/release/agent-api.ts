@@ -57,6 +57,8 @@ export interface AgentState {
   format: number;
   /** `s3://BUCKET/PREFIX`. Agents of earlier versions do not say it. */
   repository?: string;
+  /** What the pod runs compiled models with, such as `26.11 8.9`. Undefined: not known. */
+  target?: string | undefined;
   /** Changes whenever a trial that was asked for before must not begin any more. */
   stateTag: string;
   /** Whether the pod should get requests, and Triton answers. */

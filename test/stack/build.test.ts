@@ -1,5 +1,5 @@
 import { spawn, type ChildProcess } from 'node:child_process';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubernetesObject, V1Pod } from '@kubernetes/client-node';
@@ -47,12 +47,53 @@ def export(context):
                          fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
 `;
 
+const PLAN_CONFIG = modelYaml({
+  platform: 'tensorrt_plan',
+  input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [-1] }],
+  output: [{ name: 'y', data_type: 'TYPE_FP32', dims: [-1] }],
+});
+const PLAN_TRACE = `import json
+import torch
+from torch import nn
+from torch.export import Dim
+from tracing import OnnxExport, Weights
+
+class Doubled(nn.Module):
+    def forward(self, x):
+        return x * 2
+
+def save(path):
+    axes = {"x": {0: Dim("batch"), 1: Dim("values")}}
+    torch.onnx.export(Doubled(), (torch.rand(2, 3),), dynamo=True, input_names=["x"], output_names=["y"],
+                      dynamic_shapes=axes, verbose=False).save(path)
+
+def export(context):
+    shapes = {"x": {"min": [2], "opt": [3], "max": [4]}}
+    return OnnxExport(eager=Doubled(), save=save, tolerance=0, weights=Weights.none(),
+                      fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 3), (8, 5)]],
+                      extra_files={f"{context.version}/plan.json": json.dumps(shapes).encode()})
+`;
+/** Notes its arguments, and answers with twice the values that it is given. No GPU is here for the real one. */
+const TRTEXEC = (calls: string): string => `#!/usr/bin/env python3
+import json, struct, sys
+open("${calls}", "a").write(" ".join(sys.argv[1:]) + "\\n")
+given = dict(one.lstrip("-").split("=", 1) for one in sys.argv[1:] if "=" in one)
+if "saveEngine" in given:
+    open(given["saveEngine"], "w").write("plan")
+if "exportOutput" in given:
+    data = open(given["loadInputs"].split(":", 1)[1], "rb").read()
+    values = [2 * value for value in struct.unpack(f"<{len(data) // 4}f", data)]
+    answer = {"name": "y", "dimensions": given["shapes"].split(":")[1], "values": values}
+    open(given["exportOutput"], "w").write(json.dumps([answer]))
+`;
+
 /** Runs the containers of the builder's pods as processes of this machine, in place of a kubelet. */
 class Kubelet {
   readonly started: string[] = [];
   private readonly processes = new Map<string, ChildProcess>();
   private following: Promise<void> = Promise.resolve();
   private isStopping = false;
+  path = process.env['PATH'];
 
   constructor(
     private readonly plane: ControlPlane,
@@ -97,7 +138,7 @@ class Kubelet {
     const [port = 0] = await freePorts(1);
     const directory = join(this.scratch.directory, uid);
     mkdirSync(directory);
-    const env = { PATH: process.env['PATH'], HOME: directory, TMPDIR: join(directory, 'tmp') };
+    const env = { PATH: this.path, HOME: directory, TMPDIR: join(directory, 'tmp') };
     const child = spawn(this.python, [...args.slice(0, -1), String(port)], { cwd: directory, env, stdio: 'ignore' });
     this.processes.set(uid, child);
     this.started.push(name);
@@ -176,6 +217,9 @@ describeUnless(whyNoGo(['kubernetes', 'kwok']), 'npm run build -- --stack', () =
       builder: builder(readArguments('triton', WITHOUT_GPUS)),
     };
     writeFileSync(join(bin, 'outputs.json'), JSON.stringify(outputs));
+    writeFileSync(join(bin, 'trtexec'), TRTEXEC(join(scratch.directory, 'trtexec.calls')));
+    chmodSync(join(bin, 'trtexec'), 0o755);
+    kubelet.path = `${bin}${delimiter}${process.env['PATH']}`;
     writeFileSync(join(bin, 'pulumi'), `#!/bin/sh\ncat ${join(bin, 'outputs.json')}\n`);
     chmodSync(join(bin, 'pulumi'), 0o755);
     env = { ...process.env, ...S3_ENVIRONMENT, PATH: `${bin}${delimiter}${process.env['PATH']}` };
@@ -187,7 +231,9 @@ describeUnless(whyNoGo(['kubernetes', 'kwok']), 'npm run build -- --stack', () =
     const publish = ['--stack', 'test', '--repo', folder, '--untried', '--json'];
     const refused = await run('sync-models', ...publish);
     expect(refused).toMatchObject({ code: 1 });
-    expect(refused.text).toContain(`Triton needs it compiled for its release and processor, ${TARGET}`);
+    expect(refused.text).toContain(
+      `has to be compiled before Triton serves it: for its release and processor, ${TARGET}`,
+    );
     expect(refused.text).toContain('npm run build -- --stack NAME --models doubled --repo');
 
     const first = await run('build', '--stack', 'test', '--repo', folder);
@@ -204,6 +250,26 @@ describeUnless(whyNoGo(['kubernetes', 'kwok']), 'npm run build -- --stack', () =
     const file = join(scratch.directory, 'published.pt2');
     writeFileSync(file, (await store.get(published?.key ?? ''))?.body ?? '');
     expect(isCompiled(file)).toBe(true);
+  });
+
+  test('an ONNX file becomes a TensorRT plan, with the shapes of its plan.json', async () => {
+    const folder = writeRepository(join(scratch.directory, 'models-plan'), {
+      'plan/model.yaml': PLAN_CONFIG,
+      'plan/trace.py': PLAN_TRACE,
+    });
+    expect(await run('trace', '--repo', folder)).toMatchObject({ code: 0 });
+    const built = await run('build', '--stack', 'test', '--repo', folder);
+    expect(built).toMatchObject({ code: 0 });
+    expect(built.text).toMatch(/^plan 1: compiled in .+; golden requests differ by at most 0\.0$/m);
+    const calls = readFileSync(join(scratch.directory, 'trtexec.calls'), 'utf8').split('\n');
+    expect(calls[0]).toMatch(/--skipInference --noTF32 --minShapes=x:1x2 --optShapes=x:8x3 --maxShapes=x:8x4$/);
+    // The request with five values is beyond the plan.
+    expect(calls.filter((call) => call.includes('--loadEngine'))).toHaveLength(1);
+    const published = await run('sync-models', '--stack', 'test', '--repo', folder, '--untried', '--json');
+    expect(published).toMatchObject({ code: 0 });
+    const releases = await store.list('m.releases/2');
+    const { models } = JSON.parse((await store.get(releases.at(-1)?.key ?? ''))?.body.toString() ?? '') as Manifest;
+    expect(models['plan']?.files.map(({ path }) => path)).toEqual(['1/model.plan', '1/plan.json']);
   });
 
   test('a pod that ends is replaced, and gets everything again', async () => {

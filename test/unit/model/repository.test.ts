@@ -179,11 +179,6 @@ describe('versions and artifacts', () => {
       'm/1/model.pt: is missing\n    -> npm run trace -- --models m --repo .',
     ],
     [
-      'no artifact of a model that is built',
-      { '1/': '', 'build-plan.sh': '' },
-      'm/1/model.pt: is missing\n    -> run m/build-plan.sh on a machine with the same GPU as the servers',
-    ],
-    [
       'an artifact of another version',
       { '1/model.pt': torchScript(), '2/model.onnx': 'x' },
       'm/2/model.pt: is missing\n    -> put it at m/2/model.pt',

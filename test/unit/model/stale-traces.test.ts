@@ -135,7 +135,11 @@ test.each(['exported', 'compiled'] as const)('requirePublishable of an %s progra
   const { models } = await read(root);
   const found = await requirePublishable(models).catch((error: unknown) => error);
   expect(texts(found instanceof UserError ? found.problems : [], root).map((text) => text.split(',')[0])).toEqual(
-    kind === 'exported' ? ['m/1/model.pt2: is an exported program'] : [],
+    kind === 'exported'
+      ? [
+          'm/1/model.pt2: has to be compiled before Triton serves it: for its release and processor\n    -> run "npm run build -- --stack NAME --models m --repo ."',
+        ]
+      : [],
   );
 });
 

@@ -50,7 +50,7 @@ test('a compiled program is published for the replicas that it was compiled for,
   };
 
   await expect(publish({ buildTarget: OLD })).rejects.toMatchObject({
-    problems: [{ message: expect.stringContaining(`compiled for its release and processor, ${OLD}`) as string }],
+    problems: [{ message: expect.stringContaining(`for its release and processor, ${OLD}`) as string }],
   });
   await build(OLD);
   await build(OLD); // Two builders at a time.
