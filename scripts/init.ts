@@ -12,7 +12,7 @@ import { main as validate } from './validate';
 const FLAGS = {
   from: {
     value: 'FILE',
-    help: 'model.onnx or model.pt, which is copied into the folder of the model; model.yaml is written for it',
+    help: 'model.onnx, model.pt2 or model.pt, which is copied into the folder of the model; model.yaml is written for it',
   },
   input: {
     value: 'TYPE:DIMS',
@@ -25,7 +25,7 @@ const FLAGS = {
 
 const LINE = {
   name: 'npm run init',
-  about: 'Makes a folder for a model from an ONNX or TorchScript file, or a project for models of your own.',
+  about: 'Makes a folder for a model from a file of PyTorch or ONNX, or a project for models of your own.',
   arguments: {
     '[NAME]':
       'with --from: name of the model (default: the name of the file); otherwise new folder for a project: a first model that converts degrees Fahrenheit to degrees Celsius, Pulumi stacks for staging and prod, and a workflow',

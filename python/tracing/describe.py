@@ -30,7 +30,8 @@ def main(file: str, *given: str) -> None:
     """Print the description."""
     path = Path(file)
     try:
-        result = describe_onnx(path, list(given)) if path.suffix == ".onnx" else describe_torchscript(path, list(given))
+        describe = {".onnx": describe_onnx, ".pt2": describe_program}.get(path.suffix, describe_torchscript)
+        result = describe(path, list(given))
     except TraceError as error:
         result = {"error": error.message, "hint": error.hint}
     print(json.dumps(result))
@@ -38,28 +39,73 @@ def main(file: str, *given: str) -> None:
 
 def describe_onnx(path: Path, given: list[str]) -> dict[str, Any]:
     """Describe an ONNX file, whose shapes ONNX Runtime completes. An axis is a batch if its size is free everywhere."""
-    if given:
-        raise TraceError(f"{path} names its inputs, so --input {given[0]} has no use", "omit --input")
+    _refuse_inputs(path, given)
     try:
         session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     except Exception as error:
         hint = "export the model to ONNX again; files of weights that it names must lie beside it"
         raise TraceError(f"ONNX Runtime cannot load {path}: {error}", hint) from error
-    inputs, outputs = session.get_inputs(), session.get_outputs()
-    first = [tensor.shape[0] if len(tensor.shape) > 1 else 0 for tensor in [*inputs, *outputs]]
-    symbols = {size for size in first[: len(inputs)] if isinstance(size, str)}
-    batched = len(inputs) > 0 and len(symbols) <= 1 and not any(isinstance(size, int) for size in first)
+    sides = (session.get_inputs(), session.get_outputs())
+    return _described(
+        "onnxruntime_onnx", *[[(one.name, _onnx_type(one), list(one.shape)) for one in side] for side in sides]
+    )
+
+
+def describe_program(path: Path, given: list[str]) -> dict[str, Any]:
+    """Describe a program of torch.export, in which a free axis has a symbol for its size."""
+    _refuse_inputs(path, given)
+    try:
+        program = torch.export.load(path)
+    except Exception as error:
+        raise TraceError(
+            f"PyTorch cannot load {path} as a program of torch.export: {_last_line(error)}",
+            "save it with torch.export.save(torch.export.export(model, inputs), path), not compiled",
+        ) from error
+    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
+    signature = program.graph_signature
+    sides = []
+    for prefix, names in (("INPUT", signature.user_inputs), ("OUTPUT", signature.user_outputs)):
+        side = []
+        for number, name in enumerate(names):
+            tensor = values.get(str(name))
+            if not isinstance(tensor, torch.Tensor) or tensor.dtype not in DATA_TYPES:
+                raise TraceError(
+                    f"{prefix.lower()} {number} of {path} is no tensor that Triton supports",
+                    "wrap the module: let forward() take and return only tensors of such data types",
+                )
+            sizes = [size if isinstance(size, int) else str(size) for size in tensor.shape]
+            side.append((f"{prefix}__{number}", DATA_TYPES[tensor.dtype], sizes))
+        sides.append(side)
+    found = _described("torch_aoti", *sides)
+    rows = [(name, kind, dims[1:]) for name, kind, dims in _free(sides[0])]
+    if found["max_batch_size"] == 0 or _rows_are_independent(program.module(), rows):
+        return found
+    return _fields("torch_aoti", "rows of one request change the answers of others", *map(_free, sides))
+
+
+def _free(side: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> list[Described]:
+    """Return the tensors with -1 for each size that is no number."""
+    return [(name, kind, [n if isinstance(n, int) else -1 for n in shape]) for name, kind, shape in side]
+
+
+def _refuse_inputs(path: Path, given: list[str]) -> None:
+    if given:
+        raise TraceError(f"{path} describes its inputs, so --input {given[0]} has no use", "omit --input")
+
+
+def _described(platform: str, *sides: Sequence[tuple[str, str, Sequence[int | str | None]]]) -> dict[str, Any]:
+    """Return the fields of model.yaml. A first axis is a batch if it is free everywhere, and the same in all inputs."""
+    tensors = [tensor for side in sides for tensor in side]
+    first = [shape[0] if len(shape) > 1 else 0 for _, _, shape in tensors]
+    symbols = {size for size in first[: len(sides[0])] if isinstance(size, str)}
+    batched = len(sides[0]) > 0 and len(symbols) <= 1 and not any(isinstance(size, int) for size in first)
     fixed = [
-        f"{tensor.name} has shape {tensor.shape}; a batch needs a free first axis and another axis"
-        for tensor, size in zip([*inputs, *outputs], first, strict=True)
+        f"{name} has shape {list(shape)}; a batch needs a free first axis and another axis"
+        for (name, _, shape), size in zip(tensors, first, strict=True)
         if isinstance(size, int)
     ]
     reason = fixed[0] if fixed else "the first axes of the inputs differ"
-    tensors = [
-        [(tensor.name, _onnx_type(tensor), [n if isinstance(n, int) else -1 for n in tensor.shape]) for tensor in side]
-        for side in (inputs, outputs)
-    ]
-    return _fields("onnxruntime_onnx", None if batched else reason, *tensors)
+    return _fields(platform, None if batched else reason, *map(_free, sides))
 
 
 def _onnx_type(tensor: Any) -> str:

@@ -108,7 +108,9 @@ def trtexec(*arguments: str) -> None:
     program = shutil.which("trtexec") or shutil.which("trtexec", path=PLACES)
     if program is None:
         raise TraceError("trtexec is not on PATH", "Use an image with TensorRT, such as NVIDIA's PyTorch image.")
-    ended = subprocess.run([program, *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ended = subprocess.run(
+        [program, *arguments], check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
     if ended.returncode != 0:
         raise TraceError("trtexec failed:\n  " + "\n  ".join(ended.stdout.strip().splitlines()[-10:]))
 

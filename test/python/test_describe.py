@@ -71,6 +71,36 @@ def test_onnx_takes_no_input_and_names_missing_weights(capsys: pytest.CaptureFix
     assert "must lie beside it" in described(capsys, path)["hint"]
 
 
+class Applied(nn.Module):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("function", "batch", "dims", "output"),
+    [
+        (lambda x: x * 2, 8, [3, -1], [3, -1]),
+        (lambda x: x.softmax(0), 0, [-1, 3, -1], [-1, 3, -1]),
+        (lambda x: x.sum(), 0, [-1, 3, -1], [1]),
+    ],
+)
+def test_a_program_describes_its_free_axes(  # noqa: PLR0917 - a table
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, function: Any, batch: int, dims: list[int], output: list[int]
+) -> None:
+    path = tmp_path / "model.pt2"
+    axes = {0: torch.export.Dim("batch"), 2: torch.export.Dim("width")}
+    torch.export.save(torch.export.export(Applied(function), (torch.rand(2, 3, 4),), dynamic_shapes=(axes,)), path)
+    found = described(capsys, path)
+    assert found["platform"] == "torch_aoti"
+    assert tensors(found["input"]) == [("INPUT__0", "TYPE_FP32", dims)]
+    assert tensors(found["output"]) == [("OUTPUT__0", "TYPE_FP32", output)]
+    assert found["max_batch_size"] == batch
+
+
 TWO = forward("a.float() + b, a.sum(dim=-1)", "a, b")
 MEAN = forward("x.mean()")
 

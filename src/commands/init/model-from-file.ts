@@ -19,6 +19,9 @@ interface Description {
   output: Tensor[];
 }
 
+/** Platform -> name of its file. */
+const FILES: Readonly<Record<string, string>> = { onnxruntime_onnx: 'model.onnx', torch_aoti: 'model.pt2' };
+
 interface Tensor {
   name: string;
   data_type: string;
@@ -28,7 +31,7 @@ interface Tensor {
 }
 
 /**
- * Makes the folder of a model from an ONNX or TorchScript file: a copy of the file, and a model.yaml that describes it.
+ * Makes the folder of a model from a file of ONNX or PyTorch: a copy of the file, and a model.yaml that describes it.
  * @param folder of the model, which must not exist, or may contain only the file without a configuration
  * @param inputs TYPE:DIMS of each input, which a TorchScript file lacks
  * @throws UserError if the folder exists, or if the file cannot be served
@@ -51,7 +54,7 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
     if ('error' in result) throw new UserError(result.error, { hint: result.hint });
     return result;
   });
-  const name = described.platform === 'onnxruntime_onnx' ? 'model.onnx' : 'model.pt';
+  const name = FILES[described.platform] ?? 'model.pt';
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
   const isNew = !existsSync(folder);

@@ -1,7 +1,7 @@
 import torch
 from torch import nn
 
-from tracing import TorchScriptExport, TraceContext, Weights
+from tracing import ProgramExport, TraceContext, Weights
 
 
 class Celsius(nn.Module):
@@ -11,12 +11,12 @@ class Celsius(nn.Module):
         return (fahrenheit - 32) * 5 / 9
 
 
-def export(context: TraceContext) -> TorchScriptExport:
-    """Describe how model.pt is made from the network, and how it is compared with it."""
-    dims = context.input_dims("input__0")  # as in model.yaml: [1]
-    return TorchScriptExport(
+def export(context: TraceContext) -> ProgramExport:
+    """Describe how model.pt2 is made from the network, and how it is compared with it."""
+    dims = context.input_dims("INPUT__0")  # as in model.yaml: [1]
+    return ProgramExport(
         eager=Celsius(),
-        example_inputs=(torch.rand(1, *dims),),
+        example_inputs=(torch.rand(2, *dims),),
         fresh_inputs=[(torch.rand(batch, *dims) * 100,) for batch in (1, 8)],
         tolerance=0,
         weights=Weights.none(),
