@@ -188,3 +188,27 @@ export type Values<T extends Fields, In = false> = {
 } & {
   -readonly [K in OptionalNames<T>]?: Given<T[K], In>;
 };
+
+/** Names of the members that must be given: they have no default, and nothing stands for their absence. */
+type RequiredNames<T extends Fields> = {
+  [K in keyof T]: T[K] extends { optional: true } | { default: unknown } | { kind: 'stringMap' | 'objectArray' }
+    ? never
+    : T[K] extends { kind: 'object'; fields: infer G extends Fields }
+      ? [RequiredNames<G>] extends [never]
+        ? never
+        : K
+      : K;
+}[keyof T];
+
+type Argument<F extends Field> = F extends { kind: 'object'; fields: infer G extends Fields }
+  ? Arguments<G>
+  : F extends { kind: 'objectArray'; fields: infer G extends Fields }
+    ? Arguments<G>[]
+    : Given<F, true>;
+
+/** The type of the arguments of a component, which `readFields` completes with the defaults. */
+export type Arguments<T extends Fields> = {
+  -readonly [K in RequiredNames<T>]: Argument<T[K]>;
+} & {
+  -readonly [K in Exclude<keyof T, RequiredNames<T>>]?: Argument<T[K]> | undefined;
+};

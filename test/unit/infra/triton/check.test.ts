@@ -1,9 +1,11 @@
 import * as pulumi from '@pulumi/pulumi';
-import type { ExposureArgs, TritonServerArgs } from '../../../../infra/triton/args';
+import type { TritonServerArgs } from '../../../../infra/triton/args';
 import { readArguments } from '../../../../infra/triton/rules';
 import { formatProblem, UserError } from '../../../../src/core/errors';
 import { describe as shown } from '../../../../src/core/problems';
 import { ARGS } from '../../../support/render';
+
+type ExposureArgs = NonNullable<TritonServerArgs['exposure']>;
 
 /** What is said against the arguments, one line for each problem. */
 function problems(more: Partial<TritonServerArgs>, name = 'triton'): string[] {
