@@ -27,7 +27,7 @@ import { readSettings } from '../../src/s3/endpoint';
 import type { Credentials } from '../../src/s3/store';
 import { getHomeRegion } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
-import { askServer, type WebRequest } from './web';
+import { askServer } from './web';
 
 /** A quota of AWS, in its own unit. */
 export interface Quota {
@@ -167,7 +167,7 @@ export async function openAws(region: string, identity: AwsIdentity) {
       return (await ask('eks:DescribeCluster', send)) !== undefined;
     }),
     /** Sends a request to a server that is no API of AWS, with the proxy and the certificates of the requests to AWS. */
-    askServer: (url: string, request?: WebRequest) => askServer(config.requestHandler, url, request),
+    askServer: (url: string) => askServer(config.requestHandler, url),
     /** Ends all requests. */
     close: () => {
       closing.abort();

@@ -148,17 +148,8 @@ export const ownAddressCheck: Check = {
   name: 'own address',
   run: async ({ aws, settings }) => {
     const { existingCluster, publicAccessCidrs: ranges, stack } = settings;
-    if (existingCluster !== undefined) return [];
-    if (ranges.length === 0) {
-      // No machine is in a VPC that the first update creates.
-      if (!createsNetwork(settings) || (await aws.hasCluster(settings.clusterName))) return [];
-      return [
-        warning(
-          'publicAccessCidrs is empty, so the API admits only the VPC, which does not exist yet: the first "pulumi up" creates the cluster and then fails',
-          `pulumi config set --stack ${stack} --path 'publicAccessCidrs[0]' "$(curl -s ${CHECK_IP})/32"`,
-        ),
-      ];
-    }
+    // The preview warns if the list is empty.
+    if (existingCluster !== undefined || ranges.length === 0) return [];
     const given = process.env[VARIABLE] ?? '';
     const url = given === '' ? CHECK_IP : given;
     const { status, text } = await aws.askServer(url);

@@ -1,6 +1,4 @@
-import { findSubjectFaults } from '../trust-subject';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
-import { imagesCheck } from './check-images';
 import { networkQuotasCheck, ownAddressCheck, subnetsCheck, zonesCheck } from './check-network';
 import { error, ok, warning, type Check } from './doctor';
 
@@ -59,17 +57,6 @@ const eksVersionCheck: Check = {
   },
 };
 
-/** The form of the subjects (trust-subject.ts). */
-const subjectsCheck: Check = {
-  name: 'publisher subjects',
-  run: ({ settings }) => {
-    const { publisherSubjects, prunerSubjects } = settings;
-    const faults = findSubjectFaults(settings).map(({ problem, fix }) => warning(problem, fix));
-    if (publisherSubjects.length === 0 || faults.length > 0) return faults;
-    return [ok([...publisherSubjects, ...prunerSubjects].join(', '))];
-  },
-};
-
 /** All checks of `npm run doctor`, in the order of the report. */
 export const CHECKS: readonly Check[] = [
   identityCheck,
@@ -81,6 +68,4 @@ export const CHECKS: readonly Check[] = [
   networkQuotasCheck,
   eksVersionCheck,
   ownAddressCheck,
-  subjectsCheck,
-  imagesCheck,
 ];
