@@ -1,5 +1,5 @@
 import { describe, type ProblemList } from '../../src/core/problems';
-import { subnetRanges, zonesWithoutRange } from '../network/cidr';
+import { subnetRanges } from '../network/cidr';
 import { CONFIG_FIELDS, type ConfigValues } from './config';
 import { refuseUnused, type Unused } from './reader';
 
@@ -116,12 +116,6 @@ function checkNetwork(values: ConfigValues, region: string | undefined, problems
         allowed: 'from /16 to /20, "10.0.0.0/16"',
       });
     }
-  }
-  const unplaced = zonesWithoutRange(zones);
-  if (unplaced.length > 0) {
-    problems.add('availabilityZones', `has ${unplaced.join(', ')}, for which the VPC has no range`, {
-      allowed: 'zones whose letter is from a to g',
-    });
   }
 }
 

@@ -51,7 +51,7 @@ const CLUSTER_FIELDS = {
   ),
   availabilityZones: texts(
     'Availability zones of the created VPC: 2 to 6, usually 3. A zone can be added or removed later; the subnets of the others stay.',
-    { pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/, allowed: 'a zone, "us-east-1a"', default: [] },
+    { pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-g]$/, allowed: 'a zone, "us-east-1a"', default: [] },
   ),
   natGateways: choice(
     'NAT gateways of the created VPC, through which nodes pull images: one for all zones (cheaper), or one per zone (keeps working when a zone fails).',
