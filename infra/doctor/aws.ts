@@ -29,7 +29,6 @@ import { getHomeRegion } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
 import { askServer } from './web';
 
-/** A quota of AWS, in its own unit. */
 export interface Quota {
   service: 'ec2' | 'vpc';
   code: string;
@@ -104,7 +103,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
       const answer = await ask('ec2:DescribeAvailabilityZones', () => ec2.send(request, options));
       return answer.AvailabilityZones ?? [];
     },
-    /** The subnets that exist. */
     subnets: once(async (...ids: readonly string[]) => {
       // Unlike SubnetIds, a filter is no error if a subnet does not exist.
       const request = new DescribeSubnetsCommand(filter('subnet-id', ...ids));
@@ -121,7 +119,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
         return table?.Routes?.find(({ DestinationCidrBlock }) => DestinationCidrBlock === '0.0.0.0/0');
       };
     },
-    /** Names of the zones that offer an instance type. */
     zonesOffering: async (types: readonly string[]) => {
       const request = new DescribeInstanceTypeOfferingsCommand({
         LocationType: 'availability-zone',

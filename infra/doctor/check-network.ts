@@ -11,7 +11,6 @@ import { error, ok, warning, type Check, type Context, type Finding } from './do
  */
 const ZONES_WITHOUT_EKS: readonly string[] = ['use1-az3', 'usw1-az2', 'cac1-az3'];
 
-/** The zones of a network that the stack creates. */
 export const zonesCheck: Check = {
   name: 'zones',
   run: async ({ aws, settings }) => {
@@ -135,7 +134,6 @@ export const networkQuotasCheck: Check = {
   },
 };
 
-/** The command that requests a higher quota. */
 export const requestIncrease = ({ service, code }: Quota, value: number, region: string): string =>
   `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${value} --region ${region}`;
 

@@ -39,7 +39,6 @@ export const federatedTrust = (
     ],
   });
 
-/** The AWS partition of a region, as in ARNs. */
 export const getPartition = (region: string): string => partition(region).name;
 
 /**

@@ -23,7 +23,6 @@ export interface NetworkArgs {
   protect?: boolean;
 }
 
-/** A VPC, and the names of what is in it. */
 interface Place {
   vpc: ec2.Vpc;
   name: string;

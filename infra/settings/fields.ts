@@ -55,7 +55,6 @@ interface BooleanField {
 interface StringArrayField {
   readonly kind: 'stringArray';
   readonly default?: readonly string[];
-  /** Pattern of each text. */
   readonly pattern?: RegExp;
   readonly check?: TextCheck;
   readonly choices?: readonly string[];
@@ -114,7 +113,6 @@ export type Fields = Readonly<Record<string, Field>>;
 /** The options of a row: all that its kind has, but for the sentence and the members. */
 type Options<K extends Field['kind']> = Omit<Extract<Field, { kind: K }>, 'kind' | 'description' | 'fields'>;
 
-/** Refuses options that the kind does not have. */
 type Only<R, K extends Field['kind']> = R & Record<Exclude<keyof R, keyof Options<K>>, never>;
 
 /** A row as it was written. `NoInfer`, so that its type comes from its options alone, not from the table around it. */

@@ -131,7 +131,6 @@ export function checkStackName(stack: string, values: ConfigValues, problems: Pr
   });
 }
 
-/** Reports zones that are not in the region of the stack. */
 export function checkZonesOfRegion(
   field: string,
   zones: readonly string[],

@@ -125,7 +125,6 @@ export function locationFault(text: string): TextFault | undefined {
   }
 }
 
-/** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
   modelRepository: text(
     'Existing bucket, in the region aws:region, and prefix of the models; releases are stored in PREFIX.releases. Publish to a new place before a change, because replicas then start with the models there only. A change from empty deletes the created bucket. Empty: a bucket is created, with the prefix models.',

@@ -23,7 +23,6 @@ export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TR
 /** All settings of a stack: the values of its stack file, by their names there, and what Pulumi knows of the stack. */
 export interface Settings extends Values<typeof STACK_FIELDS> {
   stack: string;
-  /** AWS region of the stack and its bucket. */
   region: string;
   /**
    * Tags of `aws:defaultTags`. The AWS provider sets them on the resources that it creates; nodes are created by

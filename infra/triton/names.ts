@@ -2,7 +2,6 @@ import type * as pulumi from '@pulumi/pulumi';
 import { AGENT_PORTS } from '../../src/release/agent-api';
 import type { ServerSettings } from './settings';
 
-/** Name of Triton's container in its pods. */
 export const TRITON_CONTAINER = 'triton';
 
 /** Ports of the container and its Services. Probes, policies and the publisher use these names. */

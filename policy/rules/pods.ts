@@ -24,6 +24,5 @@ export const getTritons = (resource: Resource): Value[] =>
         getWords(container).some((word) => /(^|\/)tritonserver$|^--model-repository=/.test(word.text() ?? '')),
     );
 
-/** The command and arguments of a container. */
 export const getWords = (container: Value): Value[] =>
   ['command', 'args'].flatMap((property) => container.at(property).items());

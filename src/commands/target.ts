@@ -31,7 +31,6 @@ export const STORE_FLAGS = {
   repo: { value: 'DIR', help: 'with --local, selects one of several running "npm run local" by its model repository' },
 } as const;
 
-/** Flags that select the replicas. */
 export const SERVER_FLAGS = {
   triton: { value: 'URL', multiple: true, help: 'a replica, http://HOST:PORT; repeat the flag for several replicas' },
   agent: {

@@ -47,7 +47,6 @@ export function getWeightKind({
   return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
 }
 
-/** Describes the changes of a release. */
 export function changesBetween(before: Manifest | undefined, after: Manifest): string[] {
   const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
   return names.flatMap((name) => {

@@ -7,7 +7,6 @@ import type { DesiredModel } from './desired';
 import type { Plan } from './plan';
 import type { TrialOptions } from './trials';
 
-/** What the next release should be, given the current one. */
 export interface DesiredState {
   models: DesiredModel[];
   /** Models of the current release that the next one does not have. */

@@ -2,7 +2,6 @@ import type { Asked } from './ask';
 
 /** The control API of an agent, on loopback of its pod: what a publisher sends, and what it gets. */
 
-/** Version of this API. */
 export const AGENT_API = 1;
 
 /** Name of the agent's container. A publisher recognizes by it that a pod has an agent. */

@@ -130,7 +130,6 @@ export function getVersion(path: string): number | undefined {
 export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>
   golden === undefined ? files : [...files, golden];
 
-/** The keys of all files of a release. */
 export const keysOf = ({ models }: Manifest): string[] =>
   Object.values(models).flatMap((model) => filesOf(model).map(({ key }) => key));
 

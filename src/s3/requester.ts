@@ -14,7 +14,6 @@ import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './err
 import type { Credentials, StoreOptions, TakeBytes } from './types';
 import { getText } from './xml';
 
-/** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
   /** The operation as messages name it: "list s3://bucket/prefix". */
   what: string;
@@ -37,7 +36,6 @@ export interface S3Request<T> {
   read: (answer: Answer) => T;
 }
 
-/** A complete answer. */
 export interface Answer {
   status: number;
   /** Names in lower case. */

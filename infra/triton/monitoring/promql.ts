@@ -26,7 +26,6 @@ export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
-/** Seconds between scrapes. */
 export const SCRAPE_SECONDS = 15;
 
 /** Range of rates, in the notation of PromQL. */

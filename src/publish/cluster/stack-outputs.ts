@@ -14,7 +14,6 @@ export interface StackOutputs {
     /** Text of a kubeconfig. Secret. */
     kubeconfig: string;
     namespace: string;
-    /** Label selector of the Triton pods. */
     podSelector: string;
   };
 }
