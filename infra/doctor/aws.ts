@@ -1,9 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import {
   DescribeAddressesCommand,
-  DescribeAvailabilityZonesCommand,
   DescribeInstanceTypeOfferingsCommand,
-  DescribeRegionsCommand,
   DescribeRouteTablesCommand,
   DescribeSubnetsCommand,
   DescribeVpcsCommand,
@@ -86,23 +84,11 @@ export async function openAws(region: string, identity: AwsIdentity) {
   const options = { abortSignal: closing.signal };
   const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
-  const ec2AtHome = new EC2Client(homeConfig);
   const eks = new EKSClient(config);
   const quotas = new ServiceQuotasClient(config);
 
   return {
     identity: () => ask('sts:GetCallerIdentity', () => sts.send(new GetCallerIdentityCommand({}), options)),
-    /** `opt-in-not-required`, `opted-in` or `not-opted-in`; undefined if the region does not exist. */
-    regionStatus: async () => {
-      const request = new DescribeRegionsCommand({ AllRegions: true, ...filter('region-name', region) });
-      const { Regions = [] } = await ask('ec2:DescribeRegions', () => ec2AtHome.send(request, options));
-      return Regions.find(({ RegionName }) => RegionName === region)?.OptInStatus;
-    },
-    zones: async () => {
-      const request = new DescribeAvailabilityZonesCommand(filter('state', 'available'));
-      const answer = await ask('ec2:DescribeAvailabilityZones', () => ec2.send(request, options));
-      return answer.AvailabilityZones ?? [];
-    },
     subnets: once(async (...ids: readonly string[]) => {
       // Unlike SubnetIds, a filter is no error if a subnet does not exist.
       const request = new DescribeSubnetsCommand(filter('subnet-id', ...ids));
@@ -168,7 +154,7 @@ export async function openAws(region: string, identity: AwsIdentity) {
     /** Ends all requests. */
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, eks, quotas]) client.destroy();
+      for (const client of [sts, ec2, eks, quotas]) client.destroy();
       close();
     },
   };

@@ -1,47 +1,9 @@
 import { isIPv4 } from 'node:net';
-import type { AvailabilityZone, Route, Subnet } from '@aws-sdk/client-ec2';
+import type { Route, Subnet } from '@aws-sdk/client-ec2';
 import { containsRange } from '../network/cidr';
 import { createsNetwork } from '../settings/rules';
 import type { Quota } from './aws';
 import { error, ok, warning, type Check, type Context, type Finding } from './doctor';
-
-/**
- * Zones in which the subnets of an EKS cluster cannot be. Names of zones differ between accounts, ids do not.
- * https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#cluster-subnets (2026-11-25)
- */
-const ZONES_WITHOUT_EKS: readonly string[] = ['use1-az3', 'usw1-az2', 'cac1-az3'];
-
-export const zonesCheck: Check = {
-  name: 'zones',
-  run: async ({ aws, settings }) => {
-    if (!createsNetwork(settings)) return [];
-    const { availabilityZones: names, region } = settings;
-    const existing = await aws.zones();
-    const missing = names.filter((name) => existing.every(({ ZoneName }) => ZoneName !== name));
-    if (missing.length > 0) {
-      const usable = existing.filter((zone) => !isRefused(zone.ZoneId)).map(({ ZoneName }) => ZoneName);
-      return [
-        error(
-          `${region} has no available zone ${missing.join(', ')}`,
-          `set availabilityZones to zones of ${usable.join(', ')}`,
-        ),
-      ];
-    }
-    const zones = existing.filter(({ ZoneName = '' }) => names.includes(ZoneName));
-    const refused = zones.filter(({ ZoneId }) => isRefused(ZoneId));
-    if (refused.length === 0) return [ok(zones.map(describeZone).join(', '))];
-    return [
-      error(
-        `EKS refuses subnets in ${refused.map(describeZone).join(', ')}`,
-        `remove ${refused.map(({ ZoneName }) => ZoneName).join(', ')} from availabilityZones`,
-      ),
-    ];
-  },
-};
-
-const describeZone = ({ ZoneName, ZoneId }: AvailabilityZone): string => `${ZoneName} (${ZoneId})`;
-
-const isRefused = (id = ''): boolean => ZONES_WITHOUT_EKS.includes(id);
 
 /** The subnets of an existing VPC. */
 export const subnetsCheck: Check = {

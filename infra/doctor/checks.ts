@@ -1,5 +1,5 @@
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
-import { networkQuotasCheck, ownAddressCheck, subnetsCheck, zonesCheck } from './check-network';
+import { networkQuotasCheck, ownAddressCheck, subnetsCheck } from './check-network';
 import { error, ok, warning, type Check } from './doctor';
 
 /** The account that the credentials belong to, against `aws:allowedAccountIds` of the stack file. */
@@ -15,18 +15,6 @@ const identityCheck: Check = {
         'set AWS_PROFILE (or aws:profile) to a profile of that account, or correct aws:allowedAccountIds',
       ),
     ];
-  },
-};
-
-const regionCheck: Check = {
-  name: 'region',
-  run: async ({ aws, settings: { region } }) => {
-    const status = await aws.regionStatus();
-    if (status === undefined) return [error(`AWS has no region ${region}`, 'correct aws:region in the stack file')];
-    // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Region.html (2026-11-25)
-    if (status !== 'not-opted-in') return [ok(`${region} is enabled`)];
-    const found = `${region} is not enabled in this account`;
-    return [error(found, `aws account enable-region --region-name ${region}`)];
   },
 };
 
@@ -60,8 +48,6 @@ const eksVersionCheck: Check = {
 /** All checks of `npm run doctor`, in the order of the report. */
 export const CHECKS: readonly Check[] = [
   identityCheck,
-  regionCheck,
-  zonesCheck,
   subnetsCheck,
   instanceTypesCheck,
   quotasCheck,

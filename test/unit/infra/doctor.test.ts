@@ -15,7 +15,7 @@ async function check(name: string, values: Record<string, unknown>, aws: Partial
 }
 
 test('an error of our own code ends the doctor', async () => {
-  await expect(check('region', {}, {})).rejects.toThrow(TypeError);
+  await expect(check('EKS version', {}, {})).rejects.toThrow(TypeError);
 });
 
 test.each([
