@@ -52,7 +52,6 @@ export function findings(rule: Rule, stack: readonly Resource[]): { resource: Re
   return found;
 }
 
-/** Converts a rule to Pulumi's policy. */
 export function toPolicy(rule: Rule): ResourceValidationPolicy | StackValidationPolicy {
   const { name, description } = rule;
   const shared = { name, description, enforcementLevel: 'mandatory' as const };

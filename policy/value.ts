@@ -77,7 +77,6 @@ export class Value {
     }
   }
 
-  /** The value as text for messages. */
   shown(): string {
     if (this.raw === UNKNOWN) return 'not known yet';
     if (this.isMissing()) return 'not set';

@@ -5,7 +5,6 @@ import { createsNetwork } from '../settings/rules';
 import type { Quota } from './aws';
 import { error, ok, warning, type Check, type Context, type Finding } from './doctor';
 
-/** The subnets of an existing VPC. */
 export const subnetsCheck: Check = {
   name: 'subnets',
   run: async ({ aws, settings: { privateSubnetIds: ids, triton } }) => {

@@ -1,7 +1,6 @@
 import { partition } from '@aws-sdk/core/client';
 import * as pulumi from '@pulumi/pulumi';
 
-/** A statement of an IAM, key or bucket policy. */
 export interface PolicyStatement {
   Sid: string;
   Effect: 'Allow' | 'Deny';

@@ -14,7 +14,6 @@ export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
  */
 export type GpuNodePoolInput = Pick<GpuNodePoolSettings, 'name' | 'instanceTypes'> & Partial<GpuNodePoolSettings>;
 
-/** Settings of the replicas, with every default. */
 export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TRITON_FIELDS>>> & {
   secretEnvironment: Record<string, string>;
   createIngressClass: boolean;
@@ -30,7 +29,6 @@ export interface Settings extends Values<typeof STACK_FIELDS> {
    */
   tags: Readonly<Record<string, string>>;
   clusterName: string;
-  /** Identity of Pulumi's AWS provider. */
   identity: AwsIdentity;
   triton: TritonSettings;
 }

@@ -22,7 +22,6 @@ export function selectorLabels(name: string): Record<string, string> {
   return { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': name };
 }
 
-/** Labels of all objects of one component. */
 export function labels(name: string): Record<string, string> {
   return {
     ...selectorLabels(name),

@@ -31,7 +31,6 @@ export function createServices({ settings, namespace, options }: ComponentContex
   create(`${settings.name}-headless`, servicePorts('grpc'), 'None');
 }
 
-/** Address of the Service in the cluster. */
 export function serviceUrl({ settings, namespace }: ComponentContext): pulumi.Output<string> {
   return pulumi.interpolate`http://${settings.name}.${namespace}.svc:${PORTS.http}`;
 }

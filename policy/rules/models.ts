@@ -138,7 +138,6 @@ function getTrust(role: Resource): 'pods' | 'publishers' | 'other' | 'unknown' {
   return (['other', 'pods', 'unknown'] as const).find((kind) => kinds.includes(kind)) ?? 'publishers';
 }
 
-/** The statements of an IAM or bucket policy that allow something. */
 const getAllowed = (policy: Value): Value[] =>
   policy
     .document()

@@ -346,7 +346,6 @@ export class Agent {
     }
   }
 
-  /** Brings a release to this disk. */
   private async fetch(id: string, trial: Trial | undefined, signal: AbortSignal): Promise<Manifest> {
     const begun = performance.now();
     const sha256 = this.head?.release === id ? this.head.manifestSha256 : undefined;

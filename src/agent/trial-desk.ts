@@ -32,7 +32,6 @@ export interface Trial extends TrialRequest {
   trialKey: string;
   lease: Deadline;
   phase: TrialPhase;
-  /** The model that is asked now. */
   asking?: string | undefined;
   /** Aborted when the pod should no longer prepare the release. */
   stopping: AbortController;

@@ -47,7 +47,6 @@ export const SERVER_FLAGS = {
   context: { value: 'NAME', help: 'context in the kubeconfig (default: its current context)' },
 } as const;
 
-/** Flags of every command that works on a repository in S3 and its replicas. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
 /** Hint for a user who named a repository without its replicas. */
@@ -72,7 +71,6 @@ export interface CommandTarget {
   stack?: string | undefined;
   location: RepositoryLocation;
   store: S3Store;
-  /** Undefined if no replicas were given. */
   replicas: ReplicaSource | undefined;
   close(): Promise<void>;
 }

@@ -43,7 +43,6 @@ const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to
 
 const GOLDEN_FILE = 'golden.json';
 
-/** The desired state of the models of a folder, in load order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
   const desired: DesiredModel[] = [];
   // One after the other, because each large file that is hashed needs a buffer.

@@ -2,7 +2,6 @@ import { CONFIG_FILE } from '../model/paths';
 import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
-/** A release as `npm run releases` shows it. */
 export interface ListedRelease extends Pick<
   Manifest,
   'id' | 'createdAt' | 'origin' | 'by' | 'commit' | 'message' | 'notAsked'

@@ -229,7 +229,6 @@ async function endTrials(trials: Trials, reason: unknown, { onStage }: ReleaseOp
   }
 }
 
-/** Waits until every replica that gets requests serves the current release. */
 async function untilServed(
   current: Manifest | undefined,
   { agents, loadTimeoutMs, signal }: ReleaseOptions,

@@ -32,7 +32,6 @@ export interface ReleaseOptions {
   untried?: boolean | undefined;
   /** See `unloadFirst` of a manifest. */
   unloadFirst?: boolean | undefined;
-  /** Do not ask the models. */
   noAsk?: boolean | undefined;
   /** Times that tests shorten. */
   trials?: Partial<TrialOptions>;

@@ -21,7 +21,6 @@ interface View {
   objects: Record<string, string>;
 }
 
-/** What an object of the view should be. */
 interface Desired {
   checksum: string;
   write: (condition: PutCondition) => Promise<unknown>;

@@ -73,7 +73,6 @@ export interface AgentState {
     by: string;
     leftSeconds: number;
     phase: TrialPhase;
-    /** The model that is asked now. */
     asking?: string | undefined;
   } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;

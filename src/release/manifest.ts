@@ -6,7 +6,6 @@ import { RELEASE_ID, SHA256_HEX } from './head';
 export interface ReleasedFile {
   /** In the model's folder: `1/model.pt`, `labels.txt`. */
   path: string;
-  /** The full key of the object. */
   key: string;
   bytes: number;
   /** As checksumOfBytes in src/s3/checksum.ts computes it. */

@@ -10,7 +10,6 @@ export class FileChangedError extends UserError {
   override readonly name = 'FileChangedError';
 }
 
-/** Details of a failed request. */
 export interface FailureDetails {
   /** Error code of S3 or of the operating system. */
   code: string;

@@ -178,7 +178,6 @@ export class Requester {
     return openAgent({ secure, connections: CONCURRENCY, idleTimeoutMs, caFile, env });
   }
 
-  /** Closes all connections; requests in flight fail. */
   close(): void {
     this.closing.abort();
     this.opening.then(({ agent }) => agent.destroy()).catch(() => undefined);

@@ -59,7 +59,6 @@ export class S3Store {
     this.requester = new Requester(options);
   }
 
-  /** Where requests are sent, for messages. */
   get url(): string {
     return this.requester.url;
   }

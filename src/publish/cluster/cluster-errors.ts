@@ -1,6 +1,5 @@
 import { UserError } from '../../core/errors';
 
-/** Permissions that are needed in the cluster, for the message about a missing one. */
 const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
 
 const SIGN_IN = 'sign in again (AWS: "aws sso login"), or create the kubeconfig again';
@@ -12,7 +11,6 @@ const NO_ENTRY =
 export interface ClusterCall {
   /** The operation: `list pods in namespace serving`. */
   what: string;
-  /** Address of the API server. */
   server: string;
   context: string;
   namespace: string;
@@ -30,7 +28,6 @@ interface Failure extends Error {
 const UNREACHABLE =
   /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_CONNECTION_TIMEOUT|timeout)$/;
 
-/** Converts the error of a call of the cluster's API to a UserError. */
 export function explainCluster({ what, server, context, namespace }: ClusterCall, cause: unknown): UserError {
   if (cause instanceof UserError) return cause;
   const { code, message, body, name, syscall, path } = cause as Failure;

@@ -30,7 +30,6 @@ export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfi
   return config;
 }
 
-/** @returns name of the kubeconfig for messages */
 function read(config: KubeConfig, kubeconfig: string | undefined): string {
   if (kubeconfig === undefined) return readDefault(config);
   // Text begins like JSON or has several lines; a path does neither.
