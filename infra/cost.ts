@@ -132,7 +132,6 @@ function poolItems(
   ].filter(({ usdPerMonth }) => usdPerMonth > 0);
 }
 
-/** Costs that are not included, and assumptions. */
 function notes(settings: Settings): string[] {
   const spot = settings.gpuNodePools.filter(({ capacityTypes }) => capacityTypes.includes('spot'));
   const unknown = settings.gpuNodePools.flatMap(({ instanceTypes }) =>

@@ -33,7 +33,6 @@ export type ProgramOutputs = { [K in keyof typeof STACK_OUTPUTS]?: pulumi.Input<
   prunerRoleArn?: pulumi.Output<string>;
 };
 
-/** Creates all resources of a stack from its settings. */
 export function program(settings: Settings = readSettings()): ProgramOutputs {
   const cluster = getCluster(settings);
   const repository = getRepository(settings);
@@ -159,7 +158,6 @@ interface PlacedRepository {
   ready: pulumi.Resource[];
 }
 
-/** Prefix of the models in a created bucket. */
 const PREFIX = 'models';
 
 function getRepository(settings: Settings): PlacedRepository {

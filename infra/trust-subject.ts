@@ -6,10 +6,8 @@
 export const isExactSubject = (subject: string): boolean =>
   /^(?!repo:)[^*?$\s]+$/.test(subject) || /^repo:[^*?$\s:/]+\/[^*?$\s:/]+(:[^*?$\s]+)?$/.test(subject);
 
-/** Issuer of the tokens of GitHub's workflows. */
 export const GITHUB_ISSUER = 'https://token.actions.githubusercontent.com';
 
-/** The settings with subjects, and the issuer of their tokens. */
 type SubjectSettings = Record<'publisherSubjects' | 'prunerSubjects', string[]> & { publisherIssuer: string };
 
 /** Subjects that no job has, and what to do about them. */

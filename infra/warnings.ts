@@ -6,12 +6,9 @@ import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { podReadySeconds } from './triton/timeouts';
 import { findSubjectFaults } from './trust-subject';
 
-/** Address ranges that are reserved for documentation. */
-const EXAMPLE_RANGES = /^(192\.0\.2|198\.51\.100|203\.0\.113)\./;
-
 /** Warnings about settings that are valid but probably unintended. */
 export function getWarnings(settings: Settings): string[] {
-  const { existingCluster, gpuNodePools, publicAccessCidrs: from } = settings;
+  const { gpuNodePools, publicAccessCidrs } = settings;
   const capacity = capacityWarning(settings);
   const always = [
     ...(capacity === undefined ? [] : [capacity]),
@@ -19,20 +16,10 @@ export function getWarnings(settings: Settings): string[] {
     ...gpuNodePools.flatMap(unknownTypes),
     ...findSubjectFaults(settings).map(({ problem, fix }) => `${problem}: ${fix}`),
   ];
-  if (existingCluster !== undefined) return always;
-  const examples = from.filter((cidr) => EXAMPLE_RANGES.test(cidr));
+  if (publicAccessCidrs.length > 0 || !createsNetwork(settings)) return always;
   return [
     ...always,
-    ...(examples.length > 0
-      ? [
-          `publicAccessCidrs has ${examples.join(', ')}, which is an example range: set the addresses from which you run pulumi`,
-        ]
-      : []),
-    ...(from.length === 0 && createsNetwork(settings)
-      ? [
-          'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only. A "pulumi up" from elsewhere fails, the first one after it created the cluster. If you run pulumi elsewhere, set your addresses: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
-        ]
-      : []),
+    'publicAccessCidrs is empty, so the Kubernetes API can be reached from the new VPC only. A "pulumi up" from elsewhere fails, the first one after it created the cluster. If you run pulumi elsewhere, set your addresses: pulumi config set --path "publicAccessCidrs[0]" ADDRESS/32',
   ];
 }
 

@@ -10,7 +10,6 @@ import { Value } from './value';
 export interface Resource {
   /** Pulumi's type token: `aws:s3/bucket:Bucket`. */
   type: string;
-  /** Name of the resource in the program. */
   name: string;
   urn: string;
   /** Whether Pulumi refuses to delete the resource. */
@@ -34,7 +33,6 @@ export interface Rule {
   name: string;
   /** The requirement and its reason, in one or two sentences. */
   description: string;
-  /** The types of the resources that the rule checks. */
   applies: readonly string[];
   /** Checks a resource by itself, before it is created. */
   check?: (resource: Resource, report: Report) => void;
@@ -54,7 +52,6 @@ export function findings(rule: Rule, stack: readonly Resource[]): { resource: Re
   return found;
 }
 
-/** Converts a rule to Pulumi's policy. */
 export function toPolicy(rule: Rule): ResourceValidationPolicy | StackValidationPolicy {
   const { name, description } = rule;
   const shared = { name, description, enforcementLevel: 'mandatory' as const };

@@ -22,7 +22,6 @@ export class Value {
     return path.split('.').reduce<Value>((value, key) => value.key(key), this);
   }
 
-  /** The value at one key, which may contain dots. */
   key(key: string): Value {
     const path = this.path === '' ? key : `${this.path}.${key}`;
     return new Value(path, this.isUnknown() ? UNKNOWN : isObject(this.raw) ? this.raw[key] : undefined);
@@ -40,7 +39,6 @@ export class Value {
     return isObject(this.raw) ? Object.keys(this.raw).map((key) => this.key(key)) : [];
   }
 
-  /** Whether the value is certainly missing. */
   isMissing(): boolean {
     return this.raw === undefined || this.raw === null;
   }
@@ -79,7 +77,6 @@ export class Value {
     }
   }
 
-  /** The value as text for messages. */
   shown(): string {
     if (this.raw === UNKNOWN) return 'not known yet';
     if (this.isMissing()) return 'not set';

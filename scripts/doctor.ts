@@ -18,7 +18,7 @@ const FLAGS = {
 const LINE = {
   name: 'npm run doctor',
   about:
-    'Checks before "pulumi up" whether the AWS account fits the stack: account, region, zones, subnets, GPU types, quotas, Kubernetes version, own address, publisher subjects and images. Sends only requests that read.',
+    'Checks before "pulumi up" whether the AWS account fits the stack: account, subnets, GPU types, quotas, Kubernetes version and own address. Sends only requests that read.',
   flags: FLAGS,
   notes: `The credentials are those of the shell, or of aws:profile and aws:assumeRoles in the stack file. docs/iam/doctor.json has
 the rights that they need. A check that the caller may not make is a warning that names the missing right.

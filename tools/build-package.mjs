@@ -63,22 +63,32 @@ await build({
 cpSync(join(root, 'src', 'cli', 'program.mjs'), join(out, 'triton-serving.mjs'));
 
 writeTypes('infra/components.d.ts');
+await writeArguments();
 await checkAgentProgram();
 
-/** Fails if the program of the agent is too large for a ConfigMap. */
-async function checkAgentProgram() {
-  const source = join(root, 'infra', 'triton', 'agent', 'program.ts');
+/** Compiles a file of this package, and imports it. */
+async function importSource(file) {
   const { outputFiles } = await build({
     ...BUNDLE,
-    entryPoints: [source],
+    entryPoints: [join(root, file)],
     splitting: false,
     outdir: out,
     write: false,
   });
-  const compiled = join(out, 'agent-program.mjs');
+  const compiled = join(out, 'compiled.mjs');
   writeFileSync(compiled, `${COMMON_JS_NAMES}\n${outputFiles.find(({ path }) => path.endsWith('js')).text}`);
-  const { findSizeFault } = await import(compiled);
-  rmSync(compiled);
+  return import(`${compiled}?${file}`).finally(() => rmSync(compiled));
+}
+
+/** Writes the arguments of TritonServer as interfaces, with a sentence for each, which editors show. */
+async function writeArguments() {
+  const { tritonServerArgs } = await importSource('tools/argument-types.ts');
+  writeFileSync(join(out, 'types', 'infra', 'triton', 'args.d.ts'), tritonServerArgs());
+}
+
+/** Fails if the program of the agent is too large for a ConfigMap. */
+async function checkAgentProgram() {
+  const { findSizeFault } = await importSource('infra/triton/agent/program.ts');
   const fault = findSizeFault();
   if (fault !== undefined) throw new Error(fault);
 }

@@ -94,10 +94,7 @@ async function findMutants(copy) {
   const names = execFileSync('git', ['ls-files', 'src/**/*.ts', 'infra/**/*.ts'], { cwd: copy, encoding: 'utf8' })
     .trim()
     .split('\n')
-    .filter(
-      (name) =>
-        name !== 'infra/triton/args.ts' && !name.endsWith('.d.ts') && !name.startsWith('src/commands/init/project/'),
-    );
+    .filter((name) => !name.endsWith('.d.ts') && !name.startsWith('src/commands/init/project/'));
   const sources = new Map(names.map((name) => [name, readFileSync(join(copy, name), 'utf8')]));
   const logger = { debug() {}, info() {}, warn() {}, isDebugEnabled: () => false };
   const injector = { provideValue: () => injector, injectClass: (Instrumenter) => new Instrumenter(logger) };

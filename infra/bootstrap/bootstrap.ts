@@ -87,7 +87,6 @@ function createStateBucket(key: EncryptionKey): s3.Bucket {
   return createBucket('state', { keyArn: key.arn, rules: [...rules, oldVersions] }, { protect: true }).bucket;
 }
 
-/** @throws RunError */
 function requireRepository(repository: string): void {
   if (/^[^:/*?\s]+\/[^:/*?\s]+$/.test(repository)) return;
   throw new pulumi.RunError(

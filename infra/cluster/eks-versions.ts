@@ -13,5 +13,4 @@ export function versionFault(text: string): { reason: string; hint?: string } | 
   return minor(text) < minor(OLDEST_EKS_VERSION) ? { reason: 'too old' } : undefined;
 }
 
-/** The versions that are allowed, in words. */
 export const ALLOWED_VERSIONS = `a version of EKS from ${OLDEST_EKS_VERSION}, "${NEWEST_EKS_VERSION}"`;

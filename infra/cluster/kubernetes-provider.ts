@@ -3,9 +3,7 @@ import { Provider } from '@pulumi/kubernetes/provider';
 import * as pulumi from '@pulumi/pulumi';
 import { getServer, readKubeconfig } from './kubeconfig';
 
-/** How to connect to a cluster. */
 export interface ClusterAccess {
-  /** Text of a kubeconfig, as a secret. */
   kubeconfigText: pulumi.Output<string>;
   /** The same for the provider. Default: `kubeconfigText`. */
   providerKubeconfigText?: pulumi.Output<string>;
@@ -15,7 +13,6 @@ export interface ClusterAccess {
   names: readonly [string, ...string[]];
 }
 
-/** Access to an existing cluster. */
 export function existingAccess(
   kubeconfig: string | undefined,
   context: string | undefined,

@@ -1,9 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import {
   DescribeAddressesCommand,
-  DescribeAvailabilityZonesCommand,
   DescribeInstanceTypeOfferingsCommand,
-  DescribeRegionsCommand,
   DescribeRouteTablesCommand,
   DescribeSubnetsCommand,
   DescribeVpcsCommand,
@@ -27,9 +25,8 @@ import { readSettings } from '../../src/s3/endpoint';
 import type { Credentials } from '../../src/s3/store';
 import { getHomeRegion } from '../iam/policy-document';
 import type { AwsIdentity } from '../settings/aws-identity';
-import { askServer, type WebRequest } from './web';
+import { askServer } from './web';
 
-/** A quota of AWS, in its own unit. */
 export interface Quota {
   service: 'ec2' | 'vpc';
   code: string;
@@ -87,24 +84,11 @@ export async function openAws(region: string, identity: AwsIdentity) {
   const options = { abortSignal: closing.signal };
   const sts = new STSClient(homeConfig);
   const ec2 = new EC2Client(config);
-  const ec2AtHome = new EC2Client(homeConfig);
   const eks = new EKSClient(config);
   const quotas = new ServiceQuotasClient(config);
 
   return {
     identity: () => ask('sts:GetCallerIdentity', () => sts.send(new GetCallerIdentityCommand({}), options)),
-    /** `opt-in-not-required`, `opted-in` or `not-opted-in`; undefined if the region does not exist. */
-    regionStatus: async () => {
-      const request = new DescribeRegionsCommand({ AllRegions: true, ...filter('region-name', region) });
-      const { Regions = [] } = await ask('ec2:DescribeRegions', () => ec2AtHome.send(request, options));
-      return Regions.find(({ RegionName }) => RegionName === region)?.OptInStatus;
-    },
-    zones: async () => {
-      const request = new DescribeAvailabilityZonesCommand(filter('state', 'available'));
-      const answer = await ask('ec2:DescribeAvailabilityZones', () => ec2.send(request, options));
-      return answer.AvailabilityZones ?? [];
-    },
-    /** The subnets that exist. */
     subnets: once(async (...ids: readonly string[]) => {
       // Unlike SubnetIds, a filter is no error if a subnet does not exist.
       const request = new DescribeSubnetsCommand(filter('subnet-id', ...ids));
@@ -121,7 +105,6 @@ export async function openAws(region: string, identity: AwsIdentity) {
         return table?.Routes?.find(({ DestinationCidrBlock }) => DestinationCidrBlock === '0.0.0.0/0');
       };
     },
-    /** Names of the zones that offer an instance type. */
     zonesOffering: async (types: readonly string[]) => {
       const request = new DescribeInstanceTypeOfferingsCommand({
         LocationType: 'availability-zone',
@@ -167,11 +150,11 @@ export async function openAws(region: string, identity: AwsIdentity) {
       return (await ask('eks:DescribeCluster', send)) !== undefined;
     }),
     /** Sends a request to a server that is no API of AWS, with the proxy and the certificates of the requests to AWS. */
-    askServer: (url: string, request?: WebRequest) => askServer(config.requestHandler, url, request),
+    askServer: (url: string) => askServer(config.requestHandler, url),
     /** Ends all requests. */
     close: () => {
       closing.abort();
-      for (const client of [sts, ec2, ec2AtHome, eks, quotas]) client.destroy();
+      for (const client of [sts, ec2, eks, quotas]) client.destroy();
       close();
     },
   };

@@ -5,7 +5,6 @@ import type { Quota } from './aws';
 import { getNodeZones, requestIncrease } from './check-network';
 import { error, ok, warning, type Check, type Finding } from './doctor';
 
-/** Zones in which AWS offers the instance types of the pools. */
 export const instanceTypesCheck: Check = {
   name: 'GPU types',
   run: async (context) => {

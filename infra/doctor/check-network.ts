@@ -1,50 +1,10 @@
 import { isIPv4 } from 'node:net';
-import type { AvailabilityZone, Route, Subnet } from '@aws-sdk/client-ec2';
+import type { Route, Subnet } from '@aws-sdk/client-ec2';
 import { containsRange } from '../network/cidr';
 import { createsNetwork } from '../settings/rules';
 import type { Quota } from './aws';
 import { error, ok, warning, type Check, type Context, type Finding } from './doctor';
 
-/**
- * Zones in which the subnets of an EKS cluster cannot be. Names of zones differ between accounts, ids do not.
- * https://docs.aws.amazon.com/eks/latest/userguide/network-reqs.html#cluster-subnets (2026-11-25)
- */
-const ZONES_WITHOUT_EKS: readonly string[] = ['use1-az3', 'usw1-az2', 'cac1-az3'];
-
-/** The zones of a network that the stack creates. */
-export const zonesCheck: Check = {
-  name: 'zones',
-  run: async ({ aws, settings }) => {
-    if (!createsNetwork(settings)) return [];
-    const { availabilityZones: names, region } = settings;
-    const existing = await aws.zones();
-    const missing = names.filter((name) => existing.every(({ ZoneName }) => ZoneName !== name));
-    if (missing.length > 0) {
-      const usable = existing.filter((zone) => !isRefused(zone.ZoneId)).map(({ ZoneName }) => ZoneName);
-      return [
-        error(
-          `${region} has no available zone ${missing.join(', ')}`,
-          `set availabilityZones to zones of ${usable.join(', ')}`,
-        ),
-      ];
-    }
-    const zones = existing.filter(({ ZoneName = '' }) => names.includes(ZoneName));
-    const refused = zones.filter(({ ZoneId }) => isRefused(ZoneId));
-    if (refused.length === 0) return [ok(zones.map(describeZone).join(', '))];
-    return [
-      error(
-        `EKS refuses subnets in ${refused.map(describeZone).join(', ')}`,
-        `remove ${refused.map(({ ZoneName }) => ZoneName).join(', ')} from availabilityZones`,
-      ),
-    ];
-  },
-};
-
-const describeZone = ({ ZoneName, ZoneId }: AvailabilityZone): string => `${ZoneName} (${ZoneId})`;
-
-const isRefused = (id = ''): boolean => ZONES_WITHOUT_EKS.includes(id);
-
-/** The subnets of an existing VPC. */
 export const subnetsCheck: Check = {
   name: 'subnets',
   run: async ({ aws, settings: { privateSubnetIds: ids, triton } }) => {
@@ -135,7 +95,6 @@ export const networkQuotasCheck: Check = {
   },
 };
 
-/** The command that requests a higher quota. */
 export const requestIncrease = ({ service, code }: Quota, value: number, region: string): string =>
   `aws service-quotas request-service-quota-increase --service-code ${service} --quota-code ${code} --desired-value ${value} --region ${region}`;
 
@@ -148,17 +107,8 @@ export const ownAddressCheck: Check = {
   name: 'own address',
   run: async ({ aws, settings }) => {
     const { existingCluster, publicAccessCidrs: ranges, stack } = settings;
-    if (existingCluster !== undefined) return [];
-    if (ranges.length === 0) {
-      // No machine is in a VPC that the first update creates.
-      if (!createsNetwork(settings) || (await aws.hasCluster(settings.clusterName))) return [];
-      return [
-        warning(
-          'publicAccessCidrs is empty, so the API admits only the VPC, which does not exist yet: the first "pulumi up" creates the cluster and then fails',
-          `pulumi config set --stack ${stack} --path 'publicAccessCidrs[0]' "$(curl -s ${CHECK_IP})/32"`,
-        ),
-      ];
-    }
+    // The preview warns if the list is empty.
+    if (existingCluster !== undefined || ranges.length === 0) return [];
     const given = process.env[VARIABLE] ?? '';
     const url = given === '' ? CHECK_IP : given;
     const { status, text } = await aws.askServer(url);

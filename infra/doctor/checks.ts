@@ -1,7 +1,5 @@
-import { findSubjectFaults } from '../trust-subject';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
-import { imagesCheck } from './check-images';
-import { networkQuotasCheck, ownAddressCheck, subnetsCheck, zonesCheck } from './check-network';
+import { networkQuotasCheck, ownAddressCheck, subnetsCheck } from './check-network';
 import { error, ok, warning, type Check } from './doctor';
 
 /** The account that the credentials belong to, against `aws:allowedAccountIds` of the stack file. */
@@ -17,18 +15,6 @@ const identityCheck: Check = {
         'set AWS_PROFILE (or aws:profile) to a profile of that account, or correct aws:allowedAccountIds',
       ),
     ];
-  },
-};
-
-const regionCheck: Check = {
-  name: 'region',
-  run: async ({ aws, settings: { region } }) => {
-    const status = await aws.regionStatus();
-    if (status === undefined) return [error(`AWS has no region ${region}`, 'correct aws:region in the stack file')];
-    // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_Region.html (2026-11-25)
-    if (status !== 'not-opted-in') return [ok(`${region} is enabled`)];
-    const found = `${region} is not enabled in this account`;
-    return [error(found, `aws account enable-region --region-name ${region}`)];
   },
 };
 
@@ -59,28 +45,13 @@ const eksVersionCheck: Check = {
   },
 };
 
-/** The form of the subjects (trust-subject.ts). */
-const subjectsCheck: Check = {
-  name: 'publisher subjects',
-  run: ({ settings }) => {
-    const { publisherSubjects, prunerSubjects } = settings;
-    const faults = findSubjectFaults(settings).map(({ problem, fix }) => warning(problem, fix));
-    if (publisherSubjects.length === 0 || faults.length > 0) return faults;
-    return [ok([...publisherSubjects, ...prunerSubjects].join(', '))];
-  },
-};
-
 /** All checks of `npm run doctor`, in the order of the report. */
 export const CHECKS: readonly Check[] = [
   identityCheck,
-  regionCheck,
-  zonesCheck,
   subnetsCheck,
   instanceTypesCheck,
   quotasCheck,
   networkQuotasCheck,
   eksVersionCheck,
   ownAddressCheck,
-  subjectsCheck,
-  imagesCheck,
 ];

@@ -26,7 +26,6 @@ const CAPABILITIES: Record<GpuModel, string> = {
   B200: '10.0',
 };
 
-/** Properties of an EC2 instance type with GPUs. */
 export type GpuInstanceFacts = ReturnType<typeof facts>;
 
 /**
@@ -104,14 +103,12 @@ export const HYPERVISOR_SHARE = 0.075;
 export const findFacts = (type: string): GpuInstanceFacts | undefined =>
   Object.hasOwn(GPU_INSTANCE_TYPES, type) ? GPU_INSTANCE_TYPES[type as GpuInstanceType] : undefined;
 
-/** The types of a pool that the table has, with their facts. */
 export const getKnownTypes = (types: readonly string[]): (GpuInstanceFacts & { type: string })[] =>
   types.flatMap((type) => {
     const facts = findFacts(type);
     return facts === undefined ? [] : [{ type, ...facts }];
   });
 
-/** Bytes of memory of each GPU. */
 export const getGpuMemory = ({ gpu }: GpuInstanceFacts): number => GPUS[gpu] * 1e9;
 
 /** Local NVMe storage of an instance, in GiB. */

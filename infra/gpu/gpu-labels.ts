@@ -1,4 +1,3 @@
-/** Label of every node in a GPU pool of this package. */
 export const GPU_LABEL = 'triton-serving/gpu';
 
 /** Label with the name of the pool that the node belongs to. */

@@ -8,7 +8,6 @@ import { GPU_LABEL, GPU_POOL_LABEL, GPU_TAINT, type TaintEffect } from './gpu-la
 /** Tag for splitting bills by pool. */
 const POOL_TAG = 'triton-serving/gpu-pool';
 
-/** Labels that every node of a pool has. */
 export const poolLabels = (pool: GpuNodePoolSettings): Record<string, string> => ({
   ...pool.labels,
   [GPU_LABEL]: 'true',
@@ -25,7 +24,6 @@ export const poolTaints = (pool: GpuNodePoolSettings): { key: string; value?: st
 export const getTags = ({ name }: GpuNodePoolSettings, { place }: Cluster): Record<string, string> =>
   Object.keys(place.nodeTags).length === 0 ? {} : { ...place.nodeTags, [POOL_TAG]: name };
 
-/** The private subnets of the pool's zones. */
 export function getSubnets(pool: GpuNodePoolSettings, { place }: Cluster): pulumi.Input<string>[] {
   if (pool.zones.length === 0 || place.zones.length === 0) return place.subnetIds;
   return place.subnetIds.filter((_, index) => pool.zones.includes(place.zones[index] ?? ''));

@@ -2,7 +2,6 @@ import * as pulumi from '@pulumi/pulumi';
 import { releasesPrefix } from '../../src/release/location';
 import type { PolicyStatement } from './policy-document';
 
-/** The bucket, prefix and key of a model repository. */
 export interface RepositoryRef {
   bucketArn: pulumi.Input<string>;
   prefix: string;

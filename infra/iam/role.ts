@@ -21,7 +21,6 @@ export const AUTO_MODE_NODE_POLICIES = [
   'AmazonEC2ContainerRegistryPullOnly',
 ] as const;
 
-/** Creates a role with AWS managed policies. */
 export function roleWithPolicies(
   name: string,
   region: string,

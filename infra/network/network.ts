@@ -23,7 +23,6 @@ export interface NetworkArgs {
   protect?: boolean;
 }
 
-/** A VPC, and the names of what is in it. */
 interface Place {
   vpc: ec2.Vpc;
   name: string;
@@ -100,7 +99,6 @@ export class Network extends pulumi.ComponentResource {
     });
   }
 
-  /** A route table whose traffic to other networks takes one way. */
   private routeTable(part: string, to: Partial<ec2.RouteArgs>, { vpc, name, title }: Place) {
     const label = `${name}-${part}`;
     const tags = { Name: `${title}-${part}` };

@@ -45,7 +45,6 @@ export async function construct(
   }
 }
 
-/** The warning of a preview without the objects of a component. */
 const leftOut = (name: string, unknown: string[]): string =>
   `the preview leaves out the objects of ${name}, because ${unknown.join(', ')} is not known yet. ` +
   'Where they exist, the preview lists them as deleted, but "pulumi up" keeps them. ' +

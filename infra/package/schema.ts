@@ -35,7 +35,6 @@ export function packageSchema(version: string): Spec {
   };
 }
 
-/** @param path prefix of the names of types */
 function members(fields: Fields, types: Record<string, Spec>, path = ''): { properties: Spec; required: string[] } {
   const properties = Object.entries(fields).map(([name, field]) => {
     const type = typeOf(field, types, `${path}${name.charAt(0).toUpperCase()}${name.slice(1)}`);

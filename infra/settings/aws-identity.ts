@@ -16,7 +16,6 @@ interface AssumedRole {
 /** Keys of the AWS provider that choose the identity. */
 export const IDENTITY_KEYS = ['profile', 'assumeRole', 'assumeRoles', 'assumeRoleWithWebIdentity'] as const;
 
-/** Values of these keys. */
 export type IdentityValues = Readonly<Partial<Record<(typeof IDENTITY_KEYS)[number], unknown>>>;
 
 /**

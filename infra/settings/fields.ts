@@ -55,7 +55,6 @@ interface BooleanField {
 interface StringArrayField {
   readonly kind: 'stringArray';
   readonly default?: readonly string[];
-  /** Pattern of each text. */
   readonly pattern?: RegExp;
   readonly check?: TextCheck;
   readonly choices?: readonly string[];
@@ -114,7 +113,6 @@ export type Fields = Readonly<Record<string, Field>>;
 /** The options of a row: all that its kind has, but for the sentence and the members. */
 type Options<K extends Field['kind']> = Omit<Extract<Field, { kind: K }>, 'kind' | 'description' | 'fields'>;
 
-/** Refuses options that the kind does not have. */
 type Only<R, K extends Field['kind']> = R & Record<Exclude<keyof R, keyof Options<K>>, never>;
 
 /** A row as it was written. `NoInfer`, so that its type comes from its options alone, not from the table around it. */
@@ -187,4 +185,28 @@ export type Values<T extends Fields, In = false> = {
   -readonly [K in Exclude<keyof T, OptionalNames<T>>]: Given<T[K], In>;
 } & {
   -readonly [K in OptionalNames<T>]?: Given<T[K], In>;
+};
+
+/** Names of the members that must be given: they have no default, and nothing stands for their absence. */
+type RequiredNames<T extends Fields> = {
+  [K in keyof T]: T[K] extends { optional: true } | { default: unknown } | { kind: 'stringMap' | 'objectArray' }
+    ? never
+    : T[K] extends { kind: 'object'; fields: infer G extends Fields }
+      ? [RequiredNames<G>] extends [never]
+        ? never
+        : K
+      : K;
+}[keyof T];
+
+type Argument<F extends Field> = F extends { kind: 'object'; fields: infer G extends Fields }
+  ? Arguments<G>
+  : F extends { kind: 'objectArray'; fields: infer G extends Fields }
+    ? Arguments<G>[]
+    : Given<F, true>;
+
+/** The type of the arguments of a component, which `readFields` completes with the defaults. */
+export type Arguments<T extends Fields> = {
+  -readonly [K in RequiredNames<T>]: Argument<T[K]>;
+} & {
+  -readonly [K in Exclude<keyof T, RequiredNames<T>>]?: Argument<T[K]> | undefined;
 };

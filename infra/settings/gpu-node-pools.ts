@@ -35,7 +35,6 @@ export function completePool(pool: GpuNodePoolInput): GpuNodePoolSettings {
   return complete;
 }
 
-/** What a replica and its agent request. */
 function getReplicaRoom({ resources: { cpu, memoryGiB } }: Settings['triton']) {
   return { cores: cpu + AGENT_REQUESTS.cpu, memoryMiB: memoryGiB * 1024 + AGENT_REQUESTS.memoryMiB };
 }
@@ -53,7 +52,6 @@ const getNodeRoom = (pool: GpuNodePoolSettings, { podCores, podMemoryMiB, memory
 const formatRoom = ({ cores, memoryMiB }: { cores: number; memoryMiB: number }): string =>
   `${cores} cores and ${Math.round((memoryMiB / 1024) * 100) / 100} GiB`;
 
-/** The path of the pool, or of one of its fields. */
 type At = (field?: keyof GpuNodePoolSettings) => string;
 
 /** Reports contradictions within pools, and pools that do not suit the cluster and the replicas. */

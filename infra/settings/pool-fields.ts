@@ -8,7 +8,6 @@ import { LABEL_VALUE, NODE_LABELS, OBJECT_NAME, QUALIFIED_NAME } from './formats
  */
 const ARM_TYPE = String.raw`a1\.|[a-z]+\d+[a-z]*g`;
 
-/** Settings of one GPU node pool. */
 export const POOL_FIELDS = {
   name: text('Name of the pool, which is also the value of the label triton-serving/gpu-pool of its nodes.', {
     pattern: /^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$/,

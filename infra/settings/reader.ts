@@ -94,7 +94,6 @@ const isWithin = ({ minimum, maximum }: { minimum: number; maximum: number }, va
 
 const isOutput = (value: unknown): boolean => pulumi.Output.isInstance(value) || value instanceof Promise;
 
-/** Whether a value is an output where one may be. */
 const isInput = (field: Field, value: unknown): boolean => 'input' in field && field.input === true && isOutput(value);
 
 function readOutput(field: Field, value: unknown, problems: ProblemList, at: string): unknown {

@@ -1,5 +1,5 @@
 import { describe, type ProblemList } from '../../src/core/problems';
-import { subnetRanges, zonesWithoutRange } from '../network/cidr';
+import { subnetRanges } from '../network/cidr';
 import { CONFIG_FIELDS, type ConfigValues } from './config';
 import { refuseUnused, type Unused } from './reader';
 
@@ -117,12 +117,6 @@ function checkNetwork(values: ConfigValues, region: string | undefined, problems
       });
     }
   }
-  const unplaced = zonesWithoutRange(zones);
-  if (unplaced.length > 0) {
-    problems.add('availabilityZones', `has ${unplaced.join(', ')}, for which the VPC has no range`, {
-      allowed: 'zones whose letter is from a to g',
-    });
-  }
 }
 
 /**
@@ -137,7 +131,6 @@ export function checkStackName(stack: string, values: ConfigValues, problems: Pr
   });
 }
 
-/** Reports zones that are not in the region of the stack. */
 export function checkZonesOfRegion(
   field: string,
   zones: readonly string[],

@@ -3,11 +3,9 @@ import { IDENTITY_KEYS, type IdentityValues } from './aws-identity';
 
 /** The configuration of a stack before it is parsed. */
 export interface ConfigSource {
-  /** Name of the stack. */
   stack: string;
   /** `aws:region`; undefined if it is not set. */
   region: string | undefined;
-  /** Values of the `aws:` keys that choose the identity of the AWS provider. */
   identity: IdentityValues;
   /** Tags of `aws:defaultTags`. */
   tags: Readonly<Record<string, string>>;

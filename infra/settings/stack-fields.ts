@@ -51,7 +51,7 @@ const CLUSTER_FIELDS = {
   ),
   availabilityZones: texts(
     'Availability zones of the created VPC: 2 to 6, usually 3. A zone can be added or removed later; the subnets of the others stay.',
-    { pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-z]$/, allowed: 'a zone, "us-east-1a"', default: [] },
+    { pattern: /^[a-z]{2,4}(-[a-z]+)+-\d{1,2}[a-g]$/, allowed: 'a zone, "us-east-1a"', default: [] },
   ),
   natGateways: choice(
     'NAT gateways of the created VPC, through which nodes pull images: one for all zones (cheaper), or one per zone (keeps working when a zone fails).',
@@ -125,7 +125,6 @@ export function locationFault(text: string): TextFault | undefined {
   }
 }
 
-/** Settings of the bucket and of its publisher. */
 const REPOSITORY_FIELDS = {
   modelRepository: text(
     'Existing bucket, in the region aws:region, and prefix of the models; releases are stored in PREFIX.releases. Publish to a new place before a change, because replicas then start with the models there only. A change from empty deletes the created bucket. Empty: a bucket is created, with the prefix models.',

@@ -8,7 +8,6 @@ import { createsNetwork } from './rules';
 import { TRITON_FIELDS } from './triton-fields';
 import type { TritonSettings } from './types';
 
-/** Name of the Deployment and its Service. */
 export const COMPONENT_NAME = 'triton';
 
 /** Reads the settings of TritonServer, and applies its rules, so that their problems are reported together with all others. */

@@ -14,7 +14,6 @@ export type GpuNodePoolSettings = Values<typeof POOL_FIELDS>;
  */
 export type GpuNodePoolInput = Pick<GpuNodePoolSettings, 'name' | 'instanceTypes'> & Partial<GpuNodePoolSettings>;
 
-/** Settings of the replicas, with every default. */
 export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TRITON_FIELDS>>> & {
   secretEnvironment: Record<string, string>;
   createIngressClass: boolean;
@@ -23,7 +22,6 @@ export type TritonSettings = ReturnType<typeof completeSettings<Values<typeof TR
 /** All settings of a stack: the values of its stack file, by their names there, and what Pulumi knows of the stack. */
 export interface Settings extends Values<typeof STACK_FIELDS> {
   stack: string;
-  /** AWS region of the stack and its bucket. */
   region: string;
   /**
    * Tags of `aws:defaultTags`. The AWS provider sets them on the resources that it creates; nodes are created by
@@ -31,7 +29,6 @@ export interface Settings extends Values<typeof STACK_FIELDS> {
    */
   tags: Readonly<Record<string, string>>;
   clusterName: string;
-  /** Identity of Pulumi's AWS provider. */
   identity: AwsIdentity;
   triton: TritonSettings;
 }

@@ -36,7 +36,6 @@ const PROGRAM = ['/opt/nvidia/nvidia_entrypoint.sh', 'tritonserver'];
 export interface DeploymentNeeds {
   serviceAccount: pulumi.Input<string>;
   secrets: SecretNames;
-  /** The ConfigMap with the program of the agent. */
   agentProgram: pulumi.Input<string>;
 }
 

@@ -17,7 +17,6 @@ export function defaultImage(): string {
 export const AGENT_IMAGE =
   'public.ecr.aws/docker/library/node:24.20.0-bookworm-slim@sha256:0e0ff40c39bc087845bfb27465a0df4ea419520094bc35842ff83dd8cbe6f9b6';
 
-/** Whether the image is identified by a digest of its content. */
 export function hasDigest(image: string): boolean {
   return /@sha256:[0-9a-f]{64}$/.test(image);
 }

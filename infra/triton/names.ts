@@ -2,7 +2,6 @@ import type * as pulumi from '@pulumi/pulumi';
 import { AGENT_PORTS } from '../../src/release/agent-api';
 import type { ServerSettings } from './settings';
 
-/** Name of Triton's container in its pods. */
 export const TRITON_CONTAINER = 'triton';
 
 /** Ports of the container and its Services. Probes, policies and the publisher use these names. */
@@ -23,7 +22,6 @@ export function selectorLabels(name: string): Record<string, string> {
   return { 'app.kubernetes.io/name': 'triton', 'app.kubernetes.io/instance': name };
 }
 
-/** Labels of all objects of one component. */
 export function labels(name: string): Record<string, string> {
   return {
     ...selectorLabels(name),

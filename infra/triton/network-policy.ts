@@ -65,7 +65,6 @@ function ingressRules(settings: ServerSettings): IngressRule[] {
   ];
 }
 
-/** Rules for clients that use the load balancer or the ingress controller. */
 function outsideRules({ kind, clientCidrs, controllerCidrs }: ServerSettings['exposure']): IngressRule[] {
   if (kind === 'cluster') return [];
   const controller = { from: blocks(controllerCidrs), ports: tcp(PORTS.http) };

@@ -142,7 +142,6 @@ function exposure({ exposure: exposed }: CompleteSettings, problems: ProblemList
   }
 }
 
-/** Prefix of the annotations of AWS's ingress controllers. */
 export const ALB = 'alb.ingress.kubernetes.io';
 
 /** Annotations with which these controllers authenticate clients, and their values that do. */

@@ -10,7 +10,6 @@ type ResourceRequirements = input.core.v1.ResourceRequirements;
 /** Tolerates the taint of all GPU nodes with any value, including nodes that this package did not create. */
 const GPU_TOLERATION = { key: GPU_TAINT.key, operator: 'Exists', effect: GPU_TAINT.effect };
 
-/** Node selection, tolerations and spreading of the pods. */
 export function scheduling(
   settings: ServerSettings,
 ): Pick<PodSpec, 'nodeSelector' | 'tolerations' | 'affinity' | 'topologySpreadConstraints'> {

@@ -11,7 +11,6 @@ import { POD_NAME_VARIABLE, traceFlags } from './tracing';
 type EnvVar = input.core.v1.EnvVar;
 type NamedVariable = EnvVar & { name: string };
 
-/** Names of the Secrets that the container reads. */
 export interface SecretNames {
   /** Secret with accessKeyId and secretAccessKey, for static keys only. */
   credentials?: pulumi.Input<string>;
@@ -80,7 +79,6 @@ function fromSecret(name: string, secret: pulumi.Input<string>, key: string): Na
   return { name, valueFrom: { secretKeyRef: { name: secret, key } } };
 }
 
-/** The program of the container. */
 export const startCommand = (settings: ServerSettings): string[] => [
   '/bin/sh',
   '-c',

@@ -106,7 +106,6 @@ function readinessGate({ exposure, createIngressClass }: ServerSettings): Record
   return { [`${isAutoMode ? 'eks.amazonaws.com' : 'elbv2.k8s.aws'}/pod-readiness-gate-inject`]: 'enabled' };
 }
 
-/** Creates the namespace of the pods if required. Returns its name. */
 function createNamespace(settings: ServerSettings, options: pulumi.CustomResourceOptions): pulumi.Output<string> {
   const { name, namespace } = settings;
   if (!namespace.create) return pulumi.output(namespace.name);

@@ -9,7 +9,6 @@ type ServicePort = input.core.v1.ServicePort;
 /** Tells proxies that gRPC is HTTP/2 without TLS. */
 const APP_PROTOCOLS = { http: 'http', grpc: 'kubernetes.io/h2c', metrics: 'http' } as const;
 
-/** @param names of the ports */
 export function servicePorts(...names: (keyof typeof PORTS)[]): ServicePort[] {
   return names.map((name) => ({ name, port: PORTS[name], targetPort: name, appProtocol: APP_PROTOCOLS[name] }));
 }
@@ -32,7 +31,6 @@ export function createServices({ settings, namespace, options }: ComponentContex
   create(`${settings.name}-headless`, servicePorts('grpc'), 'None');
 }
 
-/** Address of the Service in the cluster. */
 export function serviceUrl({ settings, namespace }: ComponentContext): pulumi.Output<string> {
   return pulumi.interpolate`http://${settings.name}.${namespace}.svc:${PORTS.http}`;
 }

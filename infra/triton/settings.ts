@@ -13,16 +13,13 @@ export const DEFAULT_SCALING = {
   instancesPerReplica: AUTOSCALING.fields.instancesPerReplica.default,
 };
 
-/** The class of EKS Auto Mode. */
 export const AUTO_MODE_CLASS = 'eks.amazonaws.com/nlb';
 
-/** Requests of the container of an agent. */
 export const AGENT_REQUESTS = { cpu: 0.25, memoryMiB: 256 } as const;
 
 /** Disk for the agent's manifests and notes, and for the directories of files. */
 const RESERVED_BYTES = 64 * 2 ** 20;
 
-/** Bytes that models may take on the disk of a pod. */
 export const modelDiskBytes = (scratchGiB: number): number => scratchGiB * 2 ** 30 - RESERVED_BYTES;
 
 /** Group whose members may publish, in Kubernetes. */
@@ -42,7 +39,6 @@ export function completeSettings<T extends TritonValues>(name: string, given: T)
   };
 }
 
-/** The settings of the replicas with every default. */
 export type CompleteSettings = ReturnType<typeof completeSettings<TritonValues>>;
 
 /** The arguments of TritonServer with every default, and its name. Outputs of other resources are unchanged. */

@@ -1,7 +1,6 @@
 import type { Rule } from '../pack';
-import { gpuRules } from './gpu';
 import { modelRules } from './models';
 import { servingRules } from './serving';
 
 /** Rules about serving models, which general scanners do not know. */
-export const rules: readonly Rule[] = [...servingRules, ...gpuRules, ...modelRules];
+export const rules: readonly Rule[] = [...servingRules, ...modelRules];

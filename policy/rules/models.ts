@@ -115,7 +115,6 @@ export const modelRules: readonly Rule[] = [
   },
 ];
 
-/** The roles in the stack to which a policy applies. */
 function getRoles(policy: Resource, stack: readonly Resource[]): Resource[] {
   if (policy.type === ROLE) return [policy];
   const attachments = stack.filter(
@@ -139,7 +138,6 @@ function getTrust(role: Resource): 'pods' | 'publishers' | 'other' | 'unknown' {
   return (['other', 'pods', 'unknown'] as const).find((kind) => kinds.includes(kind)) ?? 'publishers';
 }
 
-/** The statements of an IAM or bucket policy that allow something. */
 const getAllowed = (policy: Value): Value[] =>
   policy
     .document()
@@ -151,7 +149,6 @@ const getAllowed = (policy: Value): Value[] =>
 const getActions = (statement: Value): Value[] =>
   ['Action', 'NotAction'].flatMap((property) => statement.at(property).items());
 
-/** The actions of S3 that the policies of a resource allow. */
 function s3Actions({ type, props }: Resource): Value[] {
   const policies = type === ROLE ? props.at('inlinePolicies').items() : [props];
   const actions = policies.flatMap((policy) => getAllowed(policy.at('policy')).flatMap(getActions));
@@ -160,10 +157,8 @@ function s3Actions({ type, props }: Resource): Value[] {
 
 const isNegative = ({ path }: Value): boolean => /\.NotAction(\[\d+\])?$/.test(path);
 
-/** Whether an action of S3 only reads. */
 const isRead = (action: Value): boolean => /^s3:(get|list)[a-z]*\*?$/i.test(action.text() ?? '') && !isNegative(action);
 
-/** All principals of a statement, of any kind. */
 function getPrincipals(statement: Value): Value[] {
   const principal = statement.at('Principal');
   return principal.text() === undefined ? principal.values().flatMap((value) => value.items()) : [principal];

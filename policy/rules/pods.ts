@@ -24,14 +24,5 @@ export const getTritons = (resource: Resource): Value[] =>
         getWords(container).some((word) => /(^|\/)tritonserver$|^--model-repository=/.test(word.text() ?? '')),
     );
 
-/** The command and arguments of a container. */
 export const getWords = (container: Value): Value[] =>
   ['command', 'args'].flatMap((property) => container.at(property).items());
-
-/** Whether a container of the pod requests GPUs or parts of GPUs. */
-export const requestsGpu = (resource: Resource): boolean =>
-  getPod(resource)
-    .at('containers')
-    .items()
-    .flatMap((container) => ['limits', 'requests'].flatMap((kind) => container.at(`resources.${kind}`).values()))
-    .some((amount) => /\.nvidia\.com\/(gpu|mig-)/.test(amount.path) && !amount.is(0, '0'));

@@ -7,21 +7,6 @@ const CONTROL_PATH = '/v2/repository/';
 
 export const servingRules: readonly Rule[] = [
   {
-    name: 'triton-probes',
-    description:
-      'Every Triton has a startup probe, because loading models takes minutes, and a readiness and a liveness probe. The liveness probe does not use the readiness URL, because a restart repairs no model.',
-    applies: POD_TYPES,
-    check: (resource, report) => {
-      for (const container of getTritons(resource)) {
-        for (const at of ['startupProbe', 'readinessProbe', 'livenessProbe'].map((probe) => container.at(probe))) {
-          if (at.isMissing()) report(at, 'add it');
-        }
-        const alive = container.at('livenessProbe.httpGet.path');
-        if (alive.text()?.endsWith('/ready') === true) report(alive, 'set it to /v2/health/live');
-      }
-    },
-  },
-  {
     name: 'triton-drains',
     description:
       'Every Triton has a preStop hook, because it refuses new connections as soon as it ends, and a termination grace period that covers the hook and --exit-timeout-secs, so that open requests complete.',
@@ -107,6 +92,15 @@ export const servingRules: readonly Rule[] = [
       if (type.is('NodePort')) report(type, 'set it to ClusterIP');
       const scheme = props.at('metadata.annotations').key(SCHEME);
       if (type.is('LoadBalancer') && !scheme.mayBe('internal')) report(scheme, 'set it to internal');
+    },
+  },
+  {
+    name: 'gpu-pool-limited',
+    description: 'Every NodePool limits its size, because Karpenter starts a GPU machine for every pending pod.',
+    applies: ['kubernetes:karpenter.sh/v1:NodePool'],
+    check: ({ props }, report) => {
+      const at = props.at('spec.limits');
+      if (!at.isUnknown() && at.values().length === 0) report(at, 'set nvidia.com/gpu, or cpu and memory');
     },
   },
 ];

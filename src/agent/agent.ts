@@ -34,7 +34,6 @@ import { SpareSpace } from './pod-files';
 import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import { TrialDesk, type Trial } from './trial-desk';
 
-/** The part of Triton's client that an agent needs. */
 export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
 
 export interface AgentOptions {
@@ -87,7 +86,6 @@ export class Agent {
   private headReadAt: number | undefined;
   private readonly startedAt = Date.now();
   private problem: string | undefined;
-  /** How the models of the served release answered. */
   private asked: AskedModels = withoutPrototype({});
   /** A release that failed in Triton, and until when it is not loaded again. */
   private refused: { id: string; until: Deadline; pauseMs: number } | undefined;
@@ -351,7 +349,6 @@ export class Agent {
     }
   }
 
-  /** Brings a release to this disk. */
   private async fetch(id: string, trial: Trial | undefined, signal: AbortSignal): Promise<Manifest> {
     const begun = performance.now();
     const sha256 = this.head?.release === id ? this.head.manifestSha256 : undefined;

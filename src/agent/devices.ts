@@ -4,7 +4,6 @@ import type { ModelDevice } from '../release/agent-api';
 import type { Manifest } from '../release/manifest';
 import type { InferenceClient } from '../triton/http';
 
-/** Requests to Triton at a time. */
 const AT_A_TIME = 8;
 
 /**

@@ -61,7 +61,6 @@ export class Downloads {
     return release;
   }
 
-  /** Bytes of the files on this disk. */
   get bytesOnDisk(): number {
     return [...this.sizes.values()].reduce((sum, bytes) => sum + bytes, 0);
   }

@@ -12,7 +12,6 @@ export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 type Sample = [labels: Record<string, string>, value: number];
 
-/** The state as metrics of Prometheus. */
 export function formatMetrics(state: AgentState, { downloads, loads, headReadAt }: AgentCounts): string {
   const { release, head, home, trial, bytesOnDisk, startMs } = state;
   return [

@@ -5,7 +5,6 @@ import type { ContentStore, Unit } from './content-store';
 import type { LoadNote } from './notes';
 import { replace, UNFINISHED } from './pod-files';
 
-/** What a model's folder should hold. */
 export interface ModelFolder {
   config: string;
   units: readonly Unit[];

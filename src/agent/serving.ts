@@ -43,7 +43,6 @@ const SILENT_MS = 2 * CHECK_MS;
 export class Serving {
   /** The release that Triton serves; with `whole` false, parts of it and of another one. */
   private current: { release: Manifest; whole: boolean } | undefined;
-  /** Device of each model. */
   devices: Readonly<Record<string, ModelDevice>> = {};
   /** Present if clients can request the models of the release, or during a switch those of both releases. */
   private readonly file: ServingFile;

@@ -27,7 +27,6 @@ const NO_MODELS = withoutPrototype<ManifestModel>({});
 
 const isVersionName = (name: string): boolean => /^[1-9]\d*$/.test(name);
 
-/** The part of Triton's client that a switch needs. */
 export type ModelServer = Pick<TritonHttpClient, 'repositoryIndex' | 'loadModel' | 'unloadModel' | 'modelReady'>;
 
 const UNLOAD_MS = 30_000;

@@ -11,7 +11,6 @@ import { Deadline } from './deadline';
 export class RequestRefusedError extends UserError {
   override readonly name = 'RequestRefusedError';
   constructor(
-    /** HTTP status. */
     readonly status: number,
     message: string,
     readonly details: Readonly<Record<string, unknown>> = {},
@@ -33,7 +32,6 @@ export interface Trial extends TrialRequest {
   trialKey: string;
   lease: Deadline;
   phase: TrialPhase;
-  /** The model that is asked now. */
   asking?: string | undefined;
   /** Aborted when the pod should no longer prepare the release. */
   stopping: AbortController;
@@ -42,7 +40,6 @@ export interface Trial extends TrialRequest {
 export interface TrialDeskOptions {
   /** Whether Triton has answered. The pod may serve nothing: then it returns to nothing. */
   isStarted: () => boolean;
-  /** Generation of the last head.json that was read. */
   generation: () => number;
   /** The manifest of the release, after head.json of at least the request's base was read. */
   readManifest: (request: TrialRequest) => Promise<Manifest>;

@@ -126,7 +126,6 @@ export async function runPublishCommand(
 const WITHOUT_SECOND =
   'clients reach the release while it is tried, and find no model while an ensemble and its steps change their interface; with a second replica they would not';
 
-/** Models with a served version that has random weights. */
 const randomModels = (plan: Plan): string[] =>
   plan.models.filter(({ model }) => getWeightKind(model) === 'random').map(({ model }) => model.name);
 

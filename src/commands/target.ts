@@ -31,7 +31,6 @@ export const STORE_FLAGS = {
   repo: { value: 'DIR', help: 'with --local, selects one of several running "npm run local" by its model repository' },
 } as const;
 
-/** Flags that select the replicas. */
 export const SERVER_FLAGS = {
   triton: { value: 'URL', multiple: true, help: 'a replica, http://HOST:PORT; repeat the flag for several replicas' },
   agent: {
@@ -48,7 +47,6 @@ export const SERVER_FLAGS = {
   context: { value: 'NAME', help: 'context in the kubeconfig (default: its current context)' },
 } as const;
 
-/** Flags of every command that works on a repository in S3 and its replicas. */
 export const TARGET_FLAGS = { ...STORE_FLAGS, ...SERVER_FLAGS };
 
 /** Hint for a user who named a repository without its replicas. */
@@ -75,7 +73,6 @@ export interface CommandTarget {
   stack?: string | undefined;
   location: RepositoryLocation;
   store: S3Store;
-  /** Undefined if no replicas were given. */
   replicas: ReplicaSource | undefined;
   close(): Promise<void>;
 }

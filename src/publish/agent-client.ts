@@ -5,7 +5,6 @@ import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-ap
 /** The agent of one replica. Only replicas that get requests are asked to try a release. */
 export type AgentAddress = Pick<Replica, 'name' | 'uid' | 'url'> & Partial<Pick<Replica, 'ready'>>;
 
-/** Finds the agents of all replicas of a repository. */
 export type AgentSource = Pick<ReplicaSource, 'describe'> & { list(): Promise<AgentAddress[]> };
 
 /** An answer of an agent other than success, or no answer (status 0). */

@@ -43,10 +43,8 @@ export interface DesiredModel {
  */
 const VERSION_PLACEHOLDER = Buffer.from('Keeps the folder, which Triton needs to see this version.\n');
 
-/** How a plan calls the file with the golden requests of a model. */
 const GOLDEN_FILE = 'golden.json';
 
-/** The desired state of the models of a folder, in load order. */
 export async function desiredModels(models: readonly RepositoryModel[]): Promise<DesiredModel[]> {
   const desired: DesiredModel[] = [];
   // One after the other, because each large file that is hashed needs a buffer.

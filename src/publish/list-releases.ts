@@ -2,7 +2,6 @@ import { CONFIG_FILE } from '../model/paths';
 import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
-/** A release as `npm run releases` shows it. */
 export interface ListedRelease extends Pick<
   Manifest,
   'id' | 'createdAt' | 'origin' | 'by' | 'commit' | 'message' | 'notAsked'
@@ -47,7 +46,6 @@ export function getWeightKind({
   return kinds.length > 0 && kinds.every((kind) => kind === 'pretrained') ? 'pretrained' : 'unknown';
 }
 
-/** Describes the changes of a release. */
 export function changesBetween(before: Manifest | undefined, after: Manifest): string[] {
   const names = [...new Set([...Object.keys(before?.models ?? {}), ...Object.keys(after.models)])].sort();
   return names.flatMap((name) => {

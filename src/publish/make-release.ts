@@ -25,7 +25,6 @@ const BESIDE_MS = 300_000;
 /** Time between two attempts while another publisher is active, at least. */
 const WAIT_MS = 2000;
 
-/** The state that a release should have, given the releases of the repository. */
 export type GetTarget = (releases: Releases) => Promise<DesiredState>;
 
 /** Makes a release, or leaves everything as it was. Waits for another publisher, and then begins again. */
@@ -230,7 +229,6 @@ async function endTrials(trials: Trials, reason: unknown, { onStage }: ReleaseOp
   }
 }
 
-/** Waits until every replica that gets requests serves the current release. */
 async function untilServed(
   current: Manifest | undefined,
   { agents, loadTimeoutMs, signal }: ReleaseOptions,

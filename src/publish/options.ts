@@ -7,7 +7,6 @@ import type { DesiredModel } from './desired';
 import type { Plan } from './plan';
 import type { TrialOptions } from './trials';
 
-/** What the next release should be, given the current one. */
 export interface DesiredState {
   models: DesiredModel[];
   /** Models of the current release that the next one does not have. */
@@ -33,7 +32,6 @@ export interface ReleaseOptions {
   untried?: boolean | undefined;
   /** See `unloadFirst` of a manifest. */
   unloadFirst?: boolean | undefined;
-  /** Do not ask the models. */
   noAsk?: boolean | undefined;
   /** Times that tests shorten. */
   trials?: Partial<TrialOptions>;

@@ -9,7 +9,6 @@ import type { Releases } from './releases';
 const RELEASES = 5;
 const RETAINED_MS = 7 * 24 * 3600 * 1000;
 
-/** What a prune would do. */
 export interface PrunePlan {
   /** Ids, oldest first. */
   retained: string[];

@@ -19,7 +19,6 @@ import { readProvenance } from './provenance';
 export { VersionConflictError } from './plan';
 
 export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models' | 'exclude'> {
-  /** Folder of the model repository. */
   repository: string;
   /** Remove models from service that the folder does not have. */
   prune?: boolean;

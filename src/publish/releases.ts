@@ -59,7 +59,6 @@ export class Releases {
     );
   }
 
-  /** Keys of the files that are in the bucket. */
   async listFiles(): Promise<Set<string>> {
     const { store, location } = this.bucket;
     return new Set((await store.list(filesPrefix(location))).map(({ key }) => key));

@@ -61,7 +61,6 @@ export async function repositoryStatus(
   return { release: current, missing: await findMissing(current, bucket), replicas };
 }
 
-/** Whether the repository and all replicas match the release. */
 export const isAsReleased = ({ missing, replicas }: RepositoryStatus): boolean =>
   missing.length === 0 &&
   replicas.every(({ problem, answers = [] }) => problem === undefined && answers.every(({ ok }) => ok));

@@ -46,7 +46,6 @@ export interface TrialOptions {
   onStage?: ((text: string) => void) | undefined;
 }
 
-/** Whether a pod gets requests while it tries the release. */
 type Place = Pick<TrialRequest, 'outside' | 'alone'>;
 
 /** A pod that was asked to serve the release. */
@@ -345,7 +344,6 @@ export class Trials {
     );
   }
 
-  /** Stops the renewals. */
   stop(): void {
     clearInterval(this.renewing);
   }

@@ -8,7 +8,6 @@ import { checksumOfBytes, PreconditionFailedError, type PutCondition, type S3Sto
 import type { HeadFile } from './head-file';
 import { Releases } from './releases';
 
-/** How the view is completed. */
 export const REPAIR_VIEW = `complete it: ${nextCommand('rollback', '--repair')}`;
 
 /** Times that the view is compared with head.json, while other publishers change both. */
@@ -22,7 +21,6 @@ interface View {
   objects: Record<string, string>;
 }
 
-/** What an object of the view should be. */
 interface Desired {
   checksum: string;
   write: (condition: PutCondition) => Promise<unknown>;

@@ -2,7 +2,6 @@ import type { Asked } from './ask';
 
 /** The control API of an agent, on loopback of its pod: what a publisher sends, and what it gets. */
 
-/** Version of this API. */
 export const AGENT_API = 1;
 
 /** Name of the agent's container. A publisher recognizes by it that a pod has an agent. */
@@ -76,7 +75,6 @@ export interface AgentState {
     by: string;
     leftSeconds: number;
     phase: TrialPhase;
-    /** The model that is asked now. */
     asking?: string | undefined;
   } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;

@@ -36,7 +36,6 @@ export const ASK_TIMEOUT_MS = 120_000;
  */
 export type Asked = 'golden' | 'zeros' | 'zeros failed' | 'impossible';
 
-/** The part of a client that asks models. */
 type AskedClient = Pick<InferenceClient, 'modelConfig' | 'infer'>;
 
 export interface AskOptions {
@@ -53,7 +52,6 @@ export interface AskOptions {
   onAnswer?: ((request: GoldenRequest, answer: readonly Tensor[]) => void) | undefined;
 }
 
-/** How a model answered. */
 export interface Answered {
   asked: Asked;
   /** A summary: `answered 3 golden requests`. */
@@ -61,7 +59,6 @@ export interface Answered {
   hint?: string;
 }
 
-/** A model gave a wrong answer, or no answer. */
 export class WrongAnswerError extends UserError {
   override readonly name = 'WrongAnswerError';
   /** Set if values were compared. */
@@ -130,7 +127,6 @@ export function whyNotSingly({
   return policy?.decoupled === true ? 'it is decoupled, so a request can have any number of answers' : undefined;
 }
 
-/** Asks one version on one replica. */
 class VersionAsker {
   constructor(
     private readonly client: AskedClient,

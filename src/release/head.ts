@@ -3,7 +3,6 @@ import { count, FORMAT, list, object, parseObject, text } from './format';
 /** Ids sort by time: `20261120T113254123Z-1f2e3d4c`. */
 export const RELEASE_ID = /^\d{8}T\d{9}Z-[0-9a-f]{8}$/;
 
-/** A SHA-256 in hex. */
 export const SHA256_HEX = /^[0-9a-f]{64}$/;
 
 /** Before the first release, head.json does not exist, and a pod serves no models. */
@@ -16,9 +15,7 @@ export const NO_RELEASE = 'none';
 export interface Head {
   /** 1 for the first content, and one more for each later one. */
   generation: number;
-  /** Id of the release. */
   release: string;
-  /** SHA-256 of its manifest, in hex. */
   manifestSha256: string;
   /** Ids of the releases whose files are kept, the current one among them. A rollback accepts only these. */
   retained: string[];

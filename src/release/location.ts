@@ -53,7 +53,6 @@ export function parseLocation(text: string, flag = 'bucket'): RepositoryLocation
   return { bucket, prefix };
 }
 
-/** `s3://bucket/prefix` */
 export function formatLocation(location: RepositoryLocation): string {
   return `s3://${location.bucket}/${location.prefix}`;
 }
@@ -69,7 +68,6 @@ export function releasesPrefix(location: RepositoryLocation): string {
 /** The pointer to the current release. */
 export const headKey = (location: RepositoryLocation): string => `${releasesPrefix(location)}/head.json`;
 
-/** The manifest of the release `id`. */
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 

@@ -6,7 +6,6 @@ import { RELEASE_ID, SHA256_HEX } from './head';
 export interface ReleasedFile {
   /** In the model's folder: `1/model.pt`, `labels.txt`. */
   path: string;
-  /** The full key of the object. */
   key: string;
   bytes: number;
   /** As checksumOfBytes in src/s3/checksum.ts computes it. */
@@ -141,7 +140,6 @@ export function getVersion(path: string): number | undefined {
 export const filesOf = <F>({ files, golden }: { files: F[]; golden?: F | undefined }): F[] =>
   golden === undefined ? files : [...files, golden];
 
-/** The keys of all files of a release. */
 export const keysOf = ({ models }: Manifest): string[] =>
   Object.values(models).flatMap((model) => filesOf(model).map(({ key }) => key));
 

@@ -15,7 +15,6 @@ export interface Settings {
 
 /** Address to which requests for a bucket are sent. */
 export interface Endpoint {
-  /** URL for messages. */
   url: string;
   /** Has the scheme, the host and the port. */
   server: URL;

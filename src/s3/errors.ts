@@ -10,7 +10,6 @@ export class FileChangedError extends UserError {
   override readonly name = 'FileChangedError';
 }
 
-/** Details of a failed request. */
 export interface FailureDetails {
   /** Error code of S3 or of the operating system. */
   code: string;
@@ -18,7 +17,6 @@ export interface FailureDetails {
   status?: number;
   /** Error message of S3 or of the operating system. */
   text?: string;
-  /** Region of the bucket, as S3 reports it. */
   region?: string | undefined;
   /** Offset of the server's clock from ours, in ms. */
   clockOffsetMs?: number;
@@ -117,5 +115,4 @@ const CODE_OF_STATUS: Record<number, string> = {
   ...{ 412: 'PreconditionFailed', 500: 'InternalError', 501: 'NotImplemented', 507: 'InsufficientStorage' },
 };
 
-/** Error code for an answer without one. */
 export const codeOfStatus = (status: number): string => CODE_OF_STATUS[status] ?? `HTTP${status}`;

@@ -14,7 +14,6 @@ import { codeOfStatus, isOtherRegion, S3Error, type FailureDetails } from './err
 import type { Credentials, StoreOptions, TakeBytes } from './types';
 import { getText } from './xml';
 
-/** A request to the bucket, or to an object in it. */
 export interface S3Request<T> {
   /** The operation as messages name it: "list s3://bucket/prefix". */
   what: string;
@@ -37,7 +36,6 @@ export interface S3Request<T> {
   read: (answer: Answer) => T;
 }
 
-/** A complete answer. */
 export interface Answer {
   status: number;
   /** Names in lower case. */
@@ -180,7 +178,6 @@ export class Requester {
     return openAgent({ secure, connections: CONCURRENCY, idleTimeoutMs, caFile, env });
   }
 
-  /** Closes all connections; requests in flight fail. */
   close(): void {
     this.closing.abort();
     this.opening.then(({ agent }) => agent.destroy()).catch(() => undefined);

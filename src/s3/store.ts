@@ -27,11 +27,9 @@ export type * from './types';
 export interface StoredObject {
   /** May belong to another server or account. Default: the store that copies. */
   store?: S3Store;
-  /** The full key. */
   key: string;
 }
 
-/** Bytes to upload. */
 interface Content {
   bytes: number;
   read: ReadBytes;
@@ -61,17 +59,14 @@ export class S3Store {
     this.requester = new Requester(options);
   }
 
-  /** Where requests are sent, for messages. */
   get url(): string {
     return this.requester.url;
   }
 
-  /** Closes all connections. */
   close(): void {
     this.requester.close();
   }
 
-  /** The object's name in messages. */
   private name(key: string): string {
     return `s3://${this.bucket}/${key}`;
   }

@@ -1,3 +1,4 @@
+import { createServer as createHttpServer } from 'node:http';
 import { createServer } from 'node:net';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -16,7 +17,6 @@ import { RequestServiceQuotaIncreaseCommand, ServiceQuotasClient } from '@aws-sd
 import { paths } from '../../src/core/paths';
 import type { ReportLine } from '../../infra/doctor/doctor';
 import { main } from '../../scripts/doctor';
-import { IMAGE_DIGEST, startInternet, type Internet } from '../support/internet';
 import { listenOnLoopback } from '../support/loopback';
 import { askMoto, testMoto, type Moto } from '../support/moto';
 import { runCommandLine } from '../support/run';
@@ -26,13 +26,14 @@ import { Scratch } from '../support/temp-dir';
 
 const scratch = new Scratch();
 let moto: Moto;
-let internet: Internet;
 beforeAll(async () => {
   // No check reads policies that AWS manages. Loading them takes most of a reset's time.
   process.env['MOTO_IAM_LOAD_MANAGED_POLICIES'] = 'false';
   moto = await testMoto(scratch);
-  internet = await startInternet(scratch);
-  Object.assign(process.env, moto.env, { TRITON_CHECKIP_URL: `${internet.url}/address` });
+  // Reports the address of its client.
+  const server = await listenOnLoopback(createHttpServer((_, response) => response.end('203.0.113.7\n')));
+  scratch.defer(() => server.stop());
+  Object.assign(process.env, moto.env, { TRITON_CHECKIP_URL: `http://127.0.0.1:${server.port}` });
 }, 600_000);
 afterAll(() => scratch.clean());
 beforeEach(async () => {
@@ -52,10 +53,8 @@ const REGION = 'us-east-1';
 const ACCOUNT = '123456789012';
 const TAGS = { project: 'triton-serving', stack: 'staging' };
 
-/** A stack file without its prefix and with REGISTRY for the host of a registry on loopback, for which a new account with quotas for GPUs has nothing to report. */
+/** A stack file without its prefix, for which a new account with quotas for GPUs has nothing to report. */
 const CLEAN = {
-  image: 'REGISTRY/public/image:26.10-py3',
-  agent: { image: 'REGISTRY/open/image:2' },
   availabilityZones: ['us-east-1a', 'us-east-1b', 'us-east-1c'],
   publisherSubjects: ['repo:acme@1/models@2:environment:staging'],
   publicAccessCidrs: ['203.0.113.0/24'],
@@ -81,8 +80,7 @@ function writeStack({ settings = {}, aws = {} }: Settings): string {
     ...prefixed('triton-serving', { ...CLEAN, ...settings }),
   };
   // JSON is YAML.
-  const text = JSON.stringify({ config }).replaceAll('REGISTRY', internet.host);
-  writeFileSync(join(folder, 'Pulumi.staging.yaml'), text);
+  writeFileSync(join(folder, 'Pulumi.staging.yaml'), JSON.stringify({ config }));
   return folder;
 }
 
@@ -173,12 +171,7 @@ const STATES: State[] = [
   {
     name: 'a clean account',
     aws: { allowedAccountIds: `["${ACCOUNT}"]` },
-    says: [
-      /account 123456789012 as arn:aws:sts::123456789012:user\/moto/,
-      /us-east-1 is enabled/,
-      new RegExp(`public/image:26.10-py3 exists, with the digest ${IMAGE_DIGEST}"`),
-      new RegExp(`open/image:2 exists, with the digest ${IMAGE_DIGEST}"`),
-    ],
+    says: [/account 123456789012 as arn:aws:sts::123456789012:user\/moto/],
   },
   {
     name: 'another account than the stack file allows',
@@ -191,25 +184,6 @@ const STATES: State[] = [
     aws: { assumeRoles: [{ roleArn: `arn:aws:iam::111111111111:role/deploy` }], allowedAccountIds: [ACCOUNT] },
     finds: ['error credentials', 'error GPU quotas', 'error GPU quotas'],
     says: [/account 111111111111 as arn:aws:sts::111111111111:assumed-role\/deploy\/triton-serving-doctor/],
-  },
-  {
-    name: 'a region that is not enabled',
-    aws: { region: 'ap-east-1' },
-    settings: { availabilityZones: ['ap-east-1a', 'ap-east-1b'], gpuNodePools: [] },
-    finds: ['error region'],
-    says: [/ap-east-1 is not enabled/, /aws account enable-region --region-name ap-east-1/],
-  },
-  {
-    name: 'a zone that does not exist',
-    settings: { availabilityZones: ['us-east-1a', 'us-east-1g'] },
-    finds: ['error zones', 'warning GPU types'],
-    says: [/us-east-1 has no available zone us-east-1g/, /set availabilityZones to zones of us-east-1a/],
-  },
-  {
-    name: 'a zone that EKS refuses',
-    settings: { availabilityZones: ['us-east-1a', 'us-east-1e'] },
-    finds: ['error zones', 'warning GPU types'],
-    says: [/EKS refuses subnets in us-east-1e \(use1-az3\)/, /AWS offers none of g5.xlarge, g5.2xlarge in us-east-1e/],
   },
   {
     name: 'subnets that exist, with a Kubernetes API that admits only their VPC',
@@ -310,12 +284,6 @@ const STATES: State[] = [
     says: [/EKS does not offer Kubernetes 1.36/],
   },
   {
-    name: 'a Kubernetes API that admits only the VPC that the stack creates',
-    settings: { publicAccessCidrs: [] },
-    finds: ['warning own address'],
-    says: [/the VPC, which does not exist yet/, /pulumi config set --stack staging --path 'publicAccessCidrs\[0\]' /],
-  },
-  {
     name: 'a Kubernetes API that admits other machines',
     settings: { publicAccessCidrs: ['198.51.100.0/24'] },
     finds: ['warning own address'],
@@ -329,31 +297,7 @@ const STATES: State[] = [
     settings: { publicAccessCidrs: ['198.51.100.0/24'] },
     env: () => ({ TRITON_CHECKIP_URL: 'http://127.0.0.1:9' }),
     finds: ['warning own address'],
-    says: [/not checked: GET http:\/\/127.0.0.1:9\/: ECONNREFUSED/],
-  },
-  {
-    name: 'an image that does not exist',
-    settings: { image: 'REGISTRY/public/empty:1' },
-    finds: ['error images'],
-    says: [/public\/empty:1 does not exist, so nodes cannot pull it/, /correct image in the stack file/],
-  },
-  {
-    name: 'images that their registry gives only to clients with an account',
-    settings: { image: 'REGISTRY/private/image:1', agent: { image: 'REGISTRY/denied/image:1' } },
-    finds: ['warning images', 'warning images'],
-    says: [
-      /private\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account: HTTP 401/,
-      /denied\/image:1 is not checked: 127.0.0.1:\d+ admits no client without an account: HTTP 403/,
-    ],
-  },
-  {
-    name: 'registries that fail or cannot be reached',
-    settings: { image: 'REGISTRY/broken/image:1', agent: { image: '127.0.0.1:9/public/image:1' } },
-    finds: ['warning images', 'warning images'],
-    says: [
-      /broken\/image:1 is not checked: 127.0.0.1:\d+ answers HTTP 500/,
-      /is not checked: HEAD http:\/\/127.0.0.1:9\/v2\/public\/image\/manifests\/1: ECONNREFUSED/,
-    ],
+    says: [/not checked: GET http:\/\/127.0.0.1:9: ECONNREFUSED/],
   },
   {
     name: 'subnets with few addresses',
@@ -368,19 +312,6 @@ const STATES: State[] = [
       await createCluster();
       for (let i = 0; i < 5; i++) await ec2.send(new AllocateAddressCommand({ Domain: 'vpc' }));
     },
-  },
-  {
-    name: 'a publisher without ids, and the example of a pruner',
-    settings: {
-      agent: { image: `REGISTRY/public/image:2@${IMAGE_DIGEST}` },
-      publisherSubjects: ['repo:acme/models:environment:staging'],
-      prunerSubjects: ['repo:-your-organisation-/triton-serving:environment:staging-prune'],
-    },
-    finds: ['warning publisher subjects', 'warning publisher subjects'],
-    says: [
-      /gh api \/repos\/OWNER\/NAME\/actions\/oidc\/customization\/sub/,
-      /set prunerSubjects to the subject of a job of your repository/,
-    ],
   },
 ];
 
@@ -457,7 +388,7 @@ test('credentials that AWS rejects are an error, and the checks that need them a
     ...{ check: 'credentials', level: 'error', fix: expect.any(String) as string },
     found: expect.stringMatching(/the request for sts:GetCallerIdentity failed: InvalidClientTokenId/) as string,
   });
-  expect(findings(lines)).toContain('warning zones');
+  expect(findings(lines)).toContain('warning GPU types');
 });
 
 test('a shell without credentials is an error', async () => {

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadAll } from 'js-yaml';
 import { Agent, fetch } from 'undici';
-import type { ExposureArgs, TritonServerArgs } from '../../infra/triton/args';
+import type { TritonServerArgs } from '../../infra/triton/args';
 import { CUSTOM_KINDS, customResourceDefinition, type CustomKind } from '../../tools/toolchain/custom-resources';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ensureKubernetes } from '../../tools/toolchain/kubernetes';
@@ -12,6 +12,8 @@ import { ClusterProcesses, startApiServer, type Access } from '../support/api-se
 import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 import { render } from '../support/render';
+
+type ExposureArgs = NonNullable<TritonServerArgs['exposure']>;
 
 const BUILD_MS = 30 * 60_000;
 const ANSWER_MS = 60_000;

@@ -34,7 +34,7 @@ const deployment = (name, image) => new k8s.apps.v1.Deployment(name, {
     selector: { matchLabels: { app: name } },
     template: {
       metadata: { labels: { app: name } },
-      spec: { containers: [{ name, image, command: ['tritonserver'], resources: { limits: { 'nvidia.com/gpu': 1 } } }] },
+      spec: { containers: [{ name, image, command: ['tritonserver'] }] },
     },
   },
 }, { provider });
@@ -85,8 +85,7 @@ describeUnless(whyNoEngines(), 'the policy pack in a real Pulumi', () => {
       expect(said).toContain('error: preview failed');
       for (const name of ['first', 'second']) {
         const about = `kubernetes:apps/v1:Deployment "${name}": `;
-        expect(said).toContain(`${about}spec.template.spec.tolerations is not set; add {`);
-        expect(said).toContain(`${about}spec.template.spec.containers[0].startupProbe is not set; add it.`);
+        expect(said).toContain(`${about}spec.template.spec.containers[0].lifecycle.preStop is not set; add {`);
       }
       expect(said).toContain(
         'aws:iam/role:Role "nodes": inlinePolicies[0].policy.Statement.Action is "s3:*"; grant it to',

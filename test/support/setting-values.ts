@@ -1,4 +1,4 @@
-import type { ExposureArgs } from '../../infra/triton/args';
+import type { TritonServerArgs } from '../../infra/triton/args';
 
 /** Settings of a stack with a publisher. The subject in the stack files is an example, which creates no role. */
 export const PUBLISHER = {
@@ -17,7 +17,7 @@ export const MANAGED_GROUP = {
 
 export const CERTIFICATE = 'arn:aws:acm:us-east-1:123456789012:certificate/1';
 
-export const INGRESS: ExposureArgs = {
+export const INGRESS: NonNullable<TritonServerArgs['exposure']> = {
   kind: 'ingress',
   host: 'triton.example.com',
   controllerCidrs: ['10.0.0.0/16'],

@@ -5,7 +5,6 @@ import { brotliCompressSync, constants } from 'node:zlib';
 import { paths } from '../../../src/core/paths';
 import type { PodPrograms } from '../../../src/local/pod';
 
-/** The entry point of src/agent, as a program. */
 const ENTRY = `import { main } from './src/agent/main';
 main(process.argv.slice(2)).then((code) => (process.exitCode = code));`;
 

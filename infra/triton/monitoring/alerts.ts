@@ -36,7 +36,6 @@ const FREQUENT = 1;
 /** Window for models with few requests. */
 const LONG_WINDOW = '15m';
 
-/** Returns the alerts for the replicas in `of`. */
 export function alerts(of: SeriesOf, settings: ServerSettings): Alert[] {
   const { queueMilliseconds } = settings.autoscaling ?? DEFAULT_SCALING;
   const deployment = deploymentSeries(of);
@@ -142,7 +141,6 @@ export function alerts(of: SeriesOf, settings: ServerSettings): Alert[] {
 /** An agent reads head.json every 10 s. */
 const HEAD_UNREAD_SECONDS = 300;
 
-/** Alerts about the release agents. */
 function agentAlerts(of: SeriesOf, settings: ServerSettings): Alert[] {
   const series = agentSeries(of);
   return [

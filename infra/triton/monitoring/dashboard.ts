@@ -16,7 +16,6 @@ import {
   type SeriesOf,
 } from './promql';
 
-/** One panel: a title, a unit of Grafana, and the drawn series. */
 interface Panel {
   title: string;
   unit: string;
@@ -33,7 +32,6 @@ const PANEL = { width: 12, height: 8 };
 /** Grafana replaces it with the step of the graph, but at least four scrapes, so that a long range hides no peak. */
 const WINDOW = '$__rate_interval';
 
-/** What the panels depend on. */
 export interface PanelOptions {
   gpus: boolean;
   /** What the autoscaler follows; empty without an autoscaler. */

@@ -36,7 +36,6 @@ export function failureShare(
   return `${failed} / (${failed} + ${sumRate('nv_inference_request_success', of, by, { window })} > ${above})`;
 }
 
-/** Number of requests that failed in the window. */
 export function failureCount(of: SeriesOf, { by, reasons, weight }: FailureKind, window: string): string {
   const failures = `nv_inference_request_failure${series(of, ofReasons(reasons))}`;
   return `${weight} * sum by (${by.join(', ')}) (increase(${failures}[${window}]))`;

@@ -19,7 +19,6 @@ const QUANTILES = [
   { quantile: 0.99, error: 0.001 },
 ] as const;
 
-/** Flags of tritonserver for the quantiles. */
 export const SUMMARY_FLAGS = [
   '--metrics-config=summary_latencies=true',
   `--metrics-config=summary_quantiles=${QUANTILES.map(({ quantile, error }) => `${quantile}:${error}`).join(',')}`,

@@ -42,7 +42,6 @@ export function createMonitoring(part: ComponentContext): void {
   createDashboard(part, monitoring);
 }
 
-/** One rule group of Prometheus. */
 export interface RuleGroup {
   name: string;
   /** Default: that of Prometheus. */
@@ -50,7 +49,6 @@ export interface RuleGroup {
   rules: Record<string, unknown>[];
 }
 
-/** Returns the rule groups in Prometheus' format. */
 export function ruleGroups(settings: ServerSettings, { runbookUrl, slo }: Monitoring): RuleGroup[] {
   const of = seriesSelector(settings);
   const records = (metrics: Record<string, string>): RuleGroup['rules'] =>

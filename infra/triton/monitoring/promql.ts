@@ -11,7 +11,6 @@ export function series({ namespace, name }: SeriesOf, ...more: string[]): string
   return `{${[`namespace="${namespace}"`, `job="${name}"`, ...more].join(',')}}`;
 }
 
-/** Selects the series of kube-state-metrics about the Deployment. */
 export function deploymentSeries({ namespace, name }: SeriesOf, ...more: string[]): string {
   return `{${[`namespace="${namespace}"`, `deployment="${name}"`, ...more].join(',')}}`;
 }
@@ -26,7 +25,6 @@ export function agentSeries({ namespace, name }: SeriesOf): string {
   return `{namespace="${namespace}",job="${namespace}/${name}-agent"}`;
 }
 
-/** Seconds between scrapes. */
 export const SCRAPE_SECONDS = 15;
 
 /** Range of rates, in the notation of PromQL. */

@@ -14,7 +14,6 @@ const BURNS = [
   { pace: 'Slow', severity: 'warning', factor: 6, long: '6h', short: '30m' },
 ] as const;
 
-/** Objectives for the requests to each model. */
 type Objectives = NonNullable<ServerSettings['monitoring']>['slo'];
 
 /** Share of the requests that may be slower than the 99th percentile of the objective. */

@@ -1,6 +1,5 @@
 import { UserError } from '../../core/errors';
 
-/** Permissions that are needed in the cluster, for the message about a missing one. */
 const PERMISSIONS = 'verb "list" on "pods", verbs "get" and "create" on "pods/portforward"';
 
 const SIGN_IN = 'sign in again (AWS: "aws sso login"), or create the kubeconfig again';
@@ -9,10 +8,12 @@ const SIGN_IN = 'sign in again (AWS: "aws sso login"), or create the kubeconfig 
 const NO_ENTRY =
   'If you are signed in, your role may have no access entry: "aws eks list-access-entries --cluster-name NAME" lists the roles that the cluster admits, and the setting clusterAdmins of the stack adds one';
 
+const CHECK =
+  'check the network (VPN, private endpoint), and that the kubeconfig and its context belong to this cluster: if its certificate is not trusted, create the kubeconfig again';
+
 export interface ClusterCall {
   /** The operation: `list pods in namespace serving`. */
   what: string;
-  /** Address of the API server. */
   server: string;
   context: string;
   namespace: string;
@@ -29,16 +30,12 @@ interface Failure extends Error {
   path?: string;
 }
 
-const UNREACHABLE =
-  /^(ECONNREFUSED|ECONNRESET|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|ETIMEDOUT|ERR_SOCKET_CONNECTION_TIMEOUT|timeout)$/;
-
-/** Converts the error of a call of the cluster's API to a UserError. */
 export function explainCluster(
   { what, server, context, namespace, permissions = PERMISSIONS }: ClusterCall,
   cause: unknown,
 ): UserError {
   if (cause instanceof UserError) return cause;
-  const { code, message, body, name, syscall, path } = cause as Failure;
+  const { code, message, body, syscall, path } = cause as Failure;
   const explain = (text: string, hint?: string): UserError => new UserError(`cannot ${what}${text}`, { hint, cause });
   if (typeof code === 'number') {
     const status = statusMessage(body);
@@ -55,16 +52,8 @@ export function explainCluster(
     const text = `: the kubeconfig signs in with "${path}", which failed to start (${code})`;
     return explain(text, `install "${path}", or add its folder to PATH`);
   }
-  const reason = name === 'TimeoutError' || name === 'AbortError' ? 'timeout' : String(code);
-  if (UNREACHABLE.test(reason)) {
-    const hint = 'check the network (VPN, private endpoint), and that the context belongs to this cluster';
-    return explain(`: the cluster at ${server} cannot be reached (${reason})`, hint);
-  }
-  if (/certificate|self.signed|CERT_|ERR_TLS/i.test(`${code} ${message}`)) {
-    const hint = 'the kubeconfig belongs to another cluster or is stale: create it again';
-    return explain(`: the certificate of ${server} is not trusted (${message})`, hint);
-  }
-  return explain(` at ${server}: ${message}`);
+  const reason = [code, message].filter((part) => part !== undefined && part !== '').join(': ');
+  return explain(` at ${server}: ${reason}`, CHECK);
 }
 
 /** The message in a Status object, the form of the API server's errors. */

@@ -20,7 +20,14 @@ const HINT =
 export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfig {
   const config = new KubeConfig();
   const origin = read(config, kubeconfig);
-  chooseContext(config, origin, context);
+  // A kubeconfig may lack a current context, although the library's types require one.
+  const name = context ?? (config as { currentContext?: string }).currentContext ?? '';
+  const names = config.contexts.map((one) => one.name);
+  if (!names.includes(name)) {
+    const contexts = names.length === 0 ? 'it has no contexts' : `its contexts are ${names.join(', ')}`;
+    throw new UserError(`${origin} has no context "${name}"; ${contexts}`, { hint: `name one of them, or ${HINT}` });
+  }
+  config.setCurrentContext(name);
   const server = config.getCurrentCluster()?.server;
   if (server === undefined || !URL.canParse(server)) {
     throw new UserError(`${origin}: context "${config.getCurrentContext()}" names no cluster with a server address`, {
@@ -30,7 +37,6 @@ export function loadKubeconfig(kubeconfig?: string, context?: string): KubeConfi
   return config;
 }
 
-/** @returns name of the kubeconfig for messages */
 function read(config: KubeConfig, kubeconfig: string | undefined): string {
   if (kubeconfig === undefined) return readDefault(config);
   // Text begins like JSON or has several lines; a path does neither.
@@ -66,18 +72,4 @@ function attempt(origin: string, load: () => void): string {
     const where = mark?.line === undefined ? '' : ` (line ${mark.line + 1}: ${reason})`;
     throw new UserError(`${origin} is not a valid kubeconfig${where}`, { hint: HINT });
   }
-}
-
-function chooseContext(config: KubeConfig, origin: string, wanted: string | undefined): void {
-  // A kubeconfig may lack a current context, although the library's types require one.
-  const name = wanted ?? (config as { currentContext?: string }).currentContext;
-  const names = config.contexts.map((one) => one.name);
-  if (name !== undefined && names.includes(name)) return config.setCurrentContext(name);
-  const allowed = names.length === 0 ? 'it has no contexts' : `its contexts are ${names.join(', ')}`;
-  throw new UserError(
-    name === undefined
-      ? `${origin} has no current context; ${allowed}`
-      : `${origin} has no context "${name}"; ${allowed}`,
-    { hint: names.length === 0 ? HINT : 'choose one of its contexts' },
-  );
 }

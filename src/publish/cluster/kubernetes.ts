@@ -39,7 +39,6 @@ interface Cluster {
  */
 export class KubernetesReplicas implements ReplicaSource {
   private opened: Cluster | undefined;
-  /** Port-forwards by the pod's uid and the port. */
   private readonly forwards = new Map<string, Promise<PodForward>>();
   private mayForward = false;
   /** Whether the cluster has answered before. */

@@ -35,7 +35,6 @@ export class PodForward {
     server.on('connection', (socket) => void this.forward(socket));
   }
 
-  /** @param name of the pod in messages */
   static async listen(name: string, open: OpenStream): Promise<PodForward> {
     const server = createServer({ noDelay: true });
     await new Promise<void>((resolve, reject) => {
@@ -45,7 +44,6 @@ export class PodForward {
     return new PodForward(server, name, open);
   }
 
-  /** Closes the listener and every connection. */
   async close(): Promise<void> {
     const closed = new Promise((resolve) => this.server.close(resolve));
     for (const socket of this.connections) socket.destroy();

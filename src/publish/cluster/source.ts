@@ -12,7 +12,6 @@ export interface Replica {
   ready: boolean;
 }
 
-/** Finds the running replicas. */
 export interface ReplicaSource {
   /** For messages: `pods app=triton in namespace serving`. */
   describe(): string;
@@ -21,7 +20,6 @@ export interface ReplicaSource {
   close(): Promise<void>;
 }
 
-/** Replicas at known addresses. */
 export function fixedReplicas(servers: readonly Pick<Replica, 'url' | 'tritonUrl'>[]): ReplicaSource {
   const replicas = servers.map((server) => ({
     ...{ name: server.tritonUrl, uid: server.tritonUrl, ready: true },

@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { UserError, type Problem } from '../../core/errors';
 import { CommandError, exec } from '../../core/exec';
-import { LOCATION } from '../../release/location';
 
 /** The outputs of a deployed stack that a publisher needs. */
 export interface StackOutputs {
@@ -15,7 +14,6 @@ export interface StackOutputs {
     /** Text of a kubeconfig. Secret. */
     kubeconfig: string;
     namespace: string;
-    /** Label selector of the Triton pods. */
     podSelector: string;
     builder?: BuilderOutput | undefined;
   };
@@ -33,63 +31,26 @@ export interface BuilderOutput {
 /** The port of the container, on loopback of the pod. */
 export const BUILDER_PORT = 8000;
 
-interface OutputContract {
-  what: string;
-  /** Whether a stack must have the output. A stack has all outputs of the cluster or none. */
-  part: 'required' | 'optional' | 'cluster';
-  /** If true, the value never appears in a message. */
-  secret: boolean;
-  /** The allowed values, worded to follow "allowed:". */
-  allowed: string;
-  accepts(value: unknown): boolean;
-}
-
-const isText = (value: unknown): value is string => typeof value === 'string' && value.trim() !== '';
-const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value);
-const isJson = (value: unknown): boolean => {
-  try {
-    return value === '' || (isText(value) && isObject(JSON.parse(value)));
-  } catch {
-    return false;
-  }
-};
-const isUrl = (value: unknown): boolean => isText(value) && URL.canParse(value) && /^https?:/.test(value);
-const output = (
-  part: OutputContract['part'],
-  what: string,
-  allowed = 'text',
-  accepts: OutputContract['accepts'] = isText,
-  secret = false,
-): OutputContract => ({ part, what, allowed, accepts, secret });
-
 /**
  * The contract between infra/, which exports these outputs, and `npm run sync-models -- --stack`, which reads them.
  * Renaming an output breaks the other side. Other outputs of a stack are ignored.
  */
 export const STACK_OUTPUTS = {
-  modelRepository: output(
-    'required',
-    'the model repository',
-    '"s3://BUCKET/PREFIX"',
-    (value) => isText(value) && LOCATION.test(value),
-  ),
-  region: output('required', 'the AWS region of its bucket', 'text such as "eu-central-1"'),
-  endpointUrl: output('optional', "an S3 API that is not AWS's", '"http://..." or "https://..."', isUrl),
-  kubeconfig: output(
-    'cluster',
-    'the credentials of the cluster',
-    'a kubeconfig, as an object or as text',
-    (value) => isText(value) || isObject(value),
-    true,
-  ),
-  namespace: output('cluster', 'the namespace of the Triton pods'),
-  podSelector: output('cluster', 'the label selector of the Triton pods', 'text such as "app=triton"'),
-  builder: output('optional', 'how models are compiled for the replicas', 'JSON, or empty', isJson),
+  modelRepository: 'the model repository, "s3://BUCKET/PREFIX"',
+  region: 'the AWS region of its bucket, "eu-central-1"',
+  endpointUrl: "an S3 API that is not AWS's, http://... or https://...",
+  kubeconfig: 'a kubeconfig of the cluster, as an object or as text',
+  namespace: 'the namespace of the Triton pods',
+  podSelector: 'the label selector of the Triton pods, "app=triton"',
+  builder: 'how models are compiled for the replicas, JSON or empty',
 };
 
-const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
-
 type OutputName = keyof typeof STACK_OUTPUTS;
+
+/** A stack has all of these outputs or none. */
+const OF_CLUSTER = ['kubeconfig', 'namespace', 'podSelector'] as const satisfies OutputName[];
+
+const WITHOUT_STACK = 'name the bucket instead of a stack: --bucket s3://NAME/PREFIX (promote: --from and --to)';
 
 /**
  * Reads the outputs of `stack` from Pulumi, including secret ones, and checks them.
@@ -104,10 +65,10 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
   }
   const env = { ...process.env, PULUMI_SKIP_UPDATE_CHECK: 'true' };
   const args = [...'stack output --json --show-secrets --non-interactive --color never --stack'.split(' '), stack];
-  const { stdout: text } = await exec('pulumi', args, { cwd, env }).catch((error: unknown) => {
+  const { stdout } = await exec('pulumi', args, { cwd, env }).catch((error: unknown) => {
     throw explain(stack, cwd, error);
   });
-  return parseStackOutputs(stack, parseObject(stack, text));
+  return parseStackOutputs(stack, JSON.parse(stdout) as Record<string, unknown>);
 }
 
 /**
@@ -115,16 +76,19 @@ export async function readStackOutputs(stack: string, cwd: string): Promise<Stac
  * @throws UserError with all problems
  */
 export function parseStackOutputs(stack: string, outputs: Readonly<Record<string, unknown>>): StackOutputs {
+  const { kubeconfig } = outputs;
+  const isObject = typeof kubeconfig === 'object' && kubeconfig !== null && !Array.isArray(kubeconfig);
+  const given = { ...outputs, ...(isObject && { kubeconfig: JSON.stringify(kubeconfig) }) } as Record<string, unknown>;
+  // Empty if the GPUs of the stack are not known.
+  if (given['builder'] === '') delete given['builder'];
+  const hasCluster = OF_CLUSTER.some((name) => given[name] !== undefined && given[name] !== null);
+  const needed: OutputName[] = ['modelRepository', 'region', ...(hasCluster ? OF_CLUSTER : [])];
   const names = Object.keys(STACK_OUTPUTS) as OutputName[];
-  const isThere = (name: OutputName): boolean => outputs[name] !== undefined && outputs[name] !== null;
-  const hasCluster = names.some((name) => STACK_OUTPUTS[name].part === 'cluster' && isThere(name));
   const problems = names.flatMap((name): Problem[] => {
-    const contract = STACK_OUTPUTS[name];
-    const needed = contract.part === 'required' || (contract.part === 'cluster' && hasCluster);
-    const problem = { file: `stack ${stack}`, field: `output ${name}`, allowed: contract.allowed };
-    if (!isThere(name)) return needed ? [{ ...problem, message: `is missing (${contract.what})` }] : [];
-    if (contract.accepts(outputs[name])) return [];
-    return [{ ...problem, message: `is ${describeValue(outputs[name], contract.secret)} (${contract.what})` }];
+    const value = given[name] ?? undefined;
+    if (value === undefined ? !needed.includes(name) : typeof value === 'string' && value.trim() !== '') return [];
+    const message = value === undefined ? 'is missing' : 'is not a text';
+    return [{ file: `stack ${stack}`, field: `output ${name}`, message, allowed: STACK_OUTPUTS[name] }];
   });
   if (problems.length > 0) {
     throw new UserError(`stack ${stack} does not have the outputs that publishing needs`, {
@@ -132,67 +96,21 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
       hint: 'update the stack with "pulumi up", or check that it is the stack with the replicas; a program of your own has to export them',
     });
   }
-  const text = (name: OutputName): string => outputs[name] as string;
+  const text = (name: OutputName): string => given[name] as string;
   return {
     modelRepository: text('modelRepository'),
     region: text('region'),
-    endpointUrl: isThere('endpointUrl') ? text('endpointUrl') : undefined,
+    endpointUrl: given['endpointUrl'] === null ? undefined : text('endpointUrl'),
     cluster: hasCluster
       ? {
-          kubeconfig:
-            typeof outputs['kubeconfig'] === 'string' ? text('kubeconfig') : JSON.stringify(outputs['kubeconfig']),
+          kubeconfig: text('kubeconfig'),
           namespace: text('namespace'),
           podSelector: text('podSelector'),
-          builder:
-            isThere('builder') && outputs['builder'] !== ''
-              ? (JSON.parse(text('builder')) as BuilderOutput)
-              : undefined,
+          builder: given['builder'] === undefined ? undefined : (JSON.parse(text('builder')) as BuilderOutput),
         }
       : undefined,
   };
 }
-
-function describeValue(value: unknown, secret: boolean): string {
-  const kind = Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'an object' : `a ${typeof value}`;
-  return secret ? `${kind} that is not shown` : JSON.stringify(value);
-}
-
-function parseObject(stack: string, text: string): Record<string, unknown> {
-  try {
-    const value = JSON.parse(text) as unknown;
-    if (isObject(value)) return value as Record<string, unknown>;
-  } catch {
-    // The parser quotes the text, which may be secret.
-  }
-  throw new UserError(`cannot read the outputs of stack ${stack}: they are not a JSON object`, {
-    hint: 'check them with "pulumi stack output"',
-  });
-}
-
-/** What Pulumi writes to stderr, what it means, and the next step. */
-const FAILURES: [pattern: RegExp, message: string, hint: string][] = [
-  [
-    /no stack named/,
-    'stack STACK does not exist',
-    '"pulumi stack ls" lists the stacks; "pulumi stack init STACK" creates this one',
-  ],
-  [
-    /PULUMI_ACCESS_TOKEN|pulumi login|not logged in/i,
-    'pulumi is not logged in to the backend of stack STACK',
-    'run "pulumi login", or set PULUMI_BACKEND_URL',
-  ],
-  [
-    /passphrase/i,
-    'cannot decrypt the secrets of stack STACK',
-    'set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE',
-  ],
-  // Outside of a project Pulumi also asks for a fully qualified stack name.
-  [
-    /no Pulumi\.yaml|fully qualified name/i,
-    'FOLDER contains no Pulumi program',
-    'name the folder that contains Pulumi.yaml with --stack-dir',
-  ],
-];
 
 /** Converts an error of Pulumi to a UserError. Its stdout may hold values, so only stderr is quoted. */
 function explain(stack: string, folder: string, error: unknown): Error {
@@ -203,10 +121,8 @@ function explain(stack: string, folder: string, error: unknown): Error {
     });
   }
   const reason = error.output.stderr.trim().replace(/^error: /, '');
-  const [, message = 'cannot read the outputs of stack STACK', hint] =
-    FAILURES.find(([pattern]) => pattern.test(reason)) ?? [];
-  const fill = (text: string): string => text.replaceAll('STACK', () => stack).replace('FOLDER', () => folder);
-  return new UserError(`${fill(message)}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`, {
-    hint: hint && fill(hint),
-  });
+  return new UserError(
+    `cannot read the outputs of stack ${stack} in ${folder}: ${reason === '' ? `exit code ${error.exitCode}` : reason}`,
+    { hint: `--stack-dir names the folder that contains Pulumi.yaml; or ${WITHOUT_STACK}` },
+  );
 }

@@ -1,9 +1,7 @@
-import { partition } from '@aws-sdk/core/client';
 import { NEWEST_EKS_VERSION, versionFault } from '../../../infra/cluster/eks-versions';
 import { getNvmeGiB, GPU_INSTANCE_TYPE_NAMES, GPU_INSTANCE_TYPES } from '../../../infra/gpu/gpu-instance-types';
 import { getVolume } from '../../../infra/gpu/pool';
 import { completePool } from '../../../infra/settings/gpu-node-pools';
-import { getLogsPrincipal, getPartition } from '../../../infra/iam/policy-document';
 import { readKubeconfig } from '../../../infra/cluster/kubeconfig';
 
 test('GPU_INSTANCE_TYPES have GPUs, and NVMe storage that the image does not fill', () => {
@@ -79,18 +77,4 @@ describe('readKubeconfig', () => {
     expect(() => readKubeconfig('{ token: hidden', undefined)).toThrow(/^kubeconfig is not a kubeconfig$/);
     expect(() => readKubeconfig('no/such/file', undefined)).toThrow(/^the kubeconfig .*no\/such\/file does not exist$/);
   });
-});
-
-test.each([
-  'us-east-1',
-  'us-gov-west-1',
-  'cn-northwest-1',
-  'eusc-de-east-1',
-  'us-iso-east-1',
-  'us-isob-east-1',
-  'eu-isoe-west-1',
-  'us-isof-south-1',
-])('the names of the partition of %s agree with the AWS SDK', (region) => {
-  expect(getPartition(region)).toBe(partition(region).name);
-  expect(getLogsPrincipal(region)).toBe(`logs.${region}.${partition(region).dnsSuffix}`);
 });

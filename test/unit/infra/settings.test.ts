@@ -200,7 +200,7 @@ describe('readSettings reports', () => {
     ],
     [
       { availabilityZones: ['us-east-1a', 'us-east-1h'] },
-      'availabilityZones: has us-east-1h, for which the VPC has no range; allowed: zones whose letter is from a to g',
+      'availabilityZones[1]: is "us-east-1h"; allowed: a zone, "us-east-1a"',
     ],
     ...['10.0.0.0/8', '10.0.0.0/24'].map((vpcCidr): [object, string] => [
       { vpcCidr },

@@ -106,12 +106,6 @@ type Mutant = readonly [path: string, to: unknown, message: string];
 
 /** Changes of resources of real stacks, which the rule must find: rule, stack, kind and name of the resource -> changes. */
 const MUTANTS: Readonly<Record<string, readonly Mutant[]>> = {
-  'triton-probes prod Deployment triton': [
-    [`${CONTAINER} startupProbe`, undefined, 'startupProbe is not set; add it.'],
-    [`${CONTAINER} readinessProbe`, undefined, 'readinessProbe is not set; add it.'],
-    [`${CONTAINER} livenessProbe`, undefined, 'livenessProbe is not set; add it.'],
-    [`${CONTAINER} livenessProbe httpGet path`, '/v2/health/ready', 'set it to /v2/health/live.'],
-  ],
   'triton-drains prod Deployment triton': [
     [`${CONTAINER} lifecycle`, undefined, 'lifecycle.preStop is not set; add'],
     [`${CONTAINER} lifecycle preStop sleep seconds`, 300, 'set it to at least 330,'],
@@ -141,12 +135,6 @@ const MUTANTS: Readonly<Record<string, readonly Mutant[]>> = {
     ['spec type', 'NodePort', 'is "NodePort"; set it to ClusterIP.'],
     ['spec type', 'LoadBalancer', 'aws-load-balancer-scheme is not set; set it to internal.'],
   ],
-  'gpu-pod-tolerates prod Deployment triton': [
-    ['spec template spec tolerations', undefined, 'tolerations is not set; add { key: "nvidia.com/gpu"'],
-    ['spec template spec tolerations', [{ key: 'spot' }], 'tolerations is [{"key":"spot"}]'],
-  ],
-  'gpu-nodes-tainted prod NodePool gpu-a10g': [['spec template spec taints', [], 'taints is []; add the taint']],
-  'gpu-nodes-tainted groups NodeGroup gpu-a': [['taints', [], 'taints is []; add the taint']],
   'gpu-pool-limited prod NodePool gpu-a10g': [['spec limits', undefined, 'spec.limits is not set; set nvidia']],
   'models-written-by-publishers prod RolePolicy server': [
     ...['s3:PutObject', 's3:DeleteObject*', 's3:*', '*', 's?:PutObject'].map((action): Mutant => [

@@ -1,12 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { UNUSED_SUMMARIES } from '../../../../infra/triton/monitoring/latency';
 import { loadSignals, scalingQuery } from '../../../../infra/triton/monitoring/load-signals';
-import type { MonitoringArgs, SloArgs } from '../../../../infra/triton/args';
+import type { TritonServerArgs } from '../../../../infra/triton/args';
 import { LABELS, SELECTOR, render } from '../../../support/render';
 import { ALERT_NAMES, RUNBOOK } from '../../../support/doc-commands';
 
 const MONITORED = { monitoring: { namespace: 'monitoring' } };
-const withSlo = (slo: SloArgs): { monitoring: MonitoringArgs } => ({ monitoring: { slo } });
+type MonitoringArgs = NonNullable<TritonServerArgs['monitoring']>;
+
+const withSlo = (slo: MonitoringArgs['slo']): { monitoring: MonitoringArgs } => ({ monitoring: { slo } });
 
 interface Rule {
   alert?: string;

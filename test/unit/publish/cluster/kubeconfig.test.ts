@@ -73,7 +73,7 @@ test.each([
     'no current context',
     yaml('one').replace(/current-context.*/, ''),
     undefined,
-    'the kubeconfig given has no current context; its contexts are one',
+    'the kubeconfig given has no context ""; its contexts are one',
   ],
   ['nothing in it', '{}', 'dev', 'the kubeconfig given has no context "dev"; it has no contexts'],
   [

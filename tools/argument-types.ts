@@ -1,17 +1,22 @@
-import type { Field, Fields } from './fields';
-import { describeField } from './project-config';
-import { isRequired } from './reader';
+import type { Field, Fields } from '../infra/settings/fields';
+import { describeField } from '../infra/settings/project-config';
+import { isRequired } from '../infra/settings/reader';
+import { TRITON_SERVER_FIELDS } from '../infra/settings/triton-fields';
 
 const WIDTH = 120;
 
 const capital = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1);
+
+/** The file of the npm package with the arguments of TritonServer. */
+export const tritonServerArgs = (): string =>
+  `import type * as pulumi from '@pulumi/pulumi';\n\n${argumentTypes('TritonServerArgs', TRITON_SERVER_FIELDS, 'Arguments of TritonServer.')}`;
 
 /**
  * Returns the TypeScript interfaces of the arguments of a component, with the fields of a table, which the component reads
  * with `readFields`. The sentence of each field is its JSDoc.
  * @param name of the interface
  */
-export function argumentTypes(name: string, fields: Fields, sentence: string): string {
+function argumentTypes(name: string, fields: Fields, sentence: string): string {
   const nested: string[] = [];
   const typeOf = (member: string, field: Field): string => {
     const of = 'input' in field && field.input === true ? 'pulumi.Input<string>' : 'string';
