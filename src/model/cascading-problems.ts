@@ -5,13 +5,12 @@ import type { Problem } from '../core/errors';
  * meaningless.
  */
 const DEPENDENTS: Readonly<Record<string, RegExp>> = {
-  platform: /^(backend|ensemble_scheduling)\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
-  backend: /^platform\b|\.(is_shape_tensor|is_non_linear_format_io|profile)$/,
+  platform: /^(backend|ensemble_scheduling)\b/,
+  backend: /^platform\b/,
   max_batch_size: /^(dynamic_batching|sequence_batching|model_warmup|ensemble_scheduling)\b|\.(dims|shape)$/,
   // libtorch takes the positions of inputs and of sequence controls from their names.
-  input: /^(model_warmup|batch_input|batch_output|sequence_batching)\b/,
+  input: /^(model_warmup|sequence_batching)\b/,
   sequence_batching: /^model_warmup\b|^input\[\d+\]\.name$/,
-  output: /^batch_output\b/,
 };
 
 /**

@@ -62,8 +62,8 @@ export interface ModelConfig {
   max_batch_size?: number;
   input?: TensorConfig[];
   output?: TensorConfig[];
-  batch_input?: BatchTensor[];
-  batch_output?: BatchTensor[];
+  batch_input?: unknown[];
+  batch_output?: unknown[];
   dynamic_batching?: DynamicBatching;
   sequence_batching?: SequenceBatching;
   ensemble_scheduling?: { step?: EnsembleStep[]; [field: string]: unknown };
@@ -93,19 +93,10 @@ export interface TensorConfig {
   data_type?: string;
   dims?: number[];
   reshape?: { shape?: number[] };
-  format?: string;
   optional?: boolean;
   is_shape_tensor?: boolean;
   label_filename?: string;
   [field: string]: unknown;
-}
-
-/** A tensor that Triton makes from a whole batch, or splits into the requests of a batch. */
-export interface BatchTensor {
-  kind?: string;
-  target_name?: string[];
-  data_type?: string;
-  source_input?: string[];
 }
 
 export interface MetricControl {
@@ -167,8 +158,6 @@ export interface InstanceGroup {
   name?: string;
   kind?: string;
   count?: number;
-  gpus?: number[];
-  profile?: string[];
   [field: string]: unknown;
 }
 

@@ -16,9 +16,7 @@ import { platformFacts } from './platforms';
 import { ProblemList, describe, formatList } from '../core/problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
-import { backendRules } from './rules/backends';
 import { programRules } from './rules/programs';
-import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
 import { identityRules } from './rules/identity';
@@ -78,10 +76,8 @@ export interface Repository {
 const MODEL_RULES = [
   ...identityRules,
   ...tensorRules,
-  ...batchIoRules,
   ...schedulingRules,
   ...sequenceRules,
-  ...backendRules,
   ...programRules,
   ...versionRules,
   ...warmupRules,

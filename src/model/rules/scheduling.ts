@@ -1,5 +1,5 @@
 import type { QueuePolicy } from '../model-config';
-import { describe, fieldPath } from '../../core/problems';
+import { fieldPath } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
 const maxBatchSize = ({ config }: CheckedModel): number => config.max_batch_size ?? 0;
@@ -93,31 +93,16 @@ const slotUtilizationIsAFraction: ModelRule = ({ config, problems }) => {
 /** Each instance has a thread or a process. A server took 8 seconds for a thousand instances of an empty model. */
 const MOST_INSTANCES = 1000;
 
-/** Some fields of an instance group exist only for some kinds and platforms. A count of 0 is Triton's default. */
-const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
+/** A count of 0 is Triton's default; it runs one instance for a negative count. */
+const instancesAreCountable: ModelRule = ({ config, problems }) => {
   if (config.ensemble_scheduling !== undefined) return;
-  (config.instance_group ?? []).forEach(({ kind, count = 0, gpus = [], profile = [] }, index) => {
+  (config.instance_group ?? []).forEach(({ count = 0 }, index) => {
     const field = `instance_group[${index}]`;
     if (count < 0) problems.add(`${field}.count`, `must not be negative, got ${count}`, { allowed: '1 or more' });
     if (count > MOST_INSTANCES) {
       problems.add(`${field}.count`, `exceeds the number of instances that a server can run, got ${count}`, {
         allowed: `1 to ${MOST_INSTANCES}`,
       });
-    }
-    if ((kind === 'KIND_CPU' || kind === 'KIND_MODEL') && gpus.length > 0) {
-      problems.add(`${field}.gpus`, `cannot be combined with ${kind}`, { hint: 'set kind: KIND_GPU, or remove gpus' });
-    }
-    gpus.forEach((gpu, place) => {
-      if (gpu < 0) problems.add(`${field}.gpus[${place}]`, `is not a GPU number, got ${gpu}`, { allowed: '0, 1, ...' });
-    });
-    profile.forEach((one, place) => {
-      if (facts?.backend !== 'tensorrt' || /^\d+$/.test(one)) return;
-      problems.add(`${field}.profile[${place}]`, `is not a profile number, got ${describe(one)}`, {
-        allowed: '"0", "1", ...',
-      });
-    });
-    if (profile.length > 0 && facts?.backend !== 'tensorrt') {
-      problems.add(`${field}.profile`, 'is supported by platform tensorrt_plan only', { hint: 'remove it' });
     }
   });
 };
@@ -158,7 +143,7 @@ export const schedulingRules: readonly ModelRule[] = [
   prioritiesAreInRange,
   orderIsKept,
   slotUtilizationIsAFraction,
-  instanceGroupsAreSound,
+  instancesAreCountable,
   ensembleHasNoInstances,
   cachedAnswersStandAlone,
   metricsAreComplete,

@@ -61,18 +61,6 @@ export const SCHEDULING: readonly RuleCase[] = [
     'instance_group[0].count: exceeds the number of instances that a server can run, got 1000000; allowed: 1 to 1000',
   ],
   [
-    { instance_group: [{ kind: 'KIND_CPU', gpus: [0] }] },
-    'instance_group[0].gpus: cannot be combined with KIND_CPU\n    -> set kind: KIND_GPU, or remove gpus',
-  ],
-  [
-    { instance_group: [{ kind: 'KIND_GPU', gpus: [0, -1] }] },
-    'instance_group[0].gpus[1]: is not a GPU number, got -1; allowed: 0, 1, ...',
-  ],
-  [
-    { instance_group: [{ profile: ['0'] }] },
-    'instance_group[0].profile: is supported by platform tensorrt_plan only\n    -> remove it',
-  ],
-  [
     {
       dynamic_batching: {
         preserve_ordering: true,

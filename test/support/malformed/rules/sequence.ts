@@ -1,6 +1,6 @@
 import { positionHint, type Fields, type RuleCase } from '../case';
 
-export const sequence = (fields: Fields): Fields => ({ sequence_batching: { direct: {}, ...fields } });
+const sequence = (fields: Fields): Fields => ({ sequence_batching: { direct: {}, ...fields } });
 const control = (...controls: Fields[]): Fields => sequence({ control_input: [{ name: 'c__1', control: controls }] });
 const start = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
 export const state = (fields: Fields = {}, initial: Fields = {}): Fields =>
