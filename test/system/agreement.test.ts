@@ -38,7 +38,7 @@ const STRICTER: [reason: string, problem: RegExp][] = [
     /^version_policy\.specific\.versions\[\d+\]: has no version folder/,
   ],
   ['a negative count becomes 1, silently', /^instance_group\[\d+\]\.count: must not be negative/],
-  ['a thousand instances take the server seconds, more of them minutes', /^instance_group\[\d+\]\.count: is more than/],
+  ['a thousand instances take the server seconds, more of them minutes', /^instance_group\[\d+\]\.count: exceeds/],
   [
     'the tensor is written in a shape that its reader refuses when a request comes',
     /^(ensemble_scheduling\.step\[\d+\]\.input_map|output\[\d+\]).* from (in|out)put ".*, but .* for /,
@@ -50,11 +50,10 @@ const STRICTER: [reason: string, problem: RegExp][] = [
 /** Problems that crash this server with all its models, or block it for minutes. Such models are not loaded. */
 const DEADLY: RegExp[] = [
   /^sequence_batching\.state\[\d+\]\.(initial_state|input_name)/,
-  /^sequence_batching\.oldest\.max_candidate_sequences: is the number of sequences/,
-  /^max_batch_size: is the number of sequences/,
-  /^instance_group\[\d+\]\.count: is more than/,
+  /^(sequence_batching\.oldest\.max_candidate_sequences|max_batch_size): allows too many/,
+  /^instance_group\[\d+\]\.count: exceeds/,
   /^model_repository_agents: lists no agent/,
-  /^model_warmup\[\d+\]\.(inputs\..*\.dims: is larger|count: would keep)/,
+  /^model_warmup\[\d+\]\.(inputs\..*\.dims: is too large|count: repeats)/,
   /^model_warmup\[\d+\]\.batch_size: is more than/,
 ];
 
