@@ -1,6 +1,6 @@
 import protobuf from 'protobufjs/light';
 import { enumValues, modelConfigType, type Int64, type ModelConfig } from './model-config';
-import { didYouMean, nearest } from '../core/nearest';
+import { didYouMean } from '../core/nearest';
 import { describe, fieldPath, type ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
 
@@ -69,8 +69,6 @@ class Reader {
       const at = fieldPath(path, key);
       const field = Object.hasOwn(type.fields, key) ? type.fields[key] : undefined;
       if (field === undefined) {
-        const meant = nearest(key, Object.keys(type.fields));
-        if (meant !== undefined) this.list.misspelt.push(fieldPath(path, meant));
         this.problem(at, `unknown field of ${type.name}`, {
           allowed: Object.keys(type.fields).join(', '),
           hint: didYouMean(key, Object.keys(type.fields)),

@@ -39,8 +39,6 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
     'aliases of aliases',
     bomb(),
     ...Array.from({ length: 10 }, (_, i) => `a${i}: unknown field of ModelConfig`),
-    'input: is missing; for pytorch_libtorch',
-    'output: is missing; for pytorch_libtorch',
   ),
   yaml(
     'an alias in itself',
