@@ -108,7 +108,7 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     { mode: 0o755 },
   );
   for (const name of ['pytorch', 'torch_aoti', 'onnxruntime'])
-    symlinkSync(join(paths.backends, name), join(directory, name));
+    symlinkSync(join(paths.backends, 'framework'), join(directory, name));
 }
 
 /** Version of glibc; empty for another C library. */

@@ -35,11 +35,7 @@ export const YAML_TRAPS: readonly MalformedCase[] = [
   yaml('an open bracket', `${SOUND_YAML}parameters: [\n`, NO_YAML),
   yaml('two documents', `${SOUND_YAML}---\n${SOUND_YAML}`, 'not valid YAML: '),
   yaml('an anchor that is not there', SOUND_YAML.replace('TYPE_FP32', '*type'), NO_YAML),
-  yaml(
-    'aliases of aliases',
-    bomb(),
-    ...Array.from({ length: 10 }, (_, i) => `a${i}: unknown field of ModelConfig`),
-  ),
+  yaml('aliases of aliases', bomb(), ...Array.from({ length: 10 }, (_, i) => `a${i}: unknown field of ModelConfig`)),
   yaml(
     'an alias in itself',
     'platform: pytorch_libtorch\noutput: [{ name: output__0, data_type: TYPE_FP32, dims: [4] }]\ninput: &a\n  - *a\n',
