@@ -75,8 +75,6 @@ export interface ModelConfig {
   model_operations?: { op_library_filename?: string[] };
   model_repository_agents?: { agents?: { name?: string }[] };
   model_transaction_policy?: { decoupled?: boolean };
-  response_cache?: { enable?: boolean };
-  model_metrics?: { metric_control?: MetricControl[] };
   [field: string]: unknown;
 }
 
@@ -99,41 +97,20 @@ export interface TensorConfig {
   [field: string]: unknown;
 }
 
-export interface MetricControl {
-  metric_identifier?: { family?: string };
-  histogram_options?: { buckets?: number[] };
-}
-
-export interface QueuePolicy {
-  timeout_action?: string;
-  default_timeout_microseconds?: Int64;
-  [field: string]: unknown;
-}
-
 export interface DynamicBatching {
   preferred_batch_size?: number[];
   max_queue_delay_microseconds?: Int64;
   preserve_ordering?: boolean;
   priority_levels?: Int64;
-  default_priority_level?: Int64;
-  default_queue_policy?: QueuePolicy;
-  priority_queue_policy?: Record<string, QueuePolicy>;
+  default_queue_policy?: unknown;
 }
 
 export interface SequenceBatching {
-  control_input?: { name?: string; control?: SequenceControl[] }[];
+  control_input?: { name?: string }[];
   state?: SequenceState[];
-  direct?: { minimum_slot_utilization?: number; [field: string]: unknown };
+  direct?: Record<string, unknown>;
   oldest?: { preferred_batch_size?: number[]; max_candidate_sequences?: number; [field: string]: unknown };
   [field: string]: unknown;
-}
-
-export interface SequenceControl {
-  kind?: string;
-  int32_false_true?: number[];
-  fp32_false_true?: number[];
-  bool_false_true?: boolean[];
-  data_type?: string;
 }
 
 export interface SequenceState {

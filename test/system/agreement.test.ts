@@ -57,9 +57,9 @@ const DEADLY: RegExp[] = [
   /^model_warmup\[\d+\]\.batch_size: is more than/,
 ];
 
-/** Reasons of the server for refusals that we leave to it: they name the field, and a load changes nothing that is served. */
+/** Reasons of refusals that we leave to the server. It gives the last one only in its log. */
 const LEFT_TO_TRITON =
-  /batch (in|out)put|(source input|target output) name|NHWC\/NCHW require 3 dims|TensorRT|different decoupled models/;
+  /batch (in|out)put|(source input|target output) name|NHWC\/NCHW require 3 dims|TensorRT|different decoupled models|failed to poll/;
 
 interface Verdicts {
   bothTake: number;
