@@ -1,5 +1,6 @@
 import protobuf from 'protobufjs/light';
 import protocol from '../triton/protocol.json';
+import { DATA_TYPES, elementCount } from '../triton/tensor';
 
 const root = protobuf.Root.fromJSON(protocol).resolveAll();
 
@@ -17,32 +18,13 @@ export function enumValues(type: protobuf.Enum): string[] {
 /** Names of the data types that a tensor may have: TYPE_FP32 and so on. */
 export const MODEL_DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
 
-/** Bytes of one element. Strings have no fixed size. */
-const ELEMENT_BYTES: Readonly<Record<string, number>> = {
-  TYPE_BOOL: 1,
-  TYPE_UINT8: 1,
-  TYPE_UINT16: 2,
-  TYPE_UINT32: 4,
-  TYPE_UINT64: 8,
-  TYPE_INT8: 1,
-  TYPE_INT16: 2,
-  TYPE_INT32: 4,
-  TYPE_INT64: 8,
-  TYPE_FP16: 2,
-  TYPE_FP32: 4,
-  TYPE_FP64: 8,
-  TYPE_BF16: 2,
-};
-
 /** No request or state has more elements. The server allocates the memory as soon as it loads the model. */
 export const MOST_ELEMENTS = 2 ** 28;
 
-export const countElements = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
-
 /** Bytes of a tensor; undefined if the type has no fixed size. */
 export function countBytes(type: string, dims: readonly number[]): number | undefined {
-  const bytes = Object.hasOwn(ELEMENT_BYTES, type) ? ELEMENT_BYTES[type] : undefined;
-  return bytes === undefined ? undefined : bytes * countElements(dims);
+  const facts = Object.values(DATA_TYPES).find(({ configName }) => configName === type);
+  return facts?.elementBytes === undefined ? undefined : facts.elementBytes * elementCount(dims);
 }
 
 /** A 64-bit number: a bigint only if a double would lose digits. */

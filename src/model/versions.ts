@@ -79,7 +79,7 @@ export async function checkArtifacts(
     for (const name of names) {
       // A file that the configuration names for another purpose is not a misnamed version of the missing file.
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
-      await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
+      await checkArtifact(root, `${version}/${name}`, { files, others }, facts, problems);
     }
   }
 }
@@ -98,7 +98,7 @@ async function checkArtifact(
   root: string,
   key: string,
   { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
-  { config, facts }: { config: ModelConfig; facts: PlatformFacts | undefined },
+  facts: PlatformFacts | undefined,
   problems: ProblemList,
 ): Promise<void> {
   const fault = (message: string, hint?: string): void => {
@@ -130,7 +130,7 @@ async function checkArtifact(
   }
   const check = facts === undefined ? undefined : CONTENT_CHECKS[facts.label];
   try {
-    for (const { message, hint } of check?.(file.path, config) ?? []) fault(message, hint);
+    for (const { message, hint } of check?.(file.path) ?? []) fault(message, hint);
   } catch (error) {
     fault(`cannot be read: ${getReason(error)}`);
   }
