@@ -120,10 +120,6 @@ async function checkArtifact(
     // An existing path that is not among the files was reported when the files were read.
     return;
   }
-  if (kind === 'directory') {
-    fault('must be a folder, but is a file');
-    return;
-  }
   if (file.bytes === 0) {
     fault('is empty', facts?.label === 'python' ? WRITE_PYTHON : await howToMake(root, key));
     return;
