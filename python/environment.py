@@ -32,6 +32,7 @@ from typing import Any, NoReturn
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from model_packages.cache import SetupError, cached, digest
+from with_parent import end_with_parent
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 
@@ -309,13 +310,6 @@ def run(command: list[str], env: dict[str, str] | None = None, on_line: Callable
     if code != 0:
         reason = "".join(lines[-8:]).strip()
         raise SetupError(f"cannot install the Python packages: exit code {code}\n{reason}", INSTALL_HINT)
-
-
-def end_with_parent() -> None:
-    """Receive SIGTERM when the parent process dies, even by SIGKILL (Linux only)."""
-    if sys.platform == "linux":
-        pr_set_pdeathsig = 1  # prctl(2)
-        ctypes.CDLL(None).prctl(pr_set_pdeathsig, signal.SIGTERM)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 Usage: python with_parent.py PARENT_PID SIGNAL PROGRAM [ARGUMENT ...]
 """
 
+from __future__ import annotations
+
 import ctypes
 import os
 import signal
@@ -11,13 +13,20 @@ import sys
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
+def end_with_parent(death_signal: signal.Signals = signal.SIGTERM) -> None:
+    """Receive a signal when the parent process dies, even by SIGKILL (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
+
+
 def main() -> None:
     parent, death_signal, command = int(sys.argv[1]), signal.Signals[sys.argv[2]], sys.argv[3:]
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, death_signal)
+    end_with_parent(death_signal)
     if os.getppid() != parent:  # The parent died before prctl was called.
         sys.exit(1)
     os.umask(0o077)  # Only the user may read the sockets and files of the program.
     os.execvp(command[0], command)
 
 
-main()
+if __name__ == "__main__":
+    main()

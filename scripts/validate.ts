@@ -1,6 +1,7 @@
 import { EXIT, parseSelection } from '../src/cli/cli';
 import { command } from '../src/cli/command';
 import { formatProblem, type Problem } from '../src/core/errors';
+import { exactValue } from '../src/core/exact-json';
 import { formatBytes, formatCount, formatTable } from '../src/core/format';
 import {
   adviceFor,
@@ -121,11 +122,9 @@ function asJson({ models, problems, added }: Repository, warnings: readonly Prob
     bytes: bytes(model),
     config: model.config,
   }));
-  // JSON has no 64-bit integers.
-  const replacer = (_key: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
   return JSON.stringify(
     { models: summaries, problems, warnings, advice: adviceOn(models), memory: serverMemory(models), added },
-    replacer,
+    exactValue,
     2,
   );
 }

@@ -124,11 +124,8 @@ def compare_with_config(
         with problems.collect():
             if declared:
                 named[kind] = _paired(kind, declared, names, len(cases[0]), artifact)
-            elif artifact.endswith(".onnx"):
-                # Triton completes their fields.
+            else:  # of ONNX, for which Triton completes the fields
                 named[kind] = [Slot(position, name) for position, name in enumerate(names or [])]
-            else:
-                raise TraceError(f"model.yaml: {kind} is missing, and the network has {len(cases[0])}", f"Add {kind}.")
         for slot in named[kind]:
             problems.found += _first_problems(kind, slot, cases, inputs, max_batch_size)
     problems.raise_all()
@@ -190,7 +187,10 @@ def require_variety(
 def _paired(
     kind: Kind, declared: Sequence[Mapping[str, Any]], names: list[str] | None, count: int, artifact: str
 ) -> list[Slot]:
-    """Return each declared tensor with its position, matched like in the backend: by name, by number, or by order."""
+    """Return each declared tensor with its position, matched like in the backend: by name, by number, or by order.
+
+    `npm run validate`, which a trace runs first, refuses names of which only some have a number.
+    """
     mine = [str(tensor.get("name")) for tensor in declared]
     numbers = [_NUMBERED.fullmatch(name) for name in mine]
     known = {name: position for position, name in enumerate(names or [])}
@@ -208,13 +208,6 @@ def _paired(
         positions = [known[name] for name in mine]
     elif all(numbers):
         positions = [int(number.group(1)) for number in numbers if number is not None]
-    elif kind == "output" or any(numbers):
-        # The backend would use the order of model.yaml, silently; npm run validate refuses that too.
-        bare = next(name for name, number in zip(mine, numbers, strict=True) if number is None)
-        raise TraceError(
-            f"model.yaml: {kind} '{bare}' does not end in a position",
-            f"TorchScript files contain no names, so name the tensors by position: {kind}__0, {kind}__1, ...",
-        )
     else:
         positions = list(range(len(mine)))
     # Outputs may be omitted from model.yaml, because names or numbers identify the others.

@@ -21,3 +21,12 @@ export function parseExactJson(text: string): unknown {
     return Number.isSafeInteger(Number(digits)) ? Number(digits) : BigInt(digits);
   });
 }
+
+/**
+ * Replacer for JSON.stringify that writes numbers as text if JSON cannot express them: NaN, infinities, and BigInts, which
+ * not every parser supports.
+ */
+export function exactValue(_: string, value: unknown): unknown {
+  const isOther = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
+  return isOther ? String(value) : value;
+}

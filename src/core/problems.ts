@@ -4,8 +4,6 @@ import { shortened } from './format';
 /** Collects the problems of one file. */
 export class ProblemList {
   readonly problems: Problem[] = [];
-  /** Fields whose names were misspelt. Their absence has been reported under the misspelt name. */
-  readonly misspelt: string[] = [];
   constructor(readonly file: string) {}
 
   /** `field` is the path in the file's own names, empty for the file as a whole. */

@@ -70,7 +70,6 @@ export async function startPod(options: PodOptions): Promise<Pod> {
     ...options,
     repository: join(disk, 'models'),
     directory: join(directory, 'triton'),
-    credentials: undefined,
     load: [],
     modelControlKey: readKey(disk),
     wrapper: supervised(['sh', '-c', programs.files['start-triton.sh'], disk, ...withParent]),

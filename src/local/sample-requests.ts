@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { paths } from '../core/paths';
-import { centreCrop, pixelTensor, readImage, type BgrImage } from '../model/media/image';
+import { pixelTensor, readImage, type BgrImage } from '../model/media/image';
 import { networkTensor } from '../model/media/pictures';
 import { tokenize } from '../model/media/tokenizer';
 import type { RepositoryModel } from '../model';
@@ -69,7 +69,7 @@ const SAMPLES: Record<string, (model: RepositoryModel) => Promise<SampleRequest>
   },
   resnet: async ({ directory }) => {
     const labels = readFileSync(join(directory, 'labels.txt'), 'utf8').trim().split('\n');
-    const image = centreCrop(await readImage(FACE), 224);
+    const image = await readImage(FACE, { width: 224, height: 224 });
     const getClasses = ([output]: readonly Tensor[]): Exhibit['values'] =>
       topClasses(finiteNumbers(required(output)), labels);
     return {

@@ -2,9 +2,9 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
-import { stepModels, type RepositoryModel } from '../model';
+import type { RepositoryModel } from '../model';
 import { displayPath } from '../model/paths';
-import type { FailedModel, ValidModels } from './valid-models';
+import { addEnsembles, type FailedModel, type ValidModels } from './valid-models';
 
 /** The models that `npm run local` serves, and the reasons why it does not serve others. */
 export interface LocalSelection {
@@ -61,15 +61,7 @@ export function selectModels({ models, failed }: ValidModels): LocalSelection {
     else if (lack !== undefined) reasons.set(model.name, lack);
     else if (needsNumpy2(model)) reasons.set(model.name, NUMPY_REASON);
   }
-  // Ensembles may contain ensembles, so repeat until nothing is added.
-  for (let before = -1; before !== reasons.size;) {
-    before = reasons.size;
-    for (const { name, config } of models) {
-      const missing = stepModels(config).find((step) => reasons.has(step));
-      if (missing !== undefined && !reasons.has(name))
-        reasons.set(name, `it needs ${missing}, which is not served here`);
-    }
-  }
+  addEnsembles(reasons, models, (_, needs) => `it needs ${needs}, which is not served here`);
   if (reasons.size === models.length && failed.length === 0) {
     const why = [...reasons].map(([name, reason]) => `${name}: ${reason}`);
     throw new UserError(`none of these models can be served here\n  ${why.join('\n  ')}`);

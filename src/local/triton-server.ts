@@ -1,11 +1,9 @@
-import { mkdirSync, rmSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { UserError } from '../core/errors';
 import { isHealthy } from './process/health-check';
 import { TempFileRegistry, removeEnvironmentFolders } from './process/temp-file-registry';
 import { ManagedProcess } from './process/managed-process';
 import { getParent, processIds, readProcess } from './process/proc';
-import { freePorts } from './process/ports';
 import type { PythonEnvironment } from './install/python';
 import { assembleBackends, type TritonInstallation } from './install/triton';
 import type { ControlAddress } from '../triton/control-client';
@@ -22,12 +20,10 @@ const STUB_TIMEOUT_S = 280;
 export interface TritonProcessOptions {
   installation: TritonInstallation;
   environment: PythonEnvironment;
-  /** In Triton's form: `s3://http://127.0.0.1:9000/bucket/prefix`, or a folder. */
   repository: string;
-  /** Folder for the backend directory, copies of models and the log; replaced at start. */
+  /** Folder for the backend directory and the log; replaced at start. */
   directory: string;
   ports: { http: number; grpc: number; metrics: number };
-  credentials?: { accessKeyId: string; secretAccessKey: string; region: string };
   /** Models to load at start, possibly none; undefined for all models of the repository, as pods in the cluster do. */
   load?: readonly string[] | undefined;
   /** More arguments of tritonserver. */
@@ -59,19 +55,10 @@ export interface TritonProcess {
   stop(graceMs?: number): Promise<void>;
 }
 
-/** Free ports on loopback. */
-export async function freeTritonPorts(): Promise<TritonProcessOptions['ports']> {
-  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
-  return { http, grpc, metrics };
-}
-
 /** Starts a real tritonserver on loopback in EXPLICIT model control mode. Resolves when the server answers. */
 export async function startTriton(options: TritonProcessOptions): Promise<TritonProcess> {
   const { ports, directory, installation, modelControlKey = generateControlKey() } = options;
   const backends = join(directory, 'backends');
-  const mount = join(directory, 'mount');
-  rmSync(mount, { recursive: true, force: true });
-  mkdirSync(mount, { recursive: true });
   assembleBackends(installation, backends);
   const tempFiles = new TempFileRegistry(join(directory, 'leftovers.json'));
   // The shared memory of the python backend, which is not deleted if the backend is killed.
@@ -88,7 +75,7 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     name: 'tritonserver',
     command,
     args,
-    env: serverEnvironment(options, mount),
+    env: serverEnvironment(options),
     logFile: join(directory, 'triton.log'),
     python: options.environment.python,
     // While models load, tritonserver ignores SIGTERM. Its model processes end after it.
@@ -108,7 +95,6 @@ export async function startTriton(options: TritonProcessOptions): Promise<Triton
     await server.stop(graceMs, hasStopped);
     tempFiles.remove();
     removeEnvironmentFolders();
-    rmSync(mount, { recursive: true, force: true });
   };
   const httpUrl = `http://127.0.0.1:${ports.http}`;
   const metricsUrl = `http://127.0.0.1:${ports.metrics}/metrics`;
@@ -163,8 +149,8 @@ function serverArguments(options: TritonProcessOptions, backends: string, shared
   ];
 }
 
-function serverEnvironment(options: TritonProcessOptions, mount: string): NodeJS.ProcessEnv {
-  const { credentials, environment, installation } = options;
+function serverEnvironment(options: TritonProcessOptions): NodeJS.ProcessEnv {
+  const { environment, installation } = options;
   return {
     ...modelEnvironment(process.env),
     LD_LIBRARY_PATH: [installation.libraries, environment.libraries]
@@ -174,18 +160,8 @@ function serverEnvironment(options: TritonProcessOptions, mount: string): NodeJS
     PATH: [environment.bin, process.env['PATH'] ?? ''].join(delimiter),
     PYTHONHOME: '',
     ...CPU_VARIABLES,
-    TRITON_AWS_MOUNT_DIRECTORY: mount,
     // Prevents requests to the metadata service of a cloud machine.
     AWS_EC2_METADATA_DISABLED: 'true',
-    ...(credentials === undefined
-      ? {}
-      : {
-          AWS_ACCESS_KEY_ID: credentials.accessKeyId,
-          AWS_SECRET_ACCESS_KEY: credentials.secretAccessKey,
-          AWS_DEFAULT_REGION: credentials.region,
-          AWS_SESSION_TOKEN: '',
-          AWS_PROFILE: '',
-        }),
     ...options.variables,
   };
 }

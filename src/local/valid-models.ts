@@ -31,20 +31,28 @@ export async function readValidModels(repository: string, selection: Selection):
   if ([...problemsOf.values()].flat().length < problems.length) {
     throw new UserError(`cannot serve ${repository}`, { problems });
   }
-  // Ensembles may contain ensembles, so repeat until nothing is added.
-  for (let before = -1; before !== failed.size;) {
-    before = failed.size;
-    for (const { name, config } of models) {
-      const needs = stepModels(config).find((step) => failed.has(step));
-      if (needs !== undefined) failed.set(name, failedWith(name, needs));
-    }
-  }
+  addEnsembles(failed, models, failedWith);
   const valid = models.filter(({ name }) => !failed.has(name));
   const isNeeded = (step: string): boolean => valid.some(({ config }) => stepModels(config).includes(step));
   return {
     models: valid.filter(({ name }) => !added.includes(name) || isNeeded(name)),
     failed: [...failed.values()],
   };
+}
+
+/** Adds the ensembles that need one of the models in `found`. Ensembles may contain ensembles. */
+export function addEnsembles<T>(
+  found: Map<string, T>,
+  models: readonly RepositoryModel[],
+  make: (name: string, needs: string) => T,
+): void {
+  for (let before = -1; before !== found.size;) {
+    before = found.size;
+    for (const { name, config } of models) {
+      const needs = stepModels(config).find((step) => found.has(step));
+      if (needs !== undefined) found.set(name, make(name, needs));
+    }
+  }
 }
 
 /** The failure of an ensemble that needs a failed model. */

@@ -1,12 +1,8 @@
 import protobuf from 'protobufjs/light';
 import { enumValues, modelConfigType, type Int64, type ModelConfig } from './model-config';
-import { didYouMean, nearest } from '../core/nearest';
+import { didYouMean } from '../core/nearest';
 import { describe, fieldPath, type ProblemList } from '../core/problems';
 import { parseYaml } from './yaml-text';
-
-/** No configuration has more values. A few kilobytes of YAML aliases can expand to millions. */
-const MOST_VALUES = 100_000;
-const MOST_PROBLEMS = 100;
 
 /** Bounds of the integer types. int64 ends at the safe integers of a double; no tensor size or version is larger. */
 const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
@@ -16,15 +12,12 @@ const INTEGERS: Record<string, readonly [min: bigint, max: bigint]> = {
   uint64: [0n, 2n ** 64n - 1n],
 };
 
-/** Thrown inside this file only, to stop after too many values or problems. */
-class TooManyProblemsError extends Error {}
-
 /**
  * Reads the text of a model.yaml against Triton's message definition.
  *
  * Adds every error to `list`: unknown fields, wrong types, values out of range, unknown enum values, alternatives given
  * together. The result holds the valid fields, so that further rules can be checked. The result is undefined if the
- * text is not a YAML mapping, or if checking stopped at a limit.
+ * text is not a YAML mapping.
  */
 export function configFromYaml(text: string, list: ProblemList): ModelConfig | undefined {
   const value = parseYaml(text, list);
@@ -38,18 +31,11 @@ export function configFromYaml(text: string, list: ProblemList): ModelConfig | u
   return readMessage(value, list);
 }
 
-/** Reads a configuration from YAML values. The result is undefined if checking stopped at a limit. */
-export function readMessage(value: unknown, list: ProblemList): ModelConfig | undefined {
-  try {
-    return new Reader(list).message(modelConfigType, value, '') as unknown as ModelConfig;
-  } catch (error) {
-    if (error instanceof TooManyProblemsError) return undefined;
-    throw error;
-  }
-}
+/** Reads a configuration from YAML values. */
+export const readMessage = (value: unknown, list: ProblemList): ModelConfig =>
+  new Reader(list).message(modelConfigType, value, '') as unknown as ModelConfig;
 
 class Reader {
-  private values = 0;
   constructor(private readonly list: ProblemList) {}
 
   /** Reads a message from a mapping. */
@@ -61,17 +47,14 @@ class Reader {
     }
     const given = new Set<string>();
     for (const [key, item] of value as Map<unknown, unknown>) {
-      this.count();
       if (typeof key !== 'string') {
-        this.problem(path, `field names must be strings, got ${describe(key)}`);
+        this.list.add(path, `field names must be strings, got ${describe(key)}`);
         continue;
       }
       const at = fieldPath(path, key);
       const field = Object.hasOwn(type.fields, key) ? type.fields[key] : undefined;
       if (field === undefined) {
-        const meant = nearest(key, Object.keys(type.fields));
-        if (meant !== undefined) this.list.misspelt.push(fieldPath(path, meant));
-        this.problem(at, `unknown field of ${type.name}`, {
+        this.list.add(at, `unknown field of ${type.name}`, {
           allowed: Object.keys(type.fields).join(', '),
           hint: didYouMean(key, Object.keys(type.fields)),
         });
@@ -90,7 +73,7 @@ class Reader {
     for (const oneof of type.oneofsArray) {
       const both = oneof.oneof.filter((name) => given.has(name));
       if (both.length < 2) continue;
-      this.problem(fieldPath(path, both[1] ?? ''), `cannot be combined with ${both[0]}`, {
+      this.list.add(fieldPath(path, both[1] ?? ''), `cannot be combined with ${both[0]}`, {
         allowed: `one of ${oneof.oneof.join(', ')}`,
       });
     }
@@ -99,7 +82,7 @@ class Reader {
   private field(field: protobuf.Field, value: unknown, path: string): unknown {
     if (value === null) {
       const empty = field.resolvedType instanceof protobuf.Type && !field.repeated && !field.map;
-      this.problem(path, 'has no value', {
+      this.list.add(path, 'has no value', {
         hint: empty ? "write {} for Triton's defaults, or remove the line" : 'give it a value, or remove the line',
       });
       return undefined;
@@ -142,9 +125,8 @@ class Reader {
   }
 
   private enumName(type: protobuf.Enum, value: unknown, path: string): string | undefined {
-    this.count();
     if (typeof value === 'string' && Object.hasOwn(type.values, value)) return value;
-    this.problem(path, `is not one of the values of ${type.name}, got ${describe(value)}`, {
+    this.list.add(path, `is not one of the values of ${type.name}, got ${describe(value)}`, {
       allowed: enumValues(type).join(', '),
       hint: enumHint(type, value),
     });
@@ -152,7 +134,6 @@ class Reader {
   }
 
   private scalar(type: string, value: unknown, path: string): string | number | bigint | boolean | undefined {
-    this.count();
     const bounds = INTEGERS[type];
     if (bounds !== undefined) return this.integer(bounds, value, path);
     if (type === 'string') return this.text(value, path);
@@ -183,7 +164,7 @@ class Reader {
     if (typeof value !== 'bigint' && !(typeof value === 'number' && Number.isInteger(value))) {
       this.wrong(path, 'a whole number', value);
     } else if (BigInt(value) < min || BigInt(value) > max) {
-      this.problem(path, `is out of range, got ${value}`, { allowed: `${min} to ${max}` });
+      this.list.add(path, `is out of range, got ${value}`, { allowed: `${min} to ${max}` });
     } else {
       return Number.isSafeInteger(Number(value)) ? Number(value) : BigInt(value);
     }
@@ -191,20 +172,7 @@ class Reader {
   }
 
   private wrong(path: string, expected: string, value: unknown, hint?: string): void {
-    this.problem(path, `must be ${expected}, got ${describe(value)}`, { hint });
-  }
-
-  private problem(path: string, message: string, more: { allowed?: string; hint?: string | undefined } = {}): void {
-    this.list.add(path, message, more);
-    if (this.list.problems.length < MOST_PROBLEMS) return;
-    this.list.add('', `more than ${MOST_PROBLEMS} problems; the rest was not checked`);
-    throw new TooManyProblemsError();
-  }
-
-  private count(): void {
-    if (++this.values <= MOST_VALUES) return;
-    this.list.add('', `contains more than ${MOST_VALUES} values`, { hint: 'remove nested YAML aliases' });
-    throw new TooManyProblemsError();
+    this.list.add(path, `must be ${expected}, got ${describe(value)}`, { hint });
   }
 }
 

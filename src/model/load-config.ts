@@ -9,9 +9,6 @@ import { ProblemList } from '../core/problems';
 
 export const YAML_FILE = 'model.yaml';
 
-/** Configurations have a few kilobytes. */
-const MOST_BYTES = 2 ** 20;
-
 /** The configuration of one model folder, with the problems found in it. */
 export interface LoadedConfig {
   /** Undefined if the configuration could not be read at all. */
@@ -62,17 +59,6 @@ async function readText(root: string, name: string, problems: ProblemList): Prom
     const real = await fs.realpath(file);
     if (path.relative(await fs.realpath(root), real).startsWith('..')) {
       problems.add('', `is a link to ${real}, outside the model folder`, { hint: 'copy the file here instead' });
-      return undefined;
-    }
-    const stat = await fs.stat(real);
-    // Reading a pipe might never end.
-    if (!stat.isFile() && !stat.isDirectory()) {
-      problems.add('', 'is not a regular file', { hint: 'remove it' });
-      return undefined;
-    }
-    const { size } = stat;
-    if (size > MOST_BYTES) {
-      problems.add('', `is too large for a configuration, got ${size} bytes`, { allowed: `at most ${MOST_BYTES}` });
       return undefined;
     }
     const bytes = await fs.readFile(file);

@@ -1,5 +1,6 @@
 import protobuf from 'protobufjs/light';
 import protocol from '../triton/protocol.json';
+import { DATA_TYPES, elementCount } from '../triton/tensor';
 
 const root = protobuf.Root.fromJSON(protocol).resolveAll();
 
@@ -17,32 +18,13 @@ export function enumValues(type: protobuf.Enum): string[] {
 /** Names of the data types that a tensor may have: TYPE_FP32 and so on. */
 export const MODEL_DATA_TYPES: readonly string[] = enumValues(root.lookupEnum('inference.DataType'));
 
-/** Bytes of one element. Strings have no fixed size. */
-const ELEMENT_BYTES: Readonly<Record<string, number>> = {
-  TYPE_BOOL: 1,
-  TYPE_UINT8: 1,
-  TYPE_UINT16: 2,
-  TYPE_UINT32: 4,
-  TYPE_UINT64: 8,
-  TYPE_INT8: 1,
-  TYPE_INT16: 2,
-  TYPE_INT32: 4,
-  TYPE_INT64: 8,
-  TYPE_FP16: 2,
-  TYPE_FP32: 4,
-  TYPE_FP64: 8,
-  TYPE_BF16: 2,
-};
-
 /** No request or state has more elements. The server allocates the memory as soon as it loads the model. */
 export const MOST_ELEMENTS = 2 ** 28;
 
-export const countElements = (dims: readonly number[]): number => dims.reduce((product, size) => product * size, 1);
-
 /** Bytes of a tensor; undefined if the type has no fixed size. */
 export function countBytes(type: string, dims: readonly number[]): number | undefined {
-  const bytes = Object.hasOwn(ELEMENT_BYTES, type) ? ELEMENT_BYTES[type] : undefined;
-  return bytes === undefined ? undefined : bytes * countElements(dims);
+  const facts = Object.values(DATA_TYPES).find(({ configName }) => configName === type);
+  return facts?.elementBytes === undefined ? undefined : facts.elementBytes * elementCount(dims);
 }
 
 /** A 64-bit number: a bigint only if a double would lose digits. */
@@ -62,8 +44,8 @@ export interface ModelConfig {
   max_batch_size?: number;
   input?: TensorConfig[];
   output?: TensorConfig[];
-  batch_input?: BatchTensor[];
-  batch_output?: BatchTensor[];
+  batch_input?: unknown[];
+  batch_output?: unknown[];
   dynamic_batching?: DynamicBatching;
   sequence_batching?: SequenceBatching;
   ensemble_scheduling?: { step?: EnsembleStep[]; [field: string]: unknown };
@@ -75,8 +57,6 @@ export interface ModelConfig {
   model_operations?: { op_library_filename?: string[] };
   model_repository_agents?: { agents?: { name?: string }[] };
   model_transaction_policy?: { decoupled?: boolean };
-  response_cache?: { enable?: boolean };
-  model_metrics?: { metric_control?: MetricControl[] };
   [field: string]: unknown;
 }
 
@@ -93,29 +73,9 @@ export interface TensorConfig {
   data_type?: string;
   dims?: number[];
   reshape?: { shape?: number[] };
-  format?: string;
   optional?: boolean;
   is_shape_tensor?: boolean;
   label_filename?: string;
-  [field: string]: unknown;
-}
-
-/** A tensor that Triton makes from a whole batch, or splits into the requests of a batch. */
-export interface BatchTensor {
-  kind?: string;
-  target_name?: string[];
-  data_type?: string;
-  source_input?: string[];
-}
-
-export interface MetricControl {
-  metric_identifier?: { family?: string };
-  histogram_options?: { buckets?: number[] };
-}
-
-export interface QueuePolicy {
-  timeout_action?: string;
-  default_timeout_microseconds?: Int64;
   [field: string]: unknown;
 }
 
@@ -124,25 +84,15 @@ export interface DynamicBatching {
   max_queue_delay_microseconds?: Int64;
   preserve_ordering?: boolean;
   priority_levels?: Int64;
-  default_priority_level?: Int64;
-  default_queue_policy?: QueuePolicy;
-  priority_queue_policy?: Record<string, QueuePolicy>;
+  default_queue_policy?: unknown;
 }
 
 export interface SequenceBatching {
-  control_input?: { name?: string; control?: SequenceControl[] }[];
+  control_input?: { name?: string }[];
   state?: SequenceState[];
-  direct?: { minimum_slot_utilization?: number; [field: string]: unknown };
+  direct?: Record<string, unknown>;
   oldest?: { preferred_batch_size?: number[]; max_candidate_sequences?: number; [field: string]: unknown };
   [field: string]: unknown;
-}
-
-export interface SequenceControl {
-  kind?: string;
-  int32_false_true?: number[];
-  fp32_false_true?: number[];
-  bool_false_true?: boolean[];
-  data_type?: string;
 }
 
 export interface SequenceState {
@@ -167,8 +117,6 @@ export interface InstanceGroup {
   name?: string;
   kind?: string;
   count?: number;
-  gpus?: number[];
-  profile?: string[];
   [field: string]: unknown;
 }
 

@@ -7,56 +7,41 @@ export interface PlatformFacts {
   /** The backend that serves the platform; undefined for an ensemble, which Triton runs itself. */
   backend?: string;
   /** The artifact in each version folder; undefined if only the backend knows. */
-  artifact?: { name: string; kind: 'file' | 'directory' | 'either' };
+  artifact?: { name: string; kind: 'file' | 'either' };
   /** Whether Triton reads inputs and outputs that the configuration omits from the artifact. */
   completesTensors: boolean;
 }
 
-interface Row {
-  backend: string;
-  /** Name of the artifact. */
-  name: string;
-  kind: 'file' | 'directory' | 'either';
-  completesTensors: boolean;
-}
+const facts = (
+  label: string,
+  backend: string,
+  name: string,
+  completesTensors: boolean,
+  kind: 'file' | 'either' = 'file',
+): PlatformFacts => ({ label, backend, artifact: { name, kind }, completesTensors });
 
-const withLabels = (rows: Record<string, Row>): Record<string, PlatformFacts> =>
-  Object.fromEntries(
-    Object.entries(rows).map(([label, { backend, name, kind, completesTensors }]) => [
-      label,
-      { label, backend, artifact: { name, kind }, completesTensors },
-    ]),
-  );
+const PYTORCH = facts('pytorch_libtorch', 'pytorch', 'model.pt', false);
+const TENSORRT = facts('tensorrt_plan', 'tensorrt', 'model.plan', true);
+// A directory if the weights are in files of their own beside the graph.
+const ONNX = facts('onnxruntime_onnx', 'onnxruntime', 'model.onnx', true, 'either');
 
-/** Triton's platforms with their file names, by the value of `platform`, from core/src/constants.h of Triton. */
+/** Platforms by the value of `platform`, from core/src/constants.h of Triton. Its backend for TensorFlow ended with 25.02. */
 export const PLATFORMS: Readonly<Record<string, PlatformFacts>> = {
-  ...withLabels({
-    pytorch_libtorch: { backend: 'pytorch', name: 'model.pt', kind: 'file', completesTensors: false },
-    // Compiled ahead of time by torch.export and Inductor; supported by servers since 2026.
-    torch_aoti: { backend: 'pytorch', name: 'model.pt2', kind: 'file', completesTensors: false },
-    tensorrt_plan: { backend: 'tensorrt', name: 'model.plan', kind: 'file', completesTensors: true },
-    // A directory if the weights are in files of their own beside the graph.
-    onnxruntime_onnx: { backend: 'onnxruntime', name: 'model.onnx', kind: 'either', completesTensors: true },
-    tensorflow_savedmodel: {
-      backend: 'tensorflow',
-      name: 'model.savedmodel',
-      kind: 'directory',
-      completesTensors: true,
-    },
-    tensorflow_graphdef: { backend: 'tensorflow', name: 'model.graphdef', kind: 'file', completesTensors: false },
-  }),
+  pytorch_libtorch: PYTORCH,
+  // Compiled ahead of time by torch.export and Inductor; supported by servers since 2026.
+  torch_aoti: facts('torch_aoti', 'pytorch', 'model.pt2', false),
+  tensorrt_plan: TENSORRT,
+  onnxruntime_onnx: ONNX,
   ensemble: { label: 'ensemble', completesTensors: false },
 };
 
 /** Backends that need no platform, by the value of `backend`. Any other name is a user's own backend. */
-export const BACKENDS: Readonly<Record<string, PlatformFacts | undefined>> = {
-  pytorch: PLATFORMS['pytorch_libtorch'],
-  tensorrt: PLATFORMS['tensorrt_plan'],
-  onnxruntime: PLATFORMS['onnxruntime_onnx'],
-  ...withLabels({
-    python: { backend: 'python', name: 'model.py', kind: 'file', completesTensors: true },
-    openvino: { backend: 'openvino', name: 'model.xml', kind: 'file', completesTensors: true },
-  }),
+export const BACKENDS: Readonly<Record<string, PlatformFacts>> = {
+  pytorch: PYTORCH,
+  tensorrt: TENSORRT,
+  onnxruntime: ONNX,
+  python: facts('python', 'python', 'model.py', true),
+  openvino: facts('openvino', 'openvino', 'model.xml', true),
 };
 
 /**
@@ -72,8 +57,7 @@ export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): 
     return lookUp(PLATFORMS, platform) ?? (backend === '' ? undefined : ownBackend(platform, backend));
   }
   if (backend !== '') return lookUp(BACKENDS, backend) ?? ownBackend(backend, backend);
-  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find((facts) => {
-    const artifact = facts?.artifact;
+  return [...Object.values(PLATFORMS), ...Object.values(BACKENDS)].find(({ artifact }) => {
     if (artifact === undefined) return false;
     return filename === '' ? files.has(artifact.name) : filename === artifact.name;
   });
@@ -81,5 +65,5 @@ export function platformFacts(config: ModelConfig, files: ReadonlySet<string>): 
 
 const ownBackend = (label: string, backend: string): PlatformFacts => ({ label, backend, completesTensors: true });
 
-const lookUp = (table: Readonly<Record<string, PlatformFacts | undefined>>, name: string): PlatformFacts | undefined =>
+const lookUp = (table: Readonly<Record<string, PlatformFacts>>, name: string): PlatformFacts | undefined =>
   Object.hasOwn(table, name) ? table[name] : undefined;

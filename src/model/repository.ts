@@ -10,15 +10,12 @@ import { YAML_FILE, loadConfig, type LoadedConfig } from './load-config';
 import type { ModelConfig } from './model-config';
 import { nearest } from '../core/nearest';
 import { nextCommand, repoFlag } from '../core/next-command';
-import { dropCascading } from './cascading-problems';
 import { CONFIG_FILE, displayPath, getReason, TRACE_FILE } from './paths';
 import { platformFacts } from './platforms';
 import { ProblemList, describe, formatList } from '../core/problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
-import { backendRules } from './rules/backends';
 import { programRules } from './rules/programs';
-import { batchIoRules } from './rules/batch-io';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
 import { identityRules } from './rules/identity';
@@ -78,10 +75,8 @@ export interface Repository {
 const MODEL_RULES = [
   ...identityRules,
   ...tensorRules,
-  ...batchIoRules,
   ...schedulingRules,
   ...sequenceRules,
-  ...backendRules,
   ...programRules,
   ...versionRules,
   ...warmupRules,
@@ -130,8 +125,8 @@ export function stepModels(config: ModelConfig): string[] {
 interface ReadModel {
   model: RepositoryModel;
   checked: CheckedModel;
-  /** Problems of reading. What rules report about the same fields is only a consequence. */
-  unreadable: readonly Problem[];
+  /** Whether all fields could be read. Otherwise rules would report consequences of the problems of reading. */
+  isReadable: boolean;
 }
 
 /** Number of model folders that are read concurrently, to hide disk latency. */
@@ -171,9 +166,10 @@ class RepositoryReader {
     }
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.flatMap((name) => this.modelNamed(name) ?? []);
-    for (const one of read) {
-      for (const rule of MODEL_RULES) rule(one.checked);
-      this.checkEnsemble(one, exclude);
+    for (const { checked, isReadable } of read) {
+      if (!isReadable) continue;
+      for (const rule of MODEL_RULES) rule(checked);
+      this.checkEnsemble(checked, exclude);
     }
     const problemsOf = new Map(all.map((name) => [name, this.problemsOf(name)]));
     const problems = [...this.problems, ...[...problemsOf.values()].flat()];
@@ -211,7 +207,7 @@ class RepositoryReader {
 
   private problemsOf(name: string): readonly Problem[] {
     const read = this.models.get(name) ?? [];
-    return Array.isArray(read) ? read : allProblems(read);
+    return Array.isArray(read) ? read : read.checked.problems.problems;
   }
 
   private async readModel(name: string, artifacts: boolean): Promise<ReadModel | Problem[]> {
@@ -232,7 +228,7 @@ class RepositoryReader {
     }
   }
 
-  private checkEnsemble({ checked: model, unreadable }: ReadModel, exclude: readonly string[]): void {
+  private checkEnsemble(model: CheckedModel, exclude: readonly string[]): void {
     const { platform, ensemble_scheduling: scheduling } = model.config;
     // Steps with another platform are reported by another rule.
     if (scheduling === undefined || platform !== 'ensemble') return;
@@ -240,12 +236,12 @@ class RepositoryReader {
     // Models whose configuration has errors are left out, because their tensors are not fully known.
     const find = (name: string): CheckedModel | undefined => {
       const found = this.modelNamed(name);
-      return found?.unreadable.length === 0 ? found.checked : undefined;
+      return found?.isReadable === true ? found.checked : undefined;
     };
     const ensemble = { model, steps: steps ?? [], find, names: this.names };
     for (const rule of stepRules) rule(ensemble);
     // The flow of tensors is known only if all steps are complete.
-    if (unreadable.length === 0 && areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
+    if (areComplete(ensemble.steps)) for (const rule of flowRules) rule(ensemble);
     (steps ?? []).forEach(({ model_name: name = '' }, index) => {
       if (!exclude.includes(name)) return;
       const hint = `exclude ${model.name} too`;
@@ -308,7 +304,7 @@ async function readFolder(
   { config, isPbtxt, problems }: LoadedConfig & { config: ModelConfig },
   artifacts: boolean,
 ): Promise<ReadModel> {
-  const unreadable = [...problems.problems];
+  const isReadable = problems.problems.length === 0;
   const versions = artifacts ? await readVersions(directory, problems) : [];
   const files = versions.flatMap(({ version, files }) => files.map(({ key }) => key.slice(`${version}/`.length)));
   const facts = platformFacts(config, new Set(files.map((key) => key.split('/')[0] ?? '')));
@@ -327,7 +323,7 @@ async function readFolder(
     ? await readGolden(directory, config, numbers ?? [], served)
     : { requests: [], problems: [] };
   // Golden requests cannot be checked against a configuration that was not fully read.
-  if (unreadable.length === 0) problems.problems.push(...golden.problems);
+  if (isReadable) problems.problems.push(...golden.problems);
   const checked: CheckedModel = {
     name,
     directory,
@@ -349,7 +345,7 @@ async function readFolder(
     extraFiles,
     golden: golden.requests,
   };
-  return { model, checked, unreadable };
+  return { model, checked, isReadable };
 }
 
 /**
@@ -376,10 +372,3 @@ async function readOthers(directory: string, problems: ProblemList): Promise<Sou
 }
 
 const isInVersion = (key: string): boolean => /^\d+\//.test(key);
-
-/** All problems of a model, except those that only follow from fields that could not be read. */
-function allProblems({ checked, unreadable }: ReadModel): Problem[] {
-  const fields = unreadable.map(({ field }) => field).filter((field) => field !== undefined);
-  const found = checked.problems.problems.slice(unreadable.length);
-  return [...unreadable, ...dropCascading(found, [...fields, ...checked.problems.misspelt])];
-}

@@ -82,7 +82,7 @@ export async function checkArtifacts(
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
       if (facts?.label === 'tensorrt_plan' && uncompiled({ platform: facts.label, config }, { version, files }))
         continue;
-      await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
+      await checkArtifact(root, `${version}/${name}`, { files, others }, facts, problems);
     }
   }
 }
@@ -101,7 +101,7 @@ async function checkArtifact(
   root: string,
   key: string,
   { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
-  { config, facts }: { config: ModelConfig; facts: PlatformFacts | undefined },
+  facts: PlatformFacts | undefined,
   problems: ProblemList,
 ): Promise<void> {
   const fault = (message: string, hint?: string): void => {
@@ -123,17 +123,13 @@ async function checkArtifact(
     // An existing path that is not among the files was reported when the files were read.
     return;
   }
-  if (kind === 'directory') {
-    fault('must be a folder, but is a file');
-    return;
-  }
   if (file.bytes === 0) {
     fault('is empty', facts?.label === 'python' ? WRITE_PYTHON : await howToMake(root, key));
     return;
   }
   const check = facts === undefined ? undefined : CONTENT_CHECKS[facts.label];
   try {
-    for (const { message, hint } of check?.(file.path, config) ?? []) fault(message, hint);
+    for (const { message, hint } of check?.(file.path) ?? []) fault(message, hint);
   } catch (error) {
     fault(`cannot be read: ${getReason(error)}`);
   }

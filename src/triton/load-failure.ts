@@ -40,6 +40,9 @@ export function explainLoadFailure(model: string, reason: string): LoadFailure {
       hint: 'omit "kind" in its instance_group: Triton then uses every GPU, or the CPU if there is no GPU',
     };
   }
+  if (message.includes('failed to poll from model repository')) {
+    return { message, hint: "the configuration contradicts itself; Triton's log names the fields" };
+  }
   if (module === undefined) return { message };
   return {
     message: `no module ${module} (${message})`,

@@ -1,4 +1,5 @@
 import { UserError } from '../core/errors';
+import { exactValue } from '../core/exact-json';
 import { DATA_TYPES, elementCount, isFloat, type DataType, type Tensor, type TensorData } from './tensor';
 
 /** Elements as in JSON: numbers, booleans and strings in nested arrays, or a single value for a scalar. */
@@ -25,7 +26,7 @@ export function tensorFromJson(
   const element = (value: unknown): Scalar => {
     if (isFloat(datatype) && SPECIAL.has(value)) return SPECIAL.get(value) as number;
     if (['number', 'bigint', 'string', 'boolean'].includes(typeof value)) return value as Scalar;
-    throw new UserError(`${JSON.stringify(value, writtenOut)} cannot be an element of a tensor of ${datatype}`);
+    throw new UserError(`${JSON.stringify(value, exactValue)} cannot be an element of a tensor of ${datatype}`);
   };
   const nest = (value: unknown): Nested => (Array.isArray(value) ? value.map(nest) : element(value));
   if (shape === undefined) return toTensor(name, datatype, nest(data));
@@ -34,8 +35,6 @@ export function tensorFromJson(
   requireCount(tensor, shape);
   return tensor;
 }
-
-const writtenOut = (_: string, value: unknown): unknown => (typeof value === 'bigint' ? String(value) : value);
 
 /** @throws UserError if a shape has another number of elements */
 export function requireCount({ data }: Tensor, shape: readonly number[]): void {

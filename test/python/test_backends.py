@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from backend_common.dlpack import TYPE_CODES, DLPackExport, _in_use
+from backend_common.dlpack import DLPackExport, _in_use
 from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
@@ -28,17 +28,17 @@ class TestDLPackExport:
         yield
         assert _in_use == {}
 
-    @pytest.mark.parametrize("data_type", TYPE_CODES)
+    @pytest.mark.parametrize("data_type", sorted(TORCH_TYPES.keys() - {"BF16"}))
     def test_shape_type_and_values_survive(self, data_type: str) -> None:
         for shape in [(2, 3), (), (2, 0), (0, 4), (1, 1)]:
             value = torch.randint(0, 2, shape).to(TORCH_TYPES[data_type])
-            back = from_dlpack(DLPackExport(value.numpy(), data_type))
+            back = from_dlpack(DLPackExport(value.numpy()))
             assert (back.dtype, back.shape, back.tolist()) == (value.dtype, value.shape, value.tolist())
             del back
 
     def test_the_memory_lives_as_long_as_the_consumer(self) -> None:
         value = torch.arange(6).reshape(2, 3)
-        back = from_dlpack(DLPackExport(value.t().numpy(), "INT64"))
+        back = from_dlpack(DLPackExport(value.t().numpy()))
         assert len(_in_use) == 1
         del value
         assert back.tolist() == [[0, 3], [1, 4], [2, 5]]

@@ -4,7 +4,7 @@ import { Progress } from '../../src/cli/progress';
 import { exec } from '../../src/core/exec';
 import { paths } from '../../src/core/paths';
 import { cached } from '../../src/local/install/cache';
-import { ensurePython, unpackPackage } from '../../src/local/install/python';
+import { ensurePython, getUv } from '../../src/local/install/python';
 import type { TritonProcess } from '../../src/local/triton-server';
 import { fences } from '../support/markdown';
 import { addingModel, writeRepository } from '../support/repository';
@@ -81,9 +81,10 @@ const PYTHON_PRINTED = ['[[  0.]\n [100.]]\n', '[0]\n[1]\n[2]\n'];
 test('the Python programs of docs/client.md print the expected output with tritonclient from PyPI', async () => {
   const requirement = /pip install "(.*?)"/.exec(PAGE)?.[1] ?? '';
   const { python, version } = await new Progress(process.stderr).run('Python', (step) => ensurePython(step));
-  const packages = await cached(`${requirement.replace(/\W+/g, '-')}-python${version}`, (target) =>
-    unpackPackage(requirement, target, python, { dependencies: true }),
-  );
+  const packages = await cached(`${requirement.replace(/\W+/g, '-')}-python${version}`, async (target) => {
+    const into = ['--quiet', '--no-build', '--python', python, '--target', target];
+    await exec(getUv(python), ['pip', 'install', ...into, requirement]);
+  });
   const printed: string[] = [];
   for (const { text } of PROGRAMS) {
     const here = text

@@ -7,14 +7,14 @@ import { Progress } from '../../src/cli/progress';
 import { ensurePython } from '../../src/local/install/python';
 import { ensureTriton } from '../../src/local/install/triton';
 import { paths } from '../../src/core/paths';
-import { freeTritonPorts, startTriton } from '../../src/local/triton-server';
+import { startTriton } from '../../src/local/triton-server';
 import { ControlClient } from '../../src/triton/control-client';
 import { TritonGrpcClient } from '../../src/triton/grpc';
 import { holdUntil } from '../support/ensemble-requests';
 import { passOn } from '../support/loopback';
 import { addingModel, answeringProgram, askAfterForms, writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
-import { testTriton } from '../support/triton';
+import { freeTritonPorts, testTriton } from '../support/triton';
 import { until } from '../support/wait-for';
 
 const scratch = new Scratch();

@@ -5,7 +5,8 @@ import { isHealthy } from '../../src/local/process/health-check';
 import { ManagedProcess } from '../../src/local/process/managed-process';
 import { freePorts } from '../../src/local/process/ports';
 import { Progress } from '../../src/cli/progress';
-import { ensureLockedPackages, ensurePython } from '../../src/local/install/python';
+import { ensurePython } from '../../src/local/install/python';
+import { ensureLockedPackages } from '../../tools/toolchain/locked-packages';
 import type { Access } from './api-server';
 import type { Scratch } from './temp-dir';
 

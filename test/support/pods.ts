@@ -7,7 +7,7 @@ import { ensurePython } from '../../src/local/install/python';
 import { ensureTriton } from '../../src/local/install/triton';
 import { startPod, type Pod } from '../../src/local/pod';
 import { LOCAL_CREDENTIALS } from '../../src/local/s3-server';
-import { freeTritonPorts } from '../../src/local/triton-server';
+import { freeTritonPorts } from './triton';
 import type { AgentEvent } from '../../src/agent/events';
 import type { AgentState } from '../../src/release/agent-api';
 import { formatLocation, type RepositoryLocation } from '../../src/release/location';

@@ -7,12 +7,8 @@ import { ensureTriton } from '../../src/local/install/triton';
 import { ControlClient } from '../../src/triton/control-client';
 import { generateControlKey } from '../../src/triton/control-key';
 import type { TritonHttpClient } from '../../src/triton/http';
-import {
-  freeTritonPorts,
-  startTriton,
-  type TritonProcess,
-  type TritonProcessOptions,
-} from '../../src/local/triton-server';
+import { startTriton, type TritonProcess, type TritonProcessOptions } from '../../src/local/triton-server';
+import { freePorts } from '../../src/local/process/ports';
 import { emptyBackend } from './empty-backend';
 import type { Scratch } from './temp-dir';
 
@@ -36,6 +32,12 @@ function addEmptyBackend(backends: string): void {
   writeFileSync(join(directory, 'libtriton_empty.so'), emptyBackend());
 }
 
+/** Free ports on loopback. */
+export async function freeTritonPorts(): Promise<TritonProcessOptions['ports']> {
+  const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
+  return { http, grpc, metrics };
+}
+
 /**
  * Starts a real Triton, which stops when the scratch folder is cleaned.
  * @param repository a folder, or an S3 address in Triton's form
@@ -56,6 +58,8 @@ export async function testTriton(
   const ports = options.ports ?? (await freeTritonPorts());
   const installation = await ensureTriton(environment);
   const directory = join(scratch.directory, options.name ?? 'triton');
+  const mount = join(directory, 'mount');
+  mkdirSync(mount, { recursive: true });
   const start = (): Promise<TritonProcess> => {
     const starting = startTriton({
       installation,
@@ -63,7 +67,12 @@ export async function testTriton(
       repository,
       directory,
       ports,
-      credentials: { ...LOCAL_CREDENTIALS, region: LOCAL_REGION },
+      variables: {
+        AWS_ACCESS_KEY_ID: LOCAL_CREDENTIALS.accessKeyId,
+        AWS_SECRET_ACCESS_KEY: LOCAL_CREDENTIALS.secretAccessKey,
+        AWS_DEFAULT_REGION: LOCAL_REGION,
+        TRITON_AWS_MOUNT_DIRECTORY: mount,
+      },
       load: options.load,
       extraArguments: options.extraArguments,
       startTimeoutMs: 300_000,

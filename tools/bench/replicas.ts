@@ -15,7 +15,6 @@ import { ensureTriton, requireTritonPlatform } from '../../src/local/install/tri
 import { startPod } from '../../src/local/pod';
 import { freePorts } from '../../src/local/process/ports';
 import { LOCAL_CREDENTIALS, LOCAL_REGION, startS3Server } from '../../src/local/s3-server';
-import { freeTritonPorts } from '../../src/local/triton-server';
 import { S3Store } from '../../src/s3/store';
 import { CONTROL_HEADER } from '../../src/triton/control-key';
 import { TritonHttpClient } from '../../src/triton/http';
@@ -122,10 +121,11 @@ async function open(scratch: string, undo: Cleanup, progress: Progress): Promise
     start: async (name, prefix) => {
       const directory = join(scratch, name);
       const end = new Cleanup();
+      const [http = 0, grpc = 0, metrics = 0] = await freePorts(3);
       const { triton } = await startPod({
         ...{ installation, environment, directory, programs: podPrograms() },
         ...{ endpointUrl: endpoint, credentials: LOCAL_CREDENTIALS, bucket: `s3://${BUCKET}/${prefix}` },
-        ports: await freeTritonPorts(),
+        ports: { http, grpc, metrics },
         startTimeoutMs: TIMEOUT_MS,
         loadTimeoutMs: TIMEOUT_MS,
         isFresh: Promise.resolve(true),

@@ -5,7 +5,7 @@ import type { Step } from '../../src/cli/progress';
 import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { cached, cacheRoot, requireFreeSpace } from '../../src/local/install/cache';
-import { findOnPath, isProgram } from '../../src/local/install/on-path';
+import { findOnPath, isProgram } from './on-path';
 import { paths } from '../../src/core/paths';
 
 /** Names of the browser on PATH. */

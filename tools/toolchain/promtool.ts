@@ -1,6 +1,6 @@
 import type { Step } from '../../src/cli/progress';
 import { ensureGoProgram, type GoProgram } from './go';
-import { findOnPath } from '../../src/local/install/on-path';
+import { findOnPath } from './on-path';
 
 const program = (name: 'promtool' | 'prometheus'): GoProgram => ({
   name,

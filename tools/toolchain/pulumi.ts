@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { paths } from '../../src/core/paths';
 import type { Step } from '../../src/cli/progress';
 import { downloadModule, ensureGoProgram } from './go';
-import { findOnPath } from '../../src/local/install/on-path';
+import { findOnPath } from './on-path';
 
 /** The Pulumi CLI for tests. Users who deploy have their own installation. */
 export function ensurePulumi(step?: Step): Promise<string> {

@@ -1,5 +1,6 @@
 import type { Step } from '../../src/cli/progress';
-import { ensureLockedPackages, type PythonEnvironment } from '../../src/local/install/python';
+import type { PythonEnvironment } from '../../src/local/install/python';
+import { ensureLockedPackages } from './locked-packages';
 
 /** Command line and environment of checkov. */
 export interface Checkov {

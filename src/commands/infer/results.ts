@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { extname } from 'node:path';
 import { UserError } from '../../core/errors';
+import { exactValue } from '../../core/exact-json';
 import { formatTable } from '../../core/format';
 import { writeImage } from '../../model/media/image';
 import type { InferResult } from '../../triton/client';
@@ -166,15 +167,6 @@ export async function saveResult(
     return;
   }
   await writeImage(file, decodePicture(output, pixels ?? usualPixels(output.datatype)));
-}
-
-/**
- * Replacer for JSON.stringify that writes numbers as text if JSON cannot express them: NaN, infinities, and integers
- * beyond 2^53, which not every parser supports.
- */
-export function exactValue(_: string, value: unknown): unknown {
-  const isOther = typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value));
-  return isOther ? String(value) : value;
 }
 
 function theOne(candidates: readonly Tensor[], { model, outputs }: InferResult): Tensor {

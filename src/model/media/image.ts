@@ -11,16 +11,11 @@ export interface BgrImage {
 
 /**
  * Reads a picture file; transparency is dropped.
- * @param size a number scales the whole picture to `size` x `size` pixels and may distort it; with `crop` the middle of
- *   the picture is scaled to `width` x `height` pixels without distortion
+ * @param size the middle of the picture is scaled to this size without distortion; default: the whole picture
  */
-export async function readImage(
-  path: string,
-  size?: number | { width: number; height: number; crop: true },
-): Promise<BgrImage> {
+export async function readImage(path: string, size?: { width: number; height: number }): Promise<BgrImage> {
   const picture = sharp(path).rotate();
-  const wanted = typeof size === 'number' ? { width: size, height: size, fit: 'fill' as const } : size;
-  const { data, info } = await (wanted === undefined ? picture : picture.resize(wanted))
+  const { data, info } = await (size === undefined ? picture : picture.resize(size))
     .removeAlpha()
     .toColourspace('srgb')
     .raw()
@@ -45,18 +40,6 @@ function encoder({ width, height, data }: BgrImage): Sharp {
 /** The input tensor of pre_gfpgan and the ensemble: UINT8 [height, width, 3], BGR. */
 export function pixelTensor(name: string, { width, height, data }: BgrImage): Tensor {
   return { name, datatype: 'UINT8', shape: [height, width, 3], data };
-}
-
-/** The centre of the picture, `size` x `size` pixels. */
-export function centreCrop({ width, height, data }: BgrImage, size: number): BgrImage {
-  const left = Math.floor((width - size) / 2);
-  const top = Math.floor((height - size) / 2);
-  const cropped = new Uint8Array(size * size * 3);
-  for (let y = 0; y < size; y += 1) {
-    const start = ((top + y) * width + left) * 3;
-    cropped.set(data.subarray(start, start + size * 3), y * size * 3);
-  }
-  return { width: size, height: size, data: cropped };
 }
 
 function swapRedAndBlue(pixels: Uint8Array): Uint8Array {

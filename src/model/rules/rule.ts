@@ -1,4 +1,5 @@
-import { countElements, MOST_ELEMENTS, type ModelConfig } from '../model-config';
+import { elementCount } from '../../triton/tensor';
+import { MOST_ELEMENTS, type ModelConfig } from '../model-config';
 import type { PlatformFacts } from '../platforms';
 import type { ProblemList } from '../../core/problems';
 
@@ -35,7 +36,7 @@ export function checkSizes(
     problems.add(field, `must contain sizes only, ${shown}`, { allowed: '1 or more each' });
   } else if (dims !== undefined && !fits) {
     problems.add(field, `does not match the shape of the ${of}, ${shown}`, { allowed: `[${dims.join(', ')}]` });
-  } else if (countElements(given) > MOST_ELEMENTS) {
+  } else if (elementCount(given) > MOST_ELEMENTS) {
     problems.add(field, `is too large for the memory of a server, ${shown}`, {
       allowed: `at most ${MOST_ELEMENTS} elements`,
     });

@@ -1,5 +1,3 @@
-import type { QueuePolicy } from '../model-config';
-import { describe, fieldPath } from '../../core/problems';
 import type { CheckedModel, ModelRule } from './rule';
 
 const maxBatchSize = ({ config }: CheckedModel): number => config.max_batch_size ?? 0;
@@ -38,86 +36,19 @@ const preferredSizesAreInRange: ModelRule = (model) => {
   }
 };
 
-const prioritiesAreInRange: ModelRule = ({ config, problems }) => {
-  const batching = config.dynamic_batching;
-  const levels = BigInt(batching?.priority_levels ?? 0);
-  if (batching === undefined || levels === 0n) return;
-  const allowed = `1 to ${levels}`;
-  const given = batching.default_priority_level ?? 0;
-  if (BigInt(given) < 1n || BigInt(given) > levels) {
-    problems.add('dynamic_batching.default_priority_level', `is not one of the priority_levels, got ${given}`, {
-      allowed,
-    });
-  }
-  for (const level of Object.keys(batching.priority_queue_policy ?? {})) {
-    if (BigInt(level) >= 1n && BigInt(level) <= levels) continue;
-    problems.add(fieldPath('dynamic_batching.priority_queue_policy', level), 'is not one of the priority_levels', {
-      allowed,
-    });
-  }
-};
-
-/** preserve_ordering excludes priorities and delayed requests. */
-const orderIsKept: ModelRule = ({ config: { dynamic_batching: batching }, problems }) => {
-  if (!batching?.preserve_ordering) return;
-  if (BigInt(batching.priority_levels ?? 0) > 1n) {
-    problems.add(
-      'dynamic_batching.priority_levels',
-      `must be 0 or 1 with preserve_ordering, got ${batching.priority_levels}`,
-      {
-        allowed: '0 or 1',
-      },
-    );
-  }
-  const policies: [string, QueuePolicy | undefined][] = [
-    ['dynamic_batching.default_queue_policy', batching.default_queue_policy],
-    ...Object.entries(batching.priority_queue_policy ?? {}).map(([level, policy]): [string, QueuePolicy] => [
-      fieldPath('dynamic_batching.priority_queue_policy', level),
-      policy,
-    ]),
-  ];
-  for (const [field, policy] of policies) {
-    if (policy?.timeout_action !== 'DELAY' || BigInt(policy.default_timeout_microseconds ?? 0) === 0n) continue;
-    problems.add(`${field}.timeout_action`, 'must not be DELAY with preserve_ordering', { allowed: 'REJECT' });
-  }
-};
-
-const slotUtilizationIsAFraction: ModelRule = ({ config, problems }) => {
-  const utilization = config.sequence_batching?.direct?.minimum_slot_utilization ?? 0;
-  if (utilization >= 0 && utilization <= 1) return;
-  problems.add('sequence_batching.direct.minimum_slot_utilization', `is not a fraction, got ${utilization}`, {
-    allowed: '0 to 1',
-  });
-};
-
 /** Each instance has a thread or a process. A server took 8 seconds for a thousand instances of an empty model. */
 const MOST_INSTANCES = 1000;
 
-/** Some fields of an instance group exist only for some kinds and platforms. A count of 0 is Triton's default. */
-const instanceGroupsAreSound: ModelRule = ({ config, facts, problems }) => {
+/** A count of 0 is Triton's default; it runs one instance for a negative count. */
+const instancesAreCountable: ModelRule = ({ config, problems }) => {
   if (config.ensemble_scheduling !== undefined) return;
-  (config.instance_group ?? []).forEach(({ kind, count = 0, gpus = [], profile = [] }, index) => {
+  (config.instance_group ?? []).forEach(({ count = 0 }, index) => {
     const field = `instance_group[${index}]`;
     if (count < 0) problems.add(`${field}.count`, `must not be negative, got ${count}`, { allowed: '1 or more' });
     if (count > MOST_INSTANCES) {
       problems.add(`${field}.count`, `exceeds the number of instances that a server can run, got ${count}`, {
         allowed: `1 to ${MOST_INSTANCES}`,
       });
-    }
-    if ((kind === 'KIND_CPU' || kind === 'KIND_MODEL') && gpus.length > 0) {
-      problems.add(`${field}.gpus`, `cannot be combined with ${kind}`, { hint: 'set kind: KIND_GPU, or remove gpus' });
-    }
-    gpus.forEach((gpu, place) => {
-      if (gpu < 0) problems.add(`${field}.gpus[${place}]`, `is not a GPU number, got ${gpu}`, { allowed: '0, 1, ...' });
-    });
-    profile.forEach((one, place) => {
-      if (facts?.backend !== 'tensorrt' || /^\d+$/.test(one)) return;
-      problems.add(`${field}.profile[${place}]`, `is not a profile number, got ${describe(one)}`, {
-        allowed: '"0", "1", ...',
-      });
-    });
-    if (profile.length > 0 && facts?.backend !== 'tensorrt') {
-      problems.add(`${field}.profile`, 'is supported by platform tensorrt_plan only', { hint: 'remove it' });
     }
   });
 };
@@ -132,34 +63,11 @@ const ensembleHasNoInstances: ModelRule = ({ config, problems }) => {
   }
 };
 
-/** Triton caches one answer per request, but sequences and decoupled models do not give one answer per request. */
-const cachedAnswersStandAlone: ModelRule = ({ config, problems }) => {
-  if (!config.response_cache?.enable) return;
-  const hint = 'remove response_cache';
-  if (config.sequence_batching !== undefined)
-    problems.add('response_cache.enable', 'cannot be combined with sequence_batching', { hint });
-  if (config.model_transaction_policy?.decoupled)
-    problems.add('response_cache.enable', 'cannot be combined with a decoupled model_transaction_policy', { hint });
-};
-
-const metricsAreComplete: ModelRule = ({ config, problems }) => {
-  (config.model_metrics?.metric_control ?? []).forEach(({ metric_identifier, histogram_options }, index) => {
-    const field = `model_metrics.metric_control[${index}]`;
-    if (!metric_identifier?.family) problems.add(`${field}.metric_identifier.family`, 'is missing');
-    if (histogram_options?.buckets === undefined) problems.add(`${field}.histogram_options.buckets`, 'is missing');
-  });
-};
-
-/** Rules for queueing, and for instances. */
+/** Rules for batches, and for instances. */
 export const schedulingRules: readonly ModelRule[] = [
   batchSizeIsNotNegative,
   dynamicBatchingNeedsABatchAxis,
   preferredSizesAreInRange,
-  prioritiesAreInRange,
-  orderIsKept,
-  slotUtilizationIsAFraction,
-  instanceGroupsAreSound,
+  instancesAreCountable,
   ensembleHasNoInstances,
-  cachedAnswersStandAlone,
-  metricsAreComplete,
 ];

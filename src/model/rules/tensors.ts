@@ -101,34 +101,6 @@ function runs(dims: readonly number[]): number[] {
   return result;
 }
 
-const imageFormatsHaveThreeDims: ModelRule = (model) => {
-  for (const [field, { format, dims = [] }] of inputs(model)) {
-    if ((format === 'FORMAT_NHWC' || format === 'FORMAT_NCHW') && dims.length !== 3) {
-      model.problems.add(
-        `${field}.dims`,
-        `must have 3 sizes for ${format} (without the batch axis), got ${dims.length}`,
-      );
-    }
-  }
-};
-
-/** TensorRT uses "non-linear" for formats with channels in vectors. */
-const nonLinearFormatsHaveThreeDims: ModelRule = (model) => {
-  for (const [field, { is_non_linear_format_io: isNonLinear, dims = [] }] of tensors(model)) {
-    if (isNonLinear === true && model.facts?.backend === 'tensorrt' && dims.length !== 3)
-      model.problems.add(`${field}.dims`, `must have 3 sizes for is_non_linear_format_io, got ${dims.length}`);
-  }
-};
-
-const shapeTensorsAreForTensorRt: ModelRule = (model) => {
-  if (model.facts?.backend === 'tensorrt') return;
-  for (const [field, tensor] of tensors(model)) {
-    for (const flag of ['is_shape_tensor', 'is_non_linear_format_io'] as const) {
-      if (tensor[flag] === true) model.problems.add(`${field}.${flag}`, 'is supported by platform tensorrt_plan only');
-    }
-  }
-};
-
 /** The index of `name__index`, parsed as Triton's libtorch backend does: everything after the first `__`, if digits. */
 const getPosition = (name: string): number | undefined => {
   const digits = /^(?:(?!__).)*__(\d+)$/s.exec(name)?.[1];
@@ -185,44 +157,6 @@ function checkPositions(model: CheckedModel, side: readonly TensorField[]): void
   }
 }
 
-/** Types that Triton's libtorch backend converts (its libtorch_utils.cc), and strings. */
-const LIBTORCH_TYPES: readonly string[] = [
-  'TYPE_BOOL',
-  'TYPE_UINT8',
-  'TYPE_INT8',
-  'TYPE_INT16',
-  'TYPE_INT32',
-  'TYPE_INT64',
-  'TYPE_FP16',
-  'TYPE_FP32',
-  'TYPE_FP64',
-  'TYPE_STRING',
-];
-
-const libtorchHasTheType: ModelRule = (model) => {
-  if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
-  for (const [field, { data_type: type }] of tensors(model)) {
-    if (type === undefined || type === 'TYPE_INVALID' || LIBTORCH_TYPES.includes(type)) continue;
-    model.problems.add(`${field}.data_type`, `is not supported by Triton's libtorch backend, got ${type}`, {
-      allowed: LIBTORCH_TYPES.join(', '),
-      hint: 'convert the data type inside the model',
-    });
-  }
-};
-
-/** A TYPE_STRING input of libtorch is a list of strings, so it has one axis, including the batch axis. */
-const libtorchTextsAreLists: ModelRule = (model) => {
-  if (model.facts?.label !== 'pytorch_libtorch' || model.config.runtime) return;
-  const batchAxes = (model.config.max_batch_size ?? 0) > 0 ? 1 : 0;
-  for (const [field, { data_type: type, dims = [], reshape }] of inputs(model)) {
-    const axes = (reshape === undefined ? dims : (reshape.shape ?? [])).length + batchAxes;
-    if (type !== 'TYPE_STRING' || axes <= 1) continue;
-    model.problems.add(`${field}.dims`, `must have one axis in total for a string input of libtorch, got ${axes}`, {
-      allowed: 'dims: [-1] with max_batch_size: 0, or dims: [1] with reshape: { shape: [] }',
-    });
-  }
-};
-
 export const tensorRules: readonly ModelRule[] = [
   inputsAndOutputsAreGiven,
   namesAreGiven,
@@ -230,10 +164,5 @@ export const tensorRules: readonly ModelRule[] = [
   dataTypesAreGiven,
   dimsAreSizes,
   reshapeKeepsElements,
-  imageFormatsHaveThreeDims,
-  nonLinearFormatsHaveThreeDims,
-  shapeTensorsAreForTensorRt,
   libtorchNamesArePositions,
-  libtorchHasTheType,
-  libtorchTextsAreLists,
 ];

@@ -67,8 +67,7 @@ export function inBothLanguages(
 }
 
 /** Lists and hints of several problems. */
-export const PLATFORMS =
-  'pytorch_libtorch, torch_aoti, tensorrt_plan, onnxruntime_onnx, tensorflow_savedmodel, tensorflow_graphdef, ensemble';
+export const PLATFORMS = 'pytorch_libtorch, torch_aoti, tensorrt_plan, onnxruntime_onnx, ensemble';
 export const TYPES =
   'TYPE_BOOL, TYPE_UINT8, TYPE_UINT16, TYPE_UINT32, TYPE_UINT64, TYPE_INT8, TYPE_INT16, TYPE_INT32, TYPE_INT64, ' +
   'TYPE_FP16, TYPE_FP32, TYPE_FP64, TYPE_STRING, TYPE_BF16';

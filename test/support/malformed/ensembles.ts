@@ -28,7 +28,6 @@ const chain = (second: Fields = {}, first: Fields = {}): Fields[] => [
 ];
 
 const PART = sound({ output: [output({ dims: [3] })] });
-const decoupled = { model_transaction_policy: { decoupled: true } };
 const PARTS = {
   a: PART,
   b: PART,
@@ -37,9 +36,6 @@ const PARTS = {
   any: { ...PART, input: [input({ dims: [-1] })], output: [output({ dims: [-1] })] },
   five: { ...PART, input: [input({ dims: [5] })] },
   join: { ...PART, input: [input(), input({ name: 'input__1' })] },
-  stream: { ...PART, ...decoupled },
-  // Has a step with a decoupled model, so it is decoupled itself.
-  nested: ensemble([step({ model_name: 'stream' })]),
 };
 
 const ENSEMBLES: readonly RuleCase[] = [
@@ -64,7 +60,7 @@ const ENSEMBLES: readonly RuleCase[] = [
   ],
   [
     ensemble(chain({ model_name: 'smal' })),
-    `${STEP}[1].model_name: is not a model of the repository, got "smal"; allowed: a, any, b, five, ints, join, m, nested, old, small, stream\n    -> did you mean "small"?`,
+    `${STEP}[1].model_name: is not a model of the repository, got "smal"; allowed: a, any, b, five, ints, join, m, old, small\n    -> did you mean "small"?`,
   ],
   [
     ensemble([step({ model_version: 7 })]),
@@ -134,27 +130,6 @@ const ENSEMBLES: readonly RuleCase[] = [
     `${STEP}[0].model_version: is not among the versions that old serves, got 1; allowed: -1 for the newest, 2`,
   ],
   [
-    ensemble([
-      step({ model_name: 'stream', output_map: { output__0: 's' } }),
-      step({ model_name: 'join', input_map: { input__0: 's', input__1: 'x' } }),
-    ]),
-    `${STEP}[1].input_map: joins "s" and "x", which do not come from the same decoupled model`,
-  ],
-  [
-    ensemble([
-      step({ model_name: 'stream', output_map: { output__0: 's' } }),
-      step({ model_name: 'nested', input_map: { x: 'x' }, output_map: { y: 't' } }),
-      step({ model_name: 'join', input_map: { input__0: 's', input__1: 't' } }),
-    ]),
-    `${STEP}[2].input_map: joins "s" and "t", which do not come from the same decoupled model`,
-  ],
-  [
-    ensemble([step(), step({ model_name: 'stream', output_map: { output__0: 'z' } })], {
-      output: [tensor('y'), tensor('z')],
-    }),
-    'output: joins "y" and "z", which do not come from the same decoupled model',
-  ],
-  [
     ensemble(
       [
         step({ model_name: 'any', output_map: { output__0: 'between' } }),
@@ -208,8 +183,7 @@ function ensembleCases(): MalformedCase[] {
   const parts = Object.fromEntries(
     Object.entries(PARTS).flatMap(([name, config]) => [
       [`${name}/model.yaml`, JSON.stringify(config)],
-      // The version folder of an ensemble has no model file.
-      [`${name}/1/${name === 'nested' ? '.keep' : 'model.pt'}`, torchScript()],
+      [`${name}/1/model.pt`, torchScript()],
     ]),
   ) as Record<string, Malformed>;
   for (const version of [1, 2]) parts[`old/${version}/model.pt`] = torchScript();

@@ -39,7 +39,6 @@ export const TEXT_TRAPS: readonly MalformedCase[] = [
   ),
   pbtxt('a comment of another language', `// mine\n${SOUND_TEXT}`, line(1)),
   pbtxt('bytes that are no UTF-8', Buffer.from([0x61, 0x3a, 0xff]), 'is not UTF-8 text'),
-  pbtxt('2 MiB', `${SOUND_TEXT}# ${'x'.repeat(2 ** 21)}\n`, 'is too large for a configuration, got '),
   pbtxt(
     'binary protobuf',
     Buffer.from([0x0a, 0x01, 0x6d, 0x12, 0x10, 0x70]),

@@ -264,13 +264,6 @@ describe('versions and artifacts', () => {
       { '1/model.onnx/': '' },
       'm/1/model.onnx: is an empty folder\n    -> put it at m/1/model.onnx',
     ],
-    ['a SavedModel', modelYaml({ platform: 'tensorflow_savedmodel' }), { '1/model.savedmodel/saved_model.pb': 'x' }],
-    [
-      'a SavedModel that is a file',
-      modelYaml({ platform: 'tensorflow_savedmodel' }),
-      { '1/model.savedmodel': 'x' },
-      'm/1/model.savedmodel: must be a folder, but is a file',
-    ],
     ['a backend of one’s own', modelYaml({ platform: undefined, backend: 'mine' }), { '1/': '' }],
     ['a runtime of one’s own', modelYaml({ runtime: 'model.py' }), { '1/model.py': 'x' }],
   ])('checks the artifacts of %s', async (_title, yaml, files, ...problems) => {

@@ -25,20 +25,14 @@ TYPE_IN_FRONT = re.compile(r"\w+(Error|Exception): ")
 Array = NDArray[Any]
 
 TRITON_TYPES = {
+    **{f"{sign}int{bits}": f"{sign}int{bits}".upper() for sign in ("", "u") for bits in (8, 16, 32, 64)},
+    **{f"float{bits}": f"FP{bits}" for bits in (16, 32, 64)},
     "bool": "BOOL",
-    "uint8": "UINT8",
-    "uint16": "UINT16",
-    "uint32": "UINT32",
-    "uint64": "UINT64",
-    "int8": "INT8",
-    "int16": "INT16",
-    "int32": "INT32",
-    "int64": "INT64",
-    "float16": "FP16",
-    "float32": "FP32",
-    "float64": "FP64",
 }
 """numpy's element type -> Triton's. BF16 is missing because numpy lacks it, STRING because DLPack lacks it."""
+
+PYTORCH_TYPES = tuple(name for name in TRITON_TYPES.values() if name not in ("UINT16", "UINT32", "UINT64"))
+"""Types of NVIDIA's backends for PyTorch."""
 
 
 class TritonTensor(Protocol):
@@ -138,7 +132,7 @@ class Backend(ABC):
         requested = request.requested_output_names()
         return pb_utils.InferenceResponse(
             output_tensors=[
-                pb_utils.Tensor.from_dlpack(tensor.name, DLPackExport(result[tensor.name], tensor.data_type))
+                pb_utils.Tensor.from_dlpack(tensor.name, DLPackExport(result[tensor.name]))
                 for tensor in self.spec.outputs
                 if tensor.name in requested
             ]

@@ -19,34 +19,20 @@ from numpy.typing import NDArray
 CPU_DEVICE = (1, 0)
 """`kDLCPU` and the device id."""
 
-TYPE_CODES = {
-    "INT8": (0, 8),
-    "INT16": (0, 16),
-    "INT32": (0, 32),
-    "INT64": (0, 64),
-    "UINT8": (1, 8),
-    "UINT16": (1, 16),
-    "UINT32": (1, 32),
-    "UINT64": (1, 64),
-    "FP16": (2, 16),
-    "FP32": (2, 32),
-    "FP64": (2, 64),
-    "BOOL": (6, 8),
-}
-"""Triton's data type -> (`DLDataTypeCode`, bits)."""
+TYPE_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+"""Kind of a NumPy type -> `DLDataTypeCode`."""
 
 
 class DLPackExport:
     """An array, copied to C order if needed, for `pb_utils.Tensor.from_dlpack`. It lives until Triton has copied it."""
 
-    def __init__(self, array: NDArray[Any], data_type: str) -> None:
+    def __init__(self, array: NDArray[Any]) -> None:
         # Not ascontiguousarray, which gives a scalar an axis.
         self._array = np.asarray(array, order="C")
-        self._type = TYPE_CODES[data_type]
 
     def __dlpack__(self, *, stream: None = None) -> object:
         shape = (ctypes.c_int64 * self._array.ndim)(*self._array.shape)
-        code, bits = self._type
+        code, bits = TYPE_CODES[self._array.dtype.kind], 8 * self._array.dtype.itemsize
         tensor = _DLTensor(self._array.ctypes.data, *CPU_DEVICE, self._array.ndim, code, bits, 1, shape, None, 0)
         managed = _DLManagedTensor(tensor, None, _release)
         address = ctypes.addressof(managed)

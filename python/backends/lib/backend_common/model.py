@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
+
+BACKENDS = {
+    "pytorch": ("torchscript", "TorchScriptBackend"),
+    "torch_aoti": ("program", "ProgramBackend"),
+    "onnxruntime": ("onnx_session", "OnnxBackend"),
+}
+"""`backend` of the configuration -> module and class."""
 
 
-class PythonModel:
-    """Serves a model with the class `backend` of the module `module`.
+class TritonPythonModel:
+    """Serves a model with the class of its backend.
 
     Before Triton loads a model, it starts a short-lived process only to check whether the backend completes the
     configuration. Slow imports are therefore in `initialize`.
     """
 
-    module: ClassVar[str]
-    backend: ClassVar[str]
-
     def initialize(self, args: Mapping[str, str]) -> None:
         """Load one version of a model."""
-        self._backend = getattr(importlib.import_module(f".{self.module}", __package__), self.backend)()
+        module, name = BACKENDS[json.loads(args["model_config"])["backend"]]
+        self._backend = getattr(importlib.import_module(f".{module}", __package__), name)()
         self._backend.initialize(args)
 
     def execute(self, requests: Sequence[Any]) -> Any:

@@ -18,7 +18,7 @@ from zipfile import BadZipFile, ZipFile
 import torch
 from torch.utils import _pytree as pytree
 
-from .backend import Array, Backend
+from .backend import PYTORCH_TYPES, Array, Backend
 from .spec import ModelError, TensorSpec
 
 COMPILED = re.compile(r"[^/]+/data/aotinductor/")
@@ -31,7 +31,7 @@ class ProgramBackend(Backend):
     """Serves exported programs, and programs that were compiled for this CPU."""
 
     default_filename = "model.pt2"
-    data_types = ("BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64")
+    data_types = PYTORCH_TYPES
 
     def load(self) -> None:
         """Load the archive, and match its tensors with the configuration."""

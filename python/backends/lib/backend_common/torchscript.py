@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from .backend import Array, Backend
+from .backend import PYTORCH_TYPES, Array, Backend
 from .spec import ModelError, ModelSpec, TensorSpec, index_of
 
 
@@ -23,8 +23,7 @@ class TorchScriptBackend(Backend):
     """Serves TorchScript with torch.jit."""
 
     default_filename = "model.pt"
-    # The libtorch backend has no others.
-    data_types = ("BOOL", "UINT8", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64")
+    data_types = PYTORCH_TYPES
 
     def load(self) -> None:
         """Load a TorchScript archive (not a state dict, not a pickled module)."""

@@ -1,6 +1,5 @@
 import { torchScript } from '../../model-files';
 import { ARTIFACT, inBothLanguages, sound, type MalformedCase, type RuleCase } from '../case';
-import { BACKENDS } from './backends';
 import { IDENTITY } from './identity';
 import { PROGRAMS } from './programs';
 import { SCHEDULING } from './scheduling';
@@ -8,15 +7,7 @@ import { SEQUENCE } from './sequence';
 import { TENSORS } from './tensors';
 import { WARMUP } from './warmup';
 
-const CASES: readonly RuleCase[] = [
-  ...IDENTITY,
-  ...TENSORS,
-  ...SCHEDULING,
-  ...SEQUENCE,
-  ...BACKENDS,
-  ...PROGRAMS,
-  ...WARMUP,
-];
+const CASES: readonly RuleCase[] = [...IDENTITY, ...TENSORS, ...SCHEDULING, ...SEQUENCE, ...PROGRAMS, ...WARMUP];
 const FILES = { ...ARTIFACT, 'm/1/model.py': 'x', 'm/1/x': torchScript() };
 
 /** Readable configurations that Triton rejects, as model.yaml and as config.pbtxt. */

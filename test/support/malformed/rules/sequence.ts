@@ -1,8 +1,6 @@
 import { positionHint, type Fields, type RuleCase } from '../case';
 
-export const sequence = (fields: Fields): Fields => ({ sequence_batching: { direct: {}, ...fields } });
-const control = (...controls: Fields[]): Fields => sequence({ control_input: [{ name: 'c__1', control: controls }] });
-const start = { kind: 'CONTROL_SEQUENCE_START', int32_false_true: [0, 1] };
+const sequence = (fields: Fields): Fields => ({ sequence_batching: { direct: {}, ...fields } });
 export const state = (fields: Fields = {}, initial: Fields = {}): Fields =>
   sequence({
     state: [
@@ -14,46 +12,11 @@ export const state = (fields: Fields = {}, initial: Fields = {}): Fields =>
     ],
   });
 
-const CORRELATION_TYPES = 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32, TYPE_STRING';
-
-/** Sequences: their controls and their state between requests. */
+/** Sequences: their number and their state between requests. */
 export const SEQUENCE: readonly RuleCase[] = [
   [
     sequence({ direct: undefined, oldest: { preferred_batch_size: [9] } }),
     'sequence_batching.oldest.preferred_batch_size[0]: does not fit max_batch_size 8, got 9; allowed: 1 to 8',
-  ],
-  [
-    sequence({ direct: { minimum_slot_utilization: 1.5 } }),
-    'sequence_batching.direct.minimum_slot_utilization: is not a fraction, got 1.5; allowed: 0 to 1',
-  ],
-  [
-    sequence({ direct: { minimum_slot_utilization: -0.5 } }),
-    'sequence_batching.direct.minimum_slot_utilization: is not a fraction, got -0.5; allowed: 0 to 1',
-  ],
-  [sequence({ control_input: [{ control: [start] }] }), 'sequence_batching.control_input[0].name: is missing'],
-  [
-    control(start, start),
-    'sequence_batching.control_input[0].control[1].kind: is already given by sequence_batching.control_input[0].control[0], got CONTROL_SEQUENCE_START',
-  ],
-  [
-    control({ kind: 'CONTROL_SEQUENCE_END' }),
-    'sequence_batching.control_input[0].control[0]: has no values for false and true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
-  ],
-  [
-    control({ kind: 'CONTROL_SEQUENCE_READY', fp32_false_true: [0] }),
-    'sequence_batching.control_input[0].control[0].fp32_false_true: must have one value for false and one for true, got 1; allowed: 2 values',
-  ],
-  [
-    control({ ...start, bool_false_true: [false, true] }),
-    'sequence_batching.control_input[0].control[0].bool_false_true: cannot be combined with int32_false_true; allowed: one of int32_false_true, fp32_false_true, bool_false_true',
-  ],
-  [
-    control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_FP32' }),
-    `sequence_batching.control_input[0].control[0].data_type: is not a data type of correlation IDs, got TYPE_FP32; allowed: ${CORRELATION_TYPES}`,
-  ],
-  [
-    control({ kind: 'CONTROL_SEQUENCE_CORRID', data_type: 'TYPE_UINT64', int32_false_true: [0, 1] }),
-    'sequence_batching.control_input[0].control[0].int32_false_true: cannot be set for a correlation ID',
   ],
   [state({}, { name: undefined }), 'sequence_batching.state[0].initial_state[0].name: is missing'],
   [
@@ -91,14 +54,6 @@ export const SEQUENCE: readonly RuleCase[] = [
   [
     { max_batch_size: 1_000_000, ...sequence({}) },
     'max_batch_size: allows too many concurrent sequences, got 1000000; allowed: at most 100000 with sequence_batching',
-  ],
-  [
-    { ...sequence({}), parameters: { TRITON_BATCH_STRATEGY_PATH: { string_value: '/x.so' } } },
-    'parameters.TRITON_BATCH_STRATEGY_PATH: cannot be combined with sequence_batching',
-  ],
-  [
-    { ...sequence({}), response_cache: { enable: true } },
-    'response_cache.enable: cannot be combined with sequence_batching\n    -> remove response_cache',
   ],
   [
     { max_batch_size: 0, sequence_batching: { oldest: { preferred_batch_size: [1] } } },

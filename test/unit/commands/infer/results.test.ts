@@ -1,11 +1,11 @@
 import {
   getTopClasses,
   classTable,
-  exactValue,
   outputTable,
   resultJson,
   similarities,
 } from '../../../../src/commands/infer/results';
+import { exactValue } from '../../../../src/core/exact-json';
 import { toTensor } from '../../../../src/triton/tensor-from-json';
 
 const lines = (text: string | undefined): string[] => (text ?? '').split('\n');
