@@ -82,7 +82,7 @@ export async function checkArtifacts(
       const others = files.filter(({ key }) => !names.includes(path.basename(key)));
       if (facts?.label === 'tensorrt_plan' && uncompiled({ platform: facts.label, config }, { version, files }))
         continue;
-      await checkArtifact(root, `${version}/${name}`, { files, others }, facts, problems);
+      await checkArtifact(root, `${version}/${name}`, { files, others }, { config, facts }, problems);
     }
   }
 }
@@ -101,7 +101,7 @@ async function checkArtifact(
   root: string,
   key: string,
   { files, others }: { files: readonly SourceFile[]; others: readonly SourceFile[] },
-  facts: PlatformFacts | undefined,
+  { config, facts }: { config: ModelConfig; facts: PlatformFacts | undefined },
   problems: ProblemList,
 ): Promise<void> {
   const fault = (message: string, hint?: string): void => {
@@ -129,7 +129,7 @@ async function checkArtifact(
   }
   const check = facts === undefined ? undefined : CONTENT_CHECKS[facts.label];
   try {
-    for (const { message, hint } of check?.(file.path) ?? []) fault(message, hint);
+    for (const { message, hint } of check?.(file.path, config) ?? []) fault(message, hint);
   } catch (error) {
     fault(`cannot be read: ${getReason(error)}`);
   }

@@ -58,7 +58,7 @@ export async function createModelFromFile(file: string, folder: string, inputs: 
   const version = join(folder, '1');
   const put = isInside ? renameSync : cpSync;
   const isNew = !existsSync(folder);
-  const external = name === 'model.onnx' ? (externalFiles(file) ?? []) : [];
+  const external = name === 'model.onnx' ? [...new Set(externalFiles(file))] : [];
   const parts = external.map((part) => [resolve(dirname(file), part), join(version, part)] as const);
   try {
     for (const [from, to] of [[file, join(version, name)] as const, ...parts]) {

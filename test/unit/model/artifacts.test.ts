@@ -1,8 +1,9 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import type { TensorConfig } from '../../../src/model';
 import { externalFiles, onnxFaults } from '../../../src/model/onnx';
 import { programFaults, torchScriptFaults } from '../../../src/model/torch-files';
-import { folder, program, removeFolders, torchScript, zip } from '../../support/model-files';
+import { folder, program, read, removeFolders, torchScript, zip } from '../../support/model-files';
 
 const DATA = join(__dirname, '..', '..', 'data', 'onnx');
 const file = join(folder({}), 'model');
@@ -29,11 +30,113 @@ test.each<[what: string, content: Buffer, isTraining: boolean]>([
   expect(torchScriptFaults(file)).toMatchObject(isTraining ? [fault] : []);
 });
 
+const tensor = (name: string, dims: number[], more: object = {}): TensorConfig => ({
+  name,
+  data_type: 'TYPE_FP32',
+  dims,
+  ...more,
+});
+/** Of the files in test/data/onnx, as test/python/test_backends.py describes them. */
+const SCALARS = {
+  max_batch_size: 0,
+  input: [tensor('x', [-1, 2]), tensor('count', [1])],
+  output: [tensor('y', [-1, 2]), tensor('n', [1])],
+};
+const BATCHED = {
+  max_batch_size: 8,
+  input: [tensor('x', [4]), tensor('flag', [1])],
+  output: [tensor('y', [2, 2])],
+};
+const SINGLE = { max_batch_size: 0, input: [tensor('x', [1, 2])], output: [tensor('y', [1, 2])] };
+
+test.each<[what: string, file: string, fields: object]>([
+  ['dims that are fixed where the file leaves them open', 'batched', BATCHED],
+  ['dims that are open as in the file', 'batched', { ...BATCHED, input: [tensor('x', [-1]), tensor('flag', [1])] }],
+  ['scalars as [1]', 'scalars', SCALARS],
+  ['an output that is left out', 'scalars', { ...SCALARS, output: [tensor('y', [-1, 2])] }],
+  ['a whole shape', 'single', SINGLE],
+  ['a shape behind reshape', 'single', { ...SINGLE, input: [tensor('x', [2], { reshape: { shape: [1, 2] } })] }],
+  ['neither inputs nor outputs', 'batched', { max_batch_size: 8 }],
+  [
+    'ragged requests, joined along an axis',
+    'batched',
+    { ...BATCHED, input: [tensor('x', [1, 7], { allow_ragged_batch: true }), tensor('flag', [1])] },
+  ],
+])('onnxFaults allows %s', (_, name, fields) => {
+  expect(onnxFaults(join(DATA, `${name}.onnx`), { name: 'm', ...fields })).toEqual([]);
+});
+
+const AS_IN_FILE = 'set data_type and dims as in the file';
+const BATCH = `${AS_IN_FILE}; dims omits the batch axis, which is -1 here`;
+
+test.each<[what: string, file: string, fields: object, says: string[]]>([
+  [
+    'tensors of another name',
+    'batched',
+    { ...BATCHED, input: [...BATCHED.input, tensor('z', [4])], output: [tensor('z', [2, 2])] },
+    [
+      'has no input "z"; it has x, flag\n    -> use the names of the file',
+      'has no output "z"; it has y\n    -> use the names of the file',
+    ],
+  ],
+  [
+    'an input that is left out',
+    'batched',
+    { ...BATCHED, input: [tensor('x', [4])] },
+    ['has an input "flag", which the configuration lacks\n    -> add it to the inputs of the configuration'],
+  ],
+  [
+    'tensors of another type',
+    'batched',
+    {
+      ...BATCHED,
+      input: [tensor('x', [4], { data_type: 'TYPE_FP64' }), tensor('flag', [1])],
+      output: [tensor('y', [2, 2], { data_type: 'TYPE_INT64' })],
+    },
+    [
+      `has TYPE_FP32 [-1, -1] for the input "x", but the configuration has TYPE_FP64 [-1, 4]\n    -> ${BATCH}`,
+      `has TYPE_FP32 [-1, 2, 2] for the output "y", but the configuration has TYPE_INT64 [-1, 2, 2]\n    -> ${BATCH}`,
+    ],
+  ],
+  [
+    'dims that are open where the file fixes them, and another number of dims',
+    'batched',
+    { ...BATCHED, input: [tensor('x', [4]), tensor('flag', [-1])], output: [tensor('y', [4])] },
+    [
+      `has TYPE_FP32 [-1, 1] for the input "flag", but the configuration has TYPE_FP32 [-1, -1]\n    -> ${BATCH}`,
+      `has TYPE_FP32 [-1, 2, 2] for the output "y", but the configuration has TYPE_FP32 [-1, 4]\n    -> ${BATCH}`,
+    ],
+  ],
+  [
+    'another size behind reshape',
+    'single',
+    { ...SINGLE, input: [tensor('x', [2], { reshape: { shape: [2, 1] } })] },
+    [`has TYPE_FP32 [1, 2] for the input "x", but the configuration has TYPE_FP32 [2, 1]\n    -> ${AS_IN_FILE}`],
+  ],
+  [
+    'a batch axis that is fixed',
+    'single',
+    { max_batch_size: 1, input: [tensor('x', [2])] },
+    [
+      'has TYPE_FP32 [1, 2] for the input "x", but the configuration has TYPE_FP32 [-1, 2]\n    -> export it with a variable first axis (dynamic_axes), or set max_batch_size: 0 and give the whole shape in dims',
+    ],
+  ],
+  [
+    'a scalar that is more than one number',
+    'scalars',
+    { ...SCALARS, input: [tensor('x', [-1, 2]), tensor('count', [2])] },
+    [`has TYPE_FP32 [] for the input "count", but the configuration has TYPE_FP32 [2]\n    -> ${AS_IN_FILE}`],
+  ],
+])('onnxFaults reports %s', (_, name, fields, says) => {
+  const faults = onnxFaults(join(DATA, `${name}.onnx`), { name: 'm', ...fields });
+  expect(faults.map(({ message, hint }) => `${message}\n    -> ${hint}`)).toEqual(says);
+});
+
 test('externalFiles names the files with weights, and onnxFaults reports if they are missing', () => {
   expect(externalFiles(join(DATA, 'outside.onnx'))).toEqual(['outside.bin']);
   expect(externalFiles(join(DATA, 'single.onnx'))).toEqual([]);
   copyFileSync(join(DATA, 'outside.onnx'), file);
-  expect(onnxFaults(file)).toEqual([
+  expect(onnxFaults(file, { name: 'm' })).toEqual([
     {
       message: 'has its weights in outside.bin, which is not in its version folder',
       hint: 'copy outside.bin beside the file',
@@ -49,7 +152,17 @@ test.each([
   ['zeros', Buffer.alloc(100)],
 ])('onnxFaults reports %s as no ONNX file', (_, content) => {
   writeFileSync(file, content);
-  expect(onnxFaults(file)).toMatchObject([{ message: 'is not an ONNX file, or is truncated' }]);
+  expect(onnxFaults(file, { name: 'm' })).toMatchObject([{ message: 'is not an ONNX file, or is truncated' }]);
+});
+
+test('a repository is read with the tensors of its ONNX file compared, also under another name', async () => {
+  const tensors = 'input { name: "z" data_type: TYPE_FP32 dims: [1, 2] }';
+  const root = folder({
+    'm/config.pbtxt': `backend: "onnxruntime" ${tensors} default_model_filename: "net.onnx"`,
+    'm/1/': '',
+  });
+  copyFileSync(join(DATA, 'single.onnx'), join(root, 'm/1/net.onnx'));
+  expect((await read(root)).texts).toEqual([expect.stringMatching(/^m\/1\/net\.onnx: has no input "z"; it has x/)]);
 });
 
 test.each<[what: string, check: typeof torchScriptFaults, content: Buffer, message: string]>([
