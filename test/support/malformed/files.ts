@@ -59,11 +59,6 @@ export const FILES: readonly MalformedCase[] = [
     problems: [begins('m/model.yaml: cannot be read: it is a folder')],
   },
   {
-    name: 'files: a pipe as model.yaml',
-    files: { ...ARTIFACT, 'm/model.yaml': { pipe: true } },
-    problems: [begins('m/model.yaml: is not a regular file')],
-  },
-  {
     name: 'files: a configuration that leads out',
     files: { ...ARTIFACT, 'm/model.yaml': { link: '/etc/hostname' } },
     problems: [begins('m/model.yaml: is a link to ')],
