@@ -42,7 +42,7 @@ const WORKERS: Partial<Record<Suite, number>> = { proof: 3, stack: 3 };
 
 const FLAGS = {
   all: {
-        help: 'also the slow tests of real and python, and the suites proof and stack (docs/testing.md)',
+    help: 'also the slow tests of real and python, and the suites proof and stack (docs/testing.md)',
   },
   only: { value: 'NAME', help: 'one suite, with its slow tests: unit, real, python, proof or stack' },
   filter: { value: 'TEXT', help: 'jest: only test files whose path contains TEXT; pytest: its -k' },
