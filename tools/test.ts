@@ -43,7 +43,7 @@ const WORKERS: Partial<Record<Suite, number>> = { proof: 3, stack: 3 };
 
 const FLAGS = {
   all: {
-    help: 'also tests that take long (docs/testing.md): the slow Python tests; system tests of whole commands; soak tests of publishing; the specification of a publish; end-to-end tests on real engines of Pulumi and Kubernetes and a mock of AWS',
+    help: 'also the slow tests of real and python, and the suites proof and stack (docs/testing.md)',
   },
   only: { value: 'NAME', help: 'one suite, with its slow tests: unit, real, python, proof or stack' },
   filter: { value: 'TEXT', help: 'jest: only test files whose path contains TEXT; pytest: its -k' },
