@@ -35,7 +35,7 @@ from tracing.interface import (
     program_signature,
     require_variety,
 )
-from tracing.record import Check, File, Record, read_record, record_path
+from tracing.record import Check, File, Record, other_artifacts, read_record, record_path
 from tracing.repository import Model
 from tracing.rows import make_probes, require_separate_rows
 from tracing.served import ask, require_stateless
@@ -150,6 +150,12 @@ def make(
             for file in [] if before is None else [*before.data_files, *before.extra_files]:
                 if file.path not in {one.path for one in (*data, *extra)}:
                     (model.folder / file.path).unlink(missing_ok=True)
+            for other in other_artifacts(artifact):
+                # A file that the user has written since stays.
+                former = read_record(other)
+                if former is not None and other.is_file() and sha256_of(other) == former.artifact.sha256:
+                    other.unlink()
+                record_path(other).unlink()
     return record
 
 

@@ -112,6 +112,13 @@ def record_path(artifact: Path) -> Path:
     return artifact.with_name(f"{artifact.name}.trace.json")
 
 
+def other_artifacts(artifact: Path) -> list[Path]:
+    """Return the other artifacts of the version that a trace made, for example for another `platform`."""
+    own = record_path(artifact)
+    records = [path for path in artifact.parent.glob("*.trace.json") if path != own]
+    return [path.with_name(path.name.removesuffix(".trace.json")) for path in records]
+
+
 def read_record(artifact: Path) -> Record | None:
     """Read the record of an artifact; None if it is missing or unusable, so that the artifact has to be made."""
     try:
