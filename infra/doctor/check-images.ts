@@ -1,4 +1,5 @@
 import { UserError } from '../../src/core/errors';
+import { getRelease, getVulnerabilities, TRITON_RELEASES } from '../../src/model/triton-releases';
 import type { Aws } from './aws';
 import { error, ok, warning, type Check, type Finding } from './doctor';
 import { isLoopback, type WebAnswer } from './web';
@@ -6,11 +7,27 @@ import { isLoopback, type WebAnswer } from './web';
 /** The images in the registries that pods pull from. The nodes may reach another registry than this machine. */
 export const imagesCheck: Check = {
   name: 'images',
-  run: ({ settings, aws }) => {
+  run: async ({ settings, aws }) => {
     const { image, agent } = settings.triton;
-    return Promise.all([judgeImage(aws, 'image', image), judgeImage(aws, 'agent.image', agent.image)]);
+    const found = [judgeImage(aws, 'image', image), judgeImage(aws, 'agent.image', agent.image)];
+    return [...(await Promise.all(found)), ...judgeRelease(image)];
   },
 };
+
+/** The settings accept each of the vulnerabilities: otherwise they are refused, as in a preview. */
+function judgeRelease(image: string): Finding[] {
+  const release = getRelease(image);
+  if (release === undefined) return [ok(`${image} names no release of Triton, so its vulnerabilities are unknown`)];
+  const version = TRITON_RELEASES[release];
+  const name = `Triton release ${release}${version === undefined ? '' : ` (${version})`}`;
+  const faults = getVulnerabilities(release).map(({ id, cvss, kind, fixedIn, advisory }) =>
+    warning(
+      `${name} has ${id} (${kind}, CVSS ${cvss}), which acceptedVulnerabilities accepts`,
+      `read ${advisory}, and set image to ${fixedIn} or newer`,
+    ),
+  );
+  return faults.length > 0 ? faults : [ok(`${name} has no known critical vulnerability`)];
+}
 
 async function judgeImage(aws: Aws, setting: string, image: string): Promise<Finding> {
   const unchecked = (reason: string): Finding =>

@@ -268,6 +268,11 @@ export interface TritonServerArgs {
    * Allowed: IMAGE:VERSION (not latest) or IMAGE@sha256:DIGEST.
    */
   image?: string | undefined;
+  /**
+   * Ids of critical vulnerabilities of the image that are accepted. The image of a Triton release with another known
+   * one is refused. Allowed: an id, "CVE-2026-24207".
+   */
+  acceptedVulnerabilities?: string[] | undefined;
   /** Release agent, which runs beside each Triton and loads the current release of the models. */
   agent?: AgentArgs | undefined;
   /** Number of replicas if autoscaling is empty. Allowed: a whole number from 0 to 1000. Default: 2. */

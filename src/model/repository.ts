@@ -19,6 +19,7 @@ import { checkRequirements } from './requirements';
 import { backendRules } from './rules/backends';
 import { programRules } from './rules/programs';
 import { batchIoRules } from './rules/batch-io';
+import { releaseRules } from './rules/release';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
 import { identityRules } from './rules/identity';
@@ -60,6 +61,8 @@ export interface Selection {
   exclude?: readonly string[];
   /** False checks only configurations, which is possible before any model is traced. */
   artifacts?: boolean;
+  /** Also checks whether this release of Triton can serve the models. */
+  triton?: string | undefined;
 }
 
 export interface Repository {
@@ -85,6 +88,7 @@ const MODEL_RULES = [
   ...programRules,
   ...versionRules,
   ...warmupRules,
+  ...releaseRules,
 ];
 
 /** Reads a model repository, ours or any other for Triton, and performs all checks that need no server. */
@@ -159,7 +163,7 @@ class RepositoryReader {
     return new RepositoryReader(root, names);
   }
 
-  async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
+  async read({ models, exclude = [], artifacts = true, triton }: Selection): Promise<Repository> {
     if (this.names.length === 0) {
       const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; give the folder that contains the models`;
       this.problems.push(this.problem('', 'contains no model', hint));
@@ -172,7 +176,7 @@ class RepositoryReader {
     const { all, added } = await this.withStepModels([...new Set(wanted)], exclude, artifacts);
     const read = all.flatMap((name) => this.modelNamed(name) ?? []);
     for (const one of read) {
-      for (const rule of MODEL_RULES) rule(one.checked);
+      for (const rule of MODEL_RULES) rule({ ...one.checked, triton });
       this.checkEnsemble(one, exclude);
     }
     const problemsOf = new Map(all.map((name) => [name, this.problemsOf(name)]));

@@ -1,4 +1,5 @@
 import { main } from '../../../scripts/validate';
+import { defaultRelease } from '../../../src/model/triton-releases';
 import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript, tracedModel } from '../../support/model-files';
 
 afterEach(async () => {
@@ -69,6 +70,32 @@ describe('validate', () => {
       '',
     ]);
     expect(out).toContain('\n1 model, 2 problems\n');
+  });
+
+  it('reports what a release of Triton cannot serve; by default that of the Dockerfile', async () => {
+    const root = folder({
+      'm/model.yaml': modelYaml({ platform: 'tensorflow_savedmodel' }),
+      'm/1/model.savedmodel/saved_model.pb': 'x',
+    });
+    expect((await run('--repo', root, '--triton', '25.02')).code).toBe(0);
+    for (const [release, given] of [
+      ['25.03', ['--triton', '25.03']],
+      [defaultRelease(), []],
+    ] as const) {
+      const { code, err } = await run('--repo', root, ...given);
+      expect(code).toBe(1);
+      expect(err).toContain(
+        `m/model.yaml: platform: is not supported by Triton ${release}, got tensorflow_savedmodel;`,
+      );
+    }
+  });
+
+  it('refuses a release that it does not know', async () => {
+    const { code, err } = await run('--repo', sound(), '--triton', '26.13');
+    expect(code).toBe(2);
+    expect(err).toMatch(
+      /unknown release of Triton: "26\.13"\n +-> give one from 24\.10 to \d\d\.\d\d, such as --triton/,
+    );
   });
 
   it('warns of a model whose files changed since its trace, and exits with 0', async () => {

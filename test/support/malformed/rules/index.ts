@@ -3,6 +3,7 @@ import { ARTIFACT, inBothLanguages, sound, type MalformedCase, type RuleCase } f
 import { BACKENDS } from './backends';
 import { IDENTITY } from './identity';
 import { PROGRAMS } from './programs';
+import { RELEASES } from './releases';
 import { SCHEDULING } from './scheduling';
 import { SEQUENCE } from './sequence';
 import { TENSORS } from './tensors';
@@ -20,6 +21,7 @@ const CASES: readonly RuleCase[] = [
 const FILES = { ...ARTIFACT, 'm/1/model.py': 'x', 'm/1/x': torchScript() };
 
 /** Readable configurations that Triton rejects, as model.yaml and as config.pbtxt. */
-export const RULE_CASES: readonly MalformedCase[] = CASES.flatMap(([fields, ...problems]) =>
-  inBothLanguages('', [sound(fields), ...problems], FILES),
-);
+export const RULE_CASES: readonly MalformedCase[] = [
+  ...CASES.flatMap(([fields, ...problems]) => inBothLanguages('', [sound(fields), ...problems], FILES)),
+  ...RELEASES({ ...FILES, 'm/1/model.graphdef': 'x' }),
+];
