@@ -1,6 +1,8 @@
 import { existsSync } from 'node:fs';
 import {
+  findUnsupported,
   formatGiB,
+  getRelease,
   gpuMemoryFault,
   MAIN_MEMORY_HINT,
   mainMemoryFault,
@@ -14,8 +16,9 @@ import type { GpuNodePoolSettings, Settings } from './settings/types';
 import { modelDiskBytes } from './triton/settings';
 
 /**
- * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks, or
- * if their batches disturb its autoscaler. Models that were published from elsewhere are unknown here.
+ * Returns warnings if the models of this checkout do not fit into the pods of a stack, onto its GPUs or onto its disks, if
+ * its release of Triton cannot serve them, or if their batches disturb its autoscaler. Models that were published from elsewhere
+ * are unknown here.
  * @param repository folder of the models. A missing folder, or models that are not traced yet, give no warnings
  */
 export async function modelWarnings(settings: Settings, repository: string): Promise<string[]> {
@@ -30,6 +33,7 @@ export async function modelWarnings(settings: Settings, repository: string): Pro
     ...(fault === undefined ? [] : [`${fault}: ${MAIN_MEMORY_HINT}`]),
     ...diskWarning(settings, memory),
     ...models.flatMap((model) => delayWarning(settings, model) ?? []),
+    ...models.flatMap((model) => releaseWarnings(settings, model)),
     ...(hasGpu ? gpuNodePools.flatMap((pool) => gpuWarning(pool, memory) ?? []) : []),
   ];
 }
@@ -47,6 +51,14 @@ function delayWarning({ triton }: Settings, { name, config }: RepositoryModel): 
   const delay = Math.max(...batching.map((one) => Number(one?.max_queue_delay_microseconds ?? 0)));
   if (delay < 500 * queueMilliseconds) return undefined;
   return `requests to ${name} wait up to ${delay / 1000} ms for others of their batch (max_queue_delay_microseconds), which counts as time in the queue, and autoscaling.queueMilliseconds is ${queueMilliseconds}, so the autoscaler keeps or adds pods without load: lower the delay, or set autoscaling.queueMilliseconds to more than ${delay / 500}`;
+}
+
+function releaseWarnings({ triton }: Settings, model: RepositoryModel): string[] {
+  const release = getRelease(triton.image);
+  if (release === undefined) return [];
+  return findUnsupported(model, release).map(
+    ({ field, message, allowed, hint }) => `${model.name}: ${field} ${message}; allowed: ${allowed}: ${hint}`,
+  );
 }
 
 /** The disk of a pod holds the release that the pod returns to and the one that is published, whose files may all differ. */

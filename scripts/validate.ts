@@ -1,25 +1,29 @@
 import { EXIT, parseSelection } from '../src/cli/cli';
 import { command } from '../src/cli/command';
-import { formatProblem, type Problem } from '../src/core/errors';
+import { formatProblem, UsageError, type Problem } from '../src/core/errors';
 import { exactValue } from '../src/core/exact-json';
 import { formatBytes, formatCount, formatTable } from '../src/core/format';
 import {
   adviceFor,
+  defaultRelease,
   formatGiB,
   memoryAdvice,
   readRepository,
   serverMemory,
   staleTraces,
+  TRITON_RELEASES,
   type Repository,
   type RepositoryModel,
   type SourceFile,
 } from '../src/model';
 import { paths } from '../src/core/paths';
+import { describe } from '../src/core/problems';
 
 const FLAGS = {
   repo: { value: 'DIR', default: paths.modelRepository, help: 'model repository to check' },
   models: { value: 'A,B', help: 'check only these models, and the models that their ensembles use' },
   exclude: { value: 'A,B', help: 'check all models except these' },
+  triton: { value: 'YY.MM', help: 'release of Triton that serves the models (default: that of the Dockerfile)' },
   json: { help: 'print models, problems and warnings as JSON' },
 } as const;
 
@@ -31,6 +35,7 @@ const LINE = {
   npm run validate
   npm run validate -- --models resnet,bert
   npm run validate -- --repo ../models --json
+  npm run validate -- --triton 26.05    # before a stack gets the image of this release
 
 A model whose files changed since its trace gets a warning, which does not change the exit code.
 
@@ -39,12 +44,21 @@ Exit codes: 0 no problems, 1 problems were found, 2 wrong command line.`,
 
 /** Prints the models of a repository and their problems. Returns the exit code. */
 export const main = command(LINE, async (flags) => {
-  const repository = await readRepository(flags.repo, parseSelection(flags));
+  const repository = await readRepository(flags.repo, { ...parseSelection(flags), triton: parseRelease(flags.triton) });
   const warnings = await staleTraces(repository.models);
   if (flags.json) process.stdout.write(`${asJson(repository, warnings)}\n`);
   else print(repository, warnings);
   return repository.problems.length === 0 ? EXIT.ok : EXIT.failed;
 });
+
+function parseRelease(given: string | undefined): string {
+  const known = Object.keys(TRITON_RELEASES);
+  if (given === undefined) return defaultRelease();
+  if (known.includes(given)) return given;
+  throw new UsageError(`unknown release of Triton: ${describe(given)}`, {
+    hint: `give one from ${known[0]} to ${known.at(-1)}, such as --triton ${known.at(-1)}`,
+  });
+}
 
 function print({ models, problems, added }: Repository, warnings: readonly Problem[]): void {
   if (models.length > 0) process.stdout.write(`${table(models)}\n\n${memoryText(models)}`);

@@ -1,3 +1,4 @@
+import { getRelease, getVulnerabilities, TRITON_RELEASES } from '../../src/model/triton-releases';
 import { instanceTypesCheck, quotasCheck } from './check-gpus';
 import { networkQuotasCheck, ownAddressCheck, subnetsCheck } from './check-network';
 import { error, ok, warning, type Check } from './doctor';
@@ -45,6 +46,25 @@ const eksVersionCheck: Check = {
   },
 };
 
+/** The critical vulnerabilities of the release of Triton. The settings accept each of them, or they are refused before. */
+const releaseCheck: Check = {
+  name: 'Triton release',
+  run: ({ settings }) => {
+    const { image } = settings.triton;
+    const release = getRelease(image);
+    if (release === undefined) return [ok(`${image} names no release of Triton, so its vulnerabilities are unknown`)];
+    const version = TRITON_RELEASES[release];
+    const name = `Triton release ${release}${version === undefined ? '' : ` (${version})`}`;
+    const faults = getVulnerabilities(release).map(({ id, cvss, kind, fixedIn, advisory }) =>
+      warning(
+        `${name} has ${id} (${kind}, CVSS ${cvss}), which acceptedVulnerabilities accepts`,
+        `read ${advisory}, and set image to ${fixedIn} or newer`,
+      ),
+    );
+    return faults.length > 0 ? faults : [ok(`${name} has no known critical vulnerability`)];
+  },
+};
+
 /** All checks of `npm run doctor`, in the order of the report. */
 export const CHECKS: readonly Check[] = [
   identityCheck,
@@ -54,4 +74,5 @@ export const CHECKS: readonly Check[] = [
   networkQuotasCheck,
   eksVersionCheck,
   ownAddressCheck,
+  releaseCheck,
 ];

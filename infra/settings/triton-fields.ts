@@ -102,6 +102,10 @@ export const TRITON_FIELDS = {
     'Image of Triton, with a version or digest. Empty: the image of NVIDIA for the release that the Dockerfile names.',
     { optional: true, ...IMAGE },
   ),
+  acceptedVulnerabilities: texts(
+    'Ids of critical vulnerabilities of the image that are accepted. The image of a Triton release with another known one is refused.',
+    { pattern: /^CVE-\d{4}-\d{4,}$/, allowed: 'an id, "CVE-2026-24207"', default: [] },
+  ),
   agent: group('Release agent, which runs beside each Triton and loads the current release of the models.', {
     image: text(
       "Image with Node.js 20 or newer and a shell, with a version or digest. The program is not part of it: pods mount it. Empty: the official image of Node.js, from AWS's public registry.",

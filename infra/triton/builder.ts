@@ -1,18 +1,19 @@
 import type { input } from '@pulumi/kubernetes/types';
+import { getRelease } from '../../src/model/triton-releases';
 import { BUILDER_PORT, type BuilderOutput } from '../../src/publish/cluster/stack-outputs';
 import { USER_ID } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ServerSettings } from './settings';
 
-/** NVIDIA's image, or a copy that keeps its name and the beginning of its tag: `nvcr.io/nvidia/tritonserver:26.11-py3`. */
-const IMAGE = /^(?<place>.*\/)tritonserver:(?<release>\d\d\.\d\d)/;
+/** NVIDIA's image, or a copy that keeps its name: `nvcr.io/nvidia/tritonserver:26.11-py3`. */
+const PLACE = /^(.*\/)tritonserver:/;
 
 /**
  * What the replicas run compiled models with: the release of Triton, which has the PyTorch of the release's PyTorch image,
  * and the compute capabilities of their GPUs: `26.11 7.5 8.6`, `26.11 cpu`. Undefined if one of them is not known.
  */
 export function buildTarget({ image, gpusPerPod, gpuCapabilities }: ServerSettings): string | undefined {
-  const release = IMAGE.exec(image)?.groups?.['release'];
+  const release = PLACE.test(image) ? getRelease(image) : undefined;
   const processors = gpusPerPod === 0 ? ['cpu'] : [...gpuCapabilities].sort((a, b) => Number(a) - Number(b));
   return release === undefined || processors.length === 0 ? undefined : [release, ...processors].join(' ');
 }
@@ -23,13 +24,13 @@ export function buildTarget({ image, gpusPerPod, gpuCapabilities }: ServerSettin
  */
 export function builder(settings: ServerSettings): string | undefined {
   const target = buildTarget(settings);
-  const { place = '', release = '' } = IMAGE.exec(settings.image)?.groups ?? {};
+  const [, place = ''] = PLACE.exec(settings.image) ?? [];
   if (target === undefined) return undefined;
   const { nodeSelector, tolerations } = scheduling(settings);
   const { pod, name } = settings;
   const container: input.core.v1.Container = {
     name: 'builder',
-    image: `${place}pytorch:${release}-py3`,
+    image: `${place}pytorch:${getRelease(settings.image)}-py3`,
     workingDir: '/work',
     ports: [{ name: 'http', containerPort: BUILDER_PORT }],
     // The compilers of PyTorch keep files there. The root file system is read-only.

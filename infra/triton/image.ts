@@ -1,14 +1,7 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { paths } from '../../src/core/paths';
+import { defaultRelease } from '../../src/model/triton-releases';
 
-/** NVIDIA's image of the release in the Dockerfile, the only place that names the release. */
-export function defaultImage(): string {
-  const file = join(paths.root, 'Dockerfile');
-  const release = /^ARG TRITON_RELEASE=(\S+)$/m.exec(readFileSync(file, 'utf8'))?.[1];
-  if (release === undefined) throw new Error(`${file} has no line ARG TRITON_RELEASE=...`);
-  return `nvcr.io/nvidia/tritonserver:${release}-py3`;
-}
+/** NVIDIA's image of the release in the Dockerfile. */
+export const defaultImage = (): string => `nvcr.io/nvidia/tritonserver:${defaultRelease()}-py3`;
 
 /**
  * The official image of Node, from AWS's mirror, which limits no pulls from AWS. With the version in .node-version and

@@ -1,4 +1,5 @@
 import { describe, fieldPath, ProblemList } from '../../src/core/problems';
+import { getRelease, getVulnerabilities } from '../../src/model/triton-releases';
 import { readFields, refuseUnused } from '../settings/reader';
 import { TRITON_SERVER_FIELDS } from '../settings/triton-fields';
 import type { TritonServerArgs } from './args';
@@ -27,7 +28,7 @@ export function readArguments(name: string, args: TritonServerArgs): ServerSetti
 
 /** Applies the rules between settings, each of which is valid by itself. */
 export function addProblems(settings: CompleteSettings, problems: ProblemList): void {
-  const rules: Rule[] = [tolerations, resources, rollout, autoscaling, exposure, ingress];
+  const rules: Rule[] = [vulnerabilities, tolerations, resources, rollout, autoscaling, exposure, ingress];
   for (const rule of rules) rule(settings, problems);
 }
 
@@ -67,6 +68,18 @@ function checkRepository(settings: ServerSettings, problems: ProblemList): void 
     problems.add(fieldPath('loadBalancerTags', key), problem, {
       allowed: 'letters, digits, spaces and _ . : / + - @, in values also =',
       hint: 'change the tag, which is in aws:defaultTags if you use a stack file',
+    });
+  }
+}
+
+function vulnerabilities({ image, acceptedVulnerabilities: accepted }: CompleteSettings, problems: ProblemList): void {
+  const release = getRelease(image);
+  if (release === undefined) return;
+  for (const { id, cvss, kind, fixedIn, advisory } of getVulnerabilities(release)) {
+    if (accepted.includes(id)) continue;
+    problems.add('image', `is Triton ${release}, which has ${id} (${kind}, CVSS ${cvss})`, {
+      allowed: `${fixedIn} or newer`,
+      hint: `read ${advisory}, and set image to a newer release, or add ${id} to acceptedVulnerabilities`,
     });
   }
 }

@@ -18,3 +18,4 @@ export { servedVersions, withServedVersions } from './versions';
 export type { Repository, RepositoryModel, Selection } from './repository';
 export type { SourceFile } from './source-files';
 export type { ModelVersion } from './versions';
+export { defaultRelease, findUnsupported, getRelease, TRITON_RELEASES } from './triton-releases';

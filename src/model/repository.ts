@@ -16,6 +16,7 @@ import { ProblemList, describe, formatList } from '../core/problems';
 import { readReferences } from './references';
 import { checkRequirements } from './requirements';
 import { programRules } from './rules/programs';
+import { releaseRules } from './rules/release';
 import { flowRules } from './rules/ensemble-flow';
 import { areComplete, stepRules } from './rules/ensemble-steps';
 import { identityRules } from './rules/identity';
@@ -57,6 +58,8 @@ export interface Selection {
   exclude?: readonly string[];
   /** False checks only configurations, which is possible before any model is traced. */
   artifacts?: boolean;
+  /** Also checks whether this release of Triton can serve the models. */
+  triton?: string | undefined;
 }
 
 export interface Repository {
@@ -80,6 +83,7 @@ const MODEL_RULES = [
   ...programRules,
   ...versionRules,
   ...warmupRules,
+  ...releaseRules,
 ];
 
 /** Reads a model repository, ours or any other for Triton, and performs all checks that need no server. */
@@ -154,7 +158,7 @@ class RepositoryReader {
     return new RepositoryReader(root, names);
   }
 
-  async read({ models, exclude = [], artifacts = true }: Selection): Promise<Repository> {
+  async read({ models, exclude = [], artifacts = true, triton }: Selection): Promise<Repository> {
     if (this.names.length === 0) {
       const hint = `a model is a folder with a ${YAML_FILE} or a ${CONFIG_FILE}; give the folder that contains the models`;
       this.problems.push(this.problem('', 'contains no model', hint));
@@ -168,7 +172,7 @@ class RepositoryReader {
     const read = all.flatMap((name) => this.modelNamed(name) ?? []);
     for (const { checked, isReadable } of read) {
       if (!isReadable) continue;
-      for (const rule of MODEL_RULES) rule(checked);
+      for (const rule of MODEL_RULES) rule({ ...checked, triton });
       this.checkEnsemble(checked, exclude);
     }
     const problemsOf = new Map(all.map((name) => [name, this.problemsOf(name)]));

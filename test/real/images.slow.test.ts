@@ -31,7 +31,7 @@ describeUnless(whyNoGo(['crane']), 'images from another registry', () => {
     };
     const stack = { name: 'prod', directory: scratch.directory, env };
     const printed = await runBlock('operations.md', stack, 'SOURCE=', { replace });
-    expect(printed).toBe(`image ${target.host}/tritonserver@${digest}\n`);
+    expect(printed).toBe(`image ${target.host}/tritonserver:RELEASE-py3@${digest}\n`);
     const accept = 'application/vnd.oci.image.index.v1+json';
     const index = await fetch(`http://${target.host}/v2/tritonserver/manifests/${digest}`, { headers: { accept } });
     const { manifests } = (await index.json()) as { manifests: { platform: { architecture: string } }[] };

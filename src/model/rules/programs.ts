@@ -39,7 +39,7 @@ const namesAreOfTheProgram: ModelRule = (model) => {
   }
 };
 
-/** Types that the backend converts; TYPE_BF16 since release 26.11. */
+/** Types that the backend converts, some only in newer releases (triton-releases.ts). */
 const TYPES: readonly string[] = 'BOOL UINT8 INT8 INT16 INT32 INT64 FP16 BF16 FP32 FP64'
   .split(' ')
   .map((name) => `TYPE_${name}`);

@@ -17,6 +17,8 @@ export interface CheckedModel {
   versions: readonly number[] | undefined;
   /** Versions that the version_policy selects; undefined if folders are not checked. */
   served: readonly number[] | undefined;
+  /** The release of Triton that is to serve the model, if only one is meant. */
+  triton?: string | undefined;
   problems: ProblemList;
 }
 

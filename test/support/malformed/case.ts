@@ -15,6 +15,8 @@ export interface MalformedCase {
   files: Record<string, Malformed>;
   /** All problems as printed, with paths relative to the repository: exact texts, or patterns. */
   problems: readonly (string | RegExp)[];
+  /** The release of Triton that is to serve the models. */
+  triton?: string;
   /** Skipped for root, who may read every file. */
   notForRoot?: true;
 }

@@ -119,3 +119,17 @@ test.each<[name: string, subnet: object, route: object, levels: string]>([
   const aws = { subnets: () => Promise.resolve(subnets), defaultRoutes: () => Promise.resolve(() => route) };
   expect((await check('subnets', values, aws)).levels).toBe(levels);
 });
+
+test.each([
+  ['tritonserver:26.11-py3', 'ok', 'Triton release 26.11 (2.75.0) has no known critical vulnerability'],
+  ['tritonserver:26.10-py3', 'ok', 'Triton release 26.10 has no known critical vulnerability'],
+  [
+    'tritonserver:26.05-py3',
+    'warning',
+    'Triton release 26.05 (2.69.0) has CVE-2026-47627 (path traversal, CVSS 9.8), which acceptedVulnerabilities accepts',
+  ],
+  ['serving:1', 'ok', 'registry.example/serving:1 names no release of Triton, so its vulnerabilities are unknown'],
+])('the release of %s is %s', async (name, level, text) => {
+  const values = { image: `registry.example/${name}`, acceptedVulnerabilities: ['CVE-2026-47627'] };
+  expect(await check('Triton release', values, {})).toMatchObject({ levels: level, found: [text] });
+});

@@ -47,6 +47,15 @@ test.each<[string, Record<string, unknown>, number, Record<string, unknown>, str
       `the models need about 9.6 GiB of main memory at the peak (wide 9.0 GiB), but a pod has 8 GiB (resources.memoryGiB): ${MAIN_ADVICE}`,
     ],
   ],
+  [
+    'an image that cannot serve a model',
+    { image: 'tritonserver:26.05-py3', acceptedVulnerabilities: ['CVE-2026-47627'] },
+    0,
+    { platform: 'torch_aoti', max_batch_size: 8 },
+    [
+      'wide: max_batch_size is not supported by Triton 26.05, got 8; allowed: 26.06 or newer: use a newer image of Triton, or set max_batch_size: 0',
+    ],
+  ],
   ['a pod with more memory', { resources: { memoryGiB: 10 } }, 2.25 * GIB, ON_CPU, []],
   [
     'pods without a GPU, where every instance is on the CPU',

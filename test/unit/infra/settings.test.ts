@@ -77,6 +77,24 @@ describe('readSettings reports', () => {
     ]);
   });
 
+  test('an image with critical vulnerabilities, each until it is accepted', () => {
+    const image = 'mirror.example/tritonserver:26.02-py3';
+    const problem = (id: string, kind: string, fixedIn: string, bulletin: number): string =>
+      `image: is Triton 26.02, which has ${id} (${kind}, CVSS 9.8); allowed: ${fixedIn} or newer\n` +
+      `    -> read https://nvidia.custhelp.com/app/answers/detail/a_id/${bulletin}, and set image to a newer release, or add ${id} to acceptedVulnerabilities`;
+    const [traversal, bypass] = [
+      problem('CVE-2026-47627', 'path traversal', '26.06', 5865),
+      problem('CVE-2026-24207', 'authentication bypass', '26.03', 5828),
+    ];
+    expect(getProblems({ image })).toEqual([traversal, bypass]);
+    expect(getProblems({ image, acceptedVulnerabilities: ['CVE-2026-47627'] })).toEqual([bypass]);
+    expect(getProblems({ image, acceptedVulnerabilities: ['CVE-2026-24207', 'CVE-2026-47627'] })).toEqual([]);
+    expect(getProblems({ image: image.replace('26.02', '26.06') })).toEqual([]);
+    expect(getProblems({ acceptedVulnerabilities: ['cve-2026-1'] })).toEqual([
+      'acceptedVulnerabilities[0]: is "cve-2026-1"; allowed: an id, "CVE-2026-24207"',
+    ]);
+  });
+
   const NARROWER = 'list the addresses of your administrators and CI; an empty list allows the VPC only';
   const PUBLIC =
     'list the addresses that your administrators and CI have on the internet; an empty list allows the VPC only';

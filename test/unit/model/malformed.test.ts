@@ -50,10 +50,10 @@ describe('readRepository with malformed repositories', () => {
 
   it.each(MALFORMED.filter(({ notForRoot }) => !(isRoot && notForRoot)))(
     'reports exactly the problems of $name',
-    async ({ files, problems }) => {
+    async ({ files, problems, triton }) => {
       const root = folder({});
       writeMalformed(root, files);
-      const reported = texts((await readRepository(root)).problems, root);
+      const reported = texts((await readRepository(root, { triton })).problems, root);
       expect(reported).toEqual(
         problems.map((problem): unknown => (typeof problem === 'string' ? problem : expect.stringMatching(problem))),
       );

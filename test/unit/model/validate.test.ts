@@ -1,5 +1,13 @@
 import { main } from '../../../scripts/validate';
-import { MODEL_REPO, folder, modelYaml, removeFolders, torchScript, tracedModel } from '../../support/model-files';
+import {
+  MODEL_REPO,
+  folder,
+  modelYaml,
+  removeFolders,
+  torchScript,
+  tracedModel,
+  program,
+} from '../../support/model-files';
 
 afterEach(async () => {
   jest.restoreAllMocks();
@@ -69,6 +77,24 @@ describe('validate', () => {
       '',
     ]);
     expect(out).toContain('\n1 model, 2 problems\n');
+  });
+
+  it('reports what a release of Triton cannot serve; by default that of the Dockerfile', async () => {
+    const tensor = (name: string) => [{ name, data_type: 'TYPE_FP32', dims: [1] }];
+    const fields = { platform: 'torch_aoti', input: tensor('INPUT__0'), output: tensor('OUTPUT__0') };
+    const root = folder({ 'm/model.yaml': modelYaml(fields), 'm/1/model.pt2': program('compiled') });
+    expect((await run('--repo', root)).code).toBe(0);
+    const { code, err } = await run('--repo', root, '--triton', '26.02');
+    expect(code).toBe(1);
+    expect(err).toContain('m/model.yaml: platform: is not supported by Triton 26.02, got torch_aoti;');
+  });
+
+  it('refuses a release that it does not know', async () => {
+    const { code, err } = await run('--repo', sound(), '--triton', '26.13');
+    expect(code).toBe(2);
+    expect(err).toMatch(
+      /unknown release of Triton: "26\.13"\n +-> give one from 24\.10 to \d\d\.\d\d, such as --triton/,
+    );
   });
 
   it('warns of a model whose files changed since its trace, and exits with 0', async () => {

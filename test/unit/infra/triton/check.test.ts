@@ -126,6 +126,11 @@ const DNS = 'allowed: at most 63 lower-case letters, digits and hyphens';
 test.each<Row>([
   [`image: is "tritonserver:latest": ${IMAGE}`, { image: 'tritonserver:latest' }],
   [`agent.image: is "registry:5000/node": ${IMAGE}`, { agent: { image: 'registry:5000/node' } }],
+  [
+    'image: is Triton 26.05, which has CVE-2026-47627 (path traversal, CVSS 9.8); allowed: 26.06 or newer\n' +
+      '    -> read https://nvidia.custhelp.com/app/answers/detail/a_id/5865, and set image to a newer release, or add CVE-2026-47627 to acceptedVulnerabilities',
+    { image: 'tritonserver:26.05-py3' },
+  ],
   ['replicas: is -1; allowed: a whole number from 0 to 1000', { replicas: -1 }],
   ['gpusPerPod: is 0.5; allowed: a whole number from 0 to 16', { gpusPerPod: 0.5 }],
   [
