@@ -214,6 +214,10 @@ export class Pipeline {
       const fate = this.isServed(name) ? '; the model stays served until "npm run local" starts again' : '';
       progress.line(`${name}: the folder was deleted${fate}`);
     }
+    if (gone.length > 0) {
+      this.failed = this.failed.filter(({ name }) => !gone.includes(name));
+      this.show();
+    }
     const present = names.filter((name) => !gone.includes(name));
     if (present.length === 0) return [];
     try {

@@ -5,6 +5,7 @@ import { TritonHttpClient } from '../../src/triton/http';
 import type { GoldenRequest } from '../../src/model/golden';
 import type { S3Store } from '../../src/s3/store';
 import { ReleaseWriter, TestAgent, type TestModel, type WrittenRelease } from '../support/agent';
+import { getTarget } from '../../src/publish/builds';
 import { findProcesses } from '../support/processes';
 import { answeringProgram } from '../support/repository';
 import { EnsembleRequests, holdUntil } from '../support/ensemble-requests';
@@ -106,6 +107,24 @@ test('a model on the CPU that should be on a GPU is refused', async () => {
   const { reason, hint } = await refusal(await releases.write({ b: open, c: model(3) }), {});
   expect(reason).toBe('Triton serves b on the CPU, although this pod should have 1 GPU: Triton sees no GPU');
   expect(hint).toContain('KIND_CPU');
+  await agent.stop();
+  await agent.start(store);
+  await until('ready', serves(first));
+});
+
+test('a model that is compiled for other pods is refused before a load', async () => {
+  await agent.stop();
+  await agent.start(store, { target: '26.12 8.9' });
+  await until('ready', serves(first));
+  expect(
+    await getTarget({ describe: () => '', list: () => Promise.resolve([{ name: 'pod', uid: '', url: agent.url }]) }),
+  ).toBe('26.12 8.9');
+  const compiled = (target: string) => ({ compiled: { 2: { program: 'p', target } } });
+  agent.events = [];
+  const { reason, hint } = await refusal(await releases.write({ b: model(2, compiled('26.11 8.9')), c: model(3) }), {});
+  expect(reason).toBe('compiled for other pods than this one (26.12 8.9): b 2 (26.11 8.9)');
+  expect(hint).toContain('npm run build -- --stack');
+  expect(agent.loads()).toEqual([]);
   await agent.stop();
   await agent.start(store);
   await until('ready', serves(first));

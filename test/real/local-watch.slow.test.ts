@@ -80,6 +80,44 @@ test('npm run local killed during a hanging load leaves no servers or model proc
   rmSync(join(repository, 'never_loads'), { recursive: true });
 });
 
+test('watch reloads other models while one hangs in its load or inference', async () => {
+  writeRepository(repository, { ...addingModel('adds', { 1: 10 }), ...addingModel('other', { 1: 5 }) });
+  const local = command.start();
+  const { child, said, ended } = local;
+  await untilUp(local);
+
+  for (const [name, method, amount] of [
+    ['never_answers', 'execute(self, requests)', 6],
+    ['never_loads', 'initialize(self, args)', 7],
+  ] as const) {
+    writeRepository(repository, hanging(name, method));
+    await untilLocal(local, () => said().includes(`${name}: files changed`));
+    writeRepository(repository, addingModel('other', { 1: amount }));
+    await untilLocal(local, () => isServed(local, 'other', amount - 5));
+    expect(said()).toMatch(
+      new RegExp(
+        `FAIL ${name}: the model is not served\\n *${name} took too long and was stopped after 30 s, because other`,
+      ),
+    );
+    expect(await ask(local, 'other')).toBe(amount + 1);
+    writeRepository(repository, addingModel(name, { 1: 8 }));
+    await untilLocal(local, () => isServed(local, name));
+    expect(await ask(local, name)).toBe(9);
+  }
+
+  // The folder is deleted while its model is asked.
+  writeRepository(repository, hanging('gone', 'execute(self, requests)'));
+  await untilLocal(local, () => /serve: gone/.test(said()));
+  rmSync(join(repository, 'gone'), { recursive: true });
+  writeRepository(repository, addingModel('other', { 1: 8 }));
+  await untilLocal(local, () => isServed(local, 'other', 3));
+
+  child.kill('SIGINT');
+  expect(await ended).toBe(0);
+  expect(said()).not.toMatch(/\n\s+at /);
+  for (const name of ['other', 'never_answers', 'never_loads']) rmSync(join(repository, name), { recursive: true });
+});
+
 /** A model with a golden request that expects another answer than the model's. */
 const answeringWrongly = (name: string, amount: number): Record<string, string> => ({
   ...addingModel(name, { 1: amount }),

@@ -24,7 +24,7 @@ export const LOCATION = { bucket: 'any', prefix: 'models' };
 const RELEASES = releasesPrefix(LOCATION);
 
 /** A model of the empty backend: its files in version folders and beside them, by path. */
-export interface TestModel {
+export interface TestModel extends Pick<ManifestModel, 'compiled'> {
   served: number[];
   files: Record<string, string>;
   composedOf?: string[];
@@ -82,7 +82,7 @@ export class ReleaseWriter {
 
   private async upload(
     name: string,
-    { served, files, composedOf = [], config, golden }: TestModel,
+    { served, files, composedOf = [], compiled, config, golden }: TestModel,
     change: (file: ReleasedFile) => ReleasedFile,
   ): Promise<ManifestModel> {
     const written = Object.entries(files).map(async ([path, text]) =>
@@ -92,6 +92,7 @@ export class ReleaseWriter {
     return {
       served,
       composedOf,
+      compiled,
       config: config ?? `name: "${name}" backend: "empty" ${tensors.join(' ')} instance_group [{ kind: KIND_CPU }]\n`,
       files: await Promise.all(written),
       golden: golden && change(await this.putFile('golden.json', encodeGolden(golden))),
