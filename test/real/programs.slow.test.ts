@@ -5,7 +5,7 @@ import { withCompiledPrograms } from '../../src/local/compiled';
 import { readRepository } from '../../src/model';
 import { isCompiled } from '../../src/model/torch-files';
 import { FREE_PORTS, LocalCommand } from '../support/local-command';
-import { modelYaml } from '../support/model-files';
+import { scaling } from '../support/local-models';
 import { writeRepository } from '../support/repository';
 import { Scratch } from '../support/temp-dir';
 
@@ -16,26 +16,8 @@ const command = new LocalCommand(scratch);
 afterAll(() => scratch.clean());
 afterEach(() => command.expectNothingLeft());
 
-const CONFIG = modelYaml({
-  platform: 'torch_aoti',
-  input: [{ name: 'INPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
-  output: [{ name: 'OUTPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
-  dynamic_batching: {},
-});
-const TRACE = `import torch
-from torch import nn
-from tracing import ProgramExport, Weights
-
-class Doubled(nn.Module):
-    def forward(self, x):
-        return x * 2
-
-def export(context):
-    return ProgramExport(eager=Doubled(), example_inputs=(torch.rand(2, 3),), tolerance=0, weights=Weights.none(),
-                         fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
-`;
 test('npm run local serves a program as it was exported, and compiled for this machine', async () => {
-  const folder = writeRepository(join(scratch.directory, 'models'), { 'm/model.yaml': CONFIG, 'm/trace.py': TRACE });
+  const folder = writeRepository(join(scratch.directory, 'models'), scaling('m', 2));
   const asExported = await command.run(['--repo', folder, '--once', ...FREE_PORTS]);
   expect(asExported).toMatchObject({ code: 0, stdout: expect.stringMatching(/^m +1 +torch_aoti +READY/m) as string });
   const answers = /^m +\d+ ms +golden request 1\/traced-0: as expected$/m;

@@ -16,6 +16,7 @@ import { isCompiled } from '../../src/model/torch-files';
 import { whyNoGo } from '../../tools/toolchain/go';
 import { ControlPlane } from '../support/control-plane';
 import { describeUnless } from '../support/describe-unless';
+import { scaling } from '../support/local-models';
 import { modelYaml } from '../support/model-files';
 import { ARGS } from '../support/render';
 import { writeRepository } from '../support/repository';
@@ -27,25 +28,6 @@ const namespace = 'serving';
 const TARGET = '26.11 cpu';
 const RESTRICTED = { 'pod-security.kubernetes.io/enforce': 'restricted' };
 const WITHOUT_GPUS = { ...ARGS, image: 'mirror.example/nvidia/tritonserver:26.11-py3', gpusPerPod: 0 };
-
-const CONFIG = modelYaml({
-  platform: 'torch_aoti',
-  input: [{ name: 'INPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
-  output: [{ name: 'OUTPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
-  dynamic_batching: {},
-});
-const TRACE = `import torch
-from torch import nn
-from tracing import ProgramExport, Weights
-
-class Scaled(nn.Module):
-    def forward(self, x):
-        return x * FACTOR
-
-def export(context):
-    return ProgramExport(eager=Scaled(), example_inputs=(torch.rand(2, 3),), tolerance=0, weights=Weights.none(),
-                         fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
-`;
 
 const PLAN_CONFIG = modelYaml({
   platform: 'tensorrt_plan',
@@ -186,8 +168,7 @@ describeUnless(whyNoGo(['kubernetes', 'kwok']), 'npm run build -- --stack', () =
   };
   /** A traced model that multiplies, so that each has another program. */
   const trace = async (name: string, factor: number): Promise<string> => {
-    const files = { [`${name}/model.yaml`]: CONFIG, [`${name}/trace.py`]: TRACE.replace('FACTOR', String(factor)) };
-    const folder = writeRepository(join(scratch.directory, `models-${name}`), files);
+    const folder = writeRepository(join(scratch.directory, `models-${name}`), scaling(name, factor));
     expect(await run('trace', '--repo', folder)).toMatchObject({ code: 0 });
     return folder;
   };

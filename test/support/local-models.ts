@@ -1,3 +1,4 @@
+import { modelYaml } from './model-files';
 import { addingModel } from './repository';
 
 /** A model whose program waits forever in one of its methods. */
@@ -45,5 +46,27 @@ def export(context):
         tolerance=1e-5,
         weights=Weights.none(),
     )
+`,
+});
+
+/** A program of torch.export that multiplies by a factor. */
+export const scaling = (name: string, factor: number): Record<string, string> => ({
+  [`${name}/model.yaml`]: modelYaml({
+    platform: 'torch_aoti',
+    input: [{ name: 'INPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
+    output: [{ name: 'OUTPUT__0', data_type: 'TYPE_FP32', dims: [-1] }],
+    dynamic_batching: {},
+  }),
+  [`${name}/trace.py`]: `import torch
+from torch import nn
+from tracing import ProgramExport, Weights
+
+class Scaled(nn.Module):
+    def forward(self, x):
+        return x * ${factor}
+
+def export(context):
+    return ProgramExport(eager=Scaled(), example_inputs=(torch.rand(2, 3),), tolerance=0, weights=Weights.none(),
+                         fresh_inputs=[(torch.rand(*shape),) for shape in [(1, 1), (8, 5)]])
 `,
 });
