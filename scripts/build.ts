@@ -143,6 +143,7 @@ function toCommand({ model, version, key, artifact, dataFiles }: ExportedProgram
   const inModel = [key, ...dataFiles, 'model.yaml', ...optional];
   const files = {
     ...list(join(paths.python, 'tracing'), (name) => name.endsWith('.py'), 'tracing'),
+    'with_parent.py': join(paths.python, 'with_parent.py'),
     ...list(join(model.directory, golden), isGolden, `${model.name}/${golden}`),
     ...Object.fromEntries(inModel.map((name) => [`${model.name}/${name}`, join(model.directory, name)])),
   };

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -56,7 +55,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.path != "/run":
             with self.file().open("rb") as file:
                 self.head(os.fstat(file.fileno()).st_size)
-                shutil.copyfileobj(file, self.wfile, 1 << 20)
+                while part := file.read(1 << 20):
+                    self.wfile.write(part)
+                    Handler.last_request = time.monotonic()
             return
         code = None if self.process is None else self.process.poll()
         output = LOG.read_bytes()[-20_000:].decode(errors="replace") if LOG.exists() else ""

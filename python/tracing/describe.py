@@ -61,6 +61,12 @@ def describe_program(path: Path, given: list[str]) -> dict[str, Any]:
             f"PyTorch cannot load {path} as a program of torch.export: {_last_line(error)}",
             "save it with torch.export.save(torch.export.export(model, inputs), path), not compiled",
         ) from error
+    by_name = program.call_spec.in_spec.children()[1].context
+    if by_name:
+        raise TraceError(
+            f"forward() of {path} takes {by_name[0]!r} by name, but Triton passes tensors by position",
+            "wrap the module: let forward() take them by position",
+        )
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     signature = program.graph_signature
     sides = []

@@ -268,7 +268,9 @@ def _compare(kind: Kind, slot: Slot, tensor: Tensor, inputs: Tensors, max_batch_
         on = "" if kind == "input" else f" on inputs of shape {shapes_of(inputs)}"
         yield TraceError(
             f"{where} has {field} {dims}{axis}, but the network {verb} shape {shape}{on}",
-            f"Set {field} of '{slot.name}' to the shape after the batch axis, {shape[1:]}; -1 is any size."
+            f"A single number for each row: write dims: [1] and reshape: {{ shape: [] }} for '{slot.name}'."
+            if batch and len(shape) == 1
+            else f"Set {field} of '{slot.name}' to the shape after the batch axis, {shape[1:]}; -1 is any size."
             if batch and shape
             else f"Set {field} of '{slot.name}' to {shape}; -1 is any size.",
         )

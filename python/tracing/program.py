@@ -37,6 +37,8 @@ def export_program(
     Raises one TraceError for all axes that the program fixes. Other limits of the program are passed to `warn`: a
     server does not know them, because model.yaml has no field for them.
     """
+    if "meta" in dict(module.named_children()):
+        raise TraceError("the network has a submodule 'meta', a name that torch.export uses itself", "Rename it.")
     scripted = [name for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)]
     if scripted:
         raise TraceError(
@@ -81,6 +83,7 @@ def _compare_sizes(
     placeholders = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
     shapes = [placeholders[name].meta["val"].shape for name in program.graph_signature.user_inputs]
     problems = Problems()
+    seen: dict[str, str] = {}
     for slot in interface.inputs:
         for axis in free[slot.position]:
             is_batch = axis < interface.batch_axes
@@ -91,6 +94,9 @@ def _compare_sizes(
             )
             what = f"axis {axis} of input {slot.position}"
             size: Any = shapes[slot.position][axis]
+            equal = seen.setdefault(str(size), what)
+            if equal != what and not is_batch and not isinstance(size, int):
+                warn(f"the program takes only equal sizes in {equal} and {what}; model.yaml: {field}")
             limits = None if isinstance(size, int) else program.range_constraints.get(size.node.expr)
             fixed = size if isinstance(size, int) else size.node.maybe_as_int()
             if limits is not None and limits.lower == limits.upper:
@@ -114,10 +120,12 @@ def _compare_sizes(
                     TraceError(f"model.yaml: {field}, but the exported program takes at most {limits.upper}", SIZES)
                 )
             elif not is_batch and (limits.lower > 2 or limits.upper != int_oo):
-                most = "" if limits.upper == int_oo else f" to {limits.upper}"
+                least = [f"below {limits.lower}"] if limits.lower > 1 else []
+                most = [] if limits.upper == int_oo else [f"above {limits.upper}"]
                 warn(
-                    f"{what}: the program takes sizes from {limits.lower}{most}; model.yaml: {field}, so a server also "
-                    "gets requests of other sizes"
+                    f"{what}: the program refuses sizes {' and '.join([*least, *most])}, and perhaps others; "
+                    f"model.yaml: {field}, so a server gets requests of all sizes. Only fresh inputs show what "
+                    "it takes: add the smallest and the largest that clients send"
                 )
     problems.raise_all()
 

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import path from 'node:path';
 import type { RepositoryModel } from './repository';
 import { isCompiled } from './torch-files';
@@ -11,7 +12,7 @@ export interface ExportedProgram {
   /** In the model folder: `1/model.pt2`, `1/model.onnx`. */
   key: string;
   path: string;
-  /** In hex, as the trace recorded it. */
+  /** In hex, of all that was traced and that determines what is compiled. */
   sha256: string;
   /** The file that Triton serves, in the model folder: `1/model.pt2`, `1/model.plan`. */
   artifact: string;
@@ -44,12 +45,18 @@ export function uncompiled(
 export function exportedPrograms(model: RepositoryModel): ExportedProgram[] {
   return model.versions.flatMap((version) => {
     const found = uncompiled(model, version);
-    const { artifact, dataFiles = [] } = (found && readTraceRecord(`${found.path}.trace.json`)) ?? {};
+    const { artifact, dataFiles = [], otherFiles = [] } = (found && readTraceRecord(`${found.path}.trace.json`)) ?? {};
     if (found === undefined || artifact?.path !== found.source || artifact.sha256 === undefined) return [];
+    const plan = otherFiles.filter((file) => file.path === `${version.version}/plan.json`);
+    const parts = [artifact, ...dataFiles, ...plan].map(({ path: name, sha256 }) => [name, sha256]);
+    const { max_batch_size: batch = 0 } = model.config;
+    const digest = createHash('sha256')
+      .update(JSON.stringify([parts, batch]))
+      .digest('hex');
     return [
       {
         ...{ model, version: version.version, key: found.source, path: found.path, artifact: found.artifact },
-        ...{ sha256: artifact.sha256, dataFiles: dataFiles.map((file) => file.path) },
+        ...{ sha256: digest, dataFiles: dataFiles.map((file) => file.path) },
       },
     ];
   });

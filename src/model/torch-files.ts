@@ -33,15 +33,15 @@ export function torchScriptFaults(file: string): ArtifactFault[] {
           ]
         : [{ message: 'is a zip archive without code (torch.save of weights), not TorchScript', hint: TRACE_WEIGHTS }];
     }
-    if (!isInTrainingMode(readObjects(fd, entries))) return [];
-    return [
-      {
-        message: 'was saved in training mode, in which dropout is random and batch norm mixes the requests of a batch',
-        hint: 'call model.eval() before torch.jit.script or torch.jit.trace, and save the file again',
-      },
-    ];
+    const isTrained = isInTrainingMode(readFrom(fd, entries, /^[^/]*\/data\.pkl$/));
+    return isTrained ? [inTraining('torch.jit.script or torch.jit.trace')] : [];
   });
 }
+
+const inTraining = (call: string): ArtifactFault => ({
+  message: 'was saved in training mode, in which dropout is random and batch norm mixes the requests of a batch',
+  hint: `call model.eval() before ${call}, and save the file again`,
+});
 
 /** Files of an archive that torch.export.save wrote, and of one that AOTInductor has compiled. */
 const EXPORTED = /^[^/]*\/models\/[^/]+\.json$/;
@@ -49,8 +49,10 @@ const COMPILED = /^[^/]*\/data\/aotinductor\//;
 
 /** Checks that a file is a program, exported or compiled. */
 export function programFaults(file: string): ArtifactFault[] {
-  return readArchive(file, 'a program of torch.export', SAVE_PROGRAM, (entries) => {
-    if (has(entries, EXPORTED) || has(entries, COMPILED)) return [];
+  return readArchive(file, 'a program of torch.export', SAVE_PROGRAM, (entries, fd) => {
+    if (has(entries, EXPORTED))
+      return isTraining(readFrom(fd, entries, EXPORTED)) ? [inTraining('torch.export.export')] : [];
+    if (has(entries, COMPILED)) return [];
     return has(entries, /^[^/]*\/constants\.pkl$/)
       ? [{ message: 'is TorchScript, not a program', hint: 'write platform: pytorch_libtorch in model.yaml' }]
       : [{ message: 'is a zip archive without a program (torch.save of weights)', hint: TRACE_WEIGHTS }];
@@ -127,9 +129,9 @@ function readDirectory(fd: number, size: number): Entry[] | undefined {
 /** The objects of large models have a few megabytes. The limit bounds what we read of a damaged file. */
 const MOST_BYTES = 16 * 2 ** 20;
 
-/** The modules with their attributes: the content of data.pkl, which torch.jit.save does not compress. */
-function readObjects(fd: number, entries: readonly Entry[]): Buffer {
-  const entry = entries.find(({ name }) => /^[^/]*\/data\.pkl$/.test(name));
+/** The content of a file in the archive, which PyTorch does not compress. */
+function readFrom(fd: number, entries: readonly Entry[], wanted: RegExp): Buffer {
+  const entry = entries.find(({ name }) => wanted.test(name));
   if (entry === undefined) return Buffer.alloc(0);
   const local = read(fd, entry.offset, 30);
   const names = local.length < 30 ? 0 : local.readUInt16LE(26) + local.readUInt16LE(28);
@@ -141,4 +143,9 @@ function isInTrainingMode(objects: Buffer): boolean {
   const text = objects.toString('latin1');
   const [name, number = ''] = /trainingq(.)/s.exec(text) ?? [];
   return name !== undefined && [`${name}\x88`, `h${number}\x88`].some((isTrue) => text.includes(isTrue));
+}
+
+/** Whether the graph of a program has an operator with `train` or `training` set, as of dropout and batch norm. */
+function isTraining(graph: Buffer): boolean {
+  return /"name": ?"train(ing)?", ?"arg": ?\{"as_bool": ?true\}/.test(graph.toString('latin1'));
 }

@@ -17,7 +17,7 @@ export type WeightKind = 'pretrained' | 'random';
 
 /** A program that was compiled. */
 export interface Compiled {
-  /** SHA-256 in hex of the exported program. */
+  /** SHA-256 in hex of the exported program and what else determines the compiled one. */
   program: string;
   /** Release of Triton and processors, such as `26.11 7.5 8.6` or `26.11 cpu`. */
   target: string;

@@ -101,6 +101,17 @@ def test_a_program_describes_its_free_axes(  # noqa: PLR0917 - a table
     assert found["max_batch_size"] == batch
 
 
+class ByName(nn.Module):
+    def forward(self, x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+        return x * scale
+
+
+def test_a_program_with_arguments_by_name_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "model.pt2"
+    torch.export.save(torch.export.export(ByName(), (torch.rand(2, 3),), {"scale": torch.rand(2, 3)}), path)
+    assert "takes 'scale' by name" in described(capsys, path)["error"]
+
+
 TWO = forward("a.float() + b, a.sum(dim=-1)", "a, b")
 MEAN = forward("x.mean()")
 

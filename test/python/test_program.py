@@ -141,7 +141,7 @@ def test_a_limit_that_model_yaml_cannot_express_is_a_warning(add_model: AddModel
     assert status == 0
     [warning] = [event["text"] for event in events if event["event"] == "warning"]
     assert warning.startswith(
-        "axis 1 of input 0: the program takes sizes from 1 to 9; model.yaml: dims[0] of 'INPUT__0'"
+        "axis 1 of input 0: the program refuses sizes above 9, and perhaps others; model.yaml: dims[0] of 'INPUT__0'"
     )
 
 

@@ -93,6 +93,16 @@ test('adviceFor names golden requests whose expected outputs have no elements', 
 });
 
 describe('adaptToThisMachine', () => {
+  it('moves instances of GPUs to the CPU', async () => {
+    const groups = [{ kind: 'KIND_GPU', count: 2, gpus: [0, 1] }, { kind: 'KIND_AUTO', count: 2 }, { gpus: [0] }];
+    const { config } = adaptToThisMachine(await model({ backend: 'python', instance_group: groups }));
+    expect(config.instance_group).toEqual([
+      { kind: 'KIND_CPU', count: 1 },
+      { kind: 'KIND_AUTO', count: 1 },
+      { kind: 'KIND_CPU', count: 1 },
+    ]);
+  });
+
   it('keeps one request of each shape, in configuration and text', async () => {
     const other = { ...warm(2, 1)[0], inputs: { input__0: { ...inputs.input__0, random_data: true } } };
     const short = adaptToThisMachine(await model({ model_warmup: [...warm(2, 1, 2), other, ...warm(2, 4)] }));

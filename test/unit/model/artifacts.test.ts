@@ -180,3 +180,13 @@ test.each<[what: string, check: typeof torchScriptFaults, content: Buffer, messa
       .join('\n'),
   ).toMatch(message === '' ? /^$/ : new RegExp(`^${message}`));
 });
+
+test('a program that was exported in training mode is refused', () => {
+  const graph = (training: boolean): string =>
+    JSON.stringify({ nodes: [{ inputs: [{ name: 'train', arg: { as_bool: training }, kind: 1 }] }] });
+  const at = (training: boolean): string =>
+    folder({ 'model.pt2': zip(['model/models/model.json'], { 'model/models/model.json': graph(training) }) });
+  const faults = (training: boolean) => programFaults(join(at(training), 'model.pt2')).map(({ hint }) => hint);
+  expect(faults(true)).toEqual(['call model.eval() before torch.export.export, and save the file again']);
+  expect(faults(false)).toEqual([]);
+});

@@ -8,7 +8,7 @@ import type { ExportedProgram } from '../../../src/model/programs';
 import { findBuild, storeBuild } from '../../../src/publish/builds';
 import { Releases } from '../../../src/publish/releases';
 import { MemoryBucket, MemoryStore } from '../../support/memory-store';
-import { modelYaml, program, recorded } from '../../support/model-files';
+import { folder, modelYaml, program, recorded, removeFolders } from '../../support/model-files';
 import { publisher } from '../../support/publish';
 import { ARGS } from '../../support/render';
 import { writeRepository } from '../../support/repository';
@@ -16,6 +16,7 @@ import { Scratch } from '../../support/temp-dir';
 
 const scratch = new Scratch();
 afterAll(() => scratch.clean());
+afterAll(removeFolders);
 
 const location = { bucket: 'bucket', prefix: 'models' };
 const [OLD, NEW] = ['26.11 8.9', '26.12 8.9'];
@@ -26,18 +27,18 @@ test('a compiled program is published for the replicas that it was compiled for,
     input: [{ name: 'INPUT__0', data_type: 'TYPE_FP32', dims: [1] }],
     output: [{ name: 'OUTPUT__0', data_type: 'TYPE_FP32', dims: [1] }],
   });
-  const folder = writeRepository(join(scratch.directory, 'models'), {
+  const repository = writeRepository(join(scratch.directory, 'models'), {
     ...{ 'm/model.yaml': yaml, 'm/1/model.pt2': program('exported') },
     'm/1/model.pt2.trace.json': JSON.stringify({
       ...{ artifact: recorded('1/model.pt2', program('exported')), checked: 'thorough' },
       ...{ max_batch_size: 8, input_dims: [[1]] },
     }),
   });
-  const { models } = await readRepository(folder);
+  const { models } = await readRepository(repository);
   const [exported] = models.flatMap(exportedPrograms) as [ExportedProgram];
   const { store } = new MemoryStore(new MemoryBucket());
   const bucket = { store, location };
-  const { publish } = publisher(store, location, folder);
+  const { publish } = publisher(store, location, repository);
   const build = async (target: string): Promise<void> => {
     const file = join(scratch.directory, 'made.pt2');
     writeFileSync(file, `compiled for ${target}`);
@@ -68,6 +69,30 @@ test('a compiled program is published for the replicas that it was compiled for,
   const release = (await Releases.read(bucket)).current ?? { models: {} };
   expect(() => requireTarget(release, OLD)).toThrow(`compiled for other pods than this one (${OLD}): m 1 (${NEW})`);
   for (const target of [NEW, undefined]) requireTarget(release, target);
+});
+
+test('other weights beside an ONNX file, and other shapes of its plan, are another program', async () => {
+  const digestOf = async (weights: string, plan: string): Promise<string[]> => {
+    const files = { '1/model.onnx.data': weights, '1/plan.json': plan };
+    const [data, shapes] = Object.entries(files).map(([path, content]) => recorded(path, content));
+    const record = {
+      artifact: recorded('1/model.onnx', 'onnx'),
+      data_files: [data],
+      extra_files: [shapes],
+      golden: [],
+    };
+    const root = folder({
+      'm/model.yaml': modelYaml({ platform: 'tensorrt_plan' }),
+      'm/1/model.onnx': 'onnx',
+      'm/1/model.onnx.trace.json': JSON.stringify(record),
+      ...Object.fromEntries(Object.entries(files).map(([path, content]) => [`m/${path}`, content])),
+    });
+    return (await readRepository(root)).models.flatMap(exportedPrograms).map(({ sha256 }) => sha256);
+  };
+  const [first] = await digestOf('w', '{}');
+  expect(first).toMatch(/^[0-9a-f]{64}$/);
+  expect(await digestOf('w', '{}')).toEqual([first]);
+  for (const other of [await digestOf('v', '{}'), await digestOf('w', '[]')]) expect(other).not.toEqual([first]);
 });
 
 test.each([
