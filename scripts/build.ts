@@ -119,11 +119,7 @@ async function compileInStack(
           const file = join(scratch, name);
           const line = await builder.run(toCommand(program, target, file));
           const result = readAnswer(name, line);
-          await storeBuild(bucket, program, target, {
-            file,
-            bytes: statSync(file).size,
-            difference: result.difference,
-          });
+          await storeBuild(bucket, program, target, { file, bytes: statSync(file).size, ...result });
           return result;
         });
       });

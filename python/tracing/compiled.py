@@ -1,8 +1,9 @@
 """Compiles a program of torch.export with AOTInductor for the processor of this machine, and asks golden requests.
 
 `python -m tracing.compiled MODEL_FOLDER VERSION PROGRAM PACKAGE [CAPABILITY...]` writes PACKAGE, and prints one
-JSON object: `seconds` and `difference`, the largest from an expected answer; or `error` and `hint`. Compute
-capabilities such as 7.5 are those of the GPUs that will serve the package; without one it is compiled for the CPU.
+JSON object: `seconds`, `difference`, the largest from an expected answer, and `torch`, its version; or `error` and
+`hint`. Compute capabilities such as 7.5 are those of the GPUs that will serve the package; without one it is compiled
+for the CPU.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def report(work: Callable[..., float], arguments: Sequence[str]) -> None:
     try:
         with torch.no_grad():
             difference = work(*arguments)
-        result: dict[str, Any] = {"seconds": time.monotonic() - began, "difference": difference}
+        seconds = time.monotonic() - began
+        result: dict[str, Any] = {"seconds": seconds, "difference": difference, "torch": torch.__version__}
     except TraceError as error:
         result = {"error": error.message, "hint": error.hint}
     print(json.dumps(result))

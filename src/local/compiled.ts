@@ -58,10 +58,11 @@ export async function compileProgram(program: ExportedProgram, python: string): 
   return result;
 }
 
-/** What tracing.compiled reports: its time, and the largest difference from a golden request. */
+/** What tracing.compiled reports: its time, the largest difference from a golden request, and its version of PyTorch. */
 export interface Compiling {
   seconds: number;
   difference: number;
+  torch: string;
 }
 
 /**

@@ -35,12 +35,12 @@ export async function storeBuild(
   bucket: Bucket,
   program: ExportedProgram,
   target: string,
-  made: { file: string; bytes: number; difference: number },
+  made: { file: string; bytes: number; difference: number; torch: string },
 ): Promise<void> {
-  const { file, bytes, difference } = made;
+  const { file, bytes, difference, torch } = made;
   const key = getKey(bucket, program, target);
   const checksum = await checksumOfFile(file, bytes);
-  const forPeople = { model: program.model.name, program: program.sha256, target, difference };
+  const forPeople = { model: program.model.name, program: program.sha256, target, torch, difference };
   const description = JSON.stringify({ format: FORMAT, checksum, bytes, ...forPeople });
   const condition = { ifAbsent: true } as const;
   // The name depends on the content, because a builder may have ended between the two, and the next makes other bytes.

@@ -105,7 +105,11 @@ class Kubelet {
   }
 
   private async update(): Promise<void> {
-    for (const pod of await this.plane.pods(namespace)) {
+    const pods = await this.plane.pods(namespace);
+    for (const [uid, child] of this.processes) {
+      if (!pods.some(({ metadata }) => metadata?.uid === uid)) child.kill('SIGKILL');
+    }
+    for (const pod of pods) {
       const { name = '', uid = '', deletionTimestamp } = pod.metadata ?? {};
       if (pod.spec?.nodeName === undefined) continue;
       if (deletionTimestamp !== undefined) {
@@ -253,17 +257,25 @@ describeUnless(whyNoGo(['kubernetes', 'kwok']), 'npm run build -- --stack', () =
     expect(models['plan']?.files.map(({ path }) => path)).toEqual(['1/model.plan', '1/plan.json']);
   });
 
-  test('a pod that ends is replaced, and gets everything again', async () => {
-    const folder = await trace('tripled', 3);
+  test.each([
+    ['whose process is killed', 3, (): unknown => kubelet.kill()],
+    [
+      'whose node is gone',
+      6,
+      // As the garbage collector of Kubernetes deletes it.
+      (pod: string) => plane.client.core.deleteNamespacedPod({ namespace, name: pod, gracePeriodSeconds: 0 }),
+    ],
+  ] as const)('a pod %s is replaced, and gets everything again', async (_, factor, end) => {
+    const folder = await trace(`times${factor}`, factor);
     const before = kubelet.started.length;
     const building = run('build', '--stack', 'test', '--repo', folder);
     await until('the pod runs', async () => {
       return (await plane.readyPods(namespace)).length > 0 && kubelet.started.length > before;
     });
-    kubelet.kill();
+    await end(kubelet.started.at(-1) ?? '');
     expect(await building).toMatchObject({
       code: 0,
-      text: expect.stringContaining('tripled 1: compiled in') as string,
+      text: expect.stringContaining(`times${factor} 1: compiled in`) as string,
     });
     expect(kubelet.started.length).toBe(before + 2);
     expect(await jobs()).toEqual([]);

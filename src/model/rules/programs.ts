@@ -18,8 +18,10 @@ const namesAreOfTheProgram: ModelRule = (model) => {
   if (!isProgram(model)) return;
   for (const [side, pattern, allowed] of SIDES) {
     const names = (model.config[side] ?? []).map(({ name = '' }) => name);
+    const positions = names.map((name) => /^(?:INPUT__|ARGS\[|OUTPUT__|RESULT\[)(\d+)\]?$/.exec(name)?.[1]);
     names.forEach((name, index) => {
       const number = /^INPUT__(\d+)$/.exec(name)?.[1];
+      const same = positions[index] === undefined ? index : positions.indexOf(positions[index]);
       if (name !== '' && !pattern.test(name)) {
         model.problems.add(
           `${side}[${index}].name`,
@@ -33,6 +35,10 @@ const namesAreOfTheProgram: ModelRule = (model) => {
         model.problems.add(`${side}[${index}].name`, `skips a position, got ${describe(name)}`, {
           allowed: names.length === 1 ? 'INPUT__0' : `INPUT__0 to INPUT__${names.length - 1}`,
           hint: 'name every argument of forward()',
+        });
+      } else if (same < index && names[same] !== name) {
+        model.problems.add(`${side}[${index}].name`, `is the tensor ${names[same]} once more, got ${describe(name)}`, {
+          hint: 'name each tensor once',
         });
       }
     });

@@ -42,7 +42,7 @@ test('a compiled program is published for the replicas that it was compiled for,
   const build = async (target: string): Promise<void> => {
     const file = join(scratch.directory, 'made.pt2');
     writeFileSync(file, `compiled for ${target}`);
-    await storeBuild(bucket, exported, target, { file, bytes: 22, difference: 0 });
+    await storeBuild(bucket, exported, target, { file, bytes: 22, difference: 0, torch: '2.15.0' });
   };
   const released = async () => {
     const { current } = await Releases.read(bucket);

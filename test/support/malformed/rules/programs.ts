@@ -22,6 +22,10 @@ export const PROGRAMS: readonly RuleCase[] = [
     `output[1].name: ${NAME}, got "RESULT[]"; allowed: OUTPUT__0, RESULT, RESULT[0] and so on${hint('OUTPUT__1')}`,
   ],
   [
+    program({ input: [input({ name: 'INPUT__0' }), input({ name: 'ARGS[0]' })] }),
+    'input[1].name: is the tensor INPUT__0 once more, got "ARGS[0]"\n    -> name each tensor once',
+  ],
+  [
     program({ input: [input({ name: 'INPUT__1' })] }),
     'input[0].name: skips a position, got "INPUT__1"; allowed: INPUT__0\n    -> name every argument of forward()',
   ],
