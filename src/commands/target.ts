@@ -1,11 +1,11 @@
 import { resolve } from 'node:path';
 import { UsageError } from '../core/errors';
-import { adaptToThisMachine } from '../local/adapt-model';
+import { adaptModels } from '../local/adapt-model';
 import { findLocalStack, localReplica } from '../local/state';
-import type { RepositoryModel } from '../model';
 import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
+import type { PublishOptions } from '../publish/publish';
 import { fixedReplicas, type ReplicaSource } from '../publish/cluster/source';
 import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
@@ -65,8 +65,8 @@ export interface CommandTarget {
   flags: TargetFlags;
   /** Folder that a local stack was started from. */
   repository?: string;
-  /** For a local stack: changes each model before it is published. */
-  adaptToThisMachine?: (model: RepositoryModel) => RepositoryModel;
+  /** For a local stack: see PublishOptions. */
+  adaptToThisMachine?: PublishOptions['adaptToThisMachine'];
   /** What the replicas of the stack run compiled models with. */
   buildTarget?: string | undefined;
   /** Undefined if a bucket was given instead. */
@@ -171,7 +171,7 @@ function openLocal(flags: TargetFlags): CommandTarget {
   return openStore(
     { bucket: location.bucket, endpointUrl, region, credentials },
     {
-      ...{ flags, name: `the local stack of ${repository}`, repository, adaptToThisMachine, location },
+      ...{ flags, name: `the local stack of ${repository}`, repository, adaptToThisMachine: adaptModels, location },
       replicas: localReplica(stack),
     },
   );

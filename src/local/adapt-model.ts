@@ -1,6 +1,17 @@
 import { isDeepStrictEqual } from 'node:util';
 import { configText, withServedVersions, type RepositoryModel } from '../model';
 import { withCompiledPrograms } from './compiled';
+import { selectModels } from './selection';
+
+/** The models of a publish to this machine: those that it serves, as it serves them. The others are passed to `leaveOut`. */
+export function adaptModels(
+  models: readonly RepositoryModel[],
+  leaveOut: (name: string, reason: string) => void,
+): RepositoryModel[] {
+  const { served, notServed } = selectModels({ models: [...models], failed: [] });
+  for (const { model, reason } of notServed) leaveOut(model.name, reason);
+  return served.map(adaptToThisMachine);
+}
 
 /** Platforms of python/backends, which run each instance in a process of its own. */
 const OWN_PROCESSES = ['pytorch_libtorch', 'torch_aoti', 'onnxruntime_onnx'];

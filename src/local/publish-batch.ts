@@ -9,7 +9,7 @@ import { Releases } from '../publish/releases';
 import type { Manifest } from '../release/manifest';
 import { TritonHttpClient } from '../triton/http';
 import { LoadLimit } from './load-limit';
-import { adaptToThisMachine } from './adapt-model';
+import { adaptModels, adaptToThisMachine } from './adapt-model';
 import type { LocalStack } from './stack';
 
 /** Time for the replica to return to the release before, while something waits for it, and otherwise. */
@@ -53,7 +53,7 @@ export async function publishBatch(
       ...{ repository, store, location, agents, noAsk, signal, onStage },
       models: names,
       replacePublished: true,
-      adaptToThisMachine,
+      adaptToThisMachine: adaptModels,
       loadTimeoutMs: Math.max(limitMs, LONGEST_LOAD_MS),
       waitMs: 0,
       trials: { endMs: isWaitedFor() ? UNDO_MS.waitedFor : UNDO_MS.later, pollMs: POLL_MS },

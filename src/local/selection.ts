@@ -3,7 +3,6 @@ import { join } from 'node:path';
 import { UserError } from '../core/errors';
 import { REQUIREMENTS_FILE, requiresNumpy2 } from '../model/requirements';
 import type { RepositoryModel } from '../model';
-import { displayPath } from '../model/paths';
 import { addEnsembles, type FailedModel, type ValidModels } from './valid-models';
 
 /** The models that `npm run local` serves, and the reasons why it does not serve others. */
@@ -86,8 +85,5 @@ function needsNumpy2({ platform, directory }: RepositoryModel): boolean {
   return platform === 'python' && existsSync(file) && requiresNumpy2(readFileSync(file, 'utf8'));
 }
 
-function reasonFor({ platform, directory }: RepositoryModel): string {
-  const reason = REASONS[platform] ?? `this machine has no backend for ${platform}`;
-  const builder = join(directory, 'build-plan.sh');
-  return existsSync(builder) ? `${reason}; build the plan there with ${displayPath(builder)}` : reason;
-}
+const reasonFor = ({ platform }: RepositoryModel): string =>
+  REASONS[platform] ?? `this machine has no backend for ${platform}`;

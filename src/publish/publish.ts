@@ -25,10 +25,12 @@ export interface PublishOptions extends ReleaseOptions, Pick<Selection, 'models'
   /** Replace published versions instead of reporting a conflict, as `npm run local` does. */
   replacePublished?: boolean;
   /**
-   * Set if the replicas are those of `npm run local`: changes each model before it is published. Otherwise artifacts that
-   * were checked only quickly are refused.
+   * Set if the replicas are those of `npm run local`: changes the models before they are published, and leaves out those
+   * that it does not serve. Otherwise artifacts that were checked only quickly are refused.
    */
-  adaptToThisMachine?: ((model: RepositoryModel) => RepositoryModel) | undefined;
+  adaptToThisMachine?:
+    | ((models: readonly RepositoryModel[], leaveOut: (name: string, reason: string) => void) => RepositoryModel[])
+    | undefined;
   /** What the replicas run compiled models with. Default: what the first agent says. */
   buildTarget?: string | undefined;
 }
@@ -55,7 +57,8 @@ export async function publish(options: PublishOptions): Promise<Published> {
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
   const desired = await desiredModels(
-    adaptToThisMachine === undefined ? read.models : read.models.map(adaptToThisMachine),
+    adaptToThisMachine?.(read.models, (name, reason) => options.onStage?.(`${name} is left out: ${reason}`)) ??
+      read.models,
   );
   const models =
     target === undefined ? desired : desired.map((one) => withBuilds(one, read.models, { bucket, target, builds }));

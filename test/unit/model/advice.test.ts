@@ -1,5 +1,5 @@
 import { adviceFor, readRepository } from '../../../src/model';
-import { adaptToThisMachine } from '../../../src/local/adapt-model';
+import { adaptModels, adaptToThisMachine } from '../../../src/local/adapt-model';
 import { folder, MODEL_REPO, modelYaml, removeFolders } from '../../support/model-files';
 
 afterEach(removeFolders);
@@ -93,6 +93,17 @@ test('adviceFor names golden requests whose expected outputs have no elements', 
 });
 
 describe('adaptToThisMachine', () => {
+  it('leaves out models that this machine does not serve', async () => {
+    const left: string[] = [];
+    const models = [
+      { ...(await model({})), name: 'served' },
+      { ...(await model({ platform: 'tensorrt_plan' })), name: 'plan' },
+    ];
+    const served = adaptModels(models, (name, reason) => left.push(`${name}: ${reason}`));
+    expect(served.map(({ name }) => name)).toEqual(['served']);
+    expect(left).toEqual(['plan: a TensorRT plan runs only on the GPU type that built it']);
+  });
+
   it('moves instances of GPUs to the CPU', async () => {
     const groups = [{ kind: 'KIND_GPU', count: 2, gpus: [0, 1] }, { kind: 'KIND_AUTO', count: 2 }, { gpus: [0] }];
     const { config } = adaptToThisMachine(await model({ backend: 'python', instance_group: groups }));
