@@ -192,7 +192,8 @@ def _run(network: Any, inputs: Sequence[Described], sizes: list[list[int]], fill
     torch.manual_seed(0)
     cases = []
     for size, (_, kind, _) in zip(sizes, inputs, strict=True):
-        numbers = torch.rand(size) * fill
+        # Booleans are masks: a model may refuse one that masks everything.
+        numbers = torch.ones(size) if kind == "TYPE_BOOL" else torch.rand(size) * fill
         cases.append((numbers if types[kind].is_floating_point else numbers.round()).to(types[kind]))
     with torch.inference_mode():
         return tuple(cases), as_tuple(network(*cases))

@@ -131,6 +131,12 @@ def test_torchscript_is_run_to_find_outputs_and_their_free_axes(
     assert found["max_batch_size"] == 8
 
 
+def test_a_mask_of_torchscript_masks_nothing(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # Without an element there is no maximum.
+    found = described(capsys, torch_script(tmp_path, forward("x + x[mask].max()", "x, mask")), "FP32:-1", "BOOL:-1")
+    assert tensors(found["output"]) == [("output__0", "TYPE_FP32", [-1])]
+
+
 @pytest.mark.parametrize(
     ("module", "given", "dims", "reason"),
     [
