@@ -113,7 +113,7 @@ test('a scripted module is traced to the same bytes each time', async () => {
 test('trace reports all errors of a model.yaml before it runs any trace.py', async () => {
   const repository = join(scratch.directory, 'invalid');
   writeRepository(repository, {
-    'scale/model.yaml': modelYaml({ max_batch_size: -1, output: [{ name: 'y__0', data_type: 'FP32', dims: [0] }] }),
+    'scale/model.yaml': modelYaml({ max_batch_size: -1, output: [{ name: 'y__0', data_type: 'TYPE_FP32', dims: [0] }] }),
     'scale/trace.py': 'import time\ntime.sleep(10**6)\n',
     'own/model.yaml': modelYaml({ max_batch_size: -1 }),
   });
@@ -122,7 +122,6 @@ test('trace reports all errors of a model.yaml before it runs any trace.py', asy
   expect(stderr).toMatch(/is not ready to be traced\n/);
   const fields = [...stderr.matchAll(/(\w+)\/model\.yaml: ([\w[\].]+): /g)].map(([, model, field]) => [model, field]);
   expect(fields).toEqual([
-    ['scale', 'output[0].data_type'],
     ['scale', 'output[0].dims[0]'],
     ['scale', 'max_batch_size'],
   ]);
