@@ -113,7 +113,10 @@ test('a scripted module is traced to the same bytes each time', async () => {
 test('trace reports all errors of a model.yaml before it runs any trace.py', async () => {
   const repository = join(scratch.directory, 'invalid');
   writeRepository(repository, {
-    'scale/model.yaml': modelYaml({ max_batch_size: -1, output: [{ name: 'y__0', data_type: 'TYPE_FP32', dims: [0] }] }),
+    'scale/model.yaml': modelYaml({
+      max_batch_size: -1,
+      output: [{ name: 'y__0', data_type: 'TYPE_FP32', dims: [0] }],
+    }),
     'scale/trace.py': 'import time\ntime.sleep(10**6)\n',
     'own/model.yaml': modelYaml({ max_batch_size: -1 }),
   });
