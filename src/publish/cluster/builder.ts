@@ -239,7 +239,11 @@ function toJob(name: string, { builder, program }: BuilderOptions): object {
       activeDeadlineSeconds: LONGEST_SECONDS,
       backoffLimit: RETRIES,
       ttlSecondsAfterFinished: KEEP_SECONDS,
-      template: { metadata: { labels }, spec: { ...spec, containers } },
+      // Karpenter would move it to another node, where everything begins again.
+      template: {
+        metadata: { labels, annotations: { 'karpenter.sh/do-not-disrupt': 'true' } },
+        spec: { ...spec, containers },
+      },
     },
   };
 }
