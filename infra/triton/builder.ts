@@ -1,6 +1,6 @@
 import type { input } from '@pulumi/kubernetes/types';
 import { getRelease } from '../../src/model/triton-releases';
-import { BUILDER_PORT, type BuilderOutput } from '../../src/publish/cluster/stack-outputs';
+import { BUILDER_PORT, type BuilderOutput } from '../../src/publish/cluster/builder-output';
 import { USER_ID } from './names';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ServerSettings } from './settings';

@@ -235,7 +235,7 @@ def test_onnx_is_checked_with_onnxruntime(add_model: AddModel, run: Run) -> None
             "repo/broken/trace.py:1: ModuleNotFoundError: No module named 'no_such_package'",
         ),
         ("import torch\n\nx = = 1", "pytorch_libtorch", "repo/broken/trace.py:3: SyntaxError: invalid syntax"),
-        (SCALE, "tensorrt_plan", "platform is 'tensorrt_plan', which npm run trace does not support"),
+        (SCALE, "openvino", "platform is 'openvino', which npm run trace does not support"),
         (SCALE, "[a", "model.yaml is not valid YAML: "),
         (
             SCALE.replace("x * self.factor", "x * self.missing('\\n'.join(map(str, range(130))))").replace(

@@ -9,7 +9,7 @@ import { UserError } from '../../core/errors';
 import { explainCluster } from './cluster-errors';
 import { KubernetesReplicas } from './kubernetes';
 import { loadKubeconfig } from './kubeconfig';
-import { BUILDER_PORT, type BuilderOutput } from './stack-outputs';
+import { BUILDER_PORT, type BuilderOutput } from './builder-output';
 
 const PERMISSIONS =
   'verbs "create", "get" and "delete" on "jobs" of group "batch", "list" on "pods", "get" and "create" on "pods/portforward"';

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { UserError, type Problem } from '../../core/errors';
 import { CommandError, exec } from '../../core/exec';
+import type { BuilderOutput } from './builder-output';
 
 /** The outputs of a deployed stack that a publisher needs. */
 export interface StackOutputs {
@@ -18,18 +19,6 @@ export interface StackOutputs {
     builder?: BuilderOutput | undefined;
   };
 }
-
-/** How models are compiled for the replicas. The output has it as JSON. */
-export interface BuilderOutput {
-  /** Release of Triton and processors, such as `26.11 7.5 8.6` or `26.11 cpu`. */
-  target: string;
-  labels: Record<string, string>;
-  /** A pod of Kubernetes, whose container has no command. */
-  spec: { containers: readonly object[] };
-}
-
-/** The port of the container, on loopback of the pod. */
-export const BUILDER_PORT = 8000;
 
 /**
  * The contract between infra/, which exports these outputs, and `npm run sync-models -- --stack`, which reads them.
