@@ -72,7 +72,7 @@ class TritonPythonModel:
  * @param condition on which servers: a Python expression of `server`, the name of TestPod
  */
 export const onLoad = (condition: string, what: string): string => `import os, signal, time
-server = os.environ["TRITON_AWS_MOUNT_DIRECTORY"].split("/")[-3]
+server = __file__.split("/agent/models/")[0].split("/")[-1]
 if ${condition}:
     ${what}
 `;
