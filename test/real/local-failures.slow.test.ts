@@ -1,24 +1,14 @@
 import { readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingEnsemble, addingModel, answeringProgram, askOne, writeRepository } from '../support/repository';
+import { askLocal, isServed, localTests, untilLocal, untilUp } from '../support/local-command';
+import { addingEnsemble, addingModel, answeringProgram, writeRepository } from '../support/repository';
 import { hanging, mixing } from '../support/local-models';
 import { runCommandLine } from '../support/run';
-import { Scratch } from '../support/temp-dir';
 
 jest.setTimeout(1_200_000);
 
-const scratch = new Scratch();
-const command = new LocalCommand(scratch);
+const { scratch, command } = localTests();
 const { repository } = command;
-
-// After the tests, because the run after a killed one removes what that left in shared memory.
-afterAll(() => command.expectNothingLeft());
-afterAll(() => scratch.clean());
-afterEach(async () => {
-  await command.stop();
-  expect(command.processes()).toEqual([]);
-});
 
 /** Files of a model, with the first statement of `execute` replaced. */
 const answering = (name: string, statement: string): Record<string, string> => {
@@ -29,13 +19,6 @@ const answering = (name: string, statement: string): Record<string, string> => {
 const REFUSES_ZEROS = `        responses = []
         if not np.from_dlpack(pb_utils.get_input_tensor_by_name(requests[0], "x")).any():
             raise ValueError("x must not be zero")`;
-
-/** A model's answer to 1. */
-const ask = (local: RunningLocal, model: string): Promise<unknown> => askOne(getAddress(local, 'Triton HTTP'), model);
-
-/** Whether changed files of a model were served, at least this number of times. */
-const isServed = ({ said }: RunningLocal, model: string, times = 1): boolean =>
-  said().split(`${model} is served with the changed files`).length > times;
 
 const getPage = (): string => readFileSync(join(command.directory, 'page.html'), 'utf8');
 
@@ -55,8 +38,8 @@ test('watch keeps serving other models when some fail, and serves these once the
   const local = command.start('--load-timeout', '40');
   const { child, said, ended } = local;
   await untilUp(local);
-  expect(await ask(local, 'adds')).toBe(11);
-  expect(await ask(local, 'picky')).toBe(2);
+  expect(await askLocal(local, 'adds')).toBe(11);
+  expect(await askLocal(local, 'picky')).toBe(2);
   expect(said()).toMatch(/\n *never_loads +python +FAILED: never_loads took too long and was stopped/);
   expect(said()).toMatch(/\n *never_answers +python +FAILED: never_answers took too long and was stopped/);
   expect(said()).toMatch(
@@ -96,13 +79,13 @@ test('watch keeps serving other models when some fail, and serves these once the
   // Fix all models. Each ensemble is loaded after the model that it needs.
   writeRepository(repository, { ...addingModel('never_loads', { 1: 7 }), ...addingModel('never_answers', { 1: 7 }) });
   await untilLocal(local, () => isServed(local, 'on_never'));
-  expect(await ask(local, 'on_never')).toBe(8);
+  expect(await askLocal(local, 'on_never')).toBe(8);
   writeRepository(repository, addingModel('breaks', { 1: 5 }));
   writeRepository(repository, addingModel('invalid', { 1: 6 }));
   await untilLocal(local, () => isServed(local, 'on_invalid'));
   await untilLocal(local, () => isServed(local, 'breaks'));
-  expect(await ask(local, 'breaks')).toBe(6);
-  expect(await ask(local, 'on_invalid')).toBe(7);
+  expect(await askLocal(local, 'breaks')).toBe(6);
+  expect(await askLocal(local, 'on_invalid')).toBe(7);
   await untilLocal(
     local,
     () => !/FAILED|No correct answer from [^<]*breaks/.test(getPage().replace(/picky[^<]*/g, '')),
@@ -112,19 +95,19 @@ test('watch keeps serving other models when some fail, and serves these once the
   writeRepository(repository, { 'breaks/1/model.py': answeringProgram('x', 'y', '1 / 0') });
   await untilLocal(local, () => /FAIL breaks: the previous version is served/.test(said()));
   expect(said()).toMatch(/breaks version 1 failed on the zero request: .*division[^]*answered zeros before/);
-  expect(await ask(local, 'breaks')).toBe(6);
+  expect(await askLocal(local, 'breaks')).toBe(6);
 
   // Change the files of a version, add a model, then break a model.
   writeRepository(repository, { ...addingModel('adds', { 1: 20 }), ...addingModel('fresh', { 1: 3 }) });
   await untilLocal(local, () => isServed(local, 'fresh'));
-  expect(await ask(local, 'adds')).toBe(21);
-  expect(await ask(local, 'fresh')).toBe(4);
+  expect(await askLocal(local, 'adds')).toBe(21);
+  expect(await askLocal(local, 'fresh')).toBe(4);
   writeRepository(repository, { 'adds/1/model.py': 'this is no Python\n' });
   await untilLocal(local, () => /FAIL adds: the previous version is served/.test(said()));
-  expect(await ask(local, 'adds')).toBe(21);
+  expect(await askLocal(local, 'adds')).toBe(21);
   writeRepository(repository, { 'adds/config.pbtxt': 'nonsense: 1\n' });
   await untilLocal(local, () => (said().match(/FAIL adds/g) ?? []).length === 2);
-  expect(await ask(local, 'adds')).toBe(21);
+  expect(await askLocal(local, 'adds')).toBe(21);
   // Only the first failure is in Triton's log.
   const [first = '', second = ''] = said().split('FAIL adds').slice(1);
   expect([first, second].map((text) => text.includes("read Triton's log"))).toEqual([true, false]);

@@ -1,32 +1,15 @@
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { getAddress, LocalCommand, untilLocal, untilUp, type RunningLocal } from '../support/local-command';
-import { addingEnsemble, addingModel, askOne, writeRepository } from '../support/repository';
+import { askLocal, isServed, localTests, untilLocal, untilUp } from '../support/local-command';
+import { addingEnsemble, addingModel, writeRepository } from '../support/repository';
 import { hanging, mixing } from '../support/local-models';
 import { runCommandLine } from '../support/run';
-import { Scratch } from '../support/temp-dir';
 import { until } from '../support/wait-for';
 
 jest.setTimeout(1_200_000);
 
-const scratch = new Scratch();
-const command = new LocalCommand(scratch);
+const { scratch, command } = localTests();
 const { repository } = command;
-
-// After the tests, because the run after a killed one removes what that left in shared memory.
-afterAll(() => command.expectNothingLeft());
-afterAll(() => scratch.clean());
-afterEach(async () => {
-  await command.stop();
-  expect(command.processes()).toEqual([]);
-});
-
-/** A model's answer to 1. */
-const ask = (local: RunningLocal, model: string): Promise<unknown> => askOne(getAddress(local, 'Triton HTTP'), model);
-
-/** Whether changed files of a model were served, at least this number of times. */
-const isServed = ({ said }: RunningLocal, model: string, times = 1): boolean =>
-  said().split(`${model} is served with the changed files`).length > times;
 
 const getPage = (): string => readFileSync(join(command.directory, 'page.html'), 'utf8');
 
@@ -99,10 +82,10 @@ test('watch reloads other models while one hangs in its load or inference', asyn
         `FAIL ${name}: the model is not served\\n *${name} took too long and was stopped after 30 s, because other`,
       ),
     );
-    expect(await ask(local, 'other')).toBe(amount + 1);
+    expect(await askLocal(local, 'other')).toBe(amount + 1);
     writeRepository(repository, addingModel(name, { 1: 8 }));
     await untilLocal(local, () => isServed(local, name));
-    expect(await ask(local, name)).toBe(9);
+    expect(await askLocal(local, name)).toBe(9);
   }
 
   // The folder is deleted while its model is asked.
@@ -161,9 +144,9 @@ test('npm run local serves the previous version of a model that answers wrongly,
   expect(said()).toMatch(/\n *adds +1 +python +FAILED: the previous version is served\. adds version 1 gives/);
   expect(said()).toMatch(/\n *on_wrong .*FAILED: needs wrong, which failed/);
   expect(said()).toMatch(/FAILED: adds, on_wrong, wrong\. Fix /);
-  expect(await ask(local, 'adds')).toBe(11);
-  expect(await ask(local, 'through')).toBe(11);
-  expect(await ask(local, 'wrong')).toMatch(/not found|not ready|no available/);
+  expect(await askLocal(local, 'adds')).toBe(11);
+  expect(await askLocal(local, 'through')).toBe(11);
+  expect(await askLocal(local, 'wrong')).toMatch(/not found|not ready|no available/);
   const atStart = await getRelease();
   expect(atStart.models).toEqual(['adds', 'through']);
   expect(atStart.status).toMatch(/as released, READY +.*adds 1 /);
@@ -177,8 +160,8 @@ test('npm run local serves the previous version of a model that answers wrongly,
   await untilLocal(local, () => /FAIL wrong: the previous version is served/.test(said()));
   expect(said()).toMatch(/wrong version 1 gives a wrong answer to golden request one: y\[0\] is 5, expected 11/);
   expect(said()).toContain('--no-ask');
-  expect(await ask(local, 'wrong')).toBe(11);
-  expect(await ask(local, 'on_wrong')).toBe(11);
+  expect(await askLocal(local, 'wrong')).toBe(11);
+  expect(await askLocal(local, 'on_wrong')).toBe(11);
   // The page is written after the line.
   await untilLocal(local, () =>
     /FAILED<\/span>\s*<span class="reason">the previous version is served\. wrong version 1 gives/.test(getPage()),
@@ -193,8 +176,8 @@ test('npm run local serves the previous version of a model that answers wrongly,
 
   const unasked = command.start('--no-ask');
   await untilUp(unasked);
-  expect(await ask(unasked, 'adds')).toBe(21);
-  expect(await ask(unasked, 'wrong')).toBe(5);
+  expect(await askLocal(unasked, 'adds')).toBe(21);
+  expect(await askLocal(unasked, 'wrong')).toBe(5);
   unasked.child.kill('SIGINT');
   expect(await unasked.ended).toBe(0);
   for (const name of ['adds/golden', 'through', 'wrong', 'on_wrong'])

@@ -5,9 +5,9 @@ import type { Readable } from 'node:stream';
 import { processIds, readProcess } from '../../src/local/process/proc';
 import { localDirectory } from '../../src/local/stack';
 import { paths } from '../../src/core/paths';
-import { addingModel, writeRepository, answeringProgram } from './repository';
+import { addingModel, answeringProgram, askOne, writeRepository } from './repository';
 import { runCommandLine, type Finished } from './run';
-import type { Scratch } from './temp-dir';
+import { Scratch } from './temp-dir';
 import { until } from './wait-for';
 
 /**
@@ -144,3 +144,25 @@ export function getAddress({ said }: RunningLocal, what: string): string {
 
 /** Command lines of all processes. */
 const processes = (): string[] => processIds().map((pid) => readProcess(pid, 'cmdline')?.replaceAll('\0', ' ') ?? '');
+
+/** `npm run local` for the tests of a file, which stop it, and must leave nothing behind. */
+export function localTests(): { scratch: Scratch; command: LocalCommand } {
+  const scratch = new Scratch();
+  const command = new LocalCommand(scratch);
+  // After the tests, because the run after a killed one removes what that left in shared memory.
+  afterAll(() => command.expectNothingLeft());
+  afterAll(() => scratch.clean());
+  afterEach(async () => {
+    await command.stop();
+    expect(command.processes()).toEqual([]);
+  });
+  return { scratch, command };
+}
+
+/** The answer of a running model to 1. */
+export const askLocal = (local: RunningLocal, model: string): Promise<unknown> =>
+  askOne(getAddress(local, 'Triton HTTP'), model);
+
+/** Whether changed files of a model were served, at least this number of times. */
+export const isServed = ({ said }: RunningLocal, model: string, times = 1): boolean =>
+  said().split(`${model} is served with the changed files`).length > times;
