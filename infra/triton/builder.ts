@@ -1,7 +1,7 @@
 import type { input } from '@pulumi/kubernetes/types';
 import { getRelease } from '../../src/model/triton-releases';
 import { BUILDER_PORT, type BuilderOutput } from '../../src/publish/cluster/builder-output';
-import { USER_ID } from './names';
+import { CONTAINER_SECURITY, POD_SECURITY } from './pod-security';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ServerSettings } from './settings';
 
@@ -24,13 +24,14 @@ export function buildTarget({ image, gpusPerPod, gpuCapabilities }: ServerSettin
  */
 export function builder(settings: ServerSettings): string | undefined {
   const target = buildTarget(settings);
-  const [, place = ''] = PLACE.exec(settings.image) ?? [];
   if (target === undefined) return undefined;
+  const [, place = ''] = PLACE.exec(settings.image) ?? [];
+  const [release] = target.split(' ');
   const { nodeSelector, tolerations } = scheduling(settings);
   const { pod, name } = settings;
   const container: input.core.v1.Container = {
     name: 'builder',
-    image: `${place}pytorch:${getRelease(settings.image)}-py3`,
+    image: `${place}pytorch:${release}-py3`,
     workingDir: '/work',
     ports: [{ name: 'http', containerPort: BUILDER_PORT }],
     // The compilers of PyTorch keep files there. The root file system is read-only.
@@ -39,11 +40,7 @@ export function builder(settings: ServerSettings): string | undefined {
       value: '/work/tmp',
     })),
     resources: resourceRequirements(settings),
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    },
+    securityContext: CONTAINER_SECURITY,
     volumeMounts: [{ name: 'work', mountPath: '/work' }],
   };
   const spec = {
@@ -54,11 +51,7 @@ export function builder(settings: ServerSettings): string | undefined {
     imagePullSecrets: pod.imagePullSecrets.map((secret) => ({ name: secret })),
     nodeSelector,
     tolerations,
-    securityContext: {
-      runAsNonRoot: true,
-      ...{ runAsUser: USER_ID, runAsGroup: USER_ID, fsGroup: USER_ID },
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
+    securityContext: POD_SECURITY,
     containers: [container],
     volumes: [{ name: 'work', emptyDir: {} }],
   } satisfies input.core.v1.PodSpec;

@@ -13,7 +13,8 @@ import {
   volumes,
 } from './server-container';
 import { hasDigest } from './image';
-import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, USER_ID, labels, selectorLabels } from './names';
+import { PORTS, TAKES_BACK, TRITON_CONTAINER, type ComponentContext, labels, selectorLabels } from './names';
+import { CONTAINER_SECURITY, POD_SECURITY } from './pod-security';
 import { resourceRequirements, scheduling } from './scheduling';
 import type { ServerSettings } from './settings';
 import {
@@ -85,14 +86,7 @@ function podSpec(settings: ServerSettings, { serviceAccount, secrets, agentProgr
     priorityClassName: pod.priorityClassName,
     imagePullSecrets: pod.imagePullSecrets.length === 0 ? undefined : pod.imagePullSecrets.map((name) => ({ name })),
     terminationGracePeriodSeconds: graceSeconds(settings),
-    securityContext: {
-      runAsNonRoot: true,
-      runAsUser: USER_ID,
-      runAsGroup: USER_ID,
-      // Lets the user read the volumes and the token for the role.
-      fsGroup: USER_ID,
-      seccompProfile: { type: 'RuntimeDefault' },
-    },
+    securityContext: POD_SECURITY,
     ...scheduling(settings),
     initContainers: [agentContainer(settings, secrets)],
     containers: [container(settings, secrets)],
@@ -116,11 +110,7 @@ function container(settings: ServerSettings, secrets: SecretNames): Container {
     // signal.
     lifecycle: { preStop: { sleep: { seconds: settings.drainSeconds } } },
     resources: resourceRequirements(settings),
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    },
+    securityContext: CONTAINER_SECURITY,
     volumeMounts: VOLUME_MOUNTS,
   };
 }

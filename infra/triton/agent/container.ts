@@ -5,6 +5,7 @@ import { AGENT_CONTAINER } from '../../../src/release/agent-api';
 import { buildTarget } from '../builder';
 import { hasDigest } from '../image';
 import { AGENT_PORT, type ComponentContext, labels } from '../names';
+import { CONTAINER_SECURITY } from '../pod-security';
 import {
   NO_METADATA,
   plain,
@@ -79,11 +80,7 @@ export function agentContainer(settings: ServerSettings, secrets: SecretNames): 
     ],
     ports: [AGENT_PORT],
     resources: AGENT_RESOURCES,
-    securityContext: {
-      allowPrivilegeEscalation: false,
-      readOnlyRootFilesystem: true,
-      capabilities: { drop: ['ALL'] },
-    },
+    securityContext: CONTAINER_SECURITY,
     volumeMounts: [
       { name: 'agent', mountPath: PROGRAM_DIRECTORY, readOnly: true },
       { name: 'scratch', mountPath: SCRATCH_DIRECTORY },
