@@ -94,25 +94,23 @@ async function compileInStack(
 ): Promise<void> {
   // Loaded on demand, because the client of Kubernetes is slow to load.
   const { Builder } = await import('../src/publish/cluster/builder');
-  const { readStackOutputs } = await import('../src/publish/cluster/stack-outputs');
-  const { cluster } = await readStackOutputs(flags.stack, flags['stack-dir'] ?? paths.project);
-  const { builder: output } = cluster ?? {};
-  if (cluster === undefined || output === undefined) {
-    throw new UserError(`stack ${flags.stack} does not say how models are compiled for its replicas`, {
-      hint: "set gpuCapabilities, if its GPUs are not those of gpuNodePools, and use NVIDIA's image or a copy named tritonserver:YY.MM; then run pulumi up",
-    });
-  }
-  const { target } = output;
-  const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-build-'));
-  let builder: Awaited<ReturnType<typeof Builder.start>> | undefined;
-  try {
-    await withTarget(flags, async (bucket) => {
+  await withTarget(flags, async (bucket) => {
+    const { kubeconfig = '', namespace = '', builder: output } = bucket.cluster ?? {};
+    if (output === undefined) {
+      throw new UserError(`stack ${flags.stack} does not say how models are compiled for its replicas`, {
+        hint: "set gpuCapabilities, if its GPUs are not those of gpuNodePools, and use NVIDIA's image or a copy named tritonserver:YY.MM; then run pulumi up",
+      });
+    }
+    const { target } = output;
+    const scratch = mkdtempSync(join(tmpdir(), 'triton-serving-build-'));
+    let builder: Awaited<ReturnType<typeof Builder.start>> | undefined;
+    try {
       await compileAll(async (program) => {
         if ((await findBuild(bucket, program, target)) !== undefined) return undefined;
         const { name } = program.model;
         return progress.run(`compile ${name} for ${target}`, async (step) => {
           builder ??= await Builder.start({
-            ...{ kubeconfig: cluster.kubeconfig, namespace: cluster.namespace, builder: output, signal },
+            ...{ kubeconfig, namespace, builder: output, signal },
             program: readFileSync(join(paths.python, 'tracing', 'build_server.py'), 'utf8'),
             onStage: (text) => step.update(text),
           });
@@ -123,11 +121,11 @@ async function compileInStack(
           return result;
         });
       });
-    });
-  } finally {
-    rmSync(scratch, { recursive: true, force: true });
-    await builder?.close();
-  }
+    } finally {
+      rmSync(scratch, { recursive: true, force: true });
+      await builder?.close();
+    }
+  });
 }
 
 /** Sends the program, its golden requests, and the code that compiles it. */

@@ -45,7 +45,7 @@ export const main = command(LINE, async (flags) => {
         ...selection,
         prune: flags.prune,
         adaptToThisMachine: target.adaptToThisMachine,
-        buildTarget: target.buildTarget,
+        buildTarget: target.cluster?.builder?.target,
       }),
     );
   });

@@ -64,13 +64,14 @@ def build(folder: str, version: str, program: str, package: str, *capabilities: 
         ) from error
     os.environ["AOTI_RUNTIME_CHECK_INPUTS"] = "1"
     compiled = torch._inductor.aoti_load_package(package)
-    names = [tensor["name"] for tensor in Model(Path(folder), int(version)).config()["output"]]
+    model = Model(Path(folder), int(version))
+    names = [tensor["name"] for tensor in model.config()["output"]]
 
     def run(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         answers = as_tuple(compiled(*(inputs[name].to(device) for name in sorted(inputs, key=_position))))
         return {name: answers[_position(name)].cpu() for name in names}
 
-    return ask_golden(Model(Path(folder), int(version)), run)
+    return ask_golden(model, run)
 
 
 def compiler_options(capabilities: Sequence[str]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ const STEP_NS = 1_000_000n;
  *
  * Triton decides by file times what to load, where the time of a file is the later one of its modification and its
  * change. A load does nothing, and succeeds, unless the newest time of the model grew; a version that is loaded stays
- * unless its own time, or that of a file beside it, did. So whatever Triton may not have loaded gets a time later than all
- * others of its model, and whatever it has loaded keeps its time. test/proof/Switch.tla specifies this, and
+ * unless its own time, or that of a file beside it, did. So a file that Triton may not have loaded gets a time later than
+ * all others of its model, and a file that Triton has loaded keeps its time. test/proof/Switch.tla specifies this, and
  * test/real/triton-reload.test.ts shows Triton's rules on a server.
  */
 export class ModelRepository {

@@ -6,6 +6,7 @@ import { nextCommand } from '../core/next-command';
 import { paths } from '../core/paths';
 import { formatLocation, parseLocation, type RepositoryLocation } from '../release/location';
 import type { PublishOptions } from '../publish/publish';
+import type { StackOutputs } from '../publish/cluster/stack-outputs';
 import { fixedReplicas, type ReplicaSource } from '../publish/cluster/source';
 import { S3Store, type Encryption, type StoreOptions } from '../s3/store';
 
@@ -67,8 +68,8 @@ export interface CommandTarget {
   repository?: string;
   /** For a local stack: see PublishOptions. */
   adaptToThisMachine?: PublishOptions['adaptToThisMachine'];
-  /** What the replicas of the stack run compiled models with. */
-  buildTarget?: string | undefined;
+  /** The cluster of the stack, if it has one. */
+  cluster?: StackOutputs['cluster'];
   /** Undefined if a bucket was given instead. */
   stack?: string | undefined;
   location: RepositoryLocation;
@@ -122,7 +123,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
     });
   }
   const given = { ...flags };
-  let buildTarget: string | undefined;
+  let cluster: StackOutputs['cluster'];
   requireOneWay(given);
   if (flags.stack !== undefined) {
     // Loaded on demand, because most runs in CI name the bucket.
@@ -131,12 +132,12 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
     given.bucket ??= outputs.modelRepository;
     given.region ??= outputs.region;
     given['endpoint-url'] ??= outputs.endpointUrl;
+    ({ cluster } = outputs);
     if (flags.triton === undefined) {
-      given.selector ??= outputs.cluster?.podSelector;
-      given.namespace ??= outputs.cluster?.namespace;
-      given.kubeconfig ??= outputs.cluster?.kubeconfig;
+      given.selector ??= cluster?.podSelector;
+      given.namespace ??= cluster?.namespace;
+      given.kubeconfig ??= cluster?.kubeconfig;
     }
-    buildTarget = outputs.cluster?.builder?.target;
   }
   if (given.bucket === undefined) {
     throw new UsageError('none of --stack, --bucket and --local is given', {
@@ -152,7 +153,7 @@ async function openTarget(flags: TargetFlags): Promise<CommandTarget> {
     {
       flags,
       name: flags.stack === undefined ? where : `${flags.stack} (${where})`,
-      ...{ stack: flags.stack, buildTarget },
+      ...{ stack: flags.stack, cluster },
       location,
       replicas,
     },

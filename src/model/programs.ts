@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import path from 'node:path';
 import type { RepositoryModel } from './repository';
 import { isCompiled } from './torch-files';
 import { readTraceRecord } from './trace-record';
@@ -21,7 +20,7 @@ export interface ExportedProgram {
 }
 
 /** Platform -> the file that a trace writes, and the one that Triton serves. */
-export const COMPILED_PLATFORMS: Readonly<Record<string, { source: string; served: string }>> = {
+const COMPILED_PLATFORMS: Readonly<Record<string, { source: string; served: string }>> = {
   torch_aoti: { source: 'model.pt2', served: 'model.pt2' },
   tensorrt_plan: { source: 'model.onnx', served: 'model.plan' },
 };
@@ -61,6 +60,3 @@ export function exportedPrograms(model: RepositoryModel): ExportedProgram[] {
     ];
   });
 }
-
-/** The name of a file in the folder of its version. */
-export const nameOf = ({ key }: Pick<ExportedProgram, 'key'>): string => path.posix.basename(key);

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto';
-import { exportedPrograms, type RepositoryModel } from '../model';
 import type { ExportedProgram } from '../model/programs';
 import { releasesPrefix } from '../release/location';
 import { FORMAT, count, object, parseObject, text } from '../release/format';
 import { checksumOfFile, PreconditionFailedError } from '../s3/store';
 import { AgentClient, type AgentSource } from './agent-client';
-import type { DesiredModel } from './desired';
+import type { DesiredFile, DesiredModel } from './desired';
 import type { Bucket } from './releases';
 
 /** A compiled program in the bucket, in `PREFIX.releases/builds`; this is the content of ID.json there. */
@@ -67,41 +66,37 @@ export async function getTarget(agents: AgentSource | undefined): Promise<string
   return undefined;
 }
 
-/** Which programs of the models were compiled for these replicas, by their paths on this machine. */
+/** A program, with what was compiled of it as a file of the version. */
+type Built = ExportedProgram & { target: string; file: DesiredFile };
+
+/** The programs that were compiled for these replicas. */
 export async function findBuilds(
-  models: readonly RepositoryModel[],
+  programs: readonly ExportedProgram[],
   bucket: Bucket,
-  target: string | undefined,
-): Promise<Map<string, Build>> {
-  const found = new Map<string, Build>();
-  if (target === undefined) return found;
-  for (const program of models.flatMap(exportedPrograms)) {
+  target: string,
+): Promise<Built[]> {
+  const found: Built[] = [];
+  for (const program of programs) {
     const build = await findBuild(bucket, program, target);
-    if (build !== undefined) found.set(program.path, build);
+    if (build === undefined) continue;
+    const { checksum, bytes } = build;
+    const key = toObject(getKey(bucket, program, target), checksum);
+    const source = { stored: { store: bucket.store, key } };
+    found.push({ ...program, target, file: { path: program.artifact, bytes, checksum, source } });
   }
   return found;
 }
 
 /** Replaces the exported programs of a model by what was compiled of them. */
-export function withBuilds(
-  desired: DesiredModel,
-  models: readonly RepositoryModel[],
-  { bucket, target, builds }: { bucket: Bucket; target: string; builds: ReadonlyMap<string, Build> },
-): DesiredModel {
-  const model = models.find(({ name }) => name === desired.name);
-  const programs = (model === undefined ? [] : exportedPrograms(model)).flatMap((program) => {
-    const build = builds.get(program.path);
-    return build !== undefined && desired.served.includes(program.version) ? [{ ...program, build }] : [];
-  });
+export function withBuilds(desired: DesiredModel, built: readonly Built[]): DesiredModel {
+  const programs = built.filter(
+    ({ model, version }) => model.name === desired.name && desired.served.includes(version),
+  );
   if (programs.length === 0) return desired;
   const files = desired.files.flatMap((file) => {
     if (programs.some(({ dataFiles }) => dataFiles.includes(file.path))) return [];
-    const program = programs.find(({ key }) => key === file.path);
-    if (program === undefined) return [file];
-    const { bytes, checksum } = program.build;
-    const key = toObject(getKey(bucket, program, target), checksum);
-    return [{ path: program.artifact, bytes, checksum, source: { stored: { store: bucket.store, key } } }];
+    return [programs.find(({ key }) => key === file.path)?.file ?? file];
   });
-  const compiled = programs.map(({ version, sha256 }) => [version, { program: sha256, target }] as const);
+  const compiled = programs.map(({ version, sha256, target }) => [version, { program: sha256, target }] as const);
   return { ...desired, files, compiled: Object.fromEntries(compiled) };
 }

@@ -47,12 +47,11 @@ export async function publish(options: PublishOptions): Promise<Published> {
   const { repository, prune = false, onWarning, adaptToThisMachine } = options;
   const read = await readValidRepository(repository, options, 'published; nothing was uploaded');
   const bucket = { store: options.store, location: options.location };
-  const needsTarget =
-    adaptToThisMachine === undefined && read.models.some((model) => exportedPrograms(model).length > 0);
-  const target = needsTarget ? (options.buildTarget ?? (await getTarget(options.agents))) : undefined;
-  const builds = await findBuilds(read.models, bucket, target);
+  const programs = adaptToThisMachine === undefined ? read.models.flatMap(exportedPrograms) : [];
+  const target = programs.length > 0 ? (options.buildTarget ?? (await getTarget(options.agents))) : undefined;
+  const built = target === undefined ? [] : await findBuilds(programs, bucket, target);
   if (adaptToThisMachine === undefined) {
-    await requirePublishable(read.models, { isBuilt: (path) => builds.has(path), target });
+    await requirePublishable(read.models, { isBuilt: (file) => built.some(({ path }) => path === file), target });
   }
   if (read.added.length > 0) options.onStage?.(`also publish the steps of an ensemble: ${read.added.join(', ')}`);
   if (onWarning !== undefined) (await staleTraces(read.models)).forEach(onWarning);
@@ -60,8 +59,7 @@ export async function publish(options: PublishOptions): Promise<Published> {
     adaptToThisMachine?.(read.models, (name, reason) => options.onStage?.(`${name} is left out: ${reason}`)) ??
       read.models,
   );
-  const models =
-    target === undefined ? desired : desired.map((one) => withBuilds(one, read.models, { bucket, target, builds }));
+  const models = desired.map((one) => withBuilds(one, built));
   const made = await makeRelease(({ current }) => {
     const absent = Object.keys(current?.models ?? {}).filter((name) => !read.names.includes(name));
     const gone = prune ? absent : [];
