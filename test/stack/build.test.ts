@@ -128,15 +128,14 @@ class Kubelet {
     const child = spawn(this.python, [...args.slice(0, -1), String(port)], { cwd: directory, env, stdio: 'ignore' });
     this.processes.set(uid, child);
     this.started.push(name);
-    child.on('exit', (code) => {
-      // The pod may be deleted.
-      this.report(pod, 'Failed', { terminated: { exitCode: code ?? 137 } }).catch(() => undefined);
-    });
+    const exit = new Promise<number>((resolve) => child.once('exit', (code) => resolve(code ?? 137)));
     await this.plane.client.objects.create({
       ...{ apiVersion: 'kwok.x-k8s.io/v1alpha1', kind: 'PortForward', metadata: { name, namespace } },
       spec: { forwards: [{ target: { address: '127.0.0.1', port } }] },
     } as KubernetesObject);
     await this.report(pod, 'Running', { running: {} });
+    // The pod may be deleted.
+    void exit.then((exitCode) => this.report(pod, 'Failed', { terminated: { exitCode } })).catch(() => undefined);
   }
 
   private async report({ metadata }: V1Pod, phase: string, state: object): Promise<void> {
