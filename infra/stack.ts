@@ -1,6 +1,7 @@
 import { getCallerIdentityOutput } from '@pulumi/aws/getCallerIdentity';
 import { Namespace } from '@pulumi/kubernetes/core/v1/namespace';
 import * as pulumi from '@pulumi/pulumi';
+import type { BakeSetting } from '../src/release/bake';
 import { formatLocation, parseLocation } from '../src/release/location';
 import type { STACK_OUTPUTS } from '../src/publish/cluster/stack-outputs';
 import { Cluster } from './cluster/cluster';
@@ -80,6 +81,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     namespace: triton.namespace,
     podSelector: triton.podSelector,
     builder: triton.builder,
+    bake: settings.bake && JSON.stringify(settings.bake satisfies BakeSetting),
     clusterName: cluster.created?.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,

@@ -1,6 +1,6 @@
 import { parseList } from '../src/cli/cli';
 import { command } from '../src/cli/command';
-import { PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
+import { BAKE_FLAGS, PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
 import { SERVER_FLAGS, withTarget, type TargetFlags } from '../src/commands/target';
 import { UsageError } from '../src/core/errors';
 import { nextCommand } from '../src/core/next-command';
@@ -18,6 +18,7 @@ const FLAGS = {
   region: { value: 'NAME', help: 'region to ask first; S3 names the region of a bucket that is elsewhere' },
   ...SERVER_FLAGS,
   ...PUBLISH_FLAGS,
+  ...BAKE_FLAGS,
 } as const;
 
 const LINE = {

@@ -4,7 +4,7 @@ import { UsageError } from '../src/core/errors';
 import { withTarget, STORE_FLAGS } from '../src/commands/target';
 import { pruneReleases } from '../src/commands/prune-command';
 import { formatTable, shortened } from '../src/core/format';
-import { listReleases, type ListedRelease } from '../src/publish/list-releases';
+import { describeBake, listReleases, type ListedRelease } from '../src/publish/list-releases';
 
 const FLAGS = {
   ...STORE_FLAGS,
@@ -51,10 +51,11 @@ export const main = command(LINE, async (flags) => {
 const table = (found: readonly ListedRelease[]): string =>
   formatTable(
     ['', 'release', 'by', 'from', 'changes'],
-    found.map(({ id, isCurrent, by, origin, message, notAsked, changes }) => {
+    found.map(({ id, isCurrent, by, origin, message, notAsked, changes, bake }) => {
       // A message is more informative than "sync-models". Of ids in an origin the last part is enough for a rollback.
       const from = /^sync-models /.test(origin) ? (message ?? 'sync-models') : origin.replace(/\d{8}T\d+Z-/, '');
       const cells = [id, shortened(by, 16), shortened(`${notAsked ? 'not asked: ' : ''}${from}`, 32)];
-      return [isCurrent ? '*' : '', ...cells, changes.join(', ')];
+      const baked = bake === undefined ? [] : [`bake ${describeBake(bake)}`];
+      return [isCurrent ? '*' : '', ...cells, [changes.join(', '), ...baked].join('; ')];
     }),
   );

@@ -1,6 +1,6 @@
 import { parseSelection } from '../src/cli/cli';
 import { command } from '../src/cli/command';
-import { PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
+import { BAKE_FLAGS, PUBLISH_FLAGS, PUBLISH_NOTES, runPublishCommand } from '../src/commands/publish-command';
 import { withTarget, TARGET_FLAGS } from '../src/commands/target';
 import { paths } from '../src/core/paths';
 import { publish } from '../src/publish/publish';
@@ -17,6 +17,7 @@ const FLAGS = {
     help: 'remove models from service that the model repository does not have; "npm run releases -- --prune" deletes their files',
   },
   ...PUBLISH_FLAGS,
+  ...BAKE_FLAGS,
 } as const;
 
 const LINE = {
@@ -27,6 +28,7 @@ const LINE = {
   notes: `Examples:
   npm run sync-models -- --stack staging                      # all models, to the replicas of a stack
   npm run sync-models -- --stack prod --dry-run               # print the plan only
+  npm run sync-models -- --stack prod --bake 5m               # compare it with the current release for 5 minutes first
   npm run sync-models -- --local --models resnet,bert         # two models, to the running "npm run local"
   npm run sync-models -- --bucket s3://my-models/models --triton http://127.0.0.1:8000 --agent http://127.0.0.1:8092
 

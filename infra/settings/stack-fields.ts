@@ -1,11 +1,12 @@
 import { UserError } from '../../src/core/errors';
+import { BAKE_DEFAULTS } from '../../src/release/bake';
 import { parseLocation } from '../../src/release/location';
 import { cidrFault, containsRange } from '../network/cidr';
 import { ALLOWED_VERSIONS, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import { iamArn } from '../iam/arn';
-import { choice, flag, group, integer, list, text, texts, type Fields, type TextCheck, type TextFault } from './fields';
+import { choice, flag, group, integer, list, number, text, texts, type Fields, type TextCheck, type TextFault } from './fields';
 import { checkUrl, IDENTITY_PROVIDER, KMS_KEY } from './formats';
 import { POOL_FIELDS } from './pool-fields';
 
@@ -156,6 +157,23 @@ const REPOSITORY_FIELDS = {
       }),
       accessKeyId: text('Id of the access key.', { secret: true }),
       secretAccessKey: text('Secret of the access key.', { secret: true }),
+    },
+    { optional: true },
+  ),
+  bake: group(
+    'The first replica that tries a release serves it for a time beside the others. If it answers worse than they do, all go back. Empty: only with --bake.',
+    {
+      minutes: integer('Time for which both are compared, in minutes.', { minimum: 1, maximum: 1440 }),
+      maxErrorRate: number('Share of the requests that may fail, also if fewer fail on the other replicas.', {
+        minimum: 0,
+        maximum: 1,
+        default: BAKE_DEFAULTS.maxErrorRate,
+      }),
+      maxLatencyRatio: number('Factor by which the mean time of a request may exceed that on the other replicas.', {
+        minimum: 1,
+        maximum: 100,
+        default: BAKE_DEFAULTS.maxLatencyRatio,
+      }),
     },
     { optional: true },
   ),

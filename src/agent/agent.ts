@@ -6,6 +6,7 @@ import { UserError } from '../core/errors';
 import {
   AGENT_API,
   type AgentState,
+  type AgentStatistics,
   type ServedModelState,
   type StartPhase,
   type TrialRenewal,
@@ -31,10 +32,10 @@ import { ModelRepository } from './model-repository';
 import { NoteFile, withoutPrototype } from './notes';
 import { Serving } from './serving';
 import { SpareSpace } from './pod-files';
-import { LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
+import { CHECK_MS, LoadRefusedError, ModelSwitcher, type ModelServer } from './switch-models';
 import { TrialDesk, type Trial } from './trial-desk';
 
-export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer'>;
+export type AgentTriton = ModelServer & Pick<InferenceClient, 'modelConfig' | 'infer' | 'statistics'>;
 
 export interface AgentOptions {
   store: S3Store;
@@ -170,6 +171,7 @@ export class Agent {
               leftSeconds: trial.lease.leftMs / 1000,
               phase: trial.phase,
               asking: trial.asking,
+              note: trial.note,
             },
       lastTrial: desk.last,
       problem: isSilent ? `Triton has not answered for ${Math.round(silentMs / 1000)} s` : (this.problem ?? null),
@@ -182,6 +184,20 @@ export class Agent {
       })),
       bytesOnDisk: this.downloads.bytesOnDisk,
       startMs: this.startMs,
+    };
+  }
+
+  /** What Triton has answered since it loaded its models. The release is null if it changed meanwhile. */
+  async getStatistics(): Promise<AgentStatistics> {
+    const { release } = this.getState();
+    const statistics = await this.options.triton.statistics({ timeoutMs: CHECK_MS });
+    const state = this.getState();
+    return {
+      ...state,
+      release: state.release === release ? release : null,
+      statistics: statistics.map(({ name, version, inference_stats: { success, fail } }) => ({
+        ...{ name, version, answered: success.count, failed: fail.count, nanoseconds: success.ns },
+      })),
     };
   }
 

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { TrialRenewal, TrialRequest } from '../release/agent-api';
-import { count, object, text, type Read } from '../release/format';
+import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-api';
+import { count, object, optional, text, type Read } from '../release/format';
 import { RELEASE_ID, SHA256_HEX } from '../release/head';
 import type { Agent } from './agent';
 import { formatMetrics, METRICS_TYPE } from './metrics';
@@ -22,7 +22,7 @@ export interface Listener {
 export async function startControlApi(agent: Agent, port: number): Promise<Listener> {
   const server = createServer((request, response) => {
     answer(agent, request).then(
-      (status) => send(response, status, agent.getState()),
+      ([status, body]) => send(response, status, body),
       (error: unknown) => {
         const { status, details } = error instanceof RequestRefusedError ? error : { status: 500, details: {} };
         send(response, status, { error: (error as Error).message, ...details });
@@ -46,14 +46,15 @@ export async function startReadOnlyApi(agent: Agent, port: number, host: string)
   return listen(server, port, host);
 }
 
-/** @returns the status of the answer, whose body is the state of the agent */
-async function answer(agent: Agent, request: IncomingMessage): Promise<number> {
+/** @returns the status and the body of the answer */
+async function answer(agent: Agent, request: IncomingMessage): Promise<[number, AgentState]> {
   requireNoBrowser(request);
   const { method = '', url = '' } = request;
-  if (method === 'GET' && url === '/v1/state') return 200;
+  if (method === 'GET' && url === '/v1/state') return [200, agent.getState()];
+  if (method === 'GET' && url === '/v1/statistics') return [200, await agent.getStatistics()];
   if (method === 'POST' && url === '/v1/trials') {
     await agent.beginTrial(await readJson(request, readTrialRequest));
-    return 202;
+    return [202, agent.getState()];
   }
   const [, id] = /^\/v1\/trials\/([\w-]+)$/.exec(url) ?? [];
   if (id === undefined || (method !== 'PUT' && method !== 'DELETE')) {
@@ -61,7 +62,7 @@ async function answer(agent: Agent, request: IncomingMessage): Promise<number> {
   }
   if (method === 'PUT') agent.renewTrial(id, await readJson(request, readRenewal));
   else agent.endTrial(id, (await readJson(request, object(secret))).secret);
-  return 200;
+  return [200, agent.getState()];
 }
 
 function requireNoBrowser({ headers }: IncomingMessage): void {
@@ -92,7 +93,12 @@ async function readJson<T>(request: IncomingMessage, read: Read<T>): Promise<T> 
 
 const secret = { secret: text(/./) };
 const isTrue = (value: unknown): boolean => value === true;
-const readRenewal = object<TrialRenewal>({ ...secret, ttlSeconds: count(1), committed: isTrue });
+const readRenewal = object<TrialRenewal>({
+  ...secret,
+  ttlSeconds: count(1),
+  committed: isTrue,
+  note: optional(text()),
+});
 const readTrialRequest = object<TrialRequest>({
   ...secret,
   id: text(/^[\w-]{8,64}$/),

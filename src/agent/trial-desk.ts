@@ -33,6 +33,8 @@ export interface Trial extends TrialRequest {
   lease: Deadline;
   phase: TrialPhase;
   asking?: string | undefined;
+  /** Of its last renewal. */
+  note?: string | undefined;
   /** Aborted when the pod should no longer prepare the release. */
   stopping: AbortController;
 }
@@ -112,10 +114,11 @@ export class TrialDesk {
   }
 
   /** @throws RequestRefusedError if no such trial runs */
-  renew(id: string, { secret, ttlSeconds }: TrialRenewal): void {
+  renew(id: string, { secret, ttlSeconds, note }: TrialRenewal): void {
     const trial = this.find(id, secret);
     if (trial === undefined) throw new RequestRefusedError(404, 'no such trial: it has ended');
     trial.lease = new Deadline(ttlSeconds * 1000);
+    trial.note = note;
   }
 
   /** Ends a trial. If the request that begins it is still under way, that request will be refused. */

@@ -29,6 +29,14 @@ export function parseInteger(flag: string, text: string, minimum: number, maximu
   return value;
 }
 
+/** A time in minutes: `90s`, `5m`, `1h`, `0`. */
+export function parseMinutes(flag: string, text: string): number {
+  const [, number, unit] = /^(\d+)([smh])$/.exec(text) ?? [];
+  if (text === '0') return 0;
+  if (number === undefined) throw new UsageError(`--${flag} ${text}: must be a time, such as 90s, 5m or 1h; or 0`);
+  return Number(number) * (unit === 's' ? 1 / 60 : unit === 'm' ? 1 : 60);
+}
+
 /**
  * Runs a command, prints its error and returns the exit code. A UserError is printed without a stack trace; any other
  * error is a bug and is printed with one.

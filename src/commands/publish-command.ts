@@ -1,11 +1,13 @@
-import { EXIT, parseInteger } from '../cli/cli';
+import { EXIT, parseInteger, parseMinutes } from '../cli/cli';
 import type { ValuesOf } from '../cli/command';
 import { InterruptedError, withInterrupts } from '../cli/interrupts';
 import { Progress } from '../cli/progress';
 import { ProgressMeter } from '../cli/progress-meter';
-import { formatProblem, UserError, type Problem } from '../core/errors';
+import { formatProblem, UsageError, UserError, type Problem } from '../core/errors';
 import { formatBytes, formatTable } from '../core/format';
-import { getWeightKind } from '../publish/list-releases';
+import { BAKE_DEFAULTS } from '../release/bake';
+import type { BakeRules } from '../publish/bake';
+import { describeBake, getWeightKind } from '../publish/list-releases';
 import type { ReleaseOptions, ReleaseResult } from '../publish/options';
 import { isConflict, type Plan, type PlannedFile, type PlannedModel } from '../publish/plan';
 import { NAME_SERVERS, withTargetFlags, type CommandTarget } from './target';
@@ -29,12 +31,25 @@ export const PUBLISH_FLAGS = {
   quiet: { help: 'print errors only' },
 } as const;
 
+/** Flags of those that publish what replicas have not served before. */
+export const BAKE_FLAGS = {
+  bake: {
+    value: 'TIME',
+    help: 'let the first replica serve the release for this time (30s, 5m, 1h), and go back if it fails more requests or is slower than the others; 0: not (default: bake of the stack file)',
+  },
+  'bake-without-traffic': {
+    value: 'continue|stop',
+    default: 'stop',
+    help: 'what to do if too few requests arrived to compare the releases',
+  },
+} as const;
+
 /** The end of their help. */
 export const PUBLISH_NOTES = `Exit codes: 0 done; 1 failed, and the replicas serve what they served; 2 wrong command line; 3 incomplete: the message and
 "npm run status" report the state; 130 interrupted, and the previous state was restored.
 Credentials are read from the same places as by the AWS tools: environment, profile, SSO, role of the pod or machine.`;
 
-export type PublishFlags = ValuesOf<typeof PUBLISH_FLAGS>;
+export type PublishFlags = ValuesOf<typeof PUBLISH_FLAGS> & Partial<ValuesOf<typeof BAKE_FLAGS>>;
 
 /**
  * Runs a command that publishes: prints progress on stderr, plan and result on stdout. Ctrl-C aborts
@@ -52,6 +67,7 @@ export async function runPublishCommand(
     loadTimeoutMs: parseInteger('load-timeout', flags['load-timeout'], 1, 86_400) * 1000,
     waitMs: parseInteger('wait', flags.wait, 0, 86_400) * 1000,
   };
+  const bake = readBake(flags, target);
   const progress = new Progress(process.stderr, flags.quiet);
   const print = (text: string): void => {
     if (flags.json || flags.quiet) return;
@@ -75,6 +91,8 @@ export async function runPublishCommand(
           ...timeouts,
           dryRun: flags['dry-run'],
           noAsk: flags['no-ask'],
+          bake,
+          onBake: (text) => step.update(text),
           message: flags.message,
           signal,
           onPlan: (plan) => {
@@ -129,6 +147,22 @@ const WITHOUT_SECOND =
 const randomModels = (plan: Plan): string[] =>
   plan.models.filter(({ model }) => getWeightKind(model) === 'random').map(({ model }) => model.name);
 
+/** @throws UsageError */
+function readBake(flags: PublishFlags, { cluster }: CommandTarget): BakeRules | undefined {
+  const { bake: time, 'bake-without-traffic': withoutTraffic, untried } = flags;
+  if (withoutTraffic === undefined) return undefined; // Of a rollback.
+  if (withoutTraffic !== 'continue' && withoutTraffic !== 'stop') {
+    throw new UsageError(`--bake-without-traffic ${withoutTraffic}: must be continue or stop`);
+  }
+  const minutes = time === undefined ? (cluster?.bake?.minutes ?? 0) : parseMinutes('bake', time);
+  if (time !== undefined && minutes > 0 && untried) {
+    throw new UsageError('--bake and --untried exclude each other', {
+      hint: 'a bake needs replicas that try the release',
+    });
+  }
+  return minutes > 0 ? { ...BAKE_DEFAULTS, ...cluster?.bake, minutes, withoutTraffic } : undefined;
+}
+
 function describePlan(plan: Plan): string {
   const rows = plan.models.map((planned) => {
     const uploads = planned.files.filter(isUpload);
@@ -158,7 +192,7 @@ function getAction(planned: PlannedModel): string {
 }
 
 function describeResult(
-  { plan, release, isNew, replicas }: ReleaseResult,
+  { plan, release, isNew, replicas, bake }: ReleaseResult,
   flags: PublishFlags,
   target: CommandTarget,
 ): string {
@@ -176,10 +210,15 @@ function describeResult(
     ...(names.length > 0 ? [`serves ${names.join(', ')}`] : []),
     ...(plan.remove.length > 0 ? [`removed ${[...plan.remove].sort().join(', ')}`] : []),
   ].join(', ');
-  return `Release ${release?.id}: ${done === '' ? 'no models' : done}. ${servers}`;
+  const baked = bake === undefined ? '' : ` Bake: ${describeBake(bake)}.`;
+  return `Release ${release?.id}: ${done === '' ? 'no models' : done}. ${servers}${baked}`;
 }
 
-function asJson({ plan, release, isNew, replicas }: ReleaseResult, flags: PublishFlags, milliseconds: number): object {
+function asJson(
+  { plan, release, isNew, replicas, bake }: ReleaseResult,
+  flags: PublishFlags,
+  milliseconds: number,
+): object {
   const files = plan.models.flatMap((planned) => planned.files.map((file) => ({ ...file, model: planned.model.name })));
   const uploaded = files.filter(isUpload);
   return {
@@ -195,6 +234,7 @@ function asJson({ plan, release, isNew, replicas }: ReleaseResult, flags: Publis
       serves: planned.model.served,
     })),
     replicas: replicas ?? null,
+    bake: bake ?? null,
     uploaded: uploaded.map(({ model, file: { path, bytes } }) => ({ key: `${model}/${path}`, bytes })),
     kept: files.length - uploaded.length,
     milliseconds,

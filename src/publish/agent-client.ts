@@ -1,6 +1,6 @@
 import type { Replica, ReplicaSource } from './cluster/source';
 import { UserError } from '../core/errors';
-import type { AgentState, TrialRenewal, TrialRequest } from '../release/agent-api';
+import type { AgentState, AgentStatistics, TrialRenewal, TrialRequest } from '../release/agent-api';
 
 /** The agent of one replica. Only replicas that get requests are asked to try a release. */
 export type AgentAddress = Pick<Replica, 'name' | 'uid' | 'url'> & Partial<Pick<Replica, 'ready'>>;
@@ -39,6 +39,10 @@ export class AgentClient {
 
   getState(): Promise<AgentState> {
     return this.send('GET', '/v1/state');
+  }
+
+  getStatistics(): Promise<AgentStatistics> {
+    return this.send('GET', '/v1/statistics') as Promise<AgentStatistics>;
   }
 
   begin(request: TrialRequest): Promise<AgentState> {

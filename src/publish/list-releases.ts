@@ -1,4 +1,7 @@
 import { CONFIG_FILE } from '../model/paths';
+import { formatDuration } from '../core/format';
+import { bakeKey, parseBake, type BakeRecord } from '../release/bake';
+import { bakesPrefix } from '../release/location';
 import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
 
@@ -13,23 +16,47 @@ export interface ListedRelease extends Pick<
   weights: Record<string, WeightKind | 'unknown'>;
   /** Changes since the previous release: `resnet 1 -> 2`, `new bert`, `removed gfpgan`. */
   changes: string[];
+  /** How it answered beside the release before, if that was compared. */
+  bake?: BakeRecord | undefined;
 }
 
-/** The retained releases, newest first. */
+/** The retained releases, and those that did not pass their bake, newest first. */
 export async function listReleases(bucket: Bucket, limit: number): Promise<ListedRelease[]> {
+  const { store, location } = bucket;
   const releases = await Releases.read(bucket);
-  // One more than requested, to compute the changes of the last one.
-  const found = await releases.readAll(releases.ids.slice(0, limit + 1));
-  return found.slice(0, limit).map((release, i) => {
-    const { id, createdAt, origin, by, commit, message, notAsked } = release;
-    return {
-      ...{ id, createdAt, origin, by, commit, message, notAsked },
-      isCurrent: id === releases.current?.id,
-      serves: ofModels(release, ({ served }) => served),
-      weights: ofModels(release, getWeightKind),
-      changes: changesBetween(found[i + 1], release),
-    };
+  const bakes = (await store.list(bakesPrefix(location))).map(({ key }) => key);
+  const compared = bakes.map((key) => key.slice(bakesPrefix(location).length, -'.json'.length));
+  const oldest = releases.ids.at(-1) ?? '';
+  const ids = [...new Set([...releases.ids, ...compared.filter((id) => id > oldest)])].sort().reverse().slice(0, limit);
+  const listed = ids.map(async (id): Promise<ListedRelease[]> => {
+    const [bake, release] = await Promise.all([
+      compared.includes(id) ? store.get(bakeKey(location, id)) : undefined,
+      releases.read(id),
+    ]);
+    if (release === undefined) return [];
+    const record = bake && parseBake(bake.body, bakeKey(location, id));
+    // Of a publisher that ended after its bake and before its commit.
+    if (!releases.ids.includes(id) && record?.outcome === 'passed') return [];
+    const { createdAt, origin, by, commit, message, notAsked, previous } = release;
+    return [
+      {
+        ...{ id, createdAt, origin, by, commit, message, notAsked },
+        isCurrent: id === releases.current?.id,
+        serves: ofModels(release, ({ served }) => served),
+        weights: ofModels(release, getWeightKind),
+        changes: changesBetween(previous === undefined ? undefined : await releases.read(previous), release),
+        bake: record,
+      },
+    ];
   });
+  return (await Promise.all(listed)).flat();
+}
+
+/** `passed in 5 min 00 s (1204 requests)`, or what it did not pass. */
+export function describeBake({ outcome, reason, seconds, models }: BakeRecord): string {
+  const requests = Object.values(models).reduce((sum, { newer }) => sum + newer.count, 0);
+  const why = reason === undefined ? '' : `: ${reason}`;
+  return `${outcome} in ${formatDuration(seconds * 1000)} (${requests} requests)${why}`;
 }
 
 function ofModels<T>({ models }: Manifest, read: (model: ManifestModel) => T): Record<string, T> {

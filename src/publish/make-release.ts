@@ -3,11 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { abortable } from '../core/abort';
 import { PartialFailureError, UserError } from '../core/errors';
 import { nextCommand } from '../core/next-command';
+import { bakeKey, encodeBake, type BakeRecord } from '../release/bake';
 import { FORMAT } from '../release/format';
 import { formatLocation, headKey, releaseKey } from '../release/location';
 import { PreconditionFailedError, type S3Store } from '../s3/store';
 import { encodeManifest, sha256Hex, type Manifest } from '../release/manifest';
 import { AgentClient, AgentError, AnotherPublisherError, getStates } from './agent-client';
+import { Bake } from './bake';
 import { HeadFile, newId, RETAINED, type Base } from './head-file';
 import type { DesiredState, ReleaseOptions, ReleaseResult } from './options';
 import { formerFiles, makePlan, needsRelease, requireNoConflict, requireRemovable, type Plan } from './plan';
@@ -64,16 +66,16 @@ async function makeOnce(getTarget: GetTarget, options: ReleaseOptions): Promise<
   await requireReaders(options, isNew, releases.base, head);
   if (options.dryRun === true) return { plan, release: current, isNew };
   const isAsked = agents !== undefined && untried !== true;
-  const { release, replicas } = isNew
+  const { release, replicas, bake } = isNew
     ? await commit(plan, target, releases, head, options)
-    : { release: current, replicas: isAsked ? await untilServed(current, options) : [] };
+    : { release: current, replicas: isAsked ? await untilServed(current, options) : [], bake: undefined };
   // The release is current now. A failure below does not change that.
   await repairView(head, store, location, { current: release }).catch((error: unknown) => {
     const message = `the release is in service on all replicas, but the bucket shows older files to people and other servers: ${(error as Error).message}`;
     const hint = (error instanceof UserError ? error.hint : undefined) ?? REPAIR_VIEW;
     options.onWarning?.({ file: formatLocation(location), message, hint });
   });
-  return { plan, release, isNew, replicas: isAsked ? replicas : undefined };
+  return { plan, release, isNew, replicas: isAsked ? replicas : undefined, bake };
 }
 
 /** @throws UserError if an agent cannot read what this version writes, or where it writes it */
@@ -130,14 +132,20 @@ async function requireReaders(
   if (isNew && untried !== true && only !== undefined && others.length === 0) onOnlyReplica?.(only.name);
 }
 
-/** @returns the release and the replicas that tried it */
+interface Committed {
+  release: Manifest;
+  /** Those that tried it. */
+  replicas: string[];
+  bake: BakeRecord | undefined;
+}
+
 async function commit(
   plan: Plan,
   target: DesiredState,
   { base, current }: Releases,
   head: HeadFile,
   options: ReleaseOptions,
-): Promise<{ release: Manifest; replicas: string[] }> {
+): Promise<Committed> {
   const { store, location, agents, signal, onStage, onBytes, noAsk, untried, unloadFirst } = options;
   if (agents === undefined && untried !== true) {
     throw new UserError('no replicas were given, so no replica would try the release', {
@@ -177,26 +185,27 @@ async function commit(
   const next = { release: id, manifestSha256, retained, sweep, writer: id };
   if (untried === true || agents === undefined) {
     await head.replace(base, next);
-    return { release: manifest, replicas: [] };
+    return { release: manifest, replicas: [], bake: undefined };
   }
+  const changed = plan.models.filter(({ isChanged }) => isChanged).map(({ model }) => model.name);
+  const bake = options.bake && new Bake(options.bake, { before: current, next: manifest }, changed);
   const trials = new Trials(
     { id, manifestSha256, base: base.generation, secret },
     {
       ...{ agents, runId: id, by: ourName(), ttlSeconds: TTL_SECONDS, signal, onStage },
-      ask: noAsk !== true,
-      timeoutMs:
-        options.loadTimeoutMs * Math.max(1, plan.models.filter(({ isChanged }) => isChanged).length) + BESIDE_MS,
+      ...{ ask: noAsk !== true, bake, onBake: options.onBake },
+      timeoutMs: options.loadTimeoutMs * Math.max(1, changed.length) + BESIDE_MS,
       ...options.trials,
     },
   );
   let isCommitted = false;
   try {
-    const replicas = await trials.run();
+    const replicas = await trials.run().finally(() => note(bake?.record, id, options));
     signal?.throwIfAborted();
     const generation = await head.replace(base, next);
     isCommitted = true;
     await trials.untilAcknowledged(generation);
-    return { release: manifest, replicas };
+    return { release: manifest, replicas, bake: bake?.record };
   } catch (error) {
     if (isCommitted) throw isCurrentBut(id, error, signal);
     // Where the outcome is unknown, the replicas go on serving the release until the trials end by themselves.
@@ -205,6 +214,16 @@ async function commit(
   } finally {
     trials.stop();
   }
+}
+
+/** Stores how the release answered beside the one before. Nothing depends on that. */
+async function note(record: BakeRecord | undefined, id: string, options: ReleaseOptions): Promise<void> {
+  const { store, location, onWarning } = options;
+  if (record === undefined) return;
+  await store.putBytes(bakeKey(location, id), encodeBake(record), { ifAbsent: true }).catch((error: unknown) => {
+    const message = `the result of the bake was not stored: ${(error as Error).message}`;
+    onWarning?.({ file: formatLocation(location), message });
+  });
 }
 
 function isCurrentBut(id: string, reason: unknown, signal: AbortSignal | undefined): PartialFailureError {

@@ -4,6 +4,8 @@ import type { Manifest, Provenance } from '../release/manifest';
 import type { S3Store } from '../s3/store';
 import type { AgentSource } from './agent-client';
 import type { DesiredModel } from './desired';
+import type { BakeRecord } from '../release/bake';
+import type { BakeRules } from './bake';
 import type { Plan } from './plan';
 import type { TrialOptions } from './trials';
 
@@ -33,6 +35,8 @@ export interface ReleaseOptions {
   /** See `unloadFirst` of a manifest. */
   unloadFirst?: boolean | undefined;
   noAsk?: boolean | undefined;
+  /** Compare the release with the current one while clients reach both, before other replicas than the first try it. */
+  bake?: BakeRules | undefined;
   /** Times that tests shorten. */
   trials?: Partial<TrialOptions>;
   dryRun?: boolean | undefined;
@@ -52,6 +56,8 @@ export interface ReleaseOptions {
   onOnlyReplica?: (replica: string) => void;
   /** Called with the current step, or with the reason for waiting. */
   onStage?: (text: string) => void;
+  /** Called with the numbers of the bake. */
+  onBake?: (text: string) => void;
 }
 
 export interface ReleaseResult {
@@ -62,4 +68,5 @@ export interface ReleaseResult {
   isNew: boolean;
   /** Names of the replicas that serve the release; undefined if none was asked. */
   replicas?: string[] | undefined;
+  bake?: BakeRecord | undefined;
 }

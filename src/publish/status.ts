@@ -86,7 +86,7 @@ async function readReplica(replica: Replica, current: Manifest | undefined): Pro
 const describeServed = (release: string | null, trial: AgentState['trial']): string =>
   trial === null
     ? `serves ${release ?? 'no release'}`
-    : `tries release ${trial.release} of ${trial.by}: ${trial.phase}`;
+    : `tries release ${trial.release} of ${trial.by}: ${trial.note ?? trial.phase}`;
 
 type ReadGolden = (model: string) => Promise<GoldenRequest[]>;
 

@@ -4,7 +4,7 @@ import { abortable } from '../core/abort';
 import { PartialFailureError, UserError } from '../core/errors';
 import { formatDuration } from '../core/format';
 import { nextCommand } from '../core/next-command';
-import type { AgentState, TrialRequest } from '../release/agent-api';
+import type { AgentState, AgentStatistics, TrialRequest } from '../release/agent-api';
 import {
   AgentClient,
   AgentError,
@@ -13,6 +13,7 @@ import {
   type AgentAddress,
   type AgentSource,
 } from './agent-client';
+import type { Bake } from './bake';
 
 /** The release that pods are asked to try. */
 export interface TriedRelease {
@@ -38,12 +39,16 @@ export interface TrialOptions {
   endMs?: number;
   /** Whether each replica sends the models their golden requests before it reports the release as served. */
   ask?: boolean;
+  /** Compares the release with the current one, while the first replica serves it. */
+  bake?: Bake | undefined;
   /** A commit is sent only if each lease lasts for longer than this, because the request may take as long. Default 20 s. */
   leftMs?: number;
   /** Time between two checks of a pod. */
   pollMs?: number;
   signal?: AbortSignal | undefined;
   onStage?: ((text: string) => void) | undefined;
+  /** Called with the numbers of the bake. */
+  onBake?: ((text: string) => void) | undefined;
 }
 
 type Place = Pick<TrialRequest, 'outside' | 'alone'>;
@@ -88,7 +93,7 @@ export class Trials {
    * @throws UserError with the reason of the first pod that does not serve it
    */
   async run(): Promise<string[]> {
-    const { timeoutMs, firstMs = FIRST_MS, signal } = this.options;
+    const { timeoutMs, firstMs = FIRST_MS, signal, bake, pollMs = POLL_MS } = this.options;
     const started = Date.now();
     for (;;) {
       signal?.throwIfAborted();
@@ -99,8 +104,16 @@ export class Trials {
       const due = known.length > 0 ? known : await this.findBroken(agents, Date.now() - started > firstMs);
       const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
       const isFirst = next.length === due.length;
+      if (isFirst && due.length === 1) bake?.giveUp(`only ${due[0]?.name} gets requests`);
+      if (bake !== undefined && !isFirst) {
+        await this.compare(bake, due);
+        if (!bake.isOver) {
+          await abortable(sleep(2 * pollMs), signal);
+          continue;
+        }
+      }
       const wave = next.slice(0, isFirst ? 1 : atATime(due.length));
-      if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs)) {
+      if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs) + (bake?.milliseconds ?? 0)) {
         throw new UserError(
           `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
           { hint: 'read the log of its agent' },
@@ -111,8 +124,32 @@ export class Trials {
         await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
       } else if (due.length > 0 && (await this.areAllServed())) return due.map(({ name }) => name);
       // A trial with too little time left is asked for again when it has ended.
-      else await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
+      else await abortable(sleep(pollMs), signal);
     }
+  }
+
+  /**
+   * Compares what the replicas have answered that serve the release with what the others have.
+   * @throws UserError if the release is worse, or a replica has refused it
+   */
+  private async compare(bake: Bake, due: readonly AgentAddress[]): Promise<void> {
+    const [newer, older] = [new Map<string, AgentStatistics>(), new Map<string, AgentStatistics>()];
+    await Promise.all(
+      due.map(async (address) => {
+        const answer = await new AgentClient(address).getStatistics().catch((error: unknown) => {
+          this.announce((error as Error).message);
+        });
+        if (answer === undefined) return;
+        const asked = this.asked.get(address.uid);
+        if (asked?.served === true) {
+          requireNotEnded(address.name, asked, answer);
+          asked.served = isServed(answer, asked.trial, this.release.id);
+        }
+        (asked === undefined ? older : newer).set(address.uid, answer);
+      }),
+    );
+    bake.add(newer, older);
+    this.options.onBake?.(bake.text);
   }
 
   /** Whether one of these replicas gets requests. The address of a dead one may be given with --triton. */
@@ -201,14 +238,10 @@ export class Trials {
           if (now === undefined || (now.ready !== false && state.ready)) return;
           doing = 'served, but not ready';
           this.announce(`${client.name} is not ready yet, waiting`);
-        } else if (state.lastTrial?.id === asked.trial) {
-          const { reason, outcome } = state.lastTrial;
-          const hint = outcome === 'refused' ? state.lastTrial.hint : 'run the command again';
-          const why = reason ?? (outcome === 'expired' ? 'this command did not renew the trial in time' : outcome);
-          const message = `${client.name} does not serve the release: ${why}`;
-          if (outcome === 'overtaken') throw new AnotherPublisherError(message);
-          throw new UserError(message, { hint });
-        } else if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
+        } else {
+          requireNotEnded(client.name, asked, state);
+          if (state.trial?.id !== asked.trial) asked = undefined; // The agent has restarted.
+        }
       } catch (error) {
         if (!(error instanceof AgentError) || !this.mayRetry(error)) throw error;
         if (!(await this.options.agents.list()).some(({ uid }) => uid === address.uid)) return;
@@ -268,7 +301,8 @@ export class Trials {
         if (asked.ended === true) return;
         const sent = Date.now();
         try {
-          const renewal = { secret: this.release.secret, ttlSeconds, committed };
+          const note = this.options.bake?.text;
+          const renewal = { secret: this.release.secret, ttlSeconds, committed, note };
           await asked.client.renew(asked.trial, renewal);
           asked.leaseEnds = sent + 1000 * ttlSeconds;
         } catch (error) {
@@ -376,6 +410,17 @@ export class Trials {
       await abortable(sleep(this.options.pollMs ?? POLL_MS), signal);
     }
   }
+}
+
+/** @throws UserError if the trial has ended, with the reason */
+function requireNotEnded(name: string, { trial }: Asked, { lastTrial }: Pick<AgentState, 'lastTrial'>): void {
+  if (lastTrial?.id !== trial) return;
+  const { reason, outcome } = lastTrial;
+  const hint = outcome === 'refused' ? lastTrial.hint : 'run the command again';
+  const why = reason ?? (outcome === 'expired' ? 'this command did not renew the trial in time' : outcome);
+  const message = `${name} does not serve the release: ${why}`;
+  if (outcome === 'overtaken') throw new AnotherPublisherError(message);
+  throw new UserError(message, { hint });
 }
 
 const isServed = ({ trial, release }: AgentState, id: string, wanted: string): boolean =>

@@ -40,6 +40,8 @@ export interface TrialRenewal {
   ttlSeconds: number;
   /** Whether head.json names the release now: the agent reads it at once. */
   committed?: boolean;
+  /** What the publisher does meanwhile, for `npm run status`. */
+  note?: string | undefined;
 }
 
 export type TrialPhase = 'downloading' | 'loading' | 'asking' | 'served';
@@ -76,6 +78,7 @@ export interface AgentState {
     leftSeconds: number;
     phase: TrialPhase;
     asking?: string | undefined;
+    note?: string | undefined;
   } | null;
   lastTrial: { id: string; release: string; outcome: TrialOutcome; reason?: string; hint?: string } | null;
   /** Why the pod does not serve what it should. */
@@ -87,6 +90,21 @@ export interface AgentState {
   bytesOnDisk: number;
   /** Phase of the start -> its time in ms. */
   startMs: Partial<Record<StartPhase, number>>;
+}
+
+/** The state with Triton's own counters. */
+export interface AgentStatistics extends AgentState {
+  statistics: ModelCounts[];
+}
+
+/** What a version of a model has answered since it was loaded. */
+export interface ModelCounts {
+  name: string;
+  version: string;
+  answered: number;
+  failed: number;
+  /** Of all that were answered, from their arrival in Triton. */
+  nanoseconds: number;
 }
 
 /** Until Triton answers, until its files are on the disk, until its models are loaded, and all of it. */

@@ -71,6 +71,9 @@ export const headKey = (location: RepositoryLocation): string => `${releasesPref
 export const releaseKey = (location: RepositoryLocation, id: string): string =>
   `${releasesPrefix(location)}/${id}.json`;
 
+/** How releases compared with those before them, while replicas tried them. */
+export const bakesPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/bakes/`;
+
 /** The files of releases, by content. */
 export const filesPrefix = (location: RepositoryLocation): string => `${releasesPrefix(location)}/files/`;
 

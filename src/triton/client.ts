@@ -60,6 +60,13 @@ export interface ModelIndexEntry {
   reason: string;
 }
 
+/** What one version of a model has answered since it was loaded. */
+export interface ModelStatistics {
+  name: string;
+  version: string;
+  inference_stats: Record<'success' | 'fail', { count: number; ns: number }>;
+}
+
 /** Default timeout of all calls except loadModel. */
 export const DEFAULT_TIMEOUT_MS = 30_000;
 /** Default timeout of loadModel. The server may have to download the model first. */

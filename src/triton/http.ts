@@ -15,6 +15,7 @@ import {
   type InferResult,
   type ModelIndexEntry,
   type ModelMetadata,
+  type ModelStatistics,
 } from './client';
 import { decodeTensor, encodeTensor, type Tensor } from './tensor';
 
@@ -87,6 +88,11 @@ export class TritonHttpClient {
       options,
     );
     return entries.map((entry) => ({ version: '', state: '', reason: '', ...entry }));
+  }
+
+  /** Of all models that are loaded. */
+  async statistics(options: CallOptions = {}): Promise<ModelStatistics[]> {
+    return (await this.read<{ model_stats: ModelStatistics[] }>('GET', 'v2/models/stats', options)).model_stats;
   }
 
   /**
@@ -211,7 +217,10 @@ export class TritonHttpClient {
 }
 
 /** The calls that read and ask models. */
-export type InferenceClient = Pick<TritonHttpClient, 'modelMetadata' | 'modelConfig' | 'repositoryIndex' | 'infer'>;
+export type InferenceClient = Pick<
+  TritonHttpClient,
+  'modelMetadata' | 'modelConfig' | 'repositoryIndex' | 'infer' | 'statistics'
+>;
 
 const seconds = (ms: number): string => `${Math.round(ms) / 1000} s`;
 

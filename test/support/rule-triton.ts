@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AgentTriton } from '../../src/agent/agent';
-import { TritonError, type InferResult, type ModelIndexEntry } from '../../src/triton/client';
+import { TritonError, type InferResult, type ModelIndexEntry, type ModelStatistics } from '../../src/triton/client';
 
 interface Loaded {
   /** Newest time of the model when it was loaded. */
@@ -97,6 +97,12 @@ export class RuleTriton implements AgentTriton {
       output: [{ name: 'output', ...tensor }],
       instance_group: instances,
     };
+  }
+
+  /** No client sends requests. */
+  async statistics(): Promise<ModelStatistics[]> {
+    await this.answer();
+    return [];
   }
 
   /** A content that begins with "wrong" gives an answer of another shape than the configuration names. */

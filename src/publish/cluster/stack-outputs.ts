@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { UserError, type Problem } from '../../core/errors';
 import { CommandError, exec } from '../../core/exec';
+import type { BakeSetting } from '../../release/bake';
 import type { BuilderOutput } from './builder-output';
 
 /** The outputs of a deployed stack that a publisher needs. */
@@ -17,6 +18,7 @@ export interface StackOutputs {
     namespace: string;
     podSelector: string;
     builder?: BuilderOutput | undefined;
+    bake?: BakeSetting | undefined;
   };
 }
 
@@ -32,6 +34,7 @@ export const STACK_OUTPUTS = {
   namespace: 'the namespace of the Triton pods',
   podSelector: 'the label selector of the Triton pods, "app=triton"',
   builder: 'how models are compiled for the replicas, JSON or empty',
+  bake: 'how long releases are compared with the one before, JSON',
 };
 
 type OutputName = keyof typeof STACK_OUTPUTS;
@@ -86,6 +89,8 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
     });
   }
   const text = (name: OutputName): string => given[name] as string;
+  const json = <T>(name: OutputName): T | undefined =>
+    given[name] === undefined ? undefined : (JSON.parse(text(name)) as T);
   return {
     modelRepository: text('modelRepository'),
     region: text('region'),
@@ -95,7 +100,8 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
           kubeconfig: text('kubeconfig'),
           namespace: text('namespace'),
           podSelector: text('podSelector'),
-          builder: given['builder'] === undefined ? undefined : (JSON.parse(text('builder')) as BuilderOutput),
+          builder: json<BuilderOutput>('builder'),
+          bake: json<BakeSetting>('bake'),
         }
       : undefined,
   };

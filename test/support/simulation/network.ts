@@ -196,6 +196,10 @@ export class TritonClient implements AgentTriton {
     return this.send('config', 10_000, () => this.triton.modelConfig());
   }
 
+  statistics(): ReturnType<AgentTriton['statistics']> {
+    return this.send('statistics', 10_000, () => this.triton.statistics());
+  }
+
   infer(...args: Parameters<AgentTriton['infer']>): ReturnType<AgentTriton['infer']> {
     return this.send('infer', 10_000, () => this.triton.infer(...args));
   }
