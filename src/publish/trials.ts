@@ -108,7 +108,7 @@ export class Trials {
       if (bake !== undefined && !isFirst) {
         await this.compare(bake, due);
         if (!bake.isOver) {
-          await abortable(sleep(2 * pollMs), signal);
+          await abortable(sleep(pollMs), signal);
           continue;
         }
       }
