@@ -83,7 +83,7 @@ Init ==
            head |-> [release |-> "r1", generation |-> 1, retained |-> {"r0", "r1"}, sweep |-> 0]]
   /\ net = {}
   /\ pub = [p \in Publishers |->
-       [at |-> "start", base |-> None, plan |-> None, upload |-> None, asked |-> {}, served |-> {}, canary |-> FALSE, doomed |-> {}, why |-> None]]
+       [at |-> "start", base |-> None, plan |-> None, upload |-> None, asked |-> {}, served |-> {}, baked |-> FALSE, doomed |-> {}, why |-> None]]
   /\ pod = [d \in Pods |->
        IF d \in StartUp
        THEN [up |-> "up", serves |-> "r1", loading |-> None, trial |-> None, head |-> [release |-> "r1", generation |-> 1],
@@ -177,13 +177,13 @@ GiveUpUpload(p) ==
 
 Pending(p, d) == \E m \in net : m.type = "trial" /\ m.by = p /\ m.pod = d
 
-(* First one pod, the canary.  When it serves the release, any others.  The  *)
-(* request carries the pod's state tag.  A pod that cannot load head may be *)
-(* asked too.                                                               *)
+(* First one pod, the canary.  When it has served the release for long      *)
+(* enough, any others.  The request carries the pod's state tag.  A pod     *)
+(* that cannot load head may be asked too.                                  *)
 Ask(p, d) ==
   /\ pub[p].at = "trial" /\ pod[d].up # "down" /\ pod[d].trial # p /\ ~Pending(p, d)
   /\ KnowsReady => pod[d].up = "up" \/ Up = {}
-  /\ On("Canary") => pub[p].asked \ {d} = {} \/ pub[p].canary
+  /\ On("Canary") => pub[p].asked \ {d} = {} \/ pub[p].baked
   /\ On("AllPods") \/ pub[p].asked \subseteq {d}
   /\ pub' = [pub EXCEPT ![p].asked = @ \cup {d}, ![p].served = @ \ {d}]
   /\ net' = net \cup {[type |-> "trial", by |-> p, pod |-> d]}
@@ -192,7 +192,19 @@ Ask(p, d) ==
 Confirm(p, d) ==
   /\ pub[p].at = "trial" /\ d \in pub[p].asked \ pub[p].served
   /\ pod[d].up = "up" /\ pod[d].trial = p /\ Reports(d) = ReleaseOf(p)
-  /\ pub' = [pub EXCEPT ![p].served = @ \cup {d}, ![p].canary = TRUE]
+  /\ pub' = Set(p, "served", pub[p].served \cup {d})
+  /\ UNCHANGED <<s3, net, pod, left, was>>
+
+(* What clients get of the canary was compared with what they get of the    *)
+(* other pods, for as long as the user wants.                               *)
+Bake(p) ==
+  /\ pub[p].at = "trial" /\ ~pub[p].baked /\ pub[p].served # {}
+  /\ pub' = Set(p, "baked", TRUE)
+  /\ UNCHANGED <<s3, net, pod, left, was>>
+
+(* It answers worse than they do, also after that time.                     *)
+GoBack(p) ==
+  /\ CanGiveUp /\ pub[p].at = "trial" /\ pub[p].served # {} /\ pub' = Failing(p, "worse")
   /\ UNCHANGED <<s3, net, pod, left, was>>
 
 GiveUp(p) ==
@@ -228,6 +240,7 @@ After(h, release, retained, sweep) ==
 
 Commit(p) ==
   /\ pub[p].at = "trial"
+  /\ On("BakeFirst") /\ Pods # {} => pub[p].baked
   /\ On("WaitForPods") /\ Pods # {} => pub[p].served \cap Up # {}
   /\ On("AllPods") => Up \subseteq pub[p].asked
   /\ pub[p].asked \cap Up \subseteq pub[p].served
@@ -503,9 +516,9 @@ Lose(message) ==
 
 -------------------------------------------------------------------------------
 PublisherStep(p) ==
-  \/ Start(p) \/ Plan(p) \/ Uploaded(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
+  \/ Start(p) \/ Plan(p) \/ Uploaded(p) \/ Bake(p) \/ Commit(p) \/ Check(p) \/ Finish(p) \/ Prune(p) \/ SendDelete(p) \/ Ended(p)
   \/ \E d \in Pods : Ask(p, d) \/ Confirm(p, d) \/ Acknowledge(p, d) \/ End(p, d)
-GivesUp(p) == GiveUpUpload(p) \/ GiveUp(p) \/ GiveUpUnknown(p) \/ FinishPartly(p)
+GivesUp(p) == GiveUpUpload(p) \/ GiveUp(p) \/ GoBack(p) \/ GiveUpUnknown(p) \/ FinishPartly(p)
 PodStep(d) == ReadHead(d) \/ Download(d) \/ Missing(d) \/ Load(d) \/ StartLoad(d) \/ EndLoad(d) \/ Unload(d)
 
 Next ==
@@ -530,7 +543,7 @@ View ==
       kept(p) == LET me == pub[p] IN
         IF Lives(p) \/ me.at = "ok" THEN me
         ELSE [me EXCEPT !.base = IF me.base = None THEN 0 ELSE me.base.generation, !.plan = None, !.upload = None,
-                        !.asked = {}, !.served = {}, !.canary = FALSE, !.doomed = {}, !.why = IF @ = "busy" THEN @ ELSE None]
+                        !.asked = {}, !.served = {}, !.baked = FALSE, !.doomed = {}, !.why = IF @ = "busy" THEN @ ELSE None]
   IN <<s3, {m \in net : ~dead(m)}, [p \in Publishers |-> kept(p)], pod, left, was>>
 
 -------------------------------------------------------------------------------
@@ -578,6 +591,11 @@ Sends(p) == pub[p].at = "trial" /\ pub'[p].at = "commit"
 (* trial of this publisher, and at least one does.                          *)
 CommitAfterTrials ==
   [][\A p \in Publishers : Sends(p) => \A d \in Up : Reports(d) = ReleaseOf(p) /\ pod[d].trial = p]_vars
+(* ... for long enough, and so long no other pod was asked.                 *)
+CommitAfterBake ==
+  [][\A p \in Publishers : Sends(p) /\ Pods # {} => pub[p].baked]_vars
+OthersAfterBake ==
+  [][\A p \in Publishers : \A d \in pub'[p].asked \ pub[p].asked : pub[p].asked \subseteq {d} \/ pub[p].baked]_vars
 CommitAfterATrial == [][\A p \in Publishers : Sends(p) => Up # {}]_vars
 (* A release replaces the one that it was built on.                         *)
 CommitOnBase ==

@@ -28,7 +28,7 @@ TraceInit == Init /\ number \in DOMAIN Traces /\ trace = Traces[number] /\ at = 
 -------------------------------------------------------------------------------
 (* Steps that are not seen.  Those that only add to what a publisher knows  *)
 (* are taken at once, ...                                                   *)
-Learn == \E p \in Publishers, d \in Pods : Confirm(p, d) \/ Acknowledge(p, d)
+Learn == \E p \in Publishers : Bake(p) \/ \E d \in Pods : Confirm(p, d) \/ Acknowledge(p, d)
 
 (* A pod refuses a trial.                                                   *)
 Refusal(p) == \E m \in net : m.type = "trial" /\ m.by = p /\ ReceiveTrial(m) /\ UNCHANGED pod

@@ -158,8 +158,7 @@ describe('real servers, a client of 50 requests a second', () => {
   const found = { same: 0, 'same, went back': 0, bad: 0, 'bad, went back': 0, requests: 0 };
   const seconds = new Map<string, number[]>();
 
-  async function runFleet(replicas: number): Promise<void> {
-    const { endpoint } = await testS3(scratch);
+  async function runFleet(replicas: number, endpoint: string): Promise<void> {
     const store = await openBucket(scratch, endpoint, `bake-${replicas}`);
     const place = new TestRepository(store, 'models');
     const names = Array.from({ length: replicas }, (_, i) => `fleet-${replicas}-${i}`);
@@ -219,7 +218,8 @@ describe('real servers, a client of 50 requests a second', () => {
   test(
     'releases that answer worse go back, and no request fails on the other replicas',
     async () => {
-      await Promise.all((IS_LONG ? [3, 4] : [3]).map(runFleet));
+      const { endpoint } = await testS3(scratch);
+      await Promise.all((IS_LONG ? [3, 4] : [3]).map((replicas) => runFleet(replicas, endpoint)));
       report('releases with a bake', found);
       for (const [name, values] of seconds) report(name, { 'seconds (median)': median(values) });
       report('all bad releases', { 'seconds (median)': median([...seconds.values()].flat()) });

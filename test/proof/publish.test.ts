@@ -177,7 +177,7 @@ const HOLDS: (Scenario & { title: string; formulas?: string[]; kind?: Kind; long
     up: ['a'],
     restarts: 1,
     kind: 'step',
-    formulas: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitOnBase'],
+    formulas: ['CommitAfterTrials', 'CommitAfterATrial', 'CommitAfterBake', 'OthersAfterBake', 'CommitOnBase'],
   },
   {
     title: 'pods follow head in the end',
@@ -207,6 +207,8 @@ const NO_S3 = { outages: 1, outagesEnd: false, crash: true } as const;
 const NEEDED: (Scenario & { without: string[]; violates: string; kind?: Kind })[] = [
   { without: ['Acknowledge'], violates: 'NoStepBack', commands: PUBLISH },
   { without: ['AllPods'], violates: 'CommitAfterTrials', kind: 'step', commands: PUBLISH, pods: ['a', 'b'] },
+  { without: ['BakeFirst'], violates: 'CommitAfterBake', kind: 'step', commands: PUBLISH },
+  { without: ['Canary'], violates: 'OthersAfterBake', kind: 'step', commands: PUBLISH, pods: ['a', 'b'] },
   { without: ['BaseAtStart'], violates: 'CommitOnBase', kind: 'step', commands: TWO },
   { without: ['BaseCheck'], violates: 'NoStepBack', commands: TWO, restarts: 1 },
   { without: ['Canary'], violates: 'OnlyTheCanaryIsAsked', ...BAD_EVERYWHERE },

@@ -89,8 +89,7 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
     });
   }
   const text = (name: OutputName): string => given[name] as string;
-  const json = <T>(name: OutputName): T | undefined =>
-    given[name] === undefined ? undefined : (JSON.parse(text(name)) as T);
+  const json = (name: OutputName): unknown => (given[name] === undefined ? undefined : JSON.parse(text(name)));
   return {
     modelRepository: text('modelRepository'),
     region: text('region'),
@@ -100,8 +99,8 @@ export function parseStackOutputs(stack: string, outputs: Readonly<Record<string
           kubeconfig: text('kubeconfig'),
           namespace: text('namespace'),
           podSelector: text('podSelector'),
-          builder: json<BuilderOutput>('builder'),
-          bake: json<BakeSetting>('bake'),
+          builder: json('builder') as BuilderOutput | undefined,
+          bake: json('bake') as BakeSetting | undefined,
         }
       : undefined,
   };
