@@ -81,7 +81,7 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     namespace: triton.namespace,
     podSelector: triton.podSelector,
     builder: triton.builder,
-    bake: settings.bake && JSON.stringify(settings.bake satisfies BakeSetting),
+    bake: settings.bake && bakeOutput(settings.bake),
     clusterName: cluster.created?.clusterName,
     serviceUrl: triton.serviceUrl,
     externalUrl: settings.triton.exposure.kind === 'cluster' ? undefined : triton.externalUrl,
@@ -89,6 +89,9 @@ export function program(settings: Settings = readSettings()): ProgramOutputs {
     prunerRoleArn: publisher?.prunerRoleArn,
   });
 }
+
+const bakeOutput = ({ minutes, maxErrorRate, maxLatencyRatio }: BakeSetting): string =>
+  JSON.stringify({ minutes, maxErrorRate, maxLatencyRatio });
 
 /**
  * A name for tags and descriptions. Only names in AWS contain the name of the stack, because stacks share an account:

@@ -28,7 +28,6 @@ const LINE = {
   notes: `Examples:
   npm run sync-models -- --stack staging                      # all models, to the replicas of a stack
   npm run sync-models -- --stack prod --dry-run               # print the plan only
-  npm run sync-models -- --stack prod --bake 5m               # compare it with the current release for 5 minutes first
   npm run sync-models -- --local --models resnet,bert         # two models, to the running "npm run local"
   npm run sync-models -- --bucket s3://my-models/models --triton http://127.0.0.1:8000 --agent http://127.0.0.1:8092
 

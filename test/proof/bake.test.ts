@@ -9,10 +9,12 @@ import { drawBake, RELEASES, type Behaviour } from '../support/drawn-traffic';
 import { TestPod } from '../support/pods';
 import { sourceOf } from '../support/publish';
 import { addingModel, writeRepository } from '../support/repository';
-import { openBucket, testS3 } from '../support/s3';
+import { startCommandLine } from '../support/run';
+import { openBucket, S3_ENVIRONMENT, testS3 } from '../support/s3';
 import { IS_LONG, patience, report, SeededRandom, SOAK_SEED } from '../support/soak';
 import { Scratch } from '../support/temp-dir';
 import { TestRepository } from '../support/test-repository';
+import { until } from '../support/wait-for';
 
 /**
  * How often a bake takes a release back that answers as the one before it, how often one that answers worse, and when.
@@ -148,61 +150,112 @@ class Client {
   }
 }
 
-describe('real servers, a client of 50 requests a second', () => {
+/** Replicas, and the releases that a test publishes to them. */
+class Fleet {
+  readonly client: Client;
+  readonly folder: string;
+  private version = 0;
+
+  private constructor(
+    readonly place: TestRepository,
+    readonly pods: readonly TestPod[],
+  ) {
+    this.client = new Client(pods);
+    this.folder = join(scratch.directory, `models-${place.store.bucket}`);
+  }
+
+  static async start(replicas: number, endpoint: string): Promise<Fleet> {
+    const place = new TestRepository(await openBucket(scratch, endpoint, `bake-${replicas}`), 'models');
+    const names = Array.from({ length: replicas }, (_, i) => `fleet-${replicas}-${i}`);
+    const pods = await Promise.all(names.map((name) => TestPod.start(scratch, name, endpoint, place.location)));
+    return new Fleet(place, pods);
+  }
+
+  /** Writes the next version of the model. */
+  write(program?: string): void {
+    this.version += 1;
+    rmSync(this.folder, { recursive: true, force: true });
+    writeRepository(this.folder, model(this.version, program));
+  }
+
+  /** @returns why the release went back, or '', and the seconds from when the first replica served it */
+  async publish(program: string | undefined, bake?: BakeRules): Promise<{ reason: string; seconds: number }> {
+    this.write(program);
+    let served = NaN;
+    try {
+      await this.place.publish(this.folder, {
+        ...{ agents: sourceOf(this.pods), untried: false, bake },
+        onStage: (text) => {
+          if (text.endsWith(' loads the release')) this.client.trying.add(text.split(' ')[0] ?? '');
+          if (text.includes(': serves the release') && Number.isNaN(served)) served = performance.now();
+        },
+      });
+      return { reason: '', seconds: NaN };
+    } catch (error) {
+      if (!(error instanceof UserError)) throw error;
+      return { reason: error.message, seconds: (performance.now() - served) / 1000 };
+    } finally {
+      this.client.trying.clear();
+    }
+  }
+}
+
+describe('real servers', () => {
   const RULES: BakeRules = { ...BAKE_DEFAULTS, minutes: 5, withoutTraffic: 'stop' };
   /** On each of two groups of replicas. */
   const SAME_RELEASES = IS_LONG ? 50 : 1;
   const EACH_BAD = IS_LONG ? 10 : 1;
-
   const IN_SHORT = new Set(['5% errors', 'twice the time']);
   const found = { same: 0, 'same, went back': 0, bad: 0, 'bad, went back': 0, requests: 0 };
   const seconds = new Map<string, number[]>();
+  let endpoint: string;
+  let fleets: Fleet[];
 
-  async function runFleet(replicas: number, endpoint: string): Promise<void> {
-    const store = await openBucket(scratch, endpoint, `bake-${replicas}`);
-    const place = new TestRepository(store, 'models');
-    const names = Array.from({ length: replicas }, (_, i) => `fleet-${replicas}-${i}`);
-    const pods = await Promise.all(names.map((name) => TestPod.start(scratch, name, endpoint, place.location)));
-    const client = new Client(pods);
-    const folder = join(scratch.directory, `models-${replicas}`);
-    let version = 0;
-    const publish = async (
-      program: string | undefined,
-      rules?: BakeRules,
-    ): Promise<{ reason: string; seconds: number }> => {
-      version += 1;
-      rmSync(folder, { recursive: true, force: true });
-      writeRepository(folder, model(version, program));
-      let served = NaN;
-      try {
-        await place.publish(folder, {
-          ...{ agents: sourceOf(pods), untried: false, bake: rules },
-          onStage: (text) => {
-            if (text.endsWith(' loads the release')) client.trying.add(text.split(' ')[0] ?? '');
-            if (text.includes(': serves the release') && Number.isNaN(served)) served = performance.now();
-          },
-        });
-        return { reason: '', seconds: NaN };
-      } catch (error) {
-        if (!(error instanceof UserError)) throw error;
-        return { reason: error.message, seconds: (performance.now() - served) / 1000 };
-      } finally {
-        client.trying.clear();
-      }
-    };
-    await publish(undefined);
+  beforeAll(async () => {
+    ({ endpoint } = await testS3(scratch));
+    fleets = await Promise.all((IS_LONG ? [3, 4] : [3]).map((replicas) => Fleet.start(replicas, endpoint)));
+    for (const fleet of fleets) await fleet.publish(undefined);
+  }, 900_000);
+
+  test('status shows a bake, a release without requests goes back, and releases shows why', async () => {
+    const [fleet] = fleets as [Fleet];
+    const { place, pods, folder } = fleet;
+    const begin = (name: string, ...args: string[]) =>
+      startCommandLine(name, [...args, ...place.flags(endpoint)], S3_ENVIRONMENT, scratch);
+    const replicas = pods.flatMap((pod) => pod.flags);
+    fleet.write();
+    const before = await place.head();
+    const publish = begin('sync-models', '--repo', folder, '--bake', '20s', ...replicas);
+    await until('status shows the bake', async () => {
+      const { stdout } = await begin('status', ...replicas).ended;
+      return /tries release \S+ of \S+: bake .* of 20.0 s: adds 0 requests/.test(stdout);
+    });
+    expect(await publish.ended).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(
+        /could not be compared with the one before it: adds answered 0 requests, and 0 on the other replicas; at least 100/,
+      ) as string,
+    });
+    expect((await begin('releases').ended).stdout).toMatch(/adds 1 -> 2; bake not judged in 20.. s \(0 requests\)/);
+    expect(await place.head()).toEqual(before);
+    for (const pod of pods) await pod.untilServes(before?.id ?? '');
+  }, 300_000);
+
+  async function publishAll(fleet: Fleet): Promise<void> {
+    const { client } = fleet;
     client.start();
     scratch.defer(() => client.stop());
     for (let i = 0; i < SAME_RELEASES; i += 1) {
-      const { reason } = await publish(undefined, { ...RULES, minutes: 0.5 });
+      const { reason } = await fleet.publish(undefined, { ...RULES, minutes: 0.5 });
       found.same += 1;
-      if (reason !== '') found['same, went back'] += 1;
-      if (reason !== '') process.stderr.write(`equal: ${reason}\n`);
+      if (reason === '') continue;
+      found['same, went back'] += 1;
+      process.stderr.write(`equal: ${reason}\n`);
     }
     for (const [name, { program }] of Object.entries(BAD)) {
       if (!IS_LONG && !IN_SHORT.has(name)) continue;
       for (let i = 0; i < EACH_BAD; i += 1) {
-        const { reason, seconds: took } = await publish(program, RULES);
+        const { reason, seconds: took } = await fleet.publish(program, RULES);
         found.bad += 1;
         if (reason === '') continue;
         found['bad, went back'] += 1;
@@ -218,8 +271,7 @@ describe('real servers, a client of 50 requests a second', () => {
   test(
     'releases that answer worse go back, and no request fails on the other replicas',
     async () => {
-      const { endpoint } = await testS3(scratch);
-      await Promise.all((IS_LONG ? [3, 4] : [3]).map((replicas) => runFleet(replicas, endpoint)));
+      await Promise.all(fleets.map(publishAll));
       report('releases with a bake', found);
       for (const [name, values] of seconds) report(name, { 'seconds (median)': median(values) });
       report('all bad releases', { 'seconds (median)': median([...seconds.values()].flat()) });

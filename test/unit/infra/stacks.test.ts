@@ -16,7 +16,7 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('exports the outputs that publishing reads', () => {
     const { kubeconfig, ...outputs } = made.outputs;
     const { secret } = kubeconfig as { secret: string };
-    expect(Object.keys(parseStackOutputs(stack, { ...outputs, kubeconfig: secret }).cluster ?? {})).toHaveLength(4);
+    expect(Object.keys(parseStackOutputs(stack, { ...outputs, kubeconfig: secret }).cluster ?? {})).toHaveLength(5);
     expect(made.outputs).toMatchObject({
       modelRepository: `s3://models-a1b2c3d/models`,
       region: 'us-east-1',

@@ -1,5 +1,8 @@
 import { createServer } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Bake } from '../../../src/publish/bake';
+import { BAKE_DEFAULTS } from '../../../src/release/bake';
+import type { Manifest } from '../../../src/release/manifest';
 import { AgentClient, type AgentAddress, type AgentSource } from '../../../src/publish/agent-client';
 import { Trials, type TrialOptions } from '../../../src/publish/trials';
 import { listenOnLoopback } from '../../support/loopback';
@@ -138,7 +141,7 @@ describe('several replicas', () => {
       const phase = isOver ? 'served' : 'loading';
       const trial = id === undefined || hasFailed ? null : { id, release: 'r2', leftSeconds: 60, phase };
       const lastTrial = hasFailed ? { id, outcome: 'failed', reason: 'no memory' } : null;
-      return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial }) };
+      return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial, statistics: [] }) };
     });
   }
 
@@ -167,6 +170,78 @@ describe('several replicas', () => {
     expect(await trials.run().finally(() => trials.stop())).toEqual(names.map((name) => `pod-${name}`));
     expect(loadedAtOnce()).toEqual({ first: 1, later });
     expect(events.filter((event) => / outside| alone/.test(event))).toEqual([first]);
+  });
+
+  describe('with a bake', () => {
+    const RULES = { ...BAKE_DEFAULTS, minutes: 0.01, withoutTraffic: 'continue' } as const;
+    const models = { m: { served: [1] } } as unknown as Manifest['models'];
+    const makeBake = (withoutTraffic: 'continue' | 'stop'): Bake =>
+      new Bake({ ...RULES, withoutTraffic }, { before: { id: 'r1', models } as Manifest, next: { id: 'r2', models } }, [
+        'm',
+      ]);
+
+    test('no second replica is asked before its end', async () => {
+      const bake = makeBake('continue');
+      const addresses = await Promise.all(['p0', 'p1', 'p2'].map((name) => startReplica(name, 'served')));
+      const onBake = (): unknown => events.push(bake.isOver ? 'over' : 'baking');
+      const trials = makeTrials(addresses, { bake, onBake });
+      await trials.run().finally(() => trials.stop());
+      expect(events.filter((event, i) => event !== events[i - 1])).toEqual([
+        ...[
+          'asked p0 outside',
+          'served p0',
+          'baking',
+          'over',
+          'asked p1',
+          'served p1',
+          'over',
+          'asked p2',
+          'served p2',
+        ],
+        'over',
+      ]);
+    });
+
+    test('one that was not judged ends the release before a second replica is asked', async () => {
+      const addresses = await Promise.all(['p0', 'p1'].map((name) => startReplica(name, 'served')));
+      const trials = makeTrials(addresses, { bake: makeBake('stop') });
+      await expect(trials.run()).rejects.toThrow(
+        'the release could not be compared with the one before it: m answered 0',
+      );
+      trials.stop();
+      expect(events).toEqual(['asked p0 outside', 'served p0']);
+    });
+
+    test('the only replica is not asked', async () => {
+      const trials = makeTrials([await startReplica('p0', 'served')], { bake: makeBake('stop') });
+      await expect(trials.run()).rejects.toThrow('only pod-p0 gets requests');
+      trials.stop();
+      expect(events).toEqual([]);
+    });
+
+    test('a replica that goes back ends the release with its reason', async () => {
+      let id: unknown;
+      let reads = 0;
+      const lost = await startAgent('p0', (method, body) => {
+        if (method === 'POST') ({ id } = body);
+        reads += method === 'GET' ? 1 : 0;
+        const hasEnded = reads > 6;
+        const trial = id === undefined || hasEnded ? null : { id, release: 'r2', leftSeconds: 60, phase: 'served' };
+        const lastTrial = hasEnded ? { id, outcome: 'refused', reason: 'Triton no longer serves m' } : null;
+        const release = trial === null ? 'r1' : 'r2';
+        return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial, statistics: [] }) };
+      });
+      const trials = makeTrials([lost, await startReplica('p1', 'served')], {
+        bake: new Bake(
+          { ...RULES, minutes: 60 },
+          { before: { id: 'r1', models } as Manifest, next: { id: 'r2', models } },
+          [],
+        ),
+      });
+      await expect(trials.run()).rejects.toThrow('pod-p0 does not serve the release: Triton no longer serves m');
+      trials.stop();
+      expect(events).toEqual([]);
+    });
   });
 
   test('a replica is asked when the one before gets requests again', async () => {
