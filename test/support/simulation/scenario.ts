@@ -16,6 +16,8 @@ export interface Publish {
   at: number;
   a: ModelChoice;
   b: ModelChoice;
+  /** Seconds for which the first pod serves it alone. No client sends requests. */
+  bake?: number;
 }
 
 /** Something that happens to a program at a time. */
@@ -56,7 +58,10 @@ const model: fc.Arbitrary<ModelChoice> = fc.record({
   isBad: fc.constantFrom(false, false, false, false, false, true),
 });
 
-const publish: fc.Arbitrary<Publish> = fc.record({ at: time, a: model, b: model });
+const publish: fc.Arbitrary<Publish> = fc.record({
+  ...{ at: time, a: model, b: model },
+  bake: fc.constantFrom(0, 0, 0, 30, 100),
+});
 
 const happening: fc.Arbitrary<Happening> = fc.oneof(
   fc.record({ kind: fc.constantFrom('kill', 'interrupt'), publisher, at: time }),
@@ -117,9 +122,9 @@ export const scenarios: fc.Arbitrary<Scenario> = fc.record({
 /** One line for each thing that happens, in the order of time. */
 export function describeScenario({ seed, pods, publishes, happenings, faults, hours }: Scenario): string[] {
   const timed = [
-    ...publishes.map(({ at, a, b }, i) => ({
+    ...publishes.map(({ at, a, b, bake = 0 }, i) => ({
       at,
-      text: `publisher-${i} publishes a ${describeModel(a)}, b ${describeModel(b)}`,
+      text: `publisher-${i} publishes a ${describeModel(a)}, b ${describeModel(b)}${bake === 0 ? '' : `, bakes ${bake} s`}`,
     })),
     ...happenings.map(({ kind, at, ...rest }) => ({ at, text: `${kind} ${JSON.stringify(rest)}` })),
   ];

@@ -11,13 +11,14 @@ import type { Happening, Publish, Scenario } from './scenario';
 import { SimulatedStore } from './simulated-store';
 import { TraceRecorder, type Observation } from './trace-recorder';
 import type { RepositoryModel } from '../../../src/model';
+import { BAKE_DEFAULTS } from '../../../src/release/bake';
 import { desiredModels } from '../../../src/publish/desired';
 import { makeRelease } from '../../../src/publish/make-release';
 import type { ReleaseOptions } from '../../../src/publish/options';
 import type { TrialOptions } from '../../../src/publish/trials';
 import type { S3Store } from '../../../src/s3/store';
 
-interface PublishOptions extends Pick<ReleaseOptions, 'location' | 'signal'> {
+interface PublishOptions extends Pick<ReleaseOptions, 'location' | 'signal' | 'bake'> {
   store: S3Store;
   agents: AgentSource;
   trials: Partial<TrialOptions>;
@@ -278,7 +279,7 @@ class World {
     ];
   }
 
-  private prepare({ at, a, b }: Publish, index: number, start: number): void {
+  private prepare({ at, a, b, bake = 0 }: Publish, index: number, start: number): void {
     const name = `publisher-${index}`;
     const program = new Program(name, this.scenario.seed);
     const store = this.newStore(30_000);
@@ -301,6 +302,7 @@ class World {
         store: store.store,
         location: LOCATION,
         agents: { describe: () => 'pods', list: () => this.list() },
+        bake: bake === 0 ? undefined : { ...BAKE_DEFAULTS, minutes: bake / 60, withoutTraffic: 'continue' },
         trials: { by: name, ttlSeconds: TTL_SECONDS, leftMs: LEFT_MS, pollMs: 2500, timeoutMs: 60_000 },
         signal: stop.signal,
       }).then(
