@@ -6,7 +6,19 @@ import { ALLOWED_VERSIONS, versionFault } from '../cluster/eks-versions';
 import { isKubeconfigText } from '../cluster/kubeconfig';
 import { isExactSubject } from '../trust-subject';
 import { iamArn } from '../iam/arn';
-import { choice, flag, group, integer, list, number, text, texts, type Fields, type TextCheck, type TextFault } from './fields';
+import {
+  choice,
+  flag,
+  group,
+  integer,
+  list,
+  number,
+  text,
+  texts,
+  type Fields,
+  type TextCheck,
+  type TextFault,
+} from './fields';
 import { checkUrl, IDENTITY_PROVIDER, KMS_KEY } from './formats';
 import { POOL_FIELDS } from './pool-fields';
 
