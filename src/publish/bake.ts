@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { UserError } from '../core/errors';
 import { formatDuration } from '../core/format';
 import type { AgentStatistics, ModelCounts } from '../release/agent-api';
@@ -32,7 +33,7 @@ export class Bake {
     private readonly rules: BakeRules,
     private readonly releases: { before: Manifest | undefined; next: Pick<Manifest, 'id' | 'models'> },
     private readonly changed: readonly string[],
-    private readonly now: () => number = Date.now,
+    private readonly now = () => performance.now(),
   ) {
     const { before, next } = releases;
     const names = Object.keys(before?.models ?? {}).filter((name) => Object.hasOwn(next.models, name));

@@ -1,6 +1,7 @@
 import { CONFIG_FILE } from '../model/paths';
 import { formatDuration } from '../core/format';
 import { bakeKey, parseBake, type BakeRecord } from '../release/bake';
+import { FormatError } from '../release/format';
 import { bakesPrefix } from '../release/location';
 import type { Manifest, ManifestModel, WeightKind } from '../release/manifest';
 import { Releases, type Bucket } from './releases';
@@ -34,9 +35,9 @@ export async function listReleases(bucket: Bucket, limit: number): Promise<Liste
       releases.read(id),
     ]);
     if (release === undefined) return [];
-    const record = bake && parseBake(bake.body, bakeKey(location, id));
+    const record = bake && readRecord(bake.body, bakeKey(location, id));
     // Of a publisher that ended after its bake and before its commit.
-    if (!releases.ids.includes(id) && record?.outcome === 'passed') return [];
+    if (!releases.ids.includes(id) && (record?.outcome ?? 'passed') === 'passed') return [];
     const { createdAt, origin, by, commit, message, notAsked, previous } = release;
     return [
       {
@@ -50,6 +51,16 @@ export async function listReleases(bucket: Bucket, limit: number): Promise<Liste
     ];
   });
   return (await Promise.all(listed)).flat();
+}
+
+/** Nothing depends on a record, so a damaged one is like none. */
+function readRecord(body: Buffer, key: string): BakeRecord | undefined {
+  try {
+    return parseBake(body, key);
+  } catch (error) {
+    if (error instanceof FormatError) return undefined;
+    throw error;
+  }
 }
 
 /** `passed in 5 min 00 s (1204 requests)`, or what it did not pass. */

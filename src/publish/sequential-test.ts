@@ -6,6 +6,7 @@
  * probability s, independently of the others:
  *  - a request that failed is one of the new release with the share s of its requests in the same interval;
  *  - the new release, allowed to take longer by a factor, is the slower one of an interval with s of at most 1/2 (sign test).
+ *    This needs no shape of the times; only with very skewed ones and far more requests to the new release s is larger.
  * If the odds are higher by a factor o, the probability is os / (1 + (o - 1)s). So x events of the new release and y of the
  * other one have the likelihood ratio o^x / (1 + (o - 1)s)^(x + y). The mixture sequential probability ratio test rejects
  * when the mean of this over several factors, and over several times at which the change may have happened, exceeds 1/a. By

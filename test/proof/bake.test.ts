@@ -61,9 +61,10 @@ describe('drawn traffic', () => {
     for (let i = 0; i < DRAWN; i += 1) {
       const errors = random.pick([0, 0, 0.001, 0.01, 0.1]);
       const same: Behaviour = () => ({ errors, mean: MS });
+      const replicas = random.integer(2, 8);
       const drawn = {
-        ...{ replicas: random.integer(2, 8), requestsPerSecond: random.pick([2, 10, RATE, 100]) },
-        ...{ spread: random.pick([0.1, 0.5, 1, 1.5]), noise: random.pick([0, 0.2, 0.5]) },
+        ...{ replicas, trying: random.integer(1, replicas - 1), requestsPerSecond: random.pick([2, 10, RATE, 100]) },
+        ...{ spread: random.pick([0.1, 0.5, 1, 2]), noise: random.pick([0, 0.2, 0.5]) },
         ...{ older: same, newer: same },
       };
       if (drawBake(random, drawn, makeBake).worse) worse += 1;
@@ -77,7 +78,7 @@ describe('drawn traffic', () => {
     const seconds: number[] = [];
     const releases = DRAWN / Object.keys(BAD).length;
     for (let i = 0; i < releases; i += 1) {
-      const drawn = { requestsPerSecond: RATE, spread: 0.5, noise: 0.1, older: SAME, newer };
+      const drawn = { trying: 1, requestsPerSecond: RATE, spread: 0.5, noise: 0.1, older: SAME, newer };
       const found = drawBake(random, { ...drawn, replicas: random.integer(3, 4) }, makeBake);
       if (found.worse) seconds.push(found.seconds);
     }

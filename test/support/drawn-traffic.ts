@@ -8,6 +8,8 @@ export type Behaviour = (seconds: number) => { errors: number; mean: number };
 
 export interface DrawnTraffic {
   replicas: number;
+  /** Replicas of these that try the release; the others serve the current one. */
+  trying: number;
   /** To all replicas. */
   requestsPerSecond: number;
   /** Standard deviation of the logarithm of the time of one request. */
@@ -19,7 +21,6 @@ export interface DrawnTraffic {
 }
 
 const INTERVAL_MS = 1000;
-/** The first replica tries the release, and the others serve the current one. */
 export const RELEASES = { before: 'r1', next: 'r2' } as const;
 
 /** A bake in virtual time. @returns the decision, and the time until it in seconds */
@@ -31,7 +32,7 @@ export function drawBake(
   let now = 0;
   const bake = makeBake(() => now);
   const replicas = Array.from({ length: traffic.replicas }, (_, i) => ({
-    release: i === 0 ? RELEASES.next : RELEASES.before,
+    release: i < traffic.trying ? RELEASES.next : RELEASES.before,
     ...{ answered: 0, failed: 0, nanoseconds: 0 },
   }));
   const look = (from: number, to: number): Map<string, AgentStatistics> =>
@@ -45,10 +46,10 @@ export function drawBake(
   let load = 0;
   try {
     for (; !bake.isOver; now += INTERVAL_MS) {
-      bake.add(look(0, 1), look(1, replicas.length));
+      bake.add(look(0, traffic.trying), look(traffic.trying, replicas.length));
       load = 0.9 * load + 0.1 * normal(random);
       for (const [i, replica] of replicas.entries()) {
-        const { errors, mean } = (i === 0 ? traffic.newer : traffic.older)(now / 1000);
+        const { errors, mean } = (i < traffic.trying ? traffic.newer : traffic.older)(now / 1000);
         const count = poisson(random, (traffic.requestsPerSecond * INTERVAL_MS) / 1000 / replicas.length);
         const failed = binomial(random, count, errors);
         replica.failed += failed;
