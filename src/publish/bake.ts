@@ -25,20 +25,19 @@ export class Bake {
   private started: number | undefined;
   private seconds = 0;
   private outcome: Pick<BakeRecord, 'outcome' | 'reason'> | undefined;
-  /** The numbers that matter, on one line. */
+  /** The numbers that matter, on one line; empty when it is over. */
   text = '';
 
   /** @param changed names of models that differ between the releases */
   constructor(
     private readonly rules: BakeRules,
-    private readonly releases: { before: Manifest | undefined; next: Pick<Manifest, 'id' | 'models'> },
+    private readonly releases: Record<'before' | 'next', Pick<Manifest, 'id' | 'models'>>,
     private readonly changed: readonly string[],
     private readonly now = () => performance.now(),
   ) {
     const { before, next } = releases;
-    const names = Object.keys(before?.models ?? {}).filter((name) => Object.hasOwn(next.models, name));
+    const names = Object.keys(before.models).filter((name) => Object.hasOwn(next.models, name));
     this.comparisons = new Map(names.map((name) => [name, new Comparison(rules, names.length)]));
-    if (names.length === 0) this.end('passed', 'no model was in service before');
   }
 
   get milliseconds(): number {
@@ -52,10 +51,14 @@ export class Bake {
 
   /** Undefined before the end. */
   get record(): BakeRecord | undefined {
-    const rows = [...this.comparisons].map(([name, { total }]) => [
-      name,
-      { newer: toRow(total.newer), older: toRow(total.older) },
-    ]);
+    const rows = [...this.comparisons].flatMap(
+      ([
+        name,
+        {
+          total: { newer, older },
+        },
+      ]) => (newer.count + older.count === 0 ? [] : [[name, { newer: toRow(newer), older: toRow(older) }]]),
+    );
     const models = Object.fromEntries(rows) as BakeRecord['models'];
     return this.outcome && { ...this.outcome, seconds: Math.round(this.seconds), models };
   }
@@ -68,11 +71,11 @@ export class Bake {
    */
   add(newer: ReadonlyMap<string, AgentStatistics>, older: ReadonlyMap<string, AgentStatistics>): void {
     const { before, next } = this.releases;
-    const counts = { newer: this.difference(newer, next.id), older: this.difference(older, before?.id) };
+    const counts = { newer: this.difference(newer, next.id), older: this.difference(older, before.id) };
     const now = this.now();
     this.started ??= now;
     const ms = now - this.started;
-    this.seconds = ms / 1000;
+    if (!this.isOver) this.seconds = ms / 1000;
     for (const [name, comparison] of this.comparisons) {
       const sides = { newer: counts.newer.get(name) ?? noRequests(), older: counts.older.get(name) ?? noRequests() };
       comparison.add(sides, ms);
@@ -85,8 +88,10 @@ export class Bake {
         hint: 'read the log of Triton on these replicas; if the difference is meant, publish with --bake 0',
       });
     }
-    this.text = `bake ${formatDuration(ms)} of ${formatDuration(this.milliseconds)}: ${this.describe()}`;
     if (ms >= this.milliseconds && !this.isOver) this.judge();
+    this.text = this.isOver
+      ? ''
+      : `bake ${formatDuration(ms)} of ${formatDuration(this.milliseconds)}: ${this.describe()}`;
   }
 
   /** Ends a comparison that is not possible. @throws UserError, if that ends the release */
@@ -114,10 +119,7 @@ export class Bake {
   }
 
   /** What the replicas that serve the release have answered since the last call, by model. */
-  private difference(
-    answers: ReadonlyMap<string, AgentStatistics>,
-    release: string | undefined,
-  ): Map<string, Requests> {
+  private difference(answers: ReadonlyMap<string, AgentStatistics>, release: string): Map<string, Requests> {
     const sums = new Map<string, Requests>();
     for (const [uid, answer] of answers) {
       const last = this.last.get(uid);
@@ -139,8 +141,8 @@ export class Bake {
     const busy = rows.sort(([, a], [, b]) => b.total.newer.count - a.total.newer.count)[0] ?? [...this.comparisons][0];
     if (busy === undefined) return '';
     const [name, { total }] = busy;
-    const [newer, older] = [total.newer, total.older].map(
-      (side) => `${side.count} requests, ${percent(side)} failed, ${formatMean(side)}`,
+    const [newer, older] = [total.newer, total.older].map((side) =>
+      side.count === 0 ? 'no requests' : `${side.count} requests, ${percent(side)} failed, ${formatMean(side)}`,
     );
     return `${name} ${newer}; before: ${older}`;
   }

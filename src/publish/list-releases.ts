@@ -63,11 +63,11 @@ function readRecord(body: Buffer, key: string): BakeRecord | undefined {
   }
 }
 
-/** `passed in 5 min 00 s (1204 requests)`, or what it did not pass. */
+/** `passed after 5 min 00 s and 1204 requests`, or what it did not pass. */
 export function describeBake({ outcome, reason, seconds, models }: BakeRecord): string {
   const requests = Object.values(models).reduce((sum, { newer }) => sum + newer.count, 0);
   const why = reason === undefined ? '' : `: ${reason}`;
-  return `${outcome} in ${formatDuration(seconds * 1000)} (${requests} requests)${why}`;
+  return `${outcome} after ${formatDuration(seconds * 1000)} and ${requests} requests${why}`;
 }
 
 function ofModels<T>({ models }: Manifest, read: (model: ManifestModel) => T): Record<string, T> {

@@ -188,7 +188,8 @@ async function commit(
     return { release: manifest, replicas: [], bake: undefined };
   }
   const changed = plan.models.filter(({ isChanged }) => isChanged).map(({ model }) => model.name);
-  const bake = options.bake && new Bake(options.bake, { before: current, next: manifest }, changed);
+  const before = Object.keys(current?.models ?? {}).some((name) => Object.hasOwn(models, name)) ? current : undefined;
+  const bake = options.bake && before && new Bake(options.bake, { before, next: manifest }, changed);
   const trials = new Trials(
     { id, manifestSha256, base: base.generation, secret },
     {
@@ -238,7 +239,8 @@ function isCurrentBut(id: string, reason: unknown, signal: AbortSignal | undefin
 }
 
 /** @throws PartialFailureError with the reason of the failure, if a replica does not confirm that it went back */
-async function endTrials(trials: Trials, reason: unknown, { onStage }: ReleaseOptions): Promise<void> {
+async function endTrials(trials: Trials, reason: unknown, { onStage, onBake }: ReleaseOptions): Promise<void> {
+  onBake?.('');
   onStage?.('end the trials: the replicas go back to the current release');
   try {
     await trials.end();

@@ -176,9 +176,7 @@ describe('several replicas', () => {
     const RULES = { ...BAKE_DEFAULTS, minutes: 0.01, withoutTraffic: 'continue' } as const;
     const models = { m: { served: [1] } } as unknown as Manifest['models'];
     const makeBake = (withoutTraffic: 'continue' | 'stop'): Bake =>
-      new Bake({ ...RULES, withoutTraffic }, { before: { id: 'r1', models } as Manifest, next: { id: 'r2', models } }, [
-        'm',
-      ]);
+      new Bake({ ...RULES, withoutTraffic }, { before: { id: 'r1', models }, next: { id: 'r2', models } }, ['m']);
 
     test('no second replica is asked before its end', async () => {
       const bake = makeBake('continue');
@@ -232,11 +230,7 @@ describe('several replicas', () => {
         return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial, statistics: [] }) };
       });
       const trials = makeTrials([lost, await startReplica('p1', 'served')], {
-        bake: new Bake(
-          { ...RULES, minutes: 60 },
-          { before: { id: 'r1', models } as Manifest, next: { id: 'r2', models } },
-          [],
-        ),
+        bake: new Bake({ ...RULES, minutes: 60 }, { before: { id: 'r1', models }, next: { id: 'r2', models } }, []),
       });
       await expect(trials.run()).rejects.toThrow('pod-p0 does not serve the release: Triton no longer serves m');
       trials.stop();
