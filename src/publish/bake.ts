@@ -95,23 +95,29 @@ export class Bake {
   }
 
   /** Ends a comparison that is not possible. @throws UserError, if that ends the release */
-  giveUp(reason: string): void {
+  giveUp(reason: string, mayHang = false): void {
     if (this.isOver) return;
     this.end('not judged', reason);
-    if (this.rules.withoutTraffic === 'continue') return;
+    if (this.rules.withoutTraffic === 'continue' && !mayHang) return;
     throw new UserError(`the release could not be compared with the one before it: ${reason}`, {
-      hint: 'publish with --bake-without-traffic continue, or with --bake 0',
+      hint: mayHang
+        ? 'read the log of Triton on the first replica, which may not answer at all; or publish with --bake 0'
+        : 'publish with --bake-without-traffic continue, or with --bake 0',
     });
   }
 
   private judge(): void {
     const unknown = this.changed.flatMap((name) => {
-      const total = this.comparisons.get(name)?.total;
-      if (total === undefined || Math.min(total.newer.count, total.older.count) >= LEAST_REQUESTS) return [];
-      return [`${name} answered ${total.newer.count} requests, and ${total.older.count} on the other replicas`];
+      const { newer, older } = this.comparisons.get(name)?.total ?? {};
+      if (newer === undefined || older === undefined) return [];
+      return Math.min(newer.count, older.count) < LEAST_REQUESTS ? [{ name, newer, older }] : [];
     });
-    if (unknown.length === 0) this.end('passed');
-    else this.giveUp(`${unknown.join('; ')}; at least ${LEAST_REQUESTS} are needed of each`);
+    if (unknown.length === 0) return this.end('passed');
+    const texts = unknown.map(
+      ({ name, newer, older }) => `${name} answered ${newer.count} requests, and ${older.count} on the other replicas`,
+    );
+    const mayHang = unknown.some(({ newer, older }) => newer.count === 0 && older.count >= LEAST_REQUESTS);
+    this.giveUp(`${texts.join('; ')}; at least ${LEAST_REQUESTS} are needed of each`, mayHang);
   }
 
   private end(outcome: BakeRecord['outcome'], reason?: string): void {

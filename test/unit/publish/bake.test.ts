@@ -78,15 +78,22 @@ test('Bake accepts that more requests fail, up to the limit', () => {
 });
 
 test.each([
-  ['continue', 'not judged'],
-  ['stop', undefined],
-] as const)('Bake of a changed model without requests: %s', (withoutTraffic, outcome) => {
-  const bake = makeBake(withoutTraffic);
-  const run = (): string | undefined => {
-    while (!bake.isOver) add(bake, pod('r2', 0), pod('r1', now));
-    return bake.record?.outcome;
-  };
-  if (outcome === undefined)
-    expect(run).toThrow(/m answered 0 requests, and 60000 on the other replicas; at least 100/);
-  else expect(run()).toBe(outcome);
-});
+  ['continue', 0, 'not judged'],
+  ['stop', 0, undefined],
+  ['stop', 1, undefined],
+  // As if it hangs.
+  ['continue', 1, undefined],
+] as const)(
+  'Bake: %s if a changed model gets no requests, and the other replicas get %i a ms',
+  (policy, rate, outcome) => {
+    const bake = makeBake(policy);
+    const run = (): string | undefined => {
+      while (!bake.isOver) add(bake, pod('r2', 0), pod('r1', rate * now));
+      return bake.record?.outcome;
+    };
+    const count = 60_000 * rate;
+    if (outcome !== undefined) expect(run()).toBe(outcome);
+    else
+      expect(run).toThrow(`m answered 0 requests, and ${count} on the other replicas; at least 100 are needed of each`);
+  },
+);
