@@ -81,7 +81,8 @@ export async function runPublishCommand(
     made = await withInterrupts((signal) =>
       progress.run(flags['dry-run'] ? `plan: ${what}` : what, (step) => {
         let transfer = new ProgressMeter(0);
-        let warned = false;
+        // While another publisher is waited for, the plan is made again and again.
+        const said = { plan: '', line: '' };
         return work({
           agents: target.replicas,
           store: target.store,
@@ -97,12 +98,13 @@ export async function runPublishCommand(
           signal,
           onPlan: (plan) => {
             transfer = new ProgressMeter(bytesToWrite(plan));
-            print(`${describePlan(plan)}\n`);
+            const text = describePlan(plan);
+            if (text === said.plan) return;
+            said.plan = text;
+            print(`${text}\n`);
             const random = target.stack === undefined ? [] : randomModels(plan);
-            // The plan is made again after waiting for another publisher.
-            if (random.length > 0 && !warned)
+            if (random.length > 0)
               progress.line(`     warning: random weights are published to ${target.stack}: ${random.join(', ')}`);
-            warned = true;
           },
           onWarning: (warning) => {
             const text = formatProblem(warning);
@@ -114,7 +116,10 @@ export async function runPublishCommand(
             if (target.adaptToThisMachine !== undefined) return; // Of npm run local.
             progress.line(`     only ${replica} gets requests: ${WITHOUT_SECOND}`);
           },
-          onStage: (text) => progress.line(`     ${withTargetFlags(text, target, source)}`),
+          onStage: (text) => {
+            if (text !== said.line) progress.line(`     ${withTargetFlags(text, target, source)}`);
+            said.line = text;
+          },
         });
       }),
     );

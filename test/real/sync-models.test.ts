@@ -225,6 +225,21 @@ test('a Triton without an agent serves the bucket after a publish, a rollback an
   expect(await answers()).toEqual(before);
 }, 300_000);
 
+test('sync-models says once that it waits for another publisher, and why it gave up', async () => {
+  writeRepository(repository, ONE_MODEL);
+  const trial = { id: 'x', release: 'x', by: 'ann@laptop', phase: 'served', leftSeconds: 60 };
+  const state = { stateTag: 't', ready: true, release: 'before', trial, lastTrial: null, problem: null };
+  const server = createServer((_, response) => response.end(JSON.stringify(state)));
+  const { port, stop } = await listenOnLoopback(server);
+  scratch.defer(stop);
+  const replica = ['--triton', 'http://127.0.0.1:9', '--agent', `http://127.0.0.1:${port}`];
+  const { code, stdout, stderr } = await run('sync-models', '--repo', repository, ...replica, '--wait', '5');
+  expect(code).toBe(1);
+  expect(stdout.match(/^a +1 +publish/gm)).toHaveLength(1);
+  expect(stderr.match(/wait for another publisher: ann@laptop tries another release/g)).toHaveLength(1);
+  expect(stderr).toContain('error: ann@laptop tries another release on http://127.0.0.1:9\n  -> run the command again');
+});
+
 test('sync-models exits with 130 after Ctrl-C during a trial, and the replica goes back', async () => {
   writeRepository(repository, ONE_MODEL);
   // An agent that never finishes loading the release.
