@@ -70,6 +70,9 @@ interface Incident {
 const ROLLBACK = 'npm run rollback -- --stack prod';
 const DELETE_POD = 'kubectl --context prod --namespace triton delete pod POD';
 
+/** Files of a release that fails the requests of clients, but not those of the agents. */
+const BAD = { ...model('adds', 2, 'return x / 0 if x[0] == 0 else x.missing'), ...model('other', 1) };
+
 const INCIDENTS: Incident[] = [
   {
     name: 'the network policy hides the replicas from Prometheus',
@@ -82,13 +85,7 @@ const INCIDENTS: Incident[] = [
   {
     name: 'a release fails the requests of clients, but not those of the agents',
     alert: 'TritonRequestsFailing',
-    make: (world) =>
-      world.publish(
-        repository(world, 'bad', {
-          ...model('adds', 2, 'return x / 0 if x[0] == 0 else x.missing'),
-          ...model('other', 1),
-        }),
-      ),
+    make: (world) => world.publish(repository(world, 'bad', BAD), '--bake', '0'),
     finds: /has no attribute 'missing'/,
     cure: [ROLLBACK],
   },
@@ -185,6 +182,21 @@ describeUnless(WHY_NOT, 'the runbook in an incident', () => {
         const { succeeds, printed } = await world.run(command.replace('POD', pod?.name ?? ''));
         if (!succeeds) throw new Error(`${command}: ${printed}`);
       }
+    },
+    INCIDENT_MS,
+  );
+
+  test(
+    'with the bake of the stack, the release that fails the requests of clients goes back by itself',
+    async () => {
+      const bad = repository(world, 'bad', BAD);
+      const { succeeds, printed } = await world.run(`npm run sync-models -- --stack prod --repo ${bad}`);
+      expect(succeeds).toBe(false);
+      expect(printed).toMatch(
+        /the release answers worse than the one before it: adds 2: 100% of \d+ requests failed, and 0% of/,
+      );
+      const { printed: listed } = await world.run('npm run releases -- --stack prod');
+      expect(listed).toMatch(/adds 1 -> 2; bake worse after .* requests: adds 2: 100% of/);
     },
     INCIDENT_MS,
   );

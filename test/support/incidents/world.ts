@@ -255,6 +255,7 @@ export class World {
         endpointUrl: bucket.endpoint,
         namespace: NAME,
         podSelector: 'app.kubernetes.io/name=triton',
+        bake: JSON.stringify({ minutes: 1, maxErrorRate: 0.001, maxLatencyRatio: 100 }),
       },
       { kubeconfig: text },
     );

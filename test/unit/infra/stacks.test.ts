@@ -5,7 +5,7 @@ import { PUBLISHER } from '../../support/setting-values';
 describe.each(['staging', 'prod'])('stack %s', (stack) => {
   let made: RegisteredStack;
   beforeAll(async () => {
-    made = await registeredStack(stack, PUBLISHER);
+    made = await registeredStack(stack, { ...PUBLISHER, bake: { minutes: 5 } });
   });
 
   test('names no resource after the stack', () => {
@@ -16,7 +16,9 @@ describe.each(['staging', 'prod'])('stack %s', (stack) => {
   test('exports the outputs that publishing reads', () => {
     const { kubeconfig, ...outputs } = made.outputs;
     const { secret } = kubeconfig as { secret: string };
-    expect(Object.keys(parseStackOutputs(stack, { ...outputs, kubeconfig: secret }).cluster ?? {})).toHaveLength(5);
+    const { cluster } = parseStackOutputs(stack, { ...outputs, kubeconfig: secret });
+    expect(Object.keys(cluster ?? {})).toHaveLength(5);
+    expect(cluster?.bake).toEqual({ minutes: 5, maxErrorRate: 0.001, maxLatencyRatio: 1.5 });
     expect(made.outputs).toMatchObject({
       modelRepository: `s3://models-a1b2c3d/models`,
       region: 'us-east-1',
