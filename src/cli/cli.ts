@@ -32,9 +32,10 @@ export function parseInteger(flag: string, text: string, minimum: number, maximu
 /** A time in minutes: `90s`, `5m`, `1h`, `0`. */
 export function parseMinutes(flag: string, text: string): number {
   const [, number, unit] = /^(\d+)([smh])$/.exec(text) ?? [];
+  const minutes = Number(number ?? NaN) * (unit === 's' ? 1 / 60 : unit === 'm' ? 1 : 60);
   if (text === '0') return 0;
-  if (number === undefined) throw new UsageError(`--${flag} ${text}: must be a time, such as 90s, 5m or 1h; or 0`);
-  return Number(number) * (unit === 's' ? 1 / 60 : unit === 'm' ? 1 : 60);
+  if (minutes >= 0.5 && minutes <= 24 * 60) return minutes;
+  throw new UsageError(`--${flag} ${text}: must be 0, or a time from 30s to 24h, such as 90s, 5m or 1h`);
 }
 
 /**

@@ -4,25 +4,33 @@ import { formatDuration } from '../core/format';
 import type { AgentStatistics, ModelCounts } from '../release/agent-api';
 import type { BakedRequests, BakeRecord, BakeSetting } from '../release/bake';
 import type { Manifest } from '../release/manifest';
-import { addRequests, Comparison, meanOf, noRequests, type Requests, type Sides } from './sequential-test';
+import { addRequests, Comparison, meanOf, noRequests, type Metric, type Requests, type Sides } from './sequential-test';
 
 export interface BakeRules extends BakeSetting {
   /** What happens to a release that too few requests have reached. */
   withoutTraffic: 'continue' | 'stop';
 }
 
-/** A changed model is judged after so many requests to the new release, and as many to the one before. */
+/** A model is judged after so many requests to the new release, and as many to the one before. */
 const LEAST_REQUESTS = 100;
+/** The same for the seconds in which both answered. */
+const LEAST_SECONDS = 15;
+/** Of one interval: one a second is expected. */
+const MOST_MS = 2000;
 
 /**
  * Compares what clients get of a release that is tried with what they get of the current one on the other replicas, by
  * Triton's own counters.
  */
 export class Bake {
-  private readonly comparisons: ReadonlyMap<string, Comparison>;
+  private comparisons: ReadonlyMap<string, Comparison> = new Map();
+  /** The replica that serves the release alone. */
+  private canary = '';
   /** By replica. */
   private readonly last = new Map<string, AgentStatistics>();
-  private started: number | undefined;
+  /** Time for which replicas of both releases were compared, since the canary serves the release. */
+  private ms = 0;
+  private addedAt = 0;
   private seconds = 0;
   private outcome: Pick<BakeRecord, 'outcome' | 'reason'> | undefined;
   /** The numbers that matter, on one line; empty when it is over. */
@@ -35,9 +43,14 @@ export class Bake {
     private readonly changed: readonly string[],
     private readonly now = () => performance.now(),
   ) {
-    const { before, next } = releases;
+    this.begin();
+  }
+
+  private begin(): void {
+    const { before, next } = this.releases;
     const names = Object.keys(before.models).filter((name) => Object.hasOwn(next.models, name));
-    this.comparisons = new Map(names.map((name) => [name, new Comparison(rules, names.length)]));
+    this.comparisons = new Map(names.map((name) => [name, new Comparison(this.rules, names.length)]));
+    this.ms = 0;
   }
 
   get milliseconds(): number {
@@ -51,14 +64,10 @@ export class Bake {
 
   /** Undefined before the end. */
   get record(): BakeRecord | undefined {
-    const rows = [...this.comparisons].flatMap(
-      ([
-        name,
-        {
-          total: { newer, older },
-        },
-      ]) => (newer.count + older.count === 0 ? [] : [[name, { newer: toRow(newer), older: toRow(older) }]]),
-    );
+    const rows = [...this.comparisons].flatMap(([name, { total }]) => {
+      const isEmpty = total.newer.count + total.older.count === 0;
+      return isEmpty ? [] : [[name, { newer: toRow(total.newer), older: toRow(total.older) }]];
+    });
     const models = Object.fromEntries(rows) as BakeRecord['models'];
     return this.outcome && { ...this.outcome, seconds: Math.round(this.seconds), models };
   }
@@ -71,18 +80,26 @@ export class Bake {
    */
   add(newer: ReadonlyMap<string, AgentStatistics>, older: ReadonlyMap<string, AgentStatistics>): void {
     const { before, next } = this.releases;
+    const canary = [...newer.keys()].join();
+    if (!this.isOver && canary !== '' && canary !== this.canary) {
+      this.canary = canary;
+      this.begin();
+    }
     const counts = { newer: this.difference(newer, next.id), older: this.difference(older, before.id) };
+    const replicas = { newer: counts.newer.replicas, older: counts.older.replicas };
     const now = this.now();
-    this.started ??= now;
-    const ms = now - this.started;
+    // No time passes while replicas do not answer, or this program is paused.
+    if (replicas.newer > 0 && replicas.older > 0) this.ms += Math.min(now - this.addedAt, MOST_MS);
+    this.addedAt = now;
+    const { ms } = this;
     if (!this.isOver) this.seconds = ms / 1000;
     for (const [name, comparison] of this.comparisons) {
-      const sides = { newer: counts.newer.get(name) ?? noRequests(), older: counts.older.get(name) ?? noRequests() };
-      comparison.add(sides, ms);
+      const of = (side: keyof typeof counts): Requests => counts[side].sums.get(name) ?? noRequests();
+      comparison.add({ newer: of('newer'), older: of('older') }, ms, replicas);
       const found = comparison.find();
       if (found === undefined) continue;
       const versions = next.models[name]?.served.join(' ') ?? '';
-      const reason = `${name} ${versions}: ${found.metric === 'failures' ? describeFailures(found) : describeTimes(found)}`;
+      const reason = `${name} ${versions}: ${DESCRIBE[found.metric](found, comparison)}`;
       this.end('worse', reason);
       throw new UserError(`the release answers worse than the one before it: ${reason}`, {
         hint: 'read the log of Triton on these replicas; if the difference is meant, publish with --bake 0',
@@ -91,33 +108,38 @@ export class Bake {
     if (ms >= this.milliseconds && !this.isOver) this.judge();
     this.text = this.isOver
       ? ''
-      : `bake ${formatDuration(ms)} of ${formatDuration(this.milliseconds)}: ${this.describe()}`;
+      : `bake ${Math.floor(ms / 1000)} of ${Math.round(this.milliseconds / 1000)} s: ${this.describe()}`;
   }
 
   /** Ends a comparison that is not possible. @throws UserError, if that ends the release */
-  giveUp(reason: string, mayHang = false): void {
+  giveUp(reason: string): void {
     if (this.isOver) return;
-    this.end('not judged', reason);
-    if (this.rules.withoutTraffic === 'continue' && !mayHang) return;
+    this.stop(reason);
+    if (this.rules.withoutTraffic === 'continue') return;
     throw new UserError(`the release could not be compared with the one before it: ${reason}`, {
-      hint: mayHang
-        ? 'read the log of Triton on the first replica, which may not answer at all; or publish with --bake 0'
-        : 'publish with --bake-without-traffic continue, or with --bake 0',
+      hint: 'publish with --bake-without-traffic continue, or with --bake 0',
     });
   }
 
+  /** Ends the bake of a release that goes back for another reason. */
+  stop(reason: string): void {
+    if (!this.isOver) this.end('not judged', reason);
+  }
+
   private judge(): void {
-    const unknown = this.changed.flatMap((name) => {
-      const { newer, older } = this.comparisons.get(name)?.total ?? {};
-      if (newer === undefined || older === undefined) return [];
-      return Math.min(newer.count, older.count) < LEAST_REQUESTS ? [{ name, newer, older }] : [];
-    });
-    if (unknown.length === 0) return this.end('passed');
+    const all = [...this.comparisons];
+    const changed = all.filter(([name]) => this.changed.includes(name));
+    // If no model of both releases has changed, one of the others shows whether they suffer.
+    const due = changed.length > 0 ? changed : all;
+    const unknown = due.filter(([, comparison]) => !isEnough(comparison));
+    if (unknown.length === 0 || (changed.length === 0 && unknown.length < all.length)) return this.end('passed');
     const texts = unknown.map(
-      ({ name, newer, older }) => `${name} answered ${newer.count} requests, and ${older.count} on the other replicas`,
+      ([name, { common, total }]) =>
+        `${name} answered ${total.newer.count} requests, and ${total.older.count} on the other replicas, in ${common} common seconds`,
     );
-    const mayHang = unknown.some(({ newer, older }) => newer.count === 0 && older.count >= LEAST_REQUESTS);
-    this.giveUp(`${texts.join('; ')}; at least ${LEAST_REQUESTS} are needed of each`, mayHang);
+    this.giveUp(
+      `${texts.join('; ')}; at least ${LEAST_REQUESTS} of each, and ${LEAST_SECONDS} common seconds, are needed`,
+    );
   }
 
   private end(outcome: BakeRecord['outcome'], reason?: string): void {
@@ -125,12 +147,17 @@ export class Bake {
   }
 
   /** What the replicas that serve the release have answered since the last call, by model. */
-  private difference(answers: ReadonlyMap<string, AgentStatistics>, release: string): Map<string, Requests> {
+  private difference(
+    answers: ReadonlyMap<string, AgentStatistics>,
+    release: string,
+  ): { sums: Map<string, Requests>; replicas: number } {
     const sums = new Map<string, Requests>();
+    let replicas = 0;
     for (const [uid, answer] of answers) {
       const last = this.last.get(uid);
       this.last.set(uid, answer);
       if (answer.release !== release || last?.release !== release) continue;
+      replicas += 1;
       for (const now of answer.statistics) {
         const then = last.statistics.find(({ name, version }) => name === now.name && version === now.version);
         const sum = sums.get(now.name) ?? noRequests();
@@ -138,7 +165,7 @@ export class Bake {
         addRequests(sum, since(now, then));
       }
     }
-    return sums;
+    return { sums, replicas };
   }
 
   /** Of the changed model that got most requests. */
@@ -148,11 +175,14 @@ export class Bake {
     if (busy === undefined) return '';
     const [name, { total }] = busy;
     const [newer, older] = [total.newer, total.older].map((side) =>
-      side.count === 0 ? 'no requests' : `${side.count} requests, ${percent(side)} failed, ${formatMean(side)}`,
+      side.count === 0 ? 'no requests' : `${percent(side)} of ${side.count} failed, ${formatMean(side)}`,
     );
-    return `${name} ${newer}; before: ${older}`;
+    return `${name}: ${newer}; before: ${older}`;
   }
 }
+
+const isEnough = ({ common, total: { newer, older } }: Comparison): boolean =>
+  Math.min(newer.count, older.count) >= LEAST_REQUESTS && common >= LEAST_SECONDS;
 
 /** A version that was loaded again counts from zero. */
 function since(now: ModelCounts, then: ModelCounts | undefined): Requests {
@@ -170,16 +200,19 @@ function toRow(requests: Requests): BakedRequests {
   return { count: requests.count, failed: requests.failed, milliseconds: Number.isFinite(mean) ? mean : null };
 }
 
-const describeFailures = ({ newer, older }: Sides): string =>
-  `${percent(newer)} of ${newer.count} requests failed, and ${percent(older)} of ${older.count} before`;
-
-const describeTimes = ({ newer, older }: Sides): string =>
-  `a request takes ${formatMean(newer)} (mean of ${newer.count}), and ${formatMean(older)} before (mean of ${older.count})`;
+const DESCRIBE: Record<Metric, (sides: Sides, comparison: Comparison) => string> = {
+  failures: ({ newer, older }) =>
+    `${percent(newer)} of ${newer.count} requests failed, and ${percent(older)} of ${older.count} before`,
+  time: ({ newer, older }) =>
+    `a request takes ${formatMean(newer)} (mean of ${newer.count}), and ${formatMean(older)} before (mean of ${older.count})`,
+  silence: (_, { missed, silentMs }) =>
+    `no answer for ${formatDuration(silentMs)}, in which each other replica gave ${Math.round(missed)}: it hangs, or no client reaches it`,
+};
 
 const percent = ({ count, failed }: Requests): string =>
   count === 0 ? '0%' : `${Number(((100 * failed) / count).toPrecision(2))}%`;
 
 function formatMean(requests: Requests): string {
   const mean = meanOf(requests);
-  return Number.isFinite(mean) ? `${mean.toPrecision(3)} ms` : 'unknown time';
+  return Number.isFinite(mean) ? `${Number(mean.toPrecision(3))} ms` : 'unknown time';
 }

@@ -26,6 +26,8 @@ const POLL_MS = 1000;
 const BESIDE_MS = 300_000;
 /** Time between two attempts while another publisher is active, at least. */
 const WAIT_MS = 2000;
+/** Nothing waits for longer for the record of a bake. */
+const NOTE_MS = 20_000;
 
 export type GetTarget = (releases: Releases) => Promise<DesiredState>;
 
@@ -201,7 +203,7 @@ async function commit(
   );
   let isCommitted = false;
   try {
-    const replicas = await trials.run().finally(() => note(bake?.record, id, options));
+    const replicas = await trials.run();
     signal?.throwIfAborted();
     const generation = await head.replace(base, next);
     isCommitted = true;
@@ -214,6 +216,7 @@ async function commit(
     throw error;
   } finally {
     trials.stop();
+    await note(bake?.record, id, options);
   }
 }
 
@@ -221,7 +224,13 @@ async function commit(
 async function note(record: BakeRecord | undefined, id: string, options: ReleaseOptions): Promise<void> {
   const { store, location, onWarning } = options;
   if (record === undefined) return;
-  await store.putBytes(bakeKey(location, id), encodeBake(record), { ifAbsent: true }).catch((error: unknown) => {
+  const written = store.putBytes(
+    bakeKey(location, id),
+    encodeBake(record),
+    { ifAbsent: true },
+    { deadlineMs: NOTE_MS },
+  );
+  await written.catch((error: unknown) => {
     const message = `the result of the bake was not stored: ${(error as Error).message}`;
     onWarning?.({ file: formatLocation(location), message });
   });

@@ -105,6 +105,12 @@ export class Trials {
       const next = due.filter(({ uid }) => this.asked.get(uid)?.served !== true);
       const isFirst = next.length === due.length;
       if (isFirst && due.length === 1) bake?.giveUp(`only ${due[0]?.name} gets requests`);
+      if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs) + (bake?.milliseconds ?? 0)) {
+        throw new UserError(
+          `${next[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
+          { hint: 'read the log of its agent' },
+        );
+      }
       if (bake !== undefined && !isFirst) {
         await this.compare(bake, due);
         if (!bake.isOver) {
@@ -113,12 +119,6 @@ export class Trials {
         }
       }
       const wave = next.slice(0, isFirst ? 1 : atATime(due.length));
-      if (Date.now() - started > (due.length + 1) * (timeoutMs + firstMs) + (bake?.milliseconds ?? 0)) {
-        throw new UserError(
-          `${wave[0]?.name ?? 'a replica'} was asked again and again, and did not go on serving the release`,
-          { hint: 'read the log of its agent' },
-        );
-      }
       if (next.length > 0) {
         const alone = isFirst && !(await this.isOneReady(ready.filter((agent) => agent !== wave[0])));
         await this.tryOnEach(wave, { outside: isFirst && !alone, alone });
@@ -142,6 +142,8 @@ export class Trials {
         if (answer === undefined) return;
         const asked = this.asked.get(address.uid);
         if (asked?.served === true) {
+          const { lastTrial } = answer;
+          if (lastTrial?.id === asked.trial && lastTrial.outcome === 'refused') bake.stop(lastTrial.reason ?? '');
           requireNotEnded(address.name, asked, answer);
           asked.served = isServed(answer, asked.trial, this.release.id);
         }

@@ -16,6 +16,8 @@ export interface DrawnTraffic {
   spread: number;
   /** The same of a factor on the times of one replica in one interval. */
   noise: number;
+  /** Number of requests that fail together, on one replica in one interval. */
+  group?: number;
   older: Behaviour;
   newer: Behaviour;
 }
@@ -51,7 +53,8 @@ export function drawBake(
       for (const [i, replica] of replicas.entries()) {
         const { errors, mean } = (i < traffic.trying ? traffic.newer : traffic.older)(now / 1000);
         const count = poisson(random, (traffic.requestsPerSecond * INTERVAL_MS) / 1000 / replicas.length);
-        const failed = binomial(random, count, errors);
+        const { group = 1 } = traffic;
+        const failed = Math.min(count, group * binomial(random, count, errors / group));
         replica.failed += failed;
         replica.answered += count - failed;
         const factor = Math.exp(load + traffic.noise * normal(random));

@@ -229,12 +229,16 @@ describe('several replicas', () => {
         const release = trial === null ? 'r1' : 'r2';
         return { text: JSON.stringify({ stateTag: 't', ready: true, release, trial, lastTrial, statistics: [] }) };
       });
-      const trials = makeTrials([lost, await startReplica('p1', 'served')], {
-        bake: new Bake({ ...RULES, minutes: 60 }, { before: { id: 'r1', models }, next: { id: 'r2', models } }, []),
-      });
+      const bake = new Bake(
+        { ...RULES, minutes: 60 },
+        { before: { id: 'r1', models }, next: { id: 'r2', models } },
+        [],
+      );
+      const trials = makeTrials([lost, await startReplica('p1', 'served')], { bake });
       await expect(trials.run()).rejects.toThrow('pod-p0 does not serve the release: Triton no longer serves m');
       trials.stop();
       expect(events).toEqual([]);
+      expect(bake.record).toMatchObject({ outcome: 'not judged', reason: 'Triton no longer serves m' });
     });
   });
 
