@@ -174,10 +174,10 @@ export class Bake {
     const busy = rows.sort(([, a], [, b]) => b.total.newer.count - a.total.newer.count)[0] ?? [...this.comparisons][0];
     if (busy === undefined) return '';
     const [name, { total }] = busy;
-    const [newer, older] = [total.newer, total.older].map((side) =>
-      side.count === 0 ? 'no requests' : `${percent(side)} of ${side.count} failed, ${formatMean(side)}`,
-    );
-    return `${name}: ${newer}; before: ${older}`;
+    const { newer, older } = total;
+    if (newer.count + older.count === 0) return `${name}: no requests`;
+    const before = `${percent(older)}, ${formatMean(older)}`;
+    return `${name}: ${percent(newer)} failed, ${formatMean(newer)}; before: ${before}; ${newer.count} and ${older.count} requests`;
   }
 }
 
