@@ -176,8 +176,8 @@ export class Bake {
     const [name, { total }] = busy;
     const { newer, older } = total;
     if (newer.count + older.count === 0) return `${name}: no requests`;
-    const before = `${percent(older)}, ${formatMean(older)}`;
-    return `${name}: ${percent(newer)} failed, ${formatMean(newer)}; before: ${before}; ${newer.count} and ${older.count} requests`;
+    const others = `${percent(older)}, ${formatMean(older)}`;
+    return `${name}: ${percent(newer)} failed, ${formatMean(newer)}; others: ${others}; ${newer.count} and ${older.count} requests`;
   }
 }
 
@@ -202,9 +202,9 @@ function toRow(requests: Requests): BakedRequests {
 
 const DESCRIBE: Record<Metric, (sides: Sides, comparison: Comparison) => string> = {
   failures: ({ newer, older }) =>
-    `${percent(newer)} of ${newer.count} requests failed, and ${percent(older)} of ${older.count} before`,
+    `${percent(newer)} of ${newer.count} requests failed, and ${percent(older)} of ${older.count} on the other replicas`,
   time: ({ newer, older }) =>
-    `a request takes ${formatMean(newer)} (mean of ${newer.count}), and ${formatMean(older)} before (mean of ${older.count})`,
+    `a request takes ${formatMean(newer)} (mean of ${newer.count}), and ${formatMean(older)} on the other replicas (mean of ${older.count})`,
   silence: (_, { missed, silentMs }) =>
     `no answer for ${formatDuration(silentMs)}, in which each other replica gave ${Math.round(missed)}: it hangs, or no client reaches it`,
 };

@@ -42,7 +42,7 @@ test('Bake ends after its time, and its record has what was answered since it be
     },
   });
   expect(bake.text).toBe('');
-  expect(text).toBe('bake 29 of 60 s: m: 0% failed, 1 ms; before: 0%, 1 ms; 145 and 290 requests');
+  expect(text).toBe('bake 29 of 60 s: m: 0% failed, 1 ms; others: 0%, 1 ms; 145 and 290 requests');
 });
 
 test('Bake counts a version from zero that was loaded again, and nothing of another release', () => {
@@ -55,8 +55,12 @@ test('Bake counts a version from zero that was loaded again, and nothing of anot
 });
 
 test.each([
-  ['requests that fail', { failed: 3 }, 'm 2: 75% of 48 requests failed, and 0% of 60 before'],
-  ['slow answers', { nanoseconds: 3e6 }, 'm 2: a request takes 3 ms (mean of 22), and 1 ms before (mean of 110)'],
+  ['requests that fail', { failed: 3 }, 'm 2: 75% of 48 requests failed, and 0% of 60 on the other replicas'],
+  [
+    'slow answers',
+    { nanoseconds: 3e6 },
+    'm 2: a request takes 3 ms (mean of 22), and 1 ms on the other replicas (mean of 110)',
+  ],
 ])('Bake names the numbers of %s', (_, each, reason) => {
   const bake = makeBake('stop');
   const run = (): void => {
