@@ -31,8 +31,7 @@ export class Bake {
   /** Time for which replicas of both releases were compared, since the canary serves the release. */
   private ms = 0;
   private addedAt = 0;
-  private seconds = 0;
-  private outcome: Pick<BakeRecord, 'outcome' | 'reason'> | undefined;
+  private outcome: Omit<BakeRecord, 'models'> | undefined;
   /** The numbers that matter, on one line; empty when it is over. */
   text = '';
 
@@ -69,7 +68,7 @@ export class Bake {
       return isEmpty ? [] : [[name, { newer: toRow(total.newer), older: toRow(total.older) }]];
     });
     const models = Object.fromEntries(rows) as BakeRecord['models'];
-    return this.outcome && { ...this.outcome, seconds: Math.round(this.seconds), models };
+    return this.outcome && { ...this.outcome, models };
   }
 
   /**
@@ -86,16 +85,15 @@ export class Bake {
       this.begin();
     }
     const counts = { newer: this.difference(newer, next.id), older: this.difference(older, before.id) };
-    const replicas = { newer: counts.newer.replicas, older: counts.older.replicas };
+    const others = counts.newer.replicas > 0 ? counts.older.replicas : 0;
     const now = this.now();
     // No time passes while replicas do not answer, or this program is paused.
-    if (replicas.newer > 0 && replicas.older > 0) this.ms += Math.min(now - this.addedAt, MOST_MS);
+    if (others > 0) this.ms += Math.min(now - this.addedAt, MOST_MS);
     this.addedAt = now;
     const { ms } = this;
-    if (!this.isOver) this.seconds = ms / 1000;
     for (const [name, comparison] of this.comparisons) {
       const of = (side: keyof typeof counts): Requests => counts[side].sums.get(name) ?? noRequests();
-      comparison.add({ newer: of('newer'), older: of('older') }, ms, replicas);
+      comparison.add({ newer: of('newer'), older: of('older') }, ms, others);
       const found = comparison.find();
       if (found === undefined) continue;
       const versions = next.models[name]?.served.join(' ') ?? '';
@@ -143,7 +141,8 @@ export class Bake {
   }
 
   private end(outcome: BakeRecord['outcome'], reason?: string): void {
-    this.outcome = { outcome, reason };
+    // Later comparisons do not change the time of the bake.
+    this.outcome = { outcome, reason, seconds: this.outcome?.seconds ?? Math.round(this.ms / 1000) };
   }
 
   /** What the replicas that serve the release have answered since the last call, by model. */

@@ -2,8 +2,8 @@
  * Whether a new release answers worse than the one before. Both answer requests of the same clients at the same time, so
  * this is decided while requests arrive, and no number of them has to be chosen before.
  *
- * All comparisons are of one form. If the releases were alike, each of some events would fall on the new one with a
- * probability of at most s, whatever the events before it were:
+ * All comparisons are of one form. They count events. If the releases were alike, the new one would have each event with a
+ * probability of at most s, and earlier events would not change that:
  *  - in an interval, the new release failed a larger share of its requests than the other one;
  *  - in an interval, the new release was the slower one, although it is allowed to take longer by a factor. In both, s is
  *    1/2 (sign test), or the share of the new release in the requests if that is larger: the largest one of all times is in
@@ -125,15 +125,15 @@ export class Comparison {
   /**
    * Adds an interval.
    * @param ms time from the first interval until the end of this one
-   * @param replicas numbers of replicas that were counted
+   * @param others number of replicas that served the other release meanwhile; 0 if none served the new one
    */
-  add(sides: Sides, ms: number, replicas: Record<keyof Sides, number>): void {
+  add(sides: Sides, ms: number, others: number): void {
     const { newer, older } = sides;
     if (ms >= this.windows.length * WINDOW_MS) this.windows.push(new Window());
     for (const window of this.windows) window.add(sides, this.limits.maxLatencyRatio, ms > SETTLING_MS);
     if (newer.count > 0 && older.count > 0) this.common += 1;
     if (newer.count > 0) [this.missed, this.answeredMs] = [0, ms];
-    else if (replicas.newer > 0 && replicas.older > 0) this.missed += older.count / replicas.older;
+    else if (others > 0) this.missed += older.count / others;
     this.silentMs = ms - this.answeredMs;
   }
 

@@ -93,7 +93,7 @@ test('Bake without requests ends as the rules say', () => {
   );
 });
 
-test.each([0, 1000])('Bake finds that a release hangs after %i requests, whatever the rules say', (most) => {
+test.each([0, 1000])('Bake takes back a release that hangs after %i requests, also with "continue"', (most) => {
   const bake = makeBake('continue');
   const run = (): void => {
     for (let i = 0; !bake.isOver; i += 1) add(bake, pod('r2', Math.min(most, 100 * i)), pod('r1', 100 * i));
